@@ -1,0 +1,57 @@
+# Two commands do everything: `make demo` and `make test`. Both set up what they need.
+.DEFAULT_GOAL := help
+SHELL := bash
+PYTHON ?= python3
+BIN := .venv/bin
+export PYTHON
+
+DEMO_ARGS := $(if $(SEED),--seed $(SEED)) $(if $(DURATION),--duration $(DURATION)) $(if $(KEEP),--keep) $(ARGS)
+UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
+
+.PHONY: help setup setup-spark42 test lint format unit integration demo bench lock clean
+help: ## Say what there is
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Virtual environment from the lock, broker jars into the user's cache
+	@.ci/venv .venv requirements/dev.lock
+	@$(BIN)/python -m tests.support.jars
+
+setup-spark42: ## A second environment with the oldest supported Spark, for the tests that compare
+	@.ci/venv .venv-spark42 requirements/spark42.lock
+
+test: setup setup-spark42 lint ## Everything that passes or fails
+	$(BIN)/python -m pytest tests/unit tests/integration $(ARGS)
+
+lint: setup ## ruff, mypy --strict, the layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy spark_app tests/support $(wildcard examples)
+	$(BIN)/lint-imports --cache-dir build/import_linter
+
+format: setup ## Let ruff put imports and layout right
+	$(BIN)/ruff check --fix-only --select I .
+	$(BIN)/ruff format .
+
+unit: setup ## Tests without brokers and Spark
+	$(BIN)/python -m pytest tests/unit $(ARGS)
+
+integration: setup setup-spark42 ## Tests on real brokers
+	$(BIN)/python -m pytest tests/integration $(ARGS)
+
+demo: setup ## A stream that migrates between real clusters while it is killed (SEED=, DURATION=, KEEP=1)
+	@cd examples && PYTHONPATH=.. exec ../$(BIN)/python -m demo $(DEMO_ARGS)
+
+bench: setup ## Planning cost and memory, measured
+	$(BIN)/python -m tests.bench $(ARGS)
+
+lock: ## Pin everything anew, within what pyproject.toml allows (UPGRADE=1: to the newest)
+	@.ci/venv .venv requirements/dev.lock
+	$(UV_COMPILE) requirements/build.in -o requirements/build.lock
+	$(UV_COMPILE) pyproject.toml --extra spark --extra dev -o requirements/dev.lock
+	grep -Ev '^(pyspark|py4j)==' requirements/dev.lock | grep -E '^[a-z]' | sed 's/ *\\$$//' > build/constraints.txt
+	$(UV_COMPILE) pyproject.toml --extra spark -c requirements/spark42.in -c build/constraints.txt \
+		-o requirements/spark42.lock
+
+clean: ## Remove what was built here (the user's cache stays)
+	rm -rf .venv .venv-spark42 build

@@ -1,0 +1,1 @@
+"""Unit and integration tests, and what they share with the demo (`tests.support`)."""

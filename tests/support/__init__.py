@@ -1,0 +1,1 @@
+"""What tests and the demo run against: real brokers, Spark sessions, the jars they need."""
