@@ -1,0 +1,81 @@
+"""What metadata says: streams, their clusters, and where reading starts and stops there.
+
+Pure values, shared by the source, the application and the operator. The names are FLIP-246's (`KafkaStream`,
+`ClusterMetadata`), with `starting_offsets` and `stopping_offsets` as in Flink's current `ClusterMetadata`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+OffsetKind = Literal["earliest", "latest", "committed", "timestamp", "explicit"]
+ClusterState = Literal["Active", "Draining"]
+
+
+@dataclass(frozen=True)
+class OffsetSpec:
+    """Where reading starts or stops on one cluster, before it is resolved to numbers.
+
+    Attributes:
+        kind: `explicit` uses `offsets` (or `timestamps`), `timestamp` uses `timestamp_ms`; the others need nothing else.
+        timestamp_ms: milliseconds since the epoch, for `timestamp`, and for every partition without one of its own.
+        offsets: {topic: {partition: offset}}; -2 is earliest and -1 latest, as in Spark's JSON.
+        timestamps: {topic: {partition: milliseconds}}; Spark's `startingOffsetsByTimestamp`.
+    """
+
+    kind: OffsetKind
+    timestamp_ms: int | None = None
+    offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    timestamps: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+
+
+EARLIEST = OffsetSpec("earliest")
+LATEST = OffsetSpec("latest")
+COMMITTED = OffsetSpec("committed")
+
+
+@dataclass(frozen=True)
+class ClusterMetadata:
+    """One cluster as one stream uses it.
+
+    Attributes:
+        topics: topic names, in the order given; never empty.
+        properties: Kafka client properties, with `bootstrap.servers` among them (FLIP-246). Secrets only by reference.
+        starting_offsets: wins over the source's option for this cluster; None leaves the choice to the option.
+        stopping_offsets: likewise for the end; bounded reading only.
+        renamed_from: the id under which this cluster's offsets were saved before.
+        secret_folder: the name of the cluster's mounted secret folder; its files are properties by name.
+        state: `Draining` clusters are read like active ones; they only wait for their end.
+    """
+
+    topics: tuple[str, ...]
+    properties: Mapping[str, str]
+    starting_offsets: OffsetSpec | None = None
+    stopping_offsets: OffsetSpec | None = None
+    renamed_from: str | None = None
+    secret_folder: str | None = None
+    state: ClusterState = "Active"
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The servers a client contacts first."""
+        return self.properties["bootstrap.servers"]
+
+
+@dataclass(frozen=True)
+class KafkaStream:
+    """A logical stream: topics on clusters. `clusters` maps the user's cluster id to its metadata."""
+
+    stream_id: str
+    clusters: Mapping[str, ClusterMetadata]
+
+
+@dataclass(frozen=True)
+class Revision:
+    """Which edition of the metadata this is. `counter` orders revisions of one `lineage`; `hash` tells equal content."""
+
+    hash: str
+    counter: int | None = None
+    lineage: str | None = None

@@ -1,0 +1,57 @@
+"""How much of the backlog one batch takes: rate limits shared over all clusters.
+
+Pure arithmetic, called once a plan on the driver. Spark's names (`maxOffsetsPerTrigger`, `minOffsetsPerTrigger`,
+`maxTriggerDelay`); Spark shares a limit in proportion to each partition's lag, and so do we, with two differences that
+its users asked for: the limit is never exceeded, and no split starves, however small beside the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+S = TypeVar("S")
+
+
+def share(lags: Mapping[S, int], limit: int, turn: int = 0) -> dict[S, int]:
+    """Share `limit` offsets over splits by their lag.
+
+    Args:
+        lags: offsets waiting per split; splits without any are ignored.
+        limit: offsets to give out in total, at least 1.
+        turn: a number that moves on with every batch. With fewer offsets than splits it says who comes first, so that
+            everyone has a turn; it comes from the offset document, so a replay shares the same way.
+
+    Returns:
+        Offsets per split with lag, each at most its lag; their sum is min(limit, total lag).
+    """
+    waiting = [split for split, lag in lags.items() if lag > 0]
+    total = sum(lags[split] for split in waiting)
+    if total <= limit:
+        return {split: lags[split] for split in waiting}
+    if limit < len(waiting):
+        first = turn * limit % len(waiting)
+        chosen = (waiting[first:] + waiting[:first])[:limit]
+        return dict.fromkeys(chosen, 1)
+    # One for everybody, the rest by lag: floor shares first, then the largest remainders, ties by order.
+    rest, rest_total = limit - len(waiting), total - len(waiting)
+    granted = {split: 1 + (lags[split] - 1) * rest // rest_total for split in waiting}
+    left = limit - sum(granted.values())
+    by_remainder = sorted(waiting, key=lambda split: -((lags[split] - 1) * rest % rest_total))
+    for split in by_remainder[:left]:
+        granted[split] += 1
+    return granted
+
+
+def must_wait(
+    total_lag: int, *, min_offsets: int | None, waited_ms: int, max_delay_ms: int
+) -> bool:
+    """Whether a batch waits for more records (`minOffsetsPerTrigger`), at most for `maxTriggerDelay`.
+
+    Args:
+        total_lag: offsets waiting over all splits.
+        min_offsets: the least that is worth a batch; None never waits.
+        waited_ms: milliseconds since the last batch was planned.
+        max_delay_ms: after this long, any offsets are worth a batch.
+    """
+    return bool(min_offsets) and 0 < total_lag < (min_offsets or 0) and waited_ms < max_delay_ms

@@ -1,0 +1,96 @@
+"""Ranges that a batch leaves out although they were planned: the durable exceptions to exact replay.
+
+Pure values and arithmetic; `state.py` saves them, `enumerator.py` decides when to make one. An amendment names its
+batch by the fingerprints of both offset documents, is written before the batch runs and obeyed by every later replay of
+it. Its splits go back to the start of their range, so nothing is lost; if an earlier attempt of the batch had reached
+the sink, its records may be delivered again when the cluster returns, which is why the user is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from dynamic_kafka.errors import OffsetDocumentError
+from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.splits import Split, SplitRange
+
+Reason = Literal["removed", "unreachable", "abandoned"]
+
+
+@dataclass(frozen=True)
+class Amendment:
+    """What one batch leaves out.
+
+    Attributes:
+        query: id of the query.
+        number: number of the batch's end document.
+        start, end: fingerprints of the batch's two documents.
+        left_out: whole ranges of splits, as they were planned.
+        reasons: why, per cluster.
+        made_ms: when, milliseconds since the epoch; for people only.
+    """
+
+    query: str
+    number: int
+    start: str
+    end: str
+    left_out: tuple[SplitRange, ...]
+    reasons: Mapping[str, Reason]
+    made_ms: int
+
+    def to_wire(self) -> dict[str, Any]:
+        """The JSON object that is saved."""
+        return {
+            "version": 1,
+            "query": self.query,
+            "number": self.number,
+            "start": self.start,
+            "end": self.end,
+            "reasons": dict(sorted(self.reasons.items())),
+            "madeMs": self.made_ms,
+            "leftOut": [[*part.split, part.start, part.end] for part in self.left_out],
+        }
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, Any]) -> Amendment:
+        """Read a saved amendment; OffsetDocumentError if it is damaged or newer than this version."""
+        if wire.get("version") != 1:
+            raise OffsetDocumentError(f"an amendment of version {wire.get('version')!r}: this dynamic-kafka reads 1")
+        try:
+            return cls(
+                query=wire["query"],
+                number=int(wire["number"]),
+                start=wire["start"],
+                end=wire["end"],
+                left_out=tuple(
+                    SplitRange(Split(cluster, topic, int(partition)), int(start), int(end))
+                    for cluster, topic, partition, start, end in wire["leftOut"]
+                ),
+                reasons=wire["reasons"],
+                made_ms=int(wire["madeMs"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise OffsetDocumentError(f"a saved amendment is damaged: {error!r}") from None
+
+
+def leave_out(ranges: Iterable[SplitRange], amendment: Amendment) -> list[SplitRange]:
+    """The ranges that remain of a batch."""
+    gone = {part.split for part in amendment.left_out}
+    return [part for part in ranges if part.split not in gone]
+
+
+def rewind(document: OffsetDocument, amendment: Amendment) -> OffsetDocument:
+    """Progress after an amended batch: what was left out is back at the start of its range."""
+    clusters = {cluster: dict(progress.topics) for cluster, progress in document.clusters.items()}
+    for part in amendment.left_out:
+        topics = clusters[part.split.cluster]
+        topic = topics[part.split.topic]
+        topics[part.split.topic] = replace(topic, next={**topic.next, part.split.partition: part.start})
+    return replace(
+        document,
+        clusters={
+            cluster: replace(progress, topics=clusters[cluster]) for cluster, progress in document.clusters.items()
+        },
+    )

@@ -1,0 +1,212 @@
+"""The saved form of an offset document: canonical JSON, versioned.
+
+Runs on the driver and in the tools. Spark compares offsets as text, so one content has exactly one text: keys are
+sorted, and a column of numbers has one way to be written. `VERSION` is the newest format; older ones stay readable,
+newer ones are refused.
+
+    {"version": 2, "query": "5f…", "number": 12, "previous": "9c…",
+     "clusters": {"east": {"kafkaId": "Mk…", "topics": {"orders": {
+         "id": "d4…", "stream": "orders", "next": [120, 98], "epoch": 3, "start": {"1": 40}, "stop": [500, 500]}}}},
+     "parked": {"west": {"kafkaId": "Qx…", "topics": {"orders": {"id": "…", "stream": "orders", "next": [7, 9],
+         "until": 1795219200000}}}}}
+
+A column is a plain number where all partitions 0..n-1 have the same (with "partitions": n), a list where it holds
+0..n-1, an object of {"partition": number} where it holds fewer. Version 1 had offsets only:
+{"version": 1, "clusters": {"east": {"orders": {"0": 42}}}}.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from dynamic_kafka.errors import OffsetDocumentError
+from dynamic_kafka.planning.progress import (
+    ClusterProgress,
+    Column,
+    OffsetDocument,
+    ParkedCluster,
+    ParkedTopic,
+    TopicProgress,
+)
+
+VERSION = 2
+
+
+def encode(document: OffsetDocument) -> dict[str, Any]:
+    """The JSON object that Spark saves. Its key order is canonical: equal documents give equal text."""
+    wire: dict[str, Any] = {"version": VERSION}
+    if document.is_initial:
+        return wire
+    wire |= {"query": document.query, "number": document.number, "previous": document.previous}
+    if document.bounded:
+        wire["bounded"] = True
+    wire["clusters"] = {
+        cluster: _without_nothing(
+            kafkaId=progress.kafka_id,
+            topics={name: _topic(progress.topics[name]) for name in sorted(progress.topics)},
+        )
+        for cluster, progress in sorted(document.clusters.items())
+    }
+    if document.parked:
+        wire["parked"] = {
+            cluster: _without_nothing(
+                kafkaId=parked.kafka_id,
+                topics={name: _parked(parked.topics[name]) for name in sorted(parked.topics)},
+            )
+            for cluster, parked in sorted(document.parked.items())
+        }
+    return wire
+
+
+def fingerprint(document: OffsetDocument) -> str:
+    """128 bits of the document's canonical text, in hexadecimal."""
+    text = json.dumps(encode(document), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def decode(wire: Mapping[str, Any] | str) -> OffsetDocument:
+    """Read a saved document of any version up to this one.
+
+    Raises:
+        OffsetDocumentError: it is no offset document, is damaged, or was written by a newer version.
+    """
+    if isinstance(wire, str):
+        try:
+            wire = json.loads(wire)
+        except json.JSONDecodeError as error:
+            raise OffsetDocumentError(f"the saved offsets are no JSON: {error}") from None
+    version = wire.get("version") if isinstance(wire, Mapping) else None
+    if type(version) is not int or version < 1:
+        raise OffsetDocumentError(
+            "the checkpoint's offsets were not written by dynamic-kafka (no version number): was it made by Spark's own"
+            " `kafka` source? `python -m dynamic_kafka.app import-checkpoint` turns such a checkpoint into starting offsets"
+        )
+    if version > VERSION:
+        raise OffsetDocumentError(
+            f"the checkpoint's offsets have version {version}, this dynamic-kafka reads up to {VERSION}:"
+            " run the version that wrote them, or a newer one"
+        )
+    try:
+        return _decode_v1(wire) if version == 1 else _decode_v2(wire)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise OffsetDocumentError(f"the saved offsets (version {version}) are damaged: {error!r}") from None
+
+
+def _decode_v1(wire: Mapping[str, Any]) -> OffsetDocument:
+    # Version 1 knew neither streams nor identities: they are recorded from the next plan on. An empty stream id is
+    # filled in by the plan, and no broker can contradict an identity that nobody saved.
+    clusters = {
+        cluster: ClusterProgress(
+            {topic: TopicProgress("", {int(p): int(o) for p, o in parts.items()}) for topic, parts in topics.items()}
+        )
+        for cluster, topics in wire.get("clusters", {}).items()
+    }
+    return OffsetDocument(number=1 if clusters else 0, clusters=clusters)
+
+
+def _decode_v2(wire: Mapping[str, Any]) -> OffsetDocument:
+    if "clusters" not in wire:
+        return OffsetDocument()
+    return OffsetDocument(
+        query=str(wire["query"]),
+        number=int(wire["number"]),
+        previous=str(wire["previous"]),
+        bounded=bool(wire.get("bounded", False)),
+        clusters={
+            cluster: ClusterProgress(
+                {name: _read_topic(topic) for name, topic in content["topics"].items()}, content.get("kafkaId")
+            )
+            for cluster, content in wire["clusters"].items()
+        },
+        parked={
+            cluster: ParkedCluster(
+                {name: _read_parked(topic) for name, topic in content["topics"].items()}, content.get("kafkaId")
+            )
+            for cluster, content in wire.get("parked", {}).items()
+        },
+    )
+
+
+def _topic(topic: TopicProgress) -> dict[str, Any]:
+    return _without_nothing(
+        id=topic.topic_id,
+        stream=topic.stream,
+        partitions=_uniform_count(topic.next),
+        next=_column(topic.next),
+        epoch=_column(topic.epochs, whole=topic.next),
+        start=_column(topic.starts, whole=topic.next),
+        stop=_column(topic.stops, whole=topic.next),
+    )
+
+
+def _parked(topic: ParkedTopic) -> dict[str, Any]:
+    return _without_nothing(
+        id=topic.topic_id,
+        stream=topic.stream,
+        partitions=_uniform_count(topic.next),
+        next=_column(topic.next),
+        epoch=_column(topic.epochs, whole=topic.next),
+        stop=_column(topic.stops, whole=topic.next),
+        until=topic.until_ms,
+    )
+
+
+def _read_topic(wire: Mapping[str, Any]) -> TopicProgress:
+    following = _read_column(wire["next"], wire.get("partitions"))
+    return TopicProgress(
+        stream=wire["stream"],
+        topic_id=wire.get("id"),
+        next=following,
+        epochs=_read_column(wire.get("epoch", {}), len(following)),
+        starts=_read_column(wire.get("start", {}), len(following)),
+        stops=_read_column(wire.get("stop", {}), len(following)),
+    )
+
+
+def _read_parked(wire: Mapping[str, Any]) -> ParkedTopic:
+    following = _read_column(wire["next"], wire.get("partitions"))
+    return ParkedTopic(
+        stream=wire["stream"],
+        topic_id=wire.get("id"),
+        next=following,
+        epochs=_read_column(wire.get("epoch", {}), len(following)),
+        stops=_read_column(wire.get("stop", {}), len(following)),
+        until_ms=int(wire["until"]),
+    )
+
+
+def _is_contiguous(column: Column) -> bool:
+    return len(column) > 0 and min(column) == 0 and max(column) == len(column) - 1
+
+
+def _uniform_count(column: Column) -> int | None:
+    """The number of partitions, where `_column` writes one number for all of them."""
+    return len(column) if _is_contiguous(column) and len(set(column.values())) == 1 else None
+
+
+def _column(column: Column, whole: Column | None = None) -> int | list[int] | dict[str, int] | None:
+    if not column:
+        return None
+    # One number stands for "the same in every partition" only where a reader can tell which partitions those are.
+    if _is_contiguous(column) and (whole is None or len(column) == len(whole)) and _is_contiguous(whole or column):
+        if len(set(column.values())) == 1:
+            return column[0]
+        return [column[partition] for partition in range(len(column))]
+    return {str(partition): column[partition] for partition in sorted(column)}
+
+
+def _read_column(wire: Any, partitions: int | None) -> dict[int, int]:
+    if isinstance(wire, Mapping):
+        return {int(partition): int(number) for partition, number in wire.items()}
+    if isinstance(wire, list):
+        return dict(enumerate(int(number) for number in wire))
+    if partitions is None:
+        raise ValueError("one number for all partitions, but no count of them")
+    return dict.fromkeys(range(partitions), int(wire))
+
+
+def _without_nothing(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,95 @@
+"""Find records that should have been read and are gone (`failOnDataLoss`).
+
+Pure; runs on the driver before a batch takes anything. Executors notice the same while reading (`kafka.reader`): the
+planner asks for the first offsets only when it opens splits, since that costs every cluster a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from dynamic_kafka.planning.observation import ClusterObservation
+from dynamic_kafka.planning.progress import OffsetDocument, TopicProgress
+from dynamic_kafka.planning.splits import Split
+
+
+@dataclass(frozen=True)
+class DataLoss:
+    """One split that cannot go on at its offset. `resume_at` is the nearest offset that can; None: the split is gone."""
+
+    split: Split
+    reason: str
+    resume_at: int | None
+
+
+def find_data_loss(document: OffsetDocument, observed: Mapping[str, ClusterObservation]) -> list[DataLoss]:
+    """Compare every active split with what its cluster still has.
+
+    Returns:
+        A finding for each split whose next offset expired (retention), lies past the end (truncation, re-creation), or
+        whose partition exists no more. Topics and clusters without an answer are left alone.
+    """
+    found = []
+    for cluster, answer in sorted(observed.items()):
+        progress = document.clusters.get(cluster)
+        for topic, reading in sorted(progress.topics.items()) if progress else ():
+            if topic in answer.missing:
+                found.extend(
+                    DataLoss(Split(cluster, topic, partition), "the topic exists no more", None)
+                    for partition in sorted(reading.next)
+                    if not reading.finished(partition)
+                )
+                continue
+            seen = answer.topics.get(topic)
+            if seen is None:
+                continue
+            for partition, following in sorted(reading.next.items()):
+                loss = _judge(following, seen.earliest.get(partition), seen.latest.get(partition))
+                if loss is not None and not reading.finished(partition):
+                    found.append(DataLoss(Split(cluster, topic, partition), *loss))
+    return found
+
+
+def _judge(following: int, earliest: int | None, latest: int | None) -> tuple[str, int | None] | None:
+    if latest is None:
+        return "the partition exists no more", None
+    if following > latest:
+        return f"the log ends at {latest}, before the next offset {following} (truncated, or the topic re-created)", latest
+    if earliest is not None and following < earliest:
+        return f"offsets {following}..{earliest} have expired", earliest
+    return None
+
+
+def describe(losses: list[DataLoss], limit: int = 10) -> str:
+    """The findings in a few lines, for an error or a log."""
+    lines = [f"{loss.split}: {loss.reason}" for loss in losses[:limit]]
+    if len(losses) > limit:
+        lines.append(f"and {len(losses) - limit} more")
+    return "; ".join(lines)
+
+
+def skip_losses(document: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, frozenset[Split]]:
+    """Go on behind the losses (`failOnDataLoss=false`, or accepted): returns the document and the splits that moved."""
+    clusters = {cluster: dict(progress.topics) for cluster, progress in document.clusters.items()}
+    for loss in losses:
+        topics = clusters[loss.split.cluster]
+        topics[loss.split.topic] = _skip(topics[loss.split.topic], loss)
+    kept = {
+        cluster: replace(document.clusters[cluster], topics={name: topic for name, topic in topics.items() if topic.next})
+        for cluster, topics in clusters.items()
+    }
+    moved = frozenset(loss.split for loss in losses if loss.resume_at is not None)
+    return replace(document, clusters={cluster: p for cluster, p in kept.items() if p.topics}), moved
+
+
+def _skip(topic: TopicProgress, loss: DataLoss) -> TopicProgress:
+    partition = loss.split.partition
+    if loss.resume_at is not None:
+        return replace(topic, next={**topic.next, partition: loss.resume_at})
+    return replace(
+        topic,
+        next={p: offset for p, offset in topic.next.items() if p != partition},
+        epochs={p: epoch for p, epoch in topic.epochs.items() if p != partition},
+        stops={p: stop for p, stop in topic.stops.items() if p != partition},
+    )

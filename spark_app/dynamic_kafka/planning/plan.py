@@ -1,0 +1,228 @@
+"""From reconciled progress to the next offset document, and from two documents to the ranges of a batch.
+
+Pure; the driver's `enumerator` feeds it. The rules that keep a replay exact live here: whatever a batch starts from is
+in its end document (`starts`), a plan without news returns the very document it was given, and `ranges_between` looks
+at nothing but documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from dynamic_kafka.errors import OffsetDocumentError
+from dynamic_kafka.planning.admission import must_wait, share
+from dynamic_kafka.planning.codec import fingerprint
+from dynamic_kafka.planning.observation import ClusterObservation
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.splits import Split, SplitRange
+
+TopicChange = Callable[[str, str, TopicProgress], TopicProgress]
+"""(cluster, topic name, progress) → the changed progress."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much one batch may take. None means no limit.
+
+    Attributes:
+        max_offsets: `maxOffsetsPerTrigger`, over all clusters.
+        min_offsets, max_delay_ms: a batch waits for that many offsets, at most that long.
+        waited_ms: milliseconds since the last batch.
+        targets: `Trigger.AvailableNow`: the ends seen when the run began. Splits without one take nothing.
+    """
+
+    max_offsets: int | None = None
+    min_offsets: int | None = None
+    max_delay_ms: int = 0
+    waited_ms: int = 0
+    targets: Mapping[Split, int] | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The outcome of one plan.
+
+    Attributes:
+        document: the next document; the logged one itself when there is nothing to do.
+        lag: offsets waiting per cluster before this batch takes its share; reachable clusters only.
+        admitted: offsets that this batch takes.
+    """
+
+    document: OffsetDocument
+    lag: Mapping[str, int] = field(default_factory=dict)
+    admitted: int = 0
+
+
+def advance(
+    logged: OffsetDocument,
+    progress: OffsetDocument,
+    *,
+    starts: Mapping[Split, int],
+    stops: Mapping[Split, int],
+    moved: frozenset[Split],
+    observed: Mapping[str, ClusterObservation],
+    limits: Limits,
+    query: str,
+) -> Plan:
+    """Plan the next batch.
+
+    Args:
+        logged: the document that Spark has, as it has it.
+        progress: the same, amended, reconciled and behind any accepted data loss.
+        starts: chosen start of each new split; new splits without one wait for a later plan.
+        stops: stopping offsets resolved in this plan.
+        moved: splits whose `next` in `progress` is not the one in `logged`.
+        observed: the clusters that answered; splits of others stay where they are.
+        query: the id to give to a query that has none yet.
+
+    Returns:
+        The plan; its document continues `logged` exactly.
+    """
+    opened = _with_stops(_with_new(progress, starts), stops)
+    lags = _lags(opened, observed, limits.targets)
+    total = sum(lags.values())
+    granted: Mapping[Split, int] = {}
+    if not must_wait(
+        total, min_offsets=limits.min_offsets, waited_ms=limits.waited_ms, max_delay_ms=limits.max_delay_ms
+    ):
+        granted = share(lags, limits.max_offsets, logged.number) if limits.max_offsets else lags
+    read = _read(opened, granted, observed)
+    started = _with_starts(read, opened, moved | starts.keys())
+    by_cluster: dict[str, int] = dict.fromkeys(observed, 0)
+    for split, lag in lags.items():
+        by_cluster[split.cluster] += lag
+    if read == logged.settled():
+        return Plan(logged, by_cluster)
+    document = replace(
+        started, query=logged.query or query, number=logged.number + 1, previous=fingerprint(logged)
+    )
+    return Plan(document, by_cluster, sum(granted.values()))
+
+
+def ranges_between(start: OffsetDocument, end: OffsetDocument) -> list[SplitRange]:
+    """The ranges of the batch that leads from one logged document to the next, empty ones left out.
+
+    Raises:
+        OffsetDocumentError: the documents do not belong together.
+    """
+    ranges = []
+    for cluster, progress in end.clusters.items():
+        for name, topic in progress.topics.items():
+            before = start.topic(cluster, name)
+            for partition, following in topic.next.items():
+                split = Split(cluster, name, partition)
+                first = topic.starts.get(partition)
+                epoch = -1
+                if first is None:
+                    first = before.next.get(partition) if before else None
+                    epoch = before.epochs.get(partition, -1) if before else -1
+                if first is None or following < first:
+                    raise OffsetDocumentError(
+                        f"{split} goes from {first} to {following}: the offset documents {start.number} and"
+                        f" {end.number} do not belong together"
+                    )
+                if following > first:
+                    ranges.append(SplitRange(split, first, following, epoch))
+    return ranges
+
+
+def _with_new(
+    progress: OffsetDocument, starts: Mapping[Split, int]
+) -> OffsetDocument:
+    """Enter new splits at their start. Topics that still have no split at all are left out until a later plan."""
+    clusters = {cluster: dict(found.topics) for cluster, found in progress.clusters.items()}
+    added: dict[tuple[str, str], dict[int, int]] = {}
+    for split, start in starts.items():
+        added.setdefault((split.cluster, split.topic), {})[split.partition] = start
+    for (cluster, name), offsets in added.items():
+        topic = clusters[cluster][name]
+        clusters[cluster][name] = replace(topic, next={**topic.next, **offsets})
+    kept = {
+        cluster: replace(progress.clusters[cluster], topics={n: t for n, t in topics.items() if t.next})
+        for cluster, topics in clusters.items()
+    }
+    return replace(progress, clusters={cluster: found for cluster, found in kept.items() if found.topics})
+
+
+def _with_stops(progress: OffsetDocument, stops: Mapping[Split, int]) -> OffsetDocument:
+    if not stops:
+        return progress
+
+    def stopped(cluster: str, name: str, topic: TopicProgress) -> TopicProgress:
+        own = {p: stops[split] for p in topic.next if (split := Split(cluster, name, p)) in stops}
+        return replace(topic, stops={**topic.stops, **own}) if own else topic
+
+    return _map_topics(progress, stopped)
+
+
+def _lags(
+    progress: OffsetDocument,
+    observed: Mapping[str, ClusterObservation],
+    targets: Mapping[Split, int] | None,
+) -> dict[Split, int]:
+    """Offsets that may be taken from each split of the clusters that answered; splits without any are left out."""
+    lags = {}
+    for cluster, answer in sorted(observed.items()):
+        reading = progress.clusters.get(cluster)
+        for name, topic in sorted(reading.topics.items()) if reading else ():
+            seen = answer.topics.get(name)
+            for partition, following in sorted(topic.next.items()) if seen else ():
+                split = Split(cluster, name, partition)
+                end = seen.latest.get(partition, following) if seen else following
+                if targets is not None:
+                    end = min(end, targets.get(split, following))
+                end = min(end, topic.stops.get(partition, end))
+                if end > following:
+                    lags[split] = end - following
+    return lags
+
+
+def _read(
+    progress: OffsetDocument, granted: Mapping[Split, int], observed: Mapping[str, ClusterObservation]
+) -> OffsetDocument:
+    """Move the splits that take something; everything else stays the same, their leader epochs too."""
+    taken: dict[tuple[str, str], dict[int, int]] = {}
+    for split, count in granted.items():
+        taken.setdefault((split.cluster, split.topic), {})[split.partition] = count
+
+    def moved(cluster: str, name: str, topic: TopicProgress) -> TopicProgress:
+        own = taken.get((cluster, name))
+        if not own:
+            return topic
+        seen = observed[cluster].topics[name].epochs
+        return replace(
+            topic,
+            next={p: following + own.get(p, 0) for p, following in topic.next.items()},
+            epochs={**topic.epochs, **{p: seen[p] for p in own if p in seen}},
+        )
+
+    return _map_topics(progress, moved)
+
+
+def _with_starts(
+    document: OffsetDocument, before: OffsetDocument, explicit: frozenset[Split] | set[Split]
+) -> OffsetDocument:
+    if not explicit:
+        return document
+    chosen: dict[tuple[str, str], dict[int, int]] = {}
+    for split in explicit:
+        offset = before.next_of(split)
+        if offset is not None:
+            chosen.setdefault((split.cluster, split.topic), {})[split.partition] = offset
+    return _map_topics(
+        document, lambda cluster, name, topic: replace(topic, starts=chosen.get((cluster, name), {}))
+    )
+
+
+def _map_topics(document: OffsetDocument, change: TopicChange) -> OffsetDocument:
+    return replace(
+        document,
+        clusters={
+            cluster: ClusterProgress(
+                {name: change(cluster, name, topic) for name, topic in progress.topics.items()}, progress.kafka_id
+            )
+            for cluster, progress in document.clusters.items()
+        },
+    )
+

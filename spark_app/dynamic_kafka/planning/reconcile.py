@@ -1,0 +1,210 @@
+"""Bring saved splits in line with fresh metadata: park, resume, rename, expire, and find what is new.
+
+Pure: the driver calls it once a plan. This is FLIP-246's filtering of restored splits, extended by parking, so that a
+cluster or topic that comes back goes on exactly where it was. An invariant holds over any sequence of calls: a split is
+active or parked, never both, and no offset moves here, except where a topic or an accepted cluster is physically new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from dynamic_kafka.planning.observation import ClusterObservation, Note, TopicObservation, WantedCluster
+from dynamic_kafka.planning.progress import (
+    ClusterProgress,
+    OffsetDocument,
+    ParkedCluster,
+    ParkedTopic,
+    TopicProgress,
+)
+from dynamic_kafka.planning.splits import Split
+
+
+@dataclass(frozen=True)
+class Reconciled:
+    """Progress in line with metadata.
+
+    Attributes:
+        document: what is active and what is parked now.
+        moved: splits that are active again; they start at their `next`, which the document before does not show.
+        new: splits without any progress; True where the topic itself is new to the query, False for a new partition
+            of a topic that is already read.
+        notes: what happened, for the user.
+    """
+
+    document: OffsetDocument
+    moved: frozenset[Split]
+    new: Mapping[Split, bool]
+    notes: tuple[Note, ...]
+
+
+def rename(document: OffsetDocument, wanted: Mapping[str, WantedCluster]) -> tuple[OffsetDocument, list[Note]]:
+    """Carry the offsets of renamed clusters over to their new ids (`renamedFrom`).
+
+    A rename takes effect when the old id is wanted no more and the new one is not active yet; active progress wins
+    over parked progress, whichever id it stands under.
+    """
+    clusters, parked, notes = dict(document.clusters), dict(document.parked), []
+    for cluster, want in sorted(wanted.items()):
+        old = want.renamed_from
+        if old is None or old in wanted or cluster in clusters or (old not in clusters and old not in parked):
+            continue
+        if old in clusters:
+            clusters[cluster] = clusters.pop(old)
+            parked.pop(cluster, None)
+        if old in parked:
+            kept = parked.pop(old)
+            if cluster not in parked:
+                parked[cluster] = kept
+        notes.append(Note("renamed", cluster, f"cluster {old!r} is now {cluster!r}: its offsets go on under the new id"))
+    return replace(document, clusters=clusters, parked=parked), notes
+
+
+def forget(document: OffsetDocument, clusters: set[str]) -> OffsetDocument:
+    """Drop all progress of clusters whose new physical identity a person has accepted."""
+    return replace(
+        document,
+        clusters={cluster: kept for cluster, kept in document.clusters.items() if cluster not in clusters},
+        parked={cluster: kept for cluster, kept in document.parked.items() if cluster not in clusters},
+    )
+
+
+def reconcile(
+    document: OffsetDocument,
+    wanted: Mapping[str, WantedCluster],
+    observed: Mapping[str, ClusterObservation],
+    *,
+    now_ms: int,
+    retention_ms: int,
+) -> Reconciled:
+    """Park what metadata names no longer, resume what it names again, find what is new.
+
+    Args:
+        document: settled progress, renames applied.
+        wanted: the clusters and topics that metadata names.
+        observed: the answers of the wanted clusters that were reachable. A wanted cluster without an answer keeps its
+            active splits as they are, and its parked ones parked.
+        now_ms: wall-clock time, milliseconds since the epoch.
+        retention_ms: how long a parked split is kept (`removedClusterRetention`); 0 keeps none.
+    """
+    return _Reconciliation(document, wanted, observed, now_ms, retention_ms).run()
+
+
+class _Reconciliation:
+    """One call of `reconcile`: the working copies, and a step per kind of change."""
+
+    def __init__(
+        self,
+        document: OffsetDocument,
+        wanted: Mapping[str, WantedCluster],
+        observed: Mapping[str, ClusterObservation],
+        now_ms: int,
+        retention_ms: int,
+    ) -> None:
+        self.document, self.wanted, self.observed = document, wanted, observed
+        self.now_ms, self.retention_ms = now_ms, retention_ms
+        self.active = {cluster: dict(progress.topics) for cluster, progress in document.clusters.items()}
+        self.parked = {cluster: dict(parked.topics) for cluster, parked in document.parked.items()}
+        self.kafka_ids = {cluster: parked.kafka_id for cluster, parked in document.parked.items()} | {
+            cluster: progress.kafka_id for cluster, progress in document.clusters.items()
+        }
+        self.moved: set[Split] = set()
+        self.new: dict[Split, bool] = {}
+        self.notes: list[Note] = []
+
+    def run(self) -> Reconciled:
+        self.park()
+        self.expire()
+        for cluster, want in sorted(self.wanted.items()):
+            answer = self.observed.get(cluster)
+            if answer is None:
+                continue
+            if answer.kafka_id is not None:
+                self.kafka_ids[cluster] = answer.kafka_id
+            for topic, stream in sorted(want.topics.items()):
+                seen = answer.topics.get(topic)
+                if seen is not None:
+                    self.take_up(cluster, topic, stream, seen)
+        return Reconciled(self.result(), frozenset(self.moved), self.new, tuple(self.notes))
+
+    def park(self) -> None:
+        for cluster, topics in self.active.items():
+            named = self.wanted[cluster].topics if cluster in self.wanted else {}
+            for topic in sorted(set(topics) - set(named)):
+                progress = topics.pop(topic)
+                if self.retention_ms <= 0:
+                    self.note("expired", cluster, topic, "is no longer named by metadata and nothing is kept of it")
+                    continue
+                kept = self.parked.setdefault(cluster, {})
+                before = kept.get(topic)
+                kept[topic] = ParkedTopic(
+                    stream=progress.stream,
+                    topic_id=progress.topic_id,
+                    # The active progress wins over what an earlier parking left behind.
+                    next={**(before.next if before else {}), **progress.next},
+                    epochs=progress.epochs,
+                    stops=progress.stops,
+                    until_ms=self.now_ms + self.retention_ms,
+                )
+                self.note("parked", cluster, topic, "is no longer named by metadata: its offsets are kept")
+
+    def expire(self) -> None:
+        for cluster, topics in self.parked.items():
+            # Named again, but not reachable yet: it came back in time, its answer did not.
+            awaited = self.wanted[cluster].topics if cluster in self.wanted and cluster not in self.observed else {}
+            for topic in [n for n, kept in topics.items() if kept.until_ms <= self.now_ms and n not in awaited]:
+                del topics[topic]
+                self.note("expired", cluster, topic, "was parked past its retention: if it comes back, it starts as new")
+
+    def take_up(self, cluster: str, topic: str, stream: str, seen: TopicObservation) -> None:
+        active = self.active.setdefault(cluster, {})
+        progress = active.get(topic)
+        known = progress is not None
+        parked = self.parked.get(cluster, {}).pop(topic, None)
+        if progress is None:
+            progress = TopicProgress(stream, {}, topic_id=seen.topic_id)
+        if parked is not None and self.is_recreated(parked.topic_id, seen):
+            self.note("recreated", cluster, topic, "was re-created while it was parked: it starts as new")
+        elif parked is not None:
+            progress, known = self.resume(cluster, topic, progress, parked), True
+            # The topic's own id, from when it was parked, is the one its offsets belong to.
+            progress = replace(progress, topic_id=progress.topic_id or parked.topic_id)
+        if known and self.is_recreated(progress.topic_id, seen):
+            self.note("recreated", cluster, topic, f"was re-created (id {progress.topic_id}, now {seen.topic_id})")
+        for partition in sorted(set(seen.latest) - set(progress.next)):
+            self.new[Split(cluster, topic, partition)] = not known
+        active[topic] = replace(progress, stream=stream, topic_id=seen.topic_id or progress.topic_id)
+
+    def resume(self, cluster: str, topic: str, progress: TopicProgress, parked: ParkedTopic) -> TopicProgress:
+        back = {p: offset for p, offset in parked.next.items() if p not in progress.next}
+        self.moved.update(Split(cluster, topic, partition) for partition in back)
+        self.note("resumed", cluster, topic, "is named again: it goes on at the offsets where it was parked")
+        return replace(
+            progress,
+            next={**progress.next, **back},
+            epochs={**{p: parked.epochs[p] for p in back if p in parked.epochs}, **progress.epochs},
+            stops={**{p: parked.stops[p] for p in back if p in parked.stops}, **progress.stops},
+        )
+
+    @staticmethod
+    def is_recreated(saved: str | None, seen: TopicObservation) -> bool:
+        return saved is not None and seen.topic_id is not None and saved != seen.topic_id
+
+    def note(self, kind: str, cluster: str, topic: str, text: str) -> None:
+        self.notes.append(Note(kind, cluster, f"topic {topic!r} of cluster {cluster!r} {text}", topic))  # type: ignore[arg-type]
+
+    def result(self) -> OffsetDocument:
+        return replace(
+            self.document,
+            clusters={
+                cluster: ClusterProgress(topics, self.kafka_ids.get(cluster))
+                for cluster, topics in self.active.items()
+                if topics
+            },
+            parked={
+                cluster: ParkedCluster(topics, self.kafka_ids.get(cluster))
+                for cluster, topics in self.parked.items()
+                if topics
+            },
+        )

@@ -1,0 +1,86 @@
+"""What a plan is made of: splits, and the ranges of offsets that a batch reads from them.
+
+Pure values, used on the driver; ranges travel to executors inside Spark's input partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Split(NamedTuple):
+    """One partition of one topic of one cluster. A tuple, never a joined string: ids may hold any separator."""
+
+    cluster: str
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.cluster}/{self.topic}[{self.partition}]"
+
+
+@dataclass(frozen=True)
+class SplitRange:
+    """The offsets `start <= offset < end` of one split. `epoch` is the leader epoch at `start`, -1 when unknown."""
+
+    split: Split
+    start: int
+    end: int
+    epoch: int = -1
+
+    @property
+    def size(self) -> int:
+        """Offsets in the range: an upper bound of its records, since compaction and transactions leave gaps."""
+        return self.end - self.start
+
+    def __str__(self) -> str:
+        return f"{self.split} {self.start}..{self.end}"
+
+
+def slice_ranges(
+    ranges: Iterable[SplitRange], *, min_partitions: int | None, max_records: int | None
+) -> list[SplitRange]:
+    """Cut ranges into the pieces that become Spark tasks, as Spark's own Kafka source does.
+
+    Args:
+        ranges: what the batch reads, at most one range a split.
+        min_partitions: `minPartitions`; larger ranges are cut until there are about that many pieces.
+        max_records: `maxRecordsPerPartition`; no piece holds more offsets than that.
+
+    Returns:
+        Pieces that cover the ranges exactly, the clusters taking turns so that a slow one never holds every task slot.
+    """
+    pieces = [piece for part in ranges if part.size > 0 for piece in _cut(part, _by_records(part, max_records))]
+    if min_partitions and len(pieces) < min_partitions:
+        total = sum(piece.size for piece in pieces)
+        pieces = [
+            small for piece in pieces for small in _cut(piece, max(1, round(piece.size / total * min_partitions)))
+        ]
+    return _take_turns(pieces)
+
+
+def _by_records(part: SplitRange, max_records: int | None) -> int:
+    return 1 if not max_records else -(-part.size // max_records)
+
+
+def _cut(part: SplitRange, count: int) -> Iterator[SplitRange]:
+    """Cut one range into at most `count` non-empty pieces of nearly equal size."""
+    count = min(count, part.size)
+    for index in range(count):
+        start = part.start + part.size * index // count
+        end = part.start + part.size * (index + 1) // count
+        # The epoch is known at the range's own start only; a later piece starts where the epoch may be another.
+        yield SplitRange(part.split, start, end, part.epoch if index == 0 else -1)
+
+
+def _take_turns(pieces: list[SplitRange]) -> list[SplitRange]:
+    queues: dict[str, list[SplitRange]] = {}
+    for piece in sorted(pieces, key=lambda p: (p.split, p.start)):
+        queues.setdefault(piece.split.cluster, []).append(piece)
+    turns: list[SplitRange] = []
+    longest = max((len(queue) for queue in queues.values()), default=0)
+    for turn in range(longest):
+        turns.extend(queue[turn] for queue in queues.values() if turn < len(queue))
+    return turns

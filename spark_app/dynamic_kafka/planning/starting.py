@@ -1,0 +1,116 @@
+"""Which rule decides where a split starts or stops, and what that rule needs to know from Kafka.
+
+Pure. The planner asks `starting_spec` per new split; the edge turns the specs into numbers with bulk calls and hands
+them back. Rules in order (`semantics.md`, "Start"): `startingOffsets` of the source holds for a query's first plan; what
+is found later starts at earliest, so that nothing that producers wrote before our discovery is lost; what metadata says
+of a cluster wins in both cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dynamic_kafka.errors import OptionError
+from dynamic_kafka.metadata.model import EARLIEST, LATEST, OffsetSpec
+from dynamic_kafka.planning.splits import Split
+
+
+@dataclass(frozen=True)
+class OffsetQuery:
+    """One question to a cluster: the offset of one partition, by kind.
+
+    Attributes:
+        kind: earliest, latest, committed or timestamp.
+        timestamp_ms: for `timestamp`: the first offset whose record is not older.
+        lenient: whether "there is none" may be answered by a neighbour (earliest for committed, latest for timestamp)
+            instead of an error.
+    """
+
+    kind: str
+    timestamp_ms: int | None = None
+    lenient: bool = False
+
+
+Resolution = int | OffsetQuery
+"""An offset that is already known, or the question whose answer it is."""
+
+
+def starting_spec(
+    *,
+    first_plan: bool,
+    new_topic: bool,
+    configured: OffsetSpec | None,
+    own: OffsetSpec | None,
+) -> OffsetSpec:
+    """The rule for one new split.
+
+    Args:
+        first_plan: whether the query has no progress at all yet.
+        new_topic: whether the topic is new to the query; otherwise the split is a partition added to a topic in use.
+        configured: the source's `startingOffsets` for this cluster.
+        own: what metadata says of this cluster.
+    """
+    if first_plan:
+        return own or configured or LATEST
+    if own is None:
+        return EARLIEST
+    # A partition added to a topic that is being read holds records that were produced since: "latest" or "committed"
+    # were said of the topic as it was found, and applied here they would skip what came in before the discovery.
+    return EARLIEST if not new_topic and own.kind in ("latest", "committed") else own
+
+
+def resolve_start(
+    spec: OffsetSpec, split: Split, *, lenient: bool, strategy: str = "error", strict: bool = False
+) -> Resolution:
+    """Turn the rule of one split into an offset or a question.
+
+    Args:
+        lenient: a split found later: without a committed offset it starts at earliest instead of failing the query.
+        strategy: `startingOffsetsByTimestampStrategy`: `latest` when no record is as new as the timestamp.
+        strict: explicit offsets have to name every partition, as in Spark's own options.
+
+    Raises:
+        OptionError: explicit offsets leave out a partition.
+    """
+    if spec.kind == "timestamp":
+        own = spec.timestamps.get(split.topic, {}).get(split.partition, spec.timestamp_ms)
+        if own is None:
+            return _unnamed(split, "timestamp", strict)
+        return OffsetQuery("timestamp", own, lenient=lenient or strategy == "latest")
+    if spec.kind == "explicit":
+        offset = spec.offsets.get(split.topic, {}).get(split.partition)
+        if offset is None:
+            return _unnamed(split, "offset", strict)
+        return _special(offset)
+    return OffsetQuery(spec.kind, lenient=lenient)
+
+
+def resolve_stop(spec: OffsetSpec, split: Split) -> Resolution:
+    """Turn the stopping rule of one split into an offset or a question; no record as new as a timestamp means latest."""
+    if spec.kind == "timestamp":
+        own = spec.timestamps.get(split.topic, {}).get(split.partition, spec.timestamp_ms)
+        return OffsetQuery("latest") if own is None else OffsetQuery("timestamp", own, lenient=True)
+    if spec.kind == "explicit":
+        return _special(spec.offsets.get(split.topic, {}).get(split.partition, -1))
+    return OffsetQuery(spec.kind)
+
+
+def per_cluster(configured: OffsetSpec | Mapping[str, OffsetSpec], cluster: str) -> OffsetSpec | None:
+    """The part of `startingOffsets` or `endingOffsets` that concerns one cluster."""
+    return configured if isinstance(configured, OffsetSpec) else configured.get(cluster)
+
+
+def _special(offset: int) -> Resolution:
+    if offset == -2:
+        return OffsetQuery("earliest")
+    return OffsetQuery("latest") if offset == -1 else offset
+
+
+def _unnamed(split: Split, what: str, strict: bool) -> Resolution:
+    if strict:
+        raise OptionError(
+            f"startingOffsets name no {what} for {split}: explicit starts have to name every partition of a topic"
+            " (-2 stands for earliest, -1 for latest)"
+        )
+    return OffsetQuery("earliest")
