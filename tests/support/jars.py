@@ -1,8 +1,7 @@
 """Java archives by Maven, kept in a user cache so that a fresh clone does not fetch them again.
 
 A pom's folder in the cache is named after its artifact, version and a hash of the file, so another pom is
-another folder. Runs in test sessions and the demo (through `tests.support.kafka`), and from `make setup` as
-`python -m tests.support.jars`.
+another folder. Runs in test sessions and the demo, through `tests.support.kafka`, and in `make setup`.
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ import tempfile
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-KAFKA_POM = Path(__file__).parent / "kafka" / "pom.xml"
-
 
 class JarsUnavailableError(RuntimeError):
     """Maven is missing or failed; the message ends with what it printed."""
@@ -30,7 +27,7 @@ def cache_folder() -> Path:
     return Path(base) / "dynamic-kafka"
 
 
-def jars(pom: Path = KAFKA_POM) -> Path:
+def jars(pom: Path) -> Path:
     """The folder with all jars that `pom` depends on; resolved by Maven the first time.
 
     Safe against interruption and against a second process: Maven writes to a folder beside it, which is
@@ -73,7 +70,3 @@ def _resolve(pom: Path, target: Path) -> None:
         if done.returncode != 0:
             raise JarsUnavailableError(f"Maven could not resolve {pom}:\n{done.stdout[-4000:]}")
         arriving.rename(target)
-
-
-if __name__ == "__main__":
-    jars()

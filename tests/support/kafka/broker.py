@@ -1,0 +1,188 @@
+"""One Kafka broker as a process: its folder, its configuration, and the signals it gets.
+
+Knows nothing of topics and clients; `cluster.py` adds them. Linux only (parent-death signals, abstract
+sockets).
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import signal
+import subprocess
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.support.kafka.distribution import distribution
+from tests.support.kafka.errors import BrokerError
+from tests.support.kafka.supervise import spawn
+
+_HEAP = "256m"
+_STOP_SECONDS = 30.0
+
+_SETTINGS: Mapping[str, str] = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL",
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    # A fifth of the default each: three brokers and Spark share two cores.
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    # Its default takes half of our heap.
+    "log.cleaner.dedupe.buffer.size": "2097152",
+    # Retention is looked at from the start, and not after half a minute; how often is up to a test's
+    # overrides.
+    "log.initial.task.delay.ms": "500",
+    # After kill -9 the controller takes the broker back only when its former session has ended (9 s by
+    # default).
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+}
+
+_LOGGING = """\
+<Configuration status="ERROR">
+  <Appenders>
+    <File name="file" fileName="{file}"><PatternLayout pattern="%d %p [%t] %c{{1}} %m%n"/></File>
+  </Appenders>
+  <Loggers><Root level="INFO"><AppenderRef ref="file"/></Root></Loggers>
+</Configuration>
+"""
+
+
+def random_id() -> str:
+    """A new id in Kafka's form: a random UUID, base64 for URLs, without a leading dash."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+class Broker:
+    """A broker and controller in one process, on fixed ports, with all it writes in one folder.
+
+    Attributes:
+        folder: holds `data`, `server.properties`, `server.log` and `output.log` (what the JVM itself says).
+        kafka_id: the `cluster.id` of the data.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
+        """`settings` come over the harness's own; listeners must be among them. Starts nothing."""
+        self.folder = folder
+        self.kafka_id = random_id()
+        self._data = folder / "data"
+        self._settings = {**_SETTINGS, "log.dirs": str(self._data), **settings}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._paused = False
+
+    @property
+    def running(self) -> bool:
+        """Whether its process lives, paused or not."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The process id. Raises `BrokerError` when it does not run."""
+        return self._alive().pid
+
+    def start(self, *, dump_classes: Path | None = None) -> None:
+        """Start on the data there is, or format new. Returns at once. Does nothing when it runs.
+
+        `dump_classes` makes the JVM write a class archive there when it stops.
+        """
+        if self.running:
+            return
+        kafka = distribution()
+        self._format(kafka.bootstrap_checkpoint)
+        properties = self._write(
+            "server.properties", "".join(f"{k}={v}\n" for k, v in self._settings.items())
+        )
+        logging = self._write("log4j2.xml", _LOGGING.format(file=self.folder / "server.log"))
+        options = [f"-Xmx{_HEAP}", f"-Dlog4j2.configurationFile={logging}"]
+        options.append(f"-Djava.io.tmpdir={self.folder}")
+        if dump_classes is not None:
+            options.append(f"-XX:ArchiveClassesAtExit={dump_classes}")
+        elif kafka.class_archive.exists():
+            options.append(f"-XX:SharedArchiveFile={kafka.class_archive}")
+        command = kafka.command("kafka.Kafka", str(properties), options=tuple(options))
+        self._process = spawn(command, self.folder / "output.log")
+        self._paused = False
+
+    def stop(self) -> None:
+        """Stop in order (SIGTERM, also when paused), and by force when that takes too long."""
+        if not self.running:
+            return
+        process = self._alive()
+        process.send_signal(signal.SIGTERM)
+        self.resume()
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """SIGKILL, which reaches a paused broker too; returns when it is gone."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._paused = False
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay open and nobody answers. Returns when it stands still."""
+        process = self._alive()
+        if not self._paused:
+            process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+            self._paused = True
+
+    def resume(self) -> None:
+        """SIGCONT after `pause`."""
+        if self._paused:
+            self._alive().send_signal(signal.SIGCONT)
+            self._paused = False
+
+    def erase(self) -> None:
+        """Kill it and delete its data: the next start is another cluster, with another `kafka_id`."""
+        self.kill()
+        shutil.rmtree(self._data, ignore_errors=True)
+        self.kafka_id = random_id()
+
+    def last_words(self, lines: int = 15) -> str:
+        """The end of its logs, for messages."""
+        tails = []
+        for name in ("output.log", "server.log"):
+            path = self.folder / name
+            if path.exists():
+                tails += path.read_text(errors="replace").splitlines()[-lines:]
+        return "\n".join(tails)
+
+    def _alive(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            raise BrokerError(f"The broker in {self.folder} is not running: start() it first.")
+        return self._process
+
+    def _format(self, bootstrap_checkpoint: Path) -> None:
+        """What `kafka-storage format` does, without its JVM: mark the folder, add the feature levels."""
+        marker = self._data / "meta.properties"
+        if marker.exists():
+            return
+        self._data.mkdir(parents=True, exist_ok=True)
+        shutil.copy(bootstrap_checkpoint, self._data)
+        marker.write_text(f"version=1\ncluster.id={self.kafka_id}\nnode.id=1\ndirectory.id={random_id()}\n")
+
+    def _write(self, name: str, content: str) -> Path:
+        path = self.folder / name
+        path.write_text(content)
+        return path

@@ -1,0 +1,65 @@
+"""A certificate authority of our own, for brokers that speak TLS; make two of them to test the wrong one."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+_LIFETIME = datetime.timedelta(days=2)
+
+
+class CertificateAuthority:
+    """Signs certificates for localhost and 127.0.0.1.
+
+    Attributes:
+        certificate_file: the authority's own certificate (PEM): what a client gets as `ssl.ca.location`.
+    """
+
+    def __init__(self, folder: Path, name: str = "test authority") -> None:
+        """Make a new authority whose certificate is written to `folder`; its key stays in memory."""
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        unsigned = self._builder(self._name, self._key.public_key()).add_extension(
+            x509.BasicConstraints(ca=True, path_length=0), critical=True
+        )
+        certificate = unsigned.sign(self._key, hashes.SHA256())
+        folder.mkdir(parents=True, exist_ok=True)
+        self.certificate_file = folder / f"{name.replace(' ', '-')}.pem"
+        self.certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+    def issue(self, target: Path) -> Path:
+        """Write a server's key and certificate chain to `target`, in the form Kafka's PEM key store reads."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.IPv4Address("127.0.0.1"))]
+        unsigned = self._builder(subject, key.public_key()).add_extension(
+            x509.SubjectAlternativeName(names), critical=False
+        )
+        certificate = unsigned.sign(self._key, hashes.SHA256())
+        private = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        target.touch(mode=0o600)
+        own = certificate.public_bytes(serialization.Encoding.PEM)
+        target.write_bytes(private + own + self.certificate_file.read_bytes())
+        return target
+
+    def _builder(self, subject: x509.Name, public_key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+        now = datetime.datetime.now(datetime.UTC)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(public_key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(hours=1))
+            .not_valid_after(now + _LIFETIME)
+        )

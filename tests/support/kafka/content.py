@@ -1,0 +1,126 @@
+"""What is in a cluster: topics, records and offsets, over its plaintext listener.
+
+`KafkaCluster` inherits these. Each waits until the broker has done it, and raises what the broker refused.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+
+from tests.support.kafka import records
+from tests.support.kafka.broker import random_id
+from tests.support.kafka.errors import BrokerError
+
+_SECONDS = 30.0
+_POLL_SECONDS = 0.02
+
+
+class Content:
+    """Topics, records and offsets of the cluster at `bootstrap`.
+
+    Attributes:
+        name: how messages call the cluster.
+        bootstrap: `host:port` of a plaintext listener.
+        folder: where its logs are, for messages.
+    """
+
+    def __init__(self, name: str, bootstrap: str, folder: Path) -> None:
+        """Connects to nothing yet."""
+        self.name = name
+        self.bootstrap = bootstrap
+        self.folder = folder
+        self._admin: AdminClient | None = None
+
+    @property
+    def admin(self) -> AdminClient:
+        """An admin client, for what has no convenience here."""
+        if self._admin is None:
+            # Silent: brokers that go away are what tests are about.
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        return self._admin
+
+    def forget_admin(self) -> None:
+        """Close the admin client; the next use makes another, which knows nothing of the former cluster."""
+        self._admin = None
+
+    def create_topic(self, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+        """Create `topic`, wait until every partition has a leader, and return its name."""
+        results(self.admin.create_topics([NewTopic(topic, partitions, 1, config=dict(config or {}))]))
+        self._wait(f"topic {topic} to have leaders", lambda: self._leaders(topic) == partitions)
+        return topic
+
+    def create_partitions(self, topic: str, total: int) -> None:
+        """Grow `topic` to `total` partitions and wait until each has a leader."""
+        results(self.admin.create_partitions([NewPartitions(topic, total)]))
+        self._wait(f"topic {topic} to grow", lambda: self._leaders(topic) == total)
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete `topic` and wait until it is gone from the broker's metadata."""
+        results(self.admin.delete_topics([topic]))
+        self._wait(f"topic {topic} to vanish", lambda: self._leaders(topic) == 0)
+
+    def topic_id(self, topic: str) -> str:
+        """The topic's id as Kafka prints it; a topic that is created again has another."""
+        described = results(self.admin.describe_topics(TopicCollection([topic])))
+        return str(described[topic].topic_id)
+
+    def produce(self, topic: str, values: Iterable[records.Value], *, partition: int | None = None) -> None:
+        """Send bare values or `Record`s and wait until all are acknowledged."""
+        records.produce({"bootstrap.servers": self.bootstrap}, topic, values, partition)
+
+    def transaction(self, transactional_id: str | None = None) -> records.Transaction:
+        """Begin a transaction: commit or abort it, or use it as a context manager."""
+        return records.Transaction(
+            {"bootstrap.servers": self.bootstrap}, transactional_id or f"tests-{random_id()}"
+        )
+
+    def delete_records(self, topic: str, partition: int, before: int) -> None:
+        """Truncate the partition's log: its first offset becomes `before`."""
+        results(self.admin.delete_records([TopicPartition(topic, partition, before)]))
+
+    def start_offsets(self, topic: str) -> dict[int, int]:
+        """The first offset of every partition."""
+        return self._offsets(topic, OffsetSpec.earliest())
+
+    def end_offsets(self, topic: str, *, committed: bool = False) -> dict[int, int]:
+        """The offset after the last record of every partition; `committed`: the last stable offset."""
+        return self._offsets(topic, OffsetSpec.latest(), committed=committed)
+
+    def committed_offsets(self, group: str) -> dict[tuple[str, int], int]:
+        """What `group` has committed here, by topic and partition."""
+        request = [ConsumerGroupTopicPartitions(group)]
+        found = results(self.admin.list_consumer_group_offsets(request))[group]
+        return {(at.topic, at.partition): at.offset for at in found.topic_partitions or []}
+
+    def _offsets(self, topic: str, spec: OffsetSpec, *, committed: bool = False) -> dict[int, int]:
+        partitions = self.admin.list_topics(topic, timeout=_SECONDS).topics[topic].partitions
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        asked = {TopicPartition(topic, partition): spec for partition in partitions}
+        found = results(self.admin.list_offsets(asked, isolation_level=level))
+        return {at.partition: result.offset for at, result in found.items()}
+
+    def _leaders(self, topic: str) -> int:
+        """How many partitions of `topic` have a leader; 0 when there is no such topic."""
+        found = self.admin.list_topics(topic, timeout=_SECONDS).topics[topic]
+        if found.error is not None:
+            return 0
+        return sum(partition.leader >= 0 for partition in found.partitions.values())
+
+    def _wait(self, what: str, done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _SECONDS
+        while not done():
+            if time.monotonic() > deadline:
+                raise BrokerError(f"Waited {_SECONDS:.0f} s for {what} on {self.name}; logs: {self.folder}")
+            time.sleep(_POLL_SECONDS)
+
+
+def results(futures: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
+    """The results of an admin call, once they are all there. Raises the first failure."""
+    return {key: future.result(_SECONDS) for key, future in futures.items()}

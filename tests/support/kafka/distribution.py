@@ -1,0 +1,99 @@
+"""What every broker is started from: a JVM, jars, a bootstrap checkpoint, and a class archive.
+
+Prepared once per machine into the user's cache, keyed by the jars and the JDK. Used by `broker.py`;
+`warm_up.py` adds the class archive (`make setup`), which halves the start; brokers do without.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.jars import cache_folder, jars
+from tests.support.kafka.errors import BrokerError
+from tests.support.places import KAFKA_POM
+
+# Brokers live for minutes and do little: a quick start matters more than peak speed.
+_QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xshare:auto")
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Kafka and a JVM to run it.
+
+    Attributes:
+        java: the JVM's executable.
+        classpath: all jars, in a fixed order (a class archive is only valid for one order).
+        bootstrap_checkpoint: the feature levels of a new cluster, as `kafka-storage format` writes them. It
+            holds no cluster id, so one file serves all clusters, and formatting costs no JVM.
+        class_archive: where the class archive is, or would be.
+    """
+
+    java: Path
+    classpath: str
+    bootstrap_checkpoint: Path
+    class_archive: Path
+
+    def command(self, main: str, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
+        """The command line that runs `main`."""
+        return [str(self.java), *_QUICK_START, *options, "-cp", self.classpath, main, *arguments]
+
+
+@functools.cache
+def distribution() -> Distribution:
+    """This machine's; prepared at the first call. Raises `JarsUnavailableError` or `BrokerError`."""
+    java = _find_java()
+    folder = jars(KAFKA_POM)
+    prepared = cache_folder() / f"{folder.name}-{_fingerprint(java)}"
+    prepared.mkdir(parents=True, exist_ok=True)
+    found = Distribution(
+        java=java,
+        classpath=os.pathsep.join(sorted(str(jar) for jar in folder.glob("*.jar"))),
+        bootstrap_checkpoint=prepared / "bootstrap.checkpoint",
+        class_archive=prepared / "classes.jsa",
+    )
+    if not found.bootstrap_checkpoint.exists():
+        _write_bootstrap_checkpoint(found)
+    return found
+
+
+def _find_java() -> Path:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        raise BrokerError("No JVM: install a JDK >= 17, or point JAVA_HOME to one.")
+    return Path(java).resolve()
+
+
+def _fingerprint(java: Path) -> str:
+    release = java.parent.parent / "release"
+    content = release.read_bytes() if release.exists() else b""
+    return hashlib.sha256(str(java).encode() + content).hexdigest()[:12]
+
+
+def _write_bootstrap_checkpoint(found: Distribution) -> None:
+    target = found.bootstrap_checkpoint
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        properties = Path(scratch) / "server.properties"
+        properties.write_text(
+            "process.roles=broker,controller\n"
+            "node.id=1\n"
+            "controller.quorum.voters=1@127.0.0.1:1\n"
+            "controller.listener.names=CONTROLLER\n"
+            "listeners=PLAINTEXT://127.0.0.1:2,CONTROLLER://127.0.0.1:1\n"
+            f"log.dirs={scratch}/data\n"
+        )
+        cluster_id = "AAAAAAAAAAAAAAAAAAAAAQ"
+        command = found.command("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
+        done = subprocess.run(
+            command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        )
+        if done.returncode != 0:
+            raise BrokerError(f"Kafka could not format a storage folder:\n{done.stdout[-4000:]}")
+        (Path(scratch) / "data" / target.name).rename(target)
