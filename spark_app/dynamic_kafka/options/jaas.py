@@ -1,0 +1,104 @@
+"""Java's JAAS texts (`sasl.jaas.config`), read far enough to give librdkafka the same log-in. Pure.
+
+    org.apache.kafka.common.security.scram.ScramLoginModule required username="alice"
+    password="${file:/run/s:pw}";
+
+Messages never hold a value from the text: any of them may be a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dynamic_kafka.errors import OptionError
+
+_TOKEN = re.compile(
+    r"""\s*([\w.$-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|((?:\$\{[^}]*\}|[^\s;"'])+))"""
+)
+_HEAD = re.compile(r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b", re.IGNORECASE)
+_END = re.compile(r"\s*;\s*")
+
+_PLAIN = "PlainLoginModule"
+_SCRAM = "ScramLoginModule"
+_OAUTH = "OAuthBearerLoginModule"
+SECRET_ENTRIES = frozenset(("password", "clientSecret"))
+"""The entries of a JAAS text that hold a secret."""
+
+
+@dataclass(frozen=True)
+class Jaas:
+    """One entry of a JAAS text: the log-in module's class, and its entries."""
+
+    module: str
+    entries: Mapping[str, str]
+
+
+def parse_jaas(text: str, *, where: str) -> Jaas:
+    """Read a JAAS text.
+
+    Raises:
+        OptionError: it is not one entry of the form `module required key="value" …;`.
+    """
+    head = _HEAD.match(text)
+    at = head.end() if head else 0
+    entries: dict[str, str] = {}
+    while (token := _TOKEN.match(text, at)) is not None:
+        double, single, bare = token.group(2), token.group(3), token.group(4)
+        quoted = double if double is not None else single
+        entries[token.group(1)] = bare if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+        at = token.end()
+    if head is None or not _END.fullmatch(text, at):
+        raise OptionError(
+            f"{where}: the JAAS text is not understood (its content is not shown); write one entry like"
+            ' org.apache.kafka.common.security.plain.PlainLoginModule required username="…" password="…";'
+            " or set kafka.sasl.username and kafka.sasl.password"
+        )
+    return Jaas(head.group(1).rsplit(".", 1)[-1], entries)
+
+
+def log_in(jaas: Jaas, mechanism: str | None, *, where: str) -> dict[str, str]:
+    """librdkafka's properties for a log-in.
+
+    Args:
+        mechanism: `sasl.mechanism` if it is set.
+
+    Raises:
+        OptionError: a module that librdkafka has no equivalent for, or one that contradicts the mechanism.
+    """
+    if jaas.module in (_PLAIN, _SCRAM):
+        fits = ("PLAIN",) if jaas.module == _PLAIN else ("SCRAM-SHA-256", "SCRAM-SHA-512")
+        # A mechanism that is still a reference is left to the client.
+        if mechanism is None and jaas.module == _SCRAM:
+            raise OptionError(f"{where}: ScramLoginModule needs kafka.sasl.mechanism, {' or '.join(fits)}")
+        if mechanism is not None and "${" not in mechanism and mechanism.upper() not in fits:
+            raise OptionError(
+                f"{where}: {jaas.module} does not fit sasl.mechanism={mechanism}; set {' or '.join(fits)}"
+            )
+        return {
+            "sasl.mechanism": mechanism or "PLAIN",
+            "sasl.username": _entry(jaas, "username", where),
+            "sasl.password": _entry(jaas, "password", where),
+        }
+    if jaas.module == _OAUTH and "clientId" in jaas.entries:
+        scope = jaas.entries.get("scope")
+        return {
+            "sasl.mechanism": mechanism or "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": _entry(jaas, "clientId", where),
+            "sasl.oauthbearer.client.secret": _entry(jaas, "clientSecret", where),
+        } | ({"sasl.oauthbearer.scope": scope} if scope is not None else {})
+    raise OptionError(
+        f"{where}: the log-in module {jaas.module} is Java's and has no equivalent here; there are PLAIN,"
+        " SCRAM and"
+        " OAUTHBEARER with a client secret: set kafka.sasl.mechanism and the kafka.sasl.* properties of"
+        " librdkafka"
+    )
+
+
+def _entry(jaas: Jaas, key: str, where: str) -> str:
+    value = jaas.entries.get(key)
+    if value is None:
+        raise OptionError(f"{where}: the JAAS text of {jaas.module} has no {key}")
+    return value
