@@ -1,0 +1,1 @@
+"""Tests on real brokers and a real Spark."""

@@ -1,0 +1,25 @@
+"""The Spark session of the other tests: local, on loopback, with workers that see our packages."""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import SparkSession
+
+
+def where() -> tuple[str, str]:
+    import dynamic_kafka
+
+    return sys.executable, dynamic_kafka.__name__
+
+
+def test_workers_run_this_python_and_import_the_source(spark: SparkSession) -> None:
+    found = spark.sparkContext.parallelize([1]).map(lambda _: where()).collect()
+
+    assert found == [(sys.executable, "dynamic_kafka")]
+
+
+def test_the_session_listens_on_loopback_only(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.driver.host") == "127.0.0.1"
+    assert spark.conf.get("spark.driver.bindAddress") == "127.0.0.1"
+    assert spark.conf.get("spark.ui.enabled") == "false"
