@@ -19,8 +19,10 @@ class OffsetSpec:
     """Where reading starts or stops on one cluster, before it is resolved to numbers.
 
     Attributes:
-        kind: `explicit` uses `offsets` (or `timestamps`), `timestamp` uses `timestamp_ms`; the others need nothing else.
-        timestamp_ms: milliseconds since the epoch, for `timestamp`, and for every partition without one of its own.
+        kind: `explicit` uses `offsets` (or `timestamps`), `timestamp` uses `timestamp_ms`; the others need
+            nothing else.
+        timestamp_ms: milliseconds since the epoch, for `timestamp`, and for every partition without one of
+            its own.
         offsets: {topic: {partition: offset}}; -2 is earliest and -1 latest, as in Spark's JSON.
         timestamps: {topic: {partition: milliseconds}}; Spark's `startingOffsetsByTimestamp`.
     """
@@ -42,8 +44,10 @@ class ClusterMetadata:
 
     Attributes:
         topics: topic names, in the order given; never empty.
-        properties: Kafka client properties, with `bootstrap.servers` among them (FLIP-246). Secrets only by reference.
-        starting_offsets: wins over the source's option for this cluster; None leaves the choice to the option.
+        properties: Kafka client properties, with `bootstrap.servers` among them (FLIP-246). Secrets only by
+            reference.
+        starting_offsets: wins over the source's option for this cluster; None leaves the choice to the
+            option.
         stopping_offsets: likewise for the end; bounded reading only.
         renamed_from: the id under which this cluster's offsets were saved before.
         secret_folder: the name of the cluster's mounted secret folder; its files are properties by name.
@@ -74,7 +78,8 @@ class KafkaStream:
 
 @dataclass(frozen=True)
 class Revision:
-    """Which edition of the metadata this is. `counter` orders revisions of one `lineage`; `hash` tells equal content."""
+    """Which edition of the metadata this is. `counter` orders revisions of one `lineage`; `hash` tells equal
+    content."""
 
     hash: str
     counter: int | None = None

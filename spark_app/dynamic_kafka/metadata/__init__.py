@@ -1,0 +1,67 @@
+"""The metadata of streams: the contract between those who write it and the source that reads it.
+
+The public face of this part; users' own services and subscribers derive from the classes here.
+"""
+
+from dynamic_kafka.metadata.discovery import MetadataDiscovery
+from dynamic_kafka.metadata.document import MetadataDocument, document_hash, parse_document
+from dynamic_kafka.metadata.file_service import FileMetadataService
+from dynamic_kafka.metadata.freshness import AwaitedRevision
+from dynamic_kafka.metadata.lookups import Discovered, DiscoveryStatus
+from dynamic_kafka.metadata.model import (
+    COMMITTED,
+    EARLIEST,
+    LATEST,
+    ClusterMetadata,
+    KafkaStream,
+    OffsetSpec,
+    Revision,
+)
+from dynamic_kafka.metadata.properties import (
+    ALLOWED_KEYS,
+    CREDENTIAL_KEYS,
+    LOCATION_KEYS,
+    SECRET_FILE_KEYS,
+    check_properties,
+    secret_file_problem,
+)
+from dynamic_kafka.metadata.service import KafkaMetadataService, StaticMetadataService, load_class
+from dynamic_kafka.metadata.subscriber import (
+    KafkaStreamSubscriber,
+    StreamIdsSubscriber,
+    StreamPatternSubscriber,
+)
+from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription, unite
+
+__all__ = [
+    "ALLOWED_KEYS",
+    "COMMITTED",
+    "CREDENTIAL_KEYS",
+    "EARLIEST",
+    "LATEST",
+    "LOCATION_KEYS",
+    "SECRET_FILE_KEYS",
+    "AwaitedRevision",
+    "ClusterMetadata",
+    "Discovered",
+    "DiscoveryStatus",
+    "FileMetadataService",
+    "KafkaMetadataService",
+    "KafkaStream",
+    "KafkaStreamSubscriber",
+    "MetadataDiscovery",
+    "MetadataDocument",
+    "OffsetSpec",
+    "Revision",
+    "StaticMetadataService",
+    "StreamIdsSubscriber",
+    "StreamPatternSubscriber",
+    "SubscribedCluster",
+    "Subscription",
+    "check_properties",
+    "document_hash",
+    "load_class",
+    "parse_document",
+    "secret_file_problem",
+    "unite",
+]

@@ -1,0 +1,298 @@
+"""Keeps the metadata in force up to date beside the query. Driver: one per query, asked by its planning
+calls.
+
+One daemon thread makes all calls to the service, so they are serialised; the planning calls only take what is
+in force. What a look-up may come to:
+
+    a valid answer    in force from now on; the count of failures starts anew
+    an invalid one    the last good one stays in force; logged once, and told by `status().rejected`
+    none (an error,   a failure: the last good one stays for `failure_threshold` of them in a row, and with
+    the or it hangs)      next one `current()` raises
+
+Never created in a data source's constructor, which Spark runs twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from dynamic_kafka.errors import MetadataInvalidError, MetadataTooOldError, MetadataUnavailableError
+from dynamic_kafka.metadata.freshness import AwaitedRevision, described
+from dynamic_kafka.metadata.lookups import Discovered, DiscoveryStatus, Lookups
+from dynamic_kafka.metadata.model import KafkaStream, Revision
+from dynamic_kafka.metadata.service import KafkaMetadataService
+from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber
+from dynamic_kafka.metadata.subscription import Subscription, unite
+
+_log = logging.getLogger(__name__)
+
+LOOKUP_DEADLINE_S = 30.0
+"""A look-up without an answer for this long, or for the interval if that is longer, is a failure; so is each
+further such time that it hangs, as if it had been tried again."""
+
+
+class MetadataDiscovery:
+    """Polls a metadata service for the streams that a subscriber wants. Its methods may be called from any
+    thread.
+
+    Args:
+        service: from now on asked by this object only, and closed by `stop`.
+        subscriber: chooses the streams.
+        interval_s: seconds from one look-up to the next; 0 looks up at start only.
+        failure_threshold: consecutive failures that are tolerated.
+        probe_interval_s: how often `service.changed()` is asked between look-ups; a change is looked up at
+            once.
+        awaited_revision: `start` waits for metadata at least as new; see `AwaitedRevision`.
+        awaited_timeout_s: how long it waits.
+        lookup_deadline_s: instead of `LOOKUP_DEADLINE_S`.
+        clock: seconds that never go back.
+
+    Raises:
+        OptionError: `awaited_revision` is no revision.
+    """
+
+    def __init__(
+        self,
+        service: KafkaMetadataService,
+        subscriber: KafkaStreamSubscriber,
+        *,
+        interval_s: float,
+        failure_threshold: int,
+        probe_interval_s: float = 1.0,
+        awaited_revision: str | None = None,
+        awaited_timeout_s: float = 120.0,
+        lookup_deadline_s: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._service = service
+        self._subscriber = subscriber
+        self._interval_s = interval_s
+        self._probe_interval_s = probe_interval_s
+        self._awaited = None if awaited_revision is None else AwaitedRevision.parse(awaited_revision)
+        self._awaited_timeout_s = awaited_timeout_s
+        self._deadline_s = (
+            max(interval_s, LOOKUP_DEADLINE_S) if lookup_deadline_s is None else lookup_deadline_s
+        )
+        self._clock = clock
+        # Guards everything below; notified whenever any of it changes.
+        self._state = threading.Condition()
+        self._lookups = Lookups(failure_threshold=failure_threshold, deadline_s=self._deadline_s)
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+        self._start_problem: Exception | None = None
+        self._start_over = False
+        self._requested = 0
+        self._served = 0
+
+    def start(self) -> None:
+        """Make the first look-up, wait for it (and for the awaited revision), then poll in the background.
+
+        Raises:
+            MetadataUnavailableError: there was no answer, or none within the deadline, or `stop` was called.
+            MetadataInvalidError: the document is invalid, or a subscribed stream does not exist.
+            MetadataTooOldError: the awaited revision did not arrive in time.
+        """
+        patience = (
+            self._deadline_s if self._awaited is None else max(self._awaited_timeout_s, self._deadline_s)
+        )
+        with self._state:
+            if self._thread is not None:
+                raise RuntimeError("discovery was started before")
+            self._thread = threading.Thread(target=self._run, name="metadata-discovery", daemon=True)
+            self._thread.start()
+            # A little more, so that of two deadlines that fall together the thread's, which knows more, is
+            # heard.
+            self._state.wait_for(lambda: self._start_over or self._stopped, patience * 1.05)
+            problem = self._start_problem
+            done = self._start_over
+        if done and problem is None:
+            return
+        self.stop()
+        if problem is None:
+            problem = MetadataUnavailableError(
+                f"the first look-up had no answer within {patience:g} s, or was stopped; check the metadata "
+                "service"
+            )
+        raise problem
+
+    def current(self) -> Discovered:
+        """The metadata in force; never waits.
+
+        Raises:
+            MetadataUnavailableError: more look-ups in a row than tolerated had no answer, or `start` did not
+                succeed.
+        """
+        with self._state:
+            return self._lookups.take(self._clock())
+
+    def status(self) -> DiscoveryStatus:
+        """How discovery is doing; never waits, never raises."""
+        with self._state:
+            return self._lookups.status(self._clock())
+
+    def refresh(self) -> None:
+        """Make one look-up that begins now, and wait until it is over or its deadline passes. Works with
+        interval 0."""
+        with self._state:
+            if self._thread is None or self._stopped:
+                return
+            self._requested += 1
+            mine = self._requested
+            self._state.notify_all()
+            self._state.wait_for(lambda: self._served >= mine or self._stopped, self._deadline_s)
+
+    def wait_changed(self, sequence: int, timeout_s: float) -> bool:
+        """Wait until other metadata than that of `sequence` is in force; False after `timeout_s` or
+        `stop`."""
+
+        def is_other() -> bool:
+            current = self._lookups.current
+            return current is not None and current.sequence != sequence
+
+        with self._state:
+            self._state.wait_for(lambda: is_other() or self._stopped, timeout_s)
+            return is_other() and not self._stopped
+
+    def reject(self, rejected: Discovered, reason: str, *, keep: Discovered) -> None:
+        """Take `rejected` out of force and put `keep` back, the last one that the caller found good.
+
+        For what only brokers can tell, such as servers that answer with another physical identity. The
+        rejected content stays out, and in `status().rejected`, until the metadata says something else.
+        """
+        with self._state:
+            self._lookups.reject(rejected, reason, keep)
+            self._state.notify_all()
+        _log.error("metadata %s is rejected: %s", described(rejected.revision), reason)
+
+    def stop(self) -> None:
+        """End discovery, at once even if a look-up hangs: what that still comes to is ignored.
+
+        `current` keeps telling what was in force. May be called more than once.
+        """
+        with self._state:
+            if self._stopped:
+                return
+            self._stopped = True
+            self._lookups.end()
+            self._state.notify_all()
+        # Aside and not after the look-up: closing is what unblocks a service that hangs.
+        threading.Thread(target=self._close_service, name="metadata-close", daemon=True).start()
+
+    def _close_service(self) -> None:
+        try:
+            self._service.close()
+        except Exception as error:
+            _log.info("closing the metadata service failed: %s", error)
+
+    def _run(self) -> None:
+        problem = self._first_lookup()
+        with self._state:
+            self._start_problem, self._start_over = problem, True
+            self._state.notify_all()
+        while problem is None and self._wait_until_due():
+            self._look_up(first=False)
+
+    def _first_lookup(self) -> Exception | None:
+        """Look up until the answer is good and new enough; what stood against it at the end."""
+        give_up = self._clock() + self._awaited_timeout_s
+        while True:
+            problem = self._look_up(first=True)
+            if problem is None or self._awaited is None or self._clock() >= give_up:
+                return problem
+            with self._state:
+                if self._state.wait_for(lambda: self._stopped, self._probe_interval_s):
+                    return problem
+
+    def _wait_until_due(self) -> bool:
+        """Sleep until the next look-up; False when stopped."""
+        last = self._clock()
+        while True:
+            with self._state:
+                self._state.wait_for(self._is_called, self._pause_s(last))
+                if self._stopped:
+                    return False
+                if self._requested > self._served:
+                    return True
+                now = self._clock()
+                if now - last >= self._interval_s:
+                    return True
+                self._lookups.begin(now)
+            changed = self._probe()
+            with self._state:
+                self._lookups.end()
+            if changed:
+                return True
+
+    def _is_called(self) -> bool:
+        return self._stopped or self._requested > self._served
+
+    def _pause_s(self, last: float) -> float | None:
+        if self._interval_s <= 0:
+            return None
+        return max(0.0, min(self._probe_interval_s, last + self._interval_s - self._clock()))
+
+    def _probe(self) -> bool:
+        try:
+            return self._service.changed()
+        except Exception:
+            # The look-up that follows at the interval meets the same error, and counts it.
+            return False
+
+    def _look_up(self, *, first: bool) -> Exception | None:
+        with self._state:
+            serving = self._requested
+            self._lookups.begin(self._clock())
+        problem: Exception | None = None
+        found: tuple[Subscription, Revision] | None = None
+        try:
+            found = self._ask(first)
+        except MetadataInvalidError as error:
+            problem = error
+        except BaseException as error:  # a user's class may raise anything, and must not end this thread
+            problem = MetadataUnavailableError(f"{type(error).__name__}: {error}")
+            problem.__cause__ = error
+        with self._state:
+            if not self._stopped:
+                self._conclude(found, problem)
+            self._served = serving
+            self._state.notify_all()
+        return problem
+
+    def _ask(self, first: bool) -> tuple[Subscription, Revision]:
+        streams = self._subscriber.get_subscribed_streams(self._service)
+        subscription = unite(_checked(streams, self._subscriber))
+        revision = self._service.revision or Revision(subscription.fingerprint)
+        if first:
+            if self._awaited is not None and not self._awaited.reached_by(revision):
+                raise MetadataTooOldError(
+                    f"the metadata is at revision {described(revision)}, and {self._awaited} did not arrive "
+                    "within "
+                    f"{self._awaited_timeout_s:g} s; check what renders it, or `metadataRevision` and "
+                    "`metadataTimeout`"
+                )
+            self._subscriber.check_at_start(self._service, streams)
+        return subscription, revision
+
+    def _conclude(self, found: tuple[Subscription, Revision] | None, problem: Exception | None) -> None:
+        now = self._clock()
+        if found is not None:
+            if self._lookups.answer(now, *found):
+                clusters = ", ".join(found[0].clusters) or "none"
+                _log.info("metadata %s is in force; clusters: %s", described(found[1]), clusters)
+        elif isinstance(problem, MetadataInvalidError):
+            if self._lookups.invalid(str(problem)):
+                _log.error("invalid metadata, the last good one stays in force: %s", problem)
+        elif self._lookups.failure(now, str(problem)):
+            _log.warning("a metadata look-up had no answer: %s", problem)
+
+
+def _checked(streams: Sequence[KafkaStream], subscriber: KafkaStreamSubscriber) -> Sequence[KafkaStream]:
+    if all(isinstance(stream, KafkaStream) for stream in streams):
+        return streams
+    raise MetadataInvalidError(
+        f"{type(subscriber).__name__}.get_subscribed_streams returned something other than KafkaStream "
+        "objects"
+    )

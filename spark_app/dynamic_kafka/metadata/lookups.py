@@ -1,0 +1,158 @@
+"""What look-ups came to: the metadata in force, and how many in a row had no answer. Driver; pure.
+
+Told by `MetadataDiscovery` what happened and when; decides nothing about threads and time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dynamic_kafka.errors import MetadataUnavailableError
+from dynamic_kafka.metadata.model import Revision
+from dynamic_kafka.metadata.subscription import Subscription
+
+
+@dataclass(frozen=True)
+class Discovered:
+    """Metadata in force. `sequence` grows by one whenever anything in it changed."""
+
+    subscription: Subscription
+    revision: Revision
+    sequence: int
+
+
+@dataclass(frozen=True)
+class DiscoveryStatus:
+    """How discovery is doing.
+
+    Attributes:
+        revision: of the metadata in force; None before the first look-up.
+        last_success_monotonic: when a look-up last had a valid answer, in seconds of discovery's clock.
+        consecutive_failures: look-ups without an answer since the last answer.
+        last_error: text of the last failure, until a look-up has an answer.
+        rejected: why the newest metadata is not in force; None if it is.
+    """
+
+    revision: Revision | None
+    last_success_monotonic: float | None
+    consecutive_failures: int
+    last_error: str | None
+    rejected: str | None
+
+
+class Lookups:
+    """The account of one discovery.
+
+    Args:
+        failure_threshold: consecutive failures that are tolerated.
+        deadline_s: a look-up that hangs counts as one failure for each such time that passes.
+    """
+
+    def __init__(self, *, failure_threshold: int, deadline_s: float) -> None:
+        self.current: Discovered | None = None
+        self._threshold = failure_threshold
+        self._deadline_s = deadline_s
+        self._busy_since: float | None = None
+        self._last_success: float | None = None
+        self._failures = 0
+        self._last_error: str | None = None
+        self._rejected: str | None = None
+        self._rejected_fingerprint: str | None = None
+
+    def begin(self, now: float) -> None:
+        """A call to the service begins."""
+        self._busy_since = now
+
+    def end(self) -> None:
+        """The call came back, and says nothing by itself."""
+        self._busy_since = None
+
+    def answer(self, now: float, subscription: Subscription, revision: Revision) -> bool:
+        """A valid answer; whether it changed what is in force."""
+        self._answered()
+        self._last_success = now
+        if subscription.fingerprint == self._rejected_fingerprint:
+            return False
+        self._rejected = self._rejected_fingerprint = None
+        return self._enforce(subscription, revision)
+
+    def invalid(self, text: str) -> bool:
+        """An answer that cannot be used; whether that is news. Not a failure: the service did answer."""
+        self._answered()
+        news = text != self._rejected
+        self._rejected, self._rejected_fingerprint = text, None
+        return news
+
+    def failure(self, now: float, text: str) -> bool:
+        """No answer; whether that is news."""
+        self._failures += max(1, self._hung(now))
+        self._busy_since = None
+        news = text != self._last_error
+        self._last_error = text
+        return news
+
+    def reject(self, rejected: Discovered, reason: str, keep: Discovered) -> None:
+        """Put `keep` in force again, and keep the content of `rejected` out for as long as it stays the same.
+
+        Nothing happens if `rejected` has been replaced already: what replaced it is judged for itself.
+        """
+        if self.current is None or self.current.sequence != rejected.sequence:
+            return
+        self._rejected, self._rejected_fingerprint = reason, rejected.subscription.fingerprint
+        self._enforce(keep.subscription, keep.revision)
+
+    def failures(self, now: float) -> int:
+        """Consecutive failures, a hanging look-up included."""
+        return self._failures + self._hung(now)
+
+    def take(self, now: float) -> Discovered:
+        """The metadata in force.
+
+        Raises:
+            MetadataUnavailableError: there is none yet, or more failures in a row than are tolerated.
+        """
+        if self.current is None:
+            raise MetadataUnavailableError(f"no metadata yet{self._because(now)}")
+        failures = self.failures(now)
+        if failures > self._threshold:
+            raise MetadataUnavailableError(
+                f"the metadata service gave no answer {failures} times in a row, "
+                f"{self._threshold} are tolerated (metadataFailureThreshold){self._because(now)}"
+            )
+        return self.current
+
+    def status(self, now: float) -> DiscoveryStatus:
+        """A snapshot for reports and metrics."""
+        return DiscoveryStatus(
+            revision=self.current.revision if self.current else None,
+            last_success_monotonic=self._last_success,
+            consecutive_failures=self.failures(now),
+            last_error=self._hang_text() if self._hung(now) else self._last_error,
+            rejected=self._rejected,
+        )
+
+    def _enforce(self, subscription: Subscription, revision: Revision) -> bool:
+        before = self.current
+        if (
+            before
+            and before.revision == revision
+            and before.subscription.fingerprint == subscription.fingerprint
+        ):
+            return False
+        self.current = Discovered(subscription, revision, before.sequence + 1 if before else 1)
+        return True
+
+    def _answered(self) -> None:
+        self._busy_since = None
+        self._failures = 0
+        self._last_error = None
+
+    def _hung(self, now: float) -> int:
+        return 0 if self._busy_since is None else max(0, int((now - self._busy_since) / self._deadline_s))
+
+    def _hang_text(self) -> str:
+        return f"a look-up has been hanging for more than {self._deadline_s:g} s"
+
+    def _because(self, now: float) -> str:
+        error = self._hang_text() if self._hung(now) else self._last_error
+        return f"; last: {error}" if error else ""

@@ -1,0 +1,110 @@
+"""Where metadata comes from: the interface of FLIP-246's `KafkaMetadataService`, and the static one. Driver.
+
+A service is asked by one `MetadataDiscovery` only, which never calls it twice at a time. A user's own class
+is created with the source's options as one mapping, and may block or raise: discovery counts that against
+`metadataFailureThreshold`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
+from typing import TypeVar
+
+from dynamic_kafka.errors import OptionError
+from dynamic_kafka.metadata.document import parse_document
+from dynamic_kafka.metadata.model import KafkaStream, Revision
+
+T = TypeVar("T")
+
+
+class KafkaMetadataService(ABC):
+    """The source of truth for streams. What it does not return is not active, and is not read (FLIP-246)."""
+
+    @abstractmethod
+    def get_all_streams(self) -> list[KafkaStream]:
+        """Every stream there is.
+
+        Raises:
+            MetadataInvalidError: what was found is wrong; the last good metadata stays in force.
+            MetadataUnavailableError: there was no answer. Any other exception counts as that, too.
+        """
+
+    @abstractmethod
+    def describe_streams(self, stream_ids: Collection[str]) -> dict[str, KafkaStream]:
+        """The streams of these ids. An id that does not exist is absent from the result. Raises as above."""
+
+    def is_cluster_active(self, cluster_id: str) -> bool:
+        """Whether any stream names the cluster. Makes a look-up of its own unless a service knows better."""
+        return any(cluster_id in stream.clusters for stream in self.get_all_streams())
+
+    @property
+    def revision(self) -> Revision | None:
+        """Which edition the last look-up found; None if the service does not number its metadata."""
+        return None
+
+    def changed(self) -> bool:
+        """Whether a look-up would now find something new. Asked every second, so it must be cheap; default:
+        unknown."""
+        return False
+
+    def close(self) -> None:  # noqa: B027  # most services hold nothing
+        """Let go of connections. May be called while a look-up hangs, from another thread, to unblock it."""
+
+
+class StaticMetadataService(KafkaMetadataService):
+    """Streams that never change: `metadataService=static`, with the document inline."""
+
+    def __init__(self, streams: str | Iterable[KafkaStream]) -> None:
+        """`streams` is a document's text, or the streams themselves.
+
+        Raises:
+            MetadataInvalidError: the text is no valid document.
+        """
+        self._revision: Revision | None = None
+        if isinstance(streams, str):
+            document = parse_document(streams, source="metadataDocument")
+            self._streams = dict(document.streams)
+            self._revision = document.revision
+        else:
+            self._streams = {stream.stream_id: stream for stream in streams}
+
+    def get_all_streams(self) -> list[KafkaStream]:
+        return list(self._streams.values())
+
+    def describe_streams(self, stream_ids: Collection[str]) -> dict[str, KafkaStream]:
+        return {each: self._streams[each] for each in stream_ids if each in self._streams}
+
+    @property
+    def revision(self) -> Revision | None:
+        return self._revision
+
+
+def load_class(path: str, expected: type[T]) -> type[T]:
+    """The class named by `module:Class`, which must be a subclass of `expected`.
+
+    Raises:
+        OptionError: the path has another form, its module does not import, or it names something else.
+    """
+    module_name, colon, class_name = path.partition(":")
+    if not (module_name and colon and class_name):
+        raise OptionError(f"{path!r} names no class; write it as `package.module:Class`")
+    try:
+        found: object = importlib.import_module(module_name)
+    except Exception as error:  # a module's own code runs here, and may raise anything
+        raise OptionError(
+            f"the module {module_name!r} of {path!r} does not import: {type(error).__name__}: {error}; "
+            "check the name, and that the driver has it on its path"
+        ) from error
+    for name in class_name.split("."):
+        found = getattr(found, name, None)
+        if found is None:
+            raise OptionError(
+                f"the module {module_name!r} has no {class_name!r}; check the name after the colon"
+            )
+    if not (isinstance(found, type) and issubclass(found, expected)):
+        raise OptionError(
+            f"{path!r} is no subclass of {expected.__module__}.{expected.__name__}; derive it from that"
+        )
+    return found

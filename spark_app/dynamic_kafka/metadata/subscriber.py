@@ -1,0 +1,78 @@
+"""Which streams a query reads: by ids, by a pattern, or as a user's own class decides. Driver; pure.
+
+One call of `get_subscribed_streams` makes one look-up at the service.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+
+from dynamic_kafka.errors import MetadataInvalidError, OptionError
+from dynamic_kafka.metadata.model import KafkaStream
+from dynamic_kafka.metadata.properties import nearest
+from dynamic_kafka.metadata.service import KafkaMetadataService
+
+
+class KafkaStreamSubscriber(ABC):
+    """Chooses streams (FLIP-246). A user's own class is created with the source's options as one mapping."""
+
+    @abstractmethod
+    def get_subscribed_streams(self, service: KafkaMetadataService) -> list[KafkaStream]:
+        """The streams to read now, out of what `service` knows. Raises what the service raises."""
+
+    def check_at_start(self, service: KafkaMetadataService, found: Sequence[KafkaStream]) -> None:  # noqa: B027
+        """Refuse a first look-up that cannot be meant; `found` is its result. Default: anything may be meant.
+
+        Raises:
+            MetadataInvalidError: something subscribed does not exist.
+        """
+
+
+class StreamIdsSubscriber(KafkaStreamSubscriber):
+    """The streams of these ids. One that vanishes while the query runs is no longer read; at start each must
+    exist."""
+
+    def __init__(self, stream_ids: Iterable[str]) -> None:
+        self._ids = tuple(dict.fromkeys(stream_ids))
+        if not self._ids:
+            raise OptionError("no stream ids are given; name at least one, as in `streamIds=orders;payments`")
+
+    def get_subscribed_streams(self, service: KafkaMetadataService) -> list[KafkaStream]:
+        return list(service.describe_streams(self._ids).values())
+
+    def check_at_start(self, service: KafkaMetadataService, found: Sequence[KafkaStream]) -> None:
+        missing = [each for each in self._ids if each not in {stream.stream_id for stream in found}]
+        if not missing:
+            return
+        known = sorted(stream.stream_id for stream in service.get_all_streams())
+        problems = [
+            f"the subscribed stream {each!r} does not exist; {_known(each, known)}" for each in missing
+        ]
+        raise MetadataInvalidError("; ".join(problems), tuple(problems))
+
+
+class StreamPatternSubscriber(KafkaStreamSubscriber):
+    """The streams whose whole id matches a regular expression, as Spark's `subscribePattern` (Flink: any
+    substring)."""
+
+    def __init__(self, pattern: str) -> None:
+        try:
+            self._pattern = re.compile(pattern)
+        except re.error as error:
+            raise OptionError(
+                f"{pattern!r} is no regular expression: {error}; correct `streamPattern`"
+            ) from None
+
+    def get_subscribed_streams(self, service: KafkaMetadataService) -> list[KafkaStream]:
+        return [stream for stream in service.get_all_streams() if self._pattern.fullmatch(stream.stream_id)]
+
+
+def _known(wanted: str, known: Sequence[str]) -> str:
+    if not known:
+        return "the metadata names no streams at all"
+    close = nearest(wanted, list(known), count=3)
+    listed = (close + [each for each in known if each not in close])[:10]
+    more = f" and {len(known) - len(listed)} more" if len(known) > len(listed) else ""
+    return f"known are {', '.join(listed)}{more}"

@@ -1,0 +1,305 @@
+"""YAML and JSON text to plain values that remember their lines. Driver and tools; pure.
+
+Owns the dialect that this project's own files are written in, so that an error can name its line:
+
+- One document per text. JSON is read as such, and only for its errors as YAML.
+- Scalars as in YAML 1.2: `yes`, `off`, `12:30` and `007` are strings, so no topic or client id changes its
+  spelling.
+- Keys are strings, as written (`0:` and `"0":` are the same key); a key that occurs twice is an error.
+- Aliases work; tags such as `!!python/object` do not.
+
+The text is read event by event, never recursively: libyaml's own composer ends the process on deep nesting,
+and takes six times as long. The limit on size is `document.MAX_DOCUMENT_BYTES`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import yaml
+
+from dynamic_kafka.errors import MetadataInvalidError
+
+Path = tuple[str | int, ...]
+
+MAX_DEPTH = 32
+"""Levels of nesting. Our deepest document has eight."""
+
+MAX_VALUES = 5_000_000
+"""Values after aliases are expanded: a few lines of nested aliases could otherwise stand for billions."""
+
+MAX_PROBLEMS = 50
+"""Findings that one error lists; a wrong generator makes the same mistake thousands of times."""
+
+_INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})\Z")
+_FLOAT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})(\.[0-9]{1,18})?([eE][-+]?[0-9]{1,3})?\Z")
+_WORDS: dict[str, bool | None] = {
+    "": None, "~": None, "null": None, "Null": None, "NULL": None,
+    "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
+}  # fmt: skip
+_STRING_TAG = "tag:yaml.org,2002:str"
+_PLAIN_NAME = re.compile(r"[\w-]+\Z")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One finding: where in the document, what is wrong there and what to do; `line` if the path does not
+    tell it."""
+
+    path: Path
+    text: str
+    line: int | None = None
+
+
+@dataclass
+class Located:
+    """A document as plain values (dict, list, str, int, float, bool, None), with the line of each.
+
+    Attributes:
+        value: the whole document.
+        problems: what is wrong with the text itself although it could be read, such as duplicate keys.
+    """
+
+    value: Any
+    problems: list[Problem] = field(default_factory=list)
+    _lines: dict[int, dict[str, int] | list[int]] = field(default_factory=dict, repr=False)
+    _first_line: int = 1
+
+    def line_of(self, path: Path) -> int:
+        """The line (from 1) of the value at `path`, or of the nearest value around it that exists."""
+        value, line = self.value, self._first_line
+        for step in path:
+            lines = self._lines.get(id(value))
+            try:
+                line = lines[step]  # type: ignore[index]  # a wrong kind of step raises as a missing one does
+                value = value[step]
+            except (KeyError, IndexError, TypeError):
+                break
+        return line
+
+    def report(self, problems: Sequence[Problem], source: str) -> MetadataInvalidError:
+        """All `problems` in the order of their lines, each as `source:line: field.path: text`."""
+        placed = [(p.line if p.line is not None else self.line_of(p.path), p) for p in problems]
+        placed.sort(key=lambda each: each[0])
+        lines = [f"{source}:{line}: {_joined(p.path)}{p.text}" for line, p in placed[:MAX_PROBLEMS]]
+        if len(placed) > MAX_PROBLEMS:
+            lines.append(f"{source}: and {len(placed) - MAX_PROBLEMS} more problems")
+        head = "" if len(lines) == 1 else f"{len(placed)} problems in {source}:\n  "
+        return MetadataInvalidError(head + "\n  ".join(lines), tuple(lines))
+
+
+def read_json(text: str) -> Located | None:
+    """`text` as JSON, without lines; None if it is not JSON or holds a key twice, which `read_yaml` then
+    explains."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return Located(json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant))
+    except (ValueError, RecursionError):
+        return None
+
+
+def read_yaml(text: str, source: str) -> Located:
+    """`text` as YAML, with lines.
+
+    Raises:
+        MetadataInvalidError: the text is not YAML, or is empty, nested too deeply, or several documents.
+    """
+    try:
+        return _Reader(text).read()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        what = ", ".join(part for part in (error.context, error.problem) if part)
+        hint = "check indentation and quotes around this line, or whether the file was cut off"
+        raise Located(None).report([Problem((), f"not valid YAML: {what}; {hint}", line)], source) from None
+    except yaml.reader.ReaderError as error:
+        line = text[: error.position].count("\n") + 1
+        raise Located(None).report([Problem((), f"not valid YAML: {error.reason}", line)], source) from None
+    except UnicodeError:
+        problem = Problem((), "holds characters that are no text; save the file as UTF-8", 1)
+        raise Located(None).report([problem], source) from None
+    except _Refused as refused:
+        raise Located(None).report([refused.problem], source) from None
+
+
+class _Refused(Exception):
+    """The text cannot be read on, for a reason that is not YAML's."""
+
+    def __init__(self, text: str, line: int) -> None:
+        super().__init__(text)
+        self.problem = Problem((), text, line)
+
+
+@dataclass
+class _Open:
+    """A list or mapping that is being read."""
+
+    value: Any
+    lines: Any
+    anchor: str | None
+    size: int = 1
+    key: str | None = None
+    key_line: int = 0
+
+
+class _Reader:
+    """Builds the values from libyaml's events with a stack of its own."""
+
+    def __init__(self, text: str) -> None:
+        self._parser = yaml.CSafeLoader(text)
+        self._stack: list[_Open] = []
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._found = Located(None)
+        self._documents = 0
+
+    def read(self) -> Located:
+        try:
+            while True:
+                event = self._parser.get_event()
+                if isinstance(event, yaml.StreamEndEvent):
+                    break
+                self._take(event)
+        finally:
+            self._parser.dispose()
+        if not self._documents:
+            raise _Refused("the document is empty; an empty list `[]` says that there are no streams", 1)
+        return self._found
+
+    def _take(self, event: Any) -> None:
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.ScalarEvent):
+            self._scalar(event, line)
+        elif isinstance(event, yaml.MappingStartEvent):
+            self._open(_Open({}, {}, event.anchor), event, line)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            self._open(_Open([], [], event.anchor), event, line)
+        elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+            self._close()
+        elif isinstance(event, yaml.AliasEvent):
+            self._alias(event.anchor, line)
+        elif isinstance(event, yaml.DocumentStartEvent):
+            self._documents += 1
+            if self._documents > 1:
+                raise _Refused(
+                    "a second YAML document starts here; keep one per file, and remove this `---`", line
+                )
+            # The line of the document itself, before its first value: where a missing field is reported.
+            self._found._first_line = line
+
+    def _scalar(self, event: Any, line: int) -> None:
+        top = self._stack[-1] if self._stack else None
+        if top is not None and top.key is None and isinstance(top.value, dict):
+            self._key(top, event, line)
+            return
+        if event.tag not in (None, "!", _STRING_TAG):
+            raise _Refused(f"the tag {event.tag} is not allowed; write a plain value", line)
+        value = _plain(event.value) if event.implicit[0] and event.tag is None else event.value
+        if event.anchor:
+            self._anchors[event.anchor] = (value, 1)
+        self._add(value, 1, line)
+
+    def _key(self, top: _Open, event: Any, line: int) -> None:
+        key = str(event.value)
+        if key in top.value:
+            self._found.problems.append(
+                Problem(
+                    (*self._path(), key),
+                    f"duplicate key, first on line {top.lines[key]}; keep one of them",
+                    line,
+                )
+            )
+        top.key, top.key_line = key, line
+
+    def _open(self, opened: _Open, event: Any, line: int) -> None:
+        if event.tag not in (None, "!"):
+            raise _Refused(f"the tag {event.tag} is not allowed; write a plain value", line)
+        if len(self._stack) >= MAX_DEPTH:
+            raise _Refused(f"nested more than {MAX_DEPTH} levels deep", line)
+        top = self._stack[-1] if self._stack else None
+        if top is not None and top.key is None and isinstance(top.value, dict):
+            raise _Refused("a list or mapping cannot be a key; write the key as a string", line)
+        if opened.anchor:
+            self._anchors.pop(opened.anchor, None)
+        self._add(opened.value, 0, line)
+        self._found._lines[id(opened.value)] = opened.lines
+        self._stack.append(opened)
+
+    def _close(self) -> None:
+        closed = self._stack.pop()
+        if self._stack:
+            self._stack[-1].size += closed.size
+        if closed.anchor:
+            self._anchors[closed.anchor] = (closed.value, closed.size)
+
+    def _alias(self, anchor: str | None, line: int) -> None:
+        if anchor is None or anchor not in self._anchors:
+            raise _Refused(f"the alias *{anchor} names nothing that was defined before it", line)
+        top = self._stack[-1]
+        if top.key is None and isinstance(top.value, dict):
+            raise _Refused("an alias cannot be a key; write the key as a string", line)
+        self._add(*self._anchors[anchor], line)
+
+    def _add(self, value: Any, size: int, line: int) -> None:
+        if not self._stack:
+            self._found.value, self._found._first_line = value, line
+            return
+        top = self._stack[-1]
+        top.size += size
+        if top.size > MAX_VALUES:
+            raise _Refused(f"more than {MAX_VALUES} values, aliases counted as often as they are used", line)
+        if isinstance(top.value, list):
+            top.value.append(value)
+            top.lines.append(line)
+        else:
+            key = cast(str, top.key)
+            # Of a duplicate key the first value stays, so that its findings come with the first line.
+            if key not in top.value:
+                top.value[key] = value
+                top.lines[key] = top.key_line
+            top.key = None
+
+    def _path(self) -> Path:
+        steps: list[str | int] = []
+        for each in self._stack[:-1]:
+            steps.append(len(each.value) - 1 if isinstance(each.value, list) else next(reversed(each.value)))
+        return tuple(steps)
+
+
+def _plain(text: str) -> Any:
+    """An unquoted scalar, by the core schema of YAML 1.2 (without octal, hexadecimal and infinities)."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] in "-+0123456789":
+        if _INT.match(text):
+            return int(text)
+        if _FLOAT.match(text):
+            return float(text)
+    return text
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("duplicate key")
+    return made
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _joined(path: Path) -> str:
+    """`streams.orders.clusters."a:9092".topics[0]: `, or nothing for the document itself."""
+    joined = ""
+    for step in path:
+        if isinstance(step, int):
+            joined += f"[{step}]"
+        else:
+            name = step if _PLAIN_NAME.match(step) else json.dumps(step[:80], ensure_ascii=False)
+            joined += f".{name}" if joined else name
+    return f"{joined}: " if joined else ""
