@@ -204,12 +204,13 @@ def _content(path: str, where: str) -> bytes:
         known = _cache.get(path)
         if known is not None and known[0] == _identity(os.stat(path)):
             return known[1]
-        # A pipe would block an open that waits for its writer.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        status = os.stat(path)
+        # Looked at first: a pipe would block until somebody writes to it.
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
+            raise SecretError(f"{where}: is not a file of at most 1 MiB")
+        with open(path, "rb") as file:
             status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
-                raise SecretError(f"{where}: is not a file of at most 1 MiB")
-            content = file.read(_MAX_BYTES + 1)
+            content = file.read(_MAX_BYTES)
     except OSError as error:
         raise SecretError(
             f"{where}: can't be read ({error.strerror}); mount it on the driver and the executors"

@@ -142,6 +142,10 @@ def _positions(value: Mapping[str, object], where: str, place: str, *, lowest: i
                 f"{where}: '{_join(place, topic)}' must hold positions by partition; write for example"
                 f" {_SPARK_FORM}"
             )
+        if any(isinstance(number, Mapping) for number in partitions.values()):
+            form = _CLUSTER_FORM if place else f"{_SPARK_FORM}: a single cluster has no level by cluster"
+            deep = f"'{_join(place, topic)}' is one level too deep"
+            raise OptionError(f"{where}: {deep}; write for example {form}")
         positions[topic] = {
             _partition(key, where, _join(place, topic)): _position(
                 number, where, _join(place, topic, key), lowest

@@ -1,0 +1,260 @@
+"""What a client is made with: precedence, what the source relies on, secrets, what tells clients apart."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+
+from dynamic_kafka.errors import OptionError, SecretError
+from dynamic_kafka.kafka.client_config import (
+    ClusterClient,
+    admin_config,
+    check_client_properties,
+    consumer_config,
+    digest,
+    merge,
+)
+from dynamic_kafka.options import OPTIONS, parse_options
+
+SECRET = "hunter2"
+EAST = {"bootstrap.servers": "e:9092"}
+
+
+def client(
+    common: dict[str, str] | None = None, own: dict[str, str] | None = None, root: Path | None = None
+) -> ClusterClient:
+    return ClusterClient(
+        "east",
+        common or {},
+        EAST | (own or {}),
+        secret_folder="east" if root else None,
+        secrets_root=str(root or "/none"),
+    )
+
+
+def secret_folder(root: Path, files: dict[str, str]) -> Path:
+    (root / "east").mkdir(exist_ok=True)
+    for name, content in files.items():
+        (root / "east" / name).write_text(content)
+    return root
+
+
+def test_a_clusters_own_properties_win() -> None:
+    assert merge({"a": "common", "b": "common"}, {"b": "own"}) == {"a": "common", "b": "own"}
+
+
+def test_they_win_under_the_second_name_of_a_property_too() -> None:
+    merged = merge({"sasl.mechanisms": "PLAIN"}, {"sasl.mechanism": "SCRAM-SHA-256"})
+    assert merged == {"sasl.mechanism": "SCRAM-SHA-256"}
+
+
+def test_they_replace_other_forms_of_the_same_thing() -> None:
+    common = {
+        "ssl.ca.location": "/common.pem",
+        "ssl.keystore.location": "/common.p12",
+        "ssl.key.pem": "common",
+        "client.rack": "a",
+    }
+    own = {"ssl.ca.pem": "own", "ssl.certificate.location": "/own.pem"}
+    assert merge(common, own) == {"ssl.key.pem": "common", "client.rack": "a"} | own
+
+
+def test_a_secret_folder_wins_over_both(tmp_path: Path) -> None:
+    secret_folder(tmp_path, {"sasl.username": "folder"})
+    config = client({"sasl.username": "common"}, {"sasl.username": "own"}, tmp_path).consumer_config()
+    assert config["sasl.username"] == "folder"
+
+
+def test_a_consumer_has_what_the_source_relies_on_whatever_the_user_sets() -> None:
+    user = {"enable.auto.commit": "true", "allow.auto.create.topics": "true"}
+    config = consumer_config("east", EAST | user)
+    assert {
+        "auto.offset.reset": "error",
+        "enable.partition.eof": "true",
+        "enable.auto.commit": "false",
+        "enable.auto.offset.store": "false",
+        "allow.auto.create.topics": "false",
+    }.items() <= config.items()
+
+
+def test_a_consumers_defaults_give_way_to_the_user() -> None:
+    assert consumer_config("east", EAST)["isolation.level"] == "read_uncommitted"
+    assert consumer_config("east", EAST)["check.crcs"] == "true"
+    user = {"isolation.level": "read_committed", "fetch.wait.max.ms": "100", "check.crcs": "false"}
+    assert user.items() <= consumer_config("east", EAST | user).items()
+
+
+def test_a_group_id_is_generated_only_when_none_is_set() -> None:
+    generated = consumer_config("east", EAST)["group.id"]
+    assert generated.startswith("dynamic-kafka-")
+    assert generated == consumer_config("east", EAST)["group.id"] != consumer_config("west", EAST)["group.id"]
+    assert consumer_config("east", EAST, group_id_prefix="team")["group.id"].startswith("team-")
+    assert consumer_config("east", EAST | {"group.id": "mine"}, group_id_prefix="t")["group.id"] == "mine"
+
+
+@pytest.mark.parametrize("user", [{"fetch.max.bytes": "100000"}, {"session.timeout.ms": "600000"}])
+def test_pairs_that_java_takes_are_made_to_fit(user: dict[str, str]) -> None:
+    Consumer(consumer_config("east", {"bootstrap.servers": ""} | user)).close()
+
+
+def test_librdkafka_takes_both_configurations() -> None:
+    properties = {"bootstrap.servers": "", "client.rack": "a", "fetch.min.bytes": "1"}
+    Consumer(consumer_config("Östen/1", properties)).close()
+    AdminClient({**admin_config("Östen/1", properties)})
+
+
+def test_an_admin_client_gets_nothing_that_only_consumers_have() -> None:
+    config = admin_config("east", EAST | {"group.id": "g", "fetch.min.bytes": "1", "client.rack": "a"})
+    assert config.keys() == EAST.keys() | {
+        "client.rack",
+        "client.id",
+        "socket.keepalive.enable",
+        "allow.auto.create.topics",
+    }
+
+
+@pytest.mark.scenario(21)
+def test_no_option_of_the_source_is_in_a_clients_configuration() -> None:
+    given = {option.name: option.default for option in OPTIONS.values() if option.default is not None}
+    given |= {"streamIds": "a", "metadataPath": "/m", "stateLocation": "/s", "kafka.client.rack": "r"}
+    given |= {"properties.stream-metadata-removed-cluster-retention-ms": str(7 * 86_400_000)}
+    options = parse_options(given, mode="streaming")
+    config = client(dict(options.kafka_properties)).consumer_config()
+    assert config["client.rack"] == "r"
+    names = {key.lower() for option in OPTIONS.values() for key in (option.name, *option.aliases)}
+    assert not names & config.keys()
+    check_client_properties(config)
+
+
+def test_a_client_is_carried_around_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PW", SECRET)
+    described = client({"sasl.password": "${env:PW}"})
+    assert described.consumer_config()["sasl.password"] == SECRET
+    assert SECRET.encode() not in pickle.dumps(described)
+    assert "PW" not in repr(described)
+
+
+def test_a_jaas_text_behind_a_reference_is_translated_once_it_is_known(tmp_path: Path) -> None:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    (tmp_path / "jaas").write_text(f'{module} required username="u" password="{SECRET}";\n')
+    config = client({"sasl.jaas.config": f"${{dir:{tmp_path}:jaas}}"}).admin_config()
+    assert (config["sasl.username"], config["sasl.password"]) == ("u", SECRET)
+    assert "sasl.jaas.config" not in config
+
+
+def test_a_jaas_text_that_is_not_understood_is_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "jaas").write_text(f"password={SECRET}")
+    with pytest.raises(OptionError, match="cluster 'east': the JAAS text is not understood") as refused:
+        client({"sasl.jaas.config": f"${{dir:{tmp_path}:jaas}}"}).admin_config()
+    assert SECRET not in str(refused.value)
+
+
+def test_metadata_may_not_hold_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PW", SECRET)
+    with pytest.raises(SecretError, match=r"'east': property 'client\.id' of metadata holds a reference"):
+        client(own={"client.id": "${env:PW}"}).consumer_config()
+
+
+def test_a_single_clusters_servers_may_be_a_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVERS", "b:9092")
+    servers = {"bootstrap.servers": "${env:SERVERS}"}
+    assert client(servers, servers).admin_config()["bootstrap.servers"] == "b:9092"
+
+
+def test_paths_of_metadata_lead_into_the_secret_folder(tmp_path: Path) -> None:
+    secret_folder(tmp_path, {"ca.pem": "…", "sasl.password": SECRET})
+    config = client(own={"ssl.ca.location": "ca.pem"}, root=tmp_path).consumer_config()
+    assert config["ssl.ca.location"] == str(tmp_path / "east" / "ca.pem")
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../west/ca.pem"])
+def test_paths_of_metadata_lead_nowhere_else(tmp_path: Path, path: str) -> None:
+    secret_folder(tmp_path, {})
+    with pytest.raises(SecretError, match="bare name of a file"):
+        client(own={"ssl.ca.location": path}, root=tmp_path).consumer_config()
+    with pytest.raises(SecretError, match="has no secret folder"):
+        client(own={"ssl.ca.location": path}).consumer_config()
+
+
+def test_the_applications_own_paths_stay_as_they_are() -> None:
+    assert client({"ssl.ca.location": "/etc/ca.pem"}).admin_config()["ssl.ca.location"] == "/etc/ca.pem"
+
+
+def test_what_is_forbidden_is_forbidden_in_metadata_too() -> None:
+    with pytest.raises(OptionError, match=r"cluster 'east': Kafka property 'auto.offset.reset'"):
+        client(own={"auto.offset.reset": "latest"}).consumer_config()
+
+
+def test_reading_committed_is_known_without_resolving_secrets() -> None:
+    common = {"sasl.password": "${env:DYNAMIC_KAFKA_NOT_SET}"}
+    assert not client(common).read_committed
+    assert client(common, {"isolation.level": "read_committed"}).read_committed
+
+
+def test_equal_configurations_have_one_digest_and_others_another() -> None:
+    assert digest({"a": "1", "b": "2"}) == digest({"b": "2", "a": "1"})
+    assert len({digest(each) for each in ({"a": "1"}, {"a": "2"}, {"a": "", "1": ""}, {"a1": ""})}) == 4
+
+
+def test_a_rotated_password_gives_another_digest(tmp_path: Path) -> None:
+    secret_folder(tmp_path, {"sasl.password": "one"})
+    described = client(root=tmp_path)
+    before = described.digest(described.consumer_config())
+    assert described.digest(described.consumer_config()) == before
+    (tmp_path / "east" / "sasl.password").write_text("two")
+    assert described.digest(described.consumer_config()) != before
+
+
+def test_a_rotated_certificate_at_the_same_path_gives_another_digest(tmp_path: Path) -> None:
+    secret_folder(tmp_path, {"ca.pem": "one"})
+    described = client(own={"ssl.ca.location": "ca.pem"}, root=tmp_path)
+    before = described.digest(described.consumer_config())
+    (tmp_path / "east" / "new").write_text("two")
+    (tmp_path / "east" / "new").rename(tmp_path / "east" / "ca.pem")
+    assert described.digest(described.consumer_config()) != before
+
+
+def test_a_digest_does_not_give_a_password_away() -> None:
+    # Unkeyed, anybody could try out passwords against a digest found in a log.
+    import hashlib
+
+    plain = hashlib.blake2b(digest_size=16)
+    for part in ("a", SECRET, ""):
+        plain.update(len(part).to_bytes(8, "big") + part.encode())
+    assert digest({"a": SECRET}) != plain.hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("properties", "told"),
+    [
+        ({"fetch.mim.bytes": "1"}, "no property 'fetch.mim.bytes'; did you mean 'fetch.min.bytes'?"),
+        ({"fetch.mim.bytes": "${env:X}"}, "did you mean 'fetch.min.bytes'?"),
+        ({"error_cb": "x"}, "no property 'error_cb'"),
+        ({"rebalance_cb": "x"}, "no property 'rebalance_cb'"),
+        ({"isolation.level": "read_comitted"}, "'isolation.level' is refused by the client: Invalid value"),
+        ({"fetch.min.bytes": "many"}, "'fetch.min.bytes' is refused by the client"),
+        ({"socket.timeout.ms": "1"}, "outside allowed range 10..300000"),
+    ],
+)
+def test_librdkafka_judges_names_and_values(properties: dict[str, str], told: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        check_client_properties(properties)
+    assert told in str(refused.value)
+
+
+def test_what_librdkafka_knows_passes_without_files_secrets_or_servers() -> None:
+    check_client_properties(
+        {
+            "bootstrap.servers": "nowhere:1",
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.password": "${env:X}",
+            "sasl.jaas.config": "${env:X}",
+            "ssl.ca.location": "/not/there/yet",
+            "isolation.level": "${env:X}",
+        }
+    )

@@ -1,0 +1,214 @@
+"""Secrets by reference and by folder: found, taken up anew after a rotation, and never shown."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from pathlib import Path
+
+import pytest
+
+from dynamic_kafka.errors import SecretError
+from dynamic_kafka.kafka.properties_file import parse_properties
+from dynamic_kafka.kafka.secrets import read_secret_folder, resolve
+
+SECRET = "hunter2"
+
+
+def refusal_of(value: str) -> str:
+    with pytest.raises(SecretError) as refused:
+        resolve({"sasl.password": value}, cluster="east")
+    shown = "".join(traceback.format_exception(refused.value))
+    assert SECRET not in shown
+    return str(refused.value)
+
+
+def folder(tmp_path: Path, files: dict[str, str]) -> Path:
+    path = tmp_path / "east"
+    path.mkdir()
+    for name, content in files.items():
+        (path / name).write_text(content)
+    return path
+
+
+class Kubelet:
+    """Mounts a Secret as a kubelet does: files are links through `..data`, which is swapped as a whole."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.edition = path, 0
+        path.mkdir()
+
+    def mount(self, files: dict[str, str]) -> None:
+        self.edition += 1
+        real = self.path / f"..2026_11_0{self.edition}"
+        real.mkdir()
+        for name, content in files.items():
+            (real / name).write_text(content)
+            if not (self.path / name).is_symlink():
+                (self.path / name).symlink_to(f"..data/{name}")
+        (self.path / "..data_tmp").symlink_to(real.name)
+        os.replace(self.path / "..data_tmp", self.path / "..data")
+
+
+def test_each_form_of_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "s.properties").write_text("user = alice\npw=a=b\\\n  c\n")
+    (tmp_path / "token").write_text("t\n\n")
+    monkeypatch.setenv("POD", "p-1")
+    given = {
+        "a": f"${{file:{tmp_path}/s.properties:pw}}",
+        "b": f"${{dir:{tmp_path}:token}}",
+        "c": f"x-${{env:POD}}-${{file:{tmp_path}/s.properties:user}}",
+        "d": "plain",
+    }
+    assert resolve(given, cluster="east") == {"a": "a=bc", "b": "t\n", "c": "x-p-1-alice", "d": "plain"}
+
+
+def test_what_a_reference_stands_for_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTER", "${env:INNER}")
+    assert resolve({"a": "${env:OUTER}"}, cluster="east") == {"a": "${env:INNER}"}
+
+
+def test_a_rotated_file_is_taken_up_at_the_next_use(tmp_path: Path) -> None:
+    mounted = Kubelet(tmp_path / "s")
+    mounted.mount({"pw": "one"})
+    reference = {"sasl.password": f"${{dir:{tmp_path}/s:pw}}"}
+    assert resolve(reference, cluster="east") == {"sasl.password": "one"}
+    mounted.mount({"pw": "two"})
+    assert resolve(reference, cluster="east") == {"sasl.password": "two"}
+
+
+def test_an_unchanged_file_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pw").write_text("one")
+    reference = {"a": f"${{dir:{tmp_path}:pw}}"}
+    resolve(reference, cluster="east")
+
+    def opened(*_: object) -> None:
+        raise AssertionError("read again")
+
+    monkeypatch.setattr("builtins.open", opened)
+    assert resolve(reference, cluster="east") == {"a": "one"}
+
+
+def test_what_does_not_resolve_names_the_reference_and_the_cluster(tmp_path: Path) -> None:
+    (tmp_path / "s").write_text(f"pw={SECRET}\n")
+    reference = f"${{file:{tmp_path}/s:other}}"
+    told = refusal_of(reference)
+    assert told == f"cluster 'east': property 'sasl.password': {reference}: the file has no such key"
+    assert "can't be read (No such file or directory)" in refusal_of("${dir:/nowhere:pw}")
+    assert "no such variable" in refusal_of("${env:DYNAMIC_KAFKA_NOT_SET}")
+
+
+def test_no_error_shows_what_is_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(SECRET.encode() + b"\xff")
+    assert "is not UTF-8 text" in refusal_of(f"${{dir:{tmp_path}:binary}}")
+    assert "not a reference" in refusal_of("${vault:" + SECRET + "}")
+
+
+@pytest.mark.parametrize("key", ["../pw", "a/b", "..", "."])
+def test_the_key_of_a_folder_stays_in_the_folder(tmp_path: Path, key: str) -> None:
+    assert "bare name of a file" in refusal_of(f"${{dir:{tmp_path}:{key}}}")
+
+
+def test_what_is_no_file_is_refused_and_does_not_block(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert "is not a file" in refusal_of(f"${{dir:{tmp_path}:pipe}}")
+    assert "is not a file" in refusal_of(f"${{file:{tmp_path}:pw}}")
+    with open(tmp_path / "big", "wb") as big:
+        big.truncate((1 << 20) + 1)
+    assert "at most 1 MiB" in refusal_of(f"${{dir:{tmp_path}:big}}")
+
+
+def test_a_folders_files_are_properties_by_name(tmp_path: Path) -> None:
+    folder(tmp_path, {"sasl.username": "alice\n", "sasl.password": SECRET + "\r\n", ".hidden": "x"})
+    found = read_secret_folder(str(tmp_path), "east", cluster="east")
+    assert found == {"sasl.username": "alice", "sasl.password": SECRET}
+
+
+def test_a_folder_as_a_kubelet_mounts_it(tmp_path: Path) -> None:
+    mounted = Kubelet(tmp_path / "east")
+    mounted.mount({"sasl.password": "one", "ssl.ca.location": "ca.pem", "ca.pem": "…"})
+    first = read_secret_folder(str(tmp_path), "east", cluster="east")
+    assert first == {"sasl.password": "one", "ssl.ca.location": str(tmp_path / "east" / "ca.pem")}
+    mounted.mount({"sasl.password": "two", "ssl.ca.location": "ca.pem", "ca.pem": "…"})
+    assert read_secret_folder(str(tmp_path), "east", cluster="east")["sasl.password"] == "two"
+
+
+def test_a_folder_is_read_in_one_edition_even_if_it_is_swapped_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounted = Kubelet(tmp_path / "east")
+    mounted.mount({"sasl.username": "old", "sasl.password": "old"})
+    listdir = os.listdir
+
+    def listed_then_swapped(path: str) -> list[str]:
+        names = listdir(path)
+        if mounted.edition == 1:
+            read_secret_folder_half(path)
+            mounted.mount({"sasl.username": "new", "sasl.password": "new"})
+        return names
+
+    def read_secret_folder_half(path: str) -> None:
+        assert (Path(path) / "sasl.username").read_text() == "old"
+
+    monkeypatch.setattr(os, "listdir", listed_then_swapped)
+    found = read_secret_folder(str(tmp_path), "east", cluster="east")
+    assert found == {"sasl.username": "new", "sasl.password": "new"}
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"sasl.pasword": SECRET}, "file 'sasl.pasword' of secret folder 'east' is no property"),
+        ({"sasl.pasword": SECRET}, "did you mean sasl.password?"),
+        ({"plugin.library.paths": "/x.so"}, "is no property that is allowed there"),
+        ({"bootstrap.servers": "evil:9092"}, "is no property that is allowed there"),
+        ({"ca.crt": SECRET}, "needs a property like ssl.ca.location"),
+        ({"sasl.password": ""}, "is empty"),
+        ({"ssl.ca.location": "/etc/passwd"}, "does not hold a value"),
+        ({"ssl.ca.location": "../../etc/passwd"}, "does not hold a value"),
+        ({"ssl.ca.location": "ca.pem"}, "file 'ca.pem' of secret folder 'east': is not there"),
+        ({"isolation.level": SECRET}, "does not hold a value"),
+    ],
+)
+def test_a_folder_with_anything_else_is_refused(tmp_path: Path, files: dict[str, str], told: str) -> None:
+    folder(tmp_path, files)
+    with pytest.raises(SecretError) as refused:
+        read_secret_folder(str(tmp_path), "east", cluster="east")
+    assert told in str(refused.value)
+    assert SECRET not in "".join(traceback.format_exception(refused.value))
+
+
+@pytest.mark.parametrize("name", ["sasl.password", "ca.pem"])
+def test_a_link_that_leads_out_of_the_folder_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "east-other").mkdir()
+    (tmp_path / "east-other" / "stolen").write_text(SECRET)
+    path = folder(tmp_path, {"ssl.ca.location": "ca.pem"})
+    (path / name).symlink_to(tmp_path / "east-other" / "stolen")
+    with pytest.raises(SecretError, match=f"file '{name}' .* leads out of the folder"):
+        read_secret_folder(str(tmp_path), "east", cluster="east")
+
+
+@pytest.mark.parametrize("name", ["..", ".", "a/b", "../east", ""])
+def test_the_folders_name_is_a_plain_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SecretError, match="must be the plain name of a folder"):
+        read_secret_folder(str(tmp_path), name, cluster="east")
+
+
+def test_a_missing_folder_says_where_to_mount_it(tmp_path: Path) -> None:
+    with pytest.raises(SecretError, match=f"secret folder {tmp_path}/east is not there; mount"):
+        read_secret_folder(str(tmp_path), "east", cluster="east")
+
+
+def test_properties_files_are_javas() -> None:
+    text = "# c\n! c\n\n a : 1 \nb\\ c=\\u00e9\\t\\\\\nd e\nf\n"
+    text += "long=x\\\n   # y\r\ng=odd\\\\\nh=#\na=2\nlast=z\\"
+    assert parse_properties(text) == {
+        "a": "2",
+        "b c": "é\t\\",
+        "d": "e",
+        "f": "",
+        "long": "x# y",
+        "g": "odd\\",
+        "h": "#",
+        "last": "z",
+    }

@@ -1,0 +1,144 @@
+"""Client settings of Spark users, for Java's client, in librdkafka's words."""
+
+from __future__ import annotations
+
+import pytest
+
+from dynamic_kafka.errors import OptionError
+from dynamic_kafka.options import parse_options, translate_java
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+
+
+def translate(properties: dict[str, str]) -> dict[str, str]:
+    return translate_java(properties, "options", warn=lambda _: None)
+
+
+def refusal(properties: dict[str, str]) -> str:
+    with pytest.raises(OptionError) as refused:
+        translate(properties)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "auto.offset.reset",
+        "key.deserializer",
+        "value.deserializer",
+        "key.serializer",
+        "value.serializer",
+        "enable.auto.commit",
+        "interceptor.classes",
+        "enable.partition.eof",
+        "plugin.library.paths",
+    ],
+)
+def test_what_spark_forbids_is_forbidden(key: str) -> None:
+    given = {"streamIds": "a", "metadataPath": "/m", f"kafka.{key}": "x"}
+    with pytest.raises(OptionError, match=f"'{key}' is not supported"):
+        parse_options(given, mode="streaming")
+
+
+def test_auto_offset_reset_points_to_starting_offsets() -> None:
+    assert "set the option 'startingOffsets'" in refusal({"auto.offset.reset": "latest"})
+
+
+@pytest.mark.parametrize(
+    ("java", "native"),
+    [
+        ({"fetch.max.wait.ms": "50"}, {"fetch.wait.max.ms": "50"}),
+        ({"request.timeout.ms": "30000"}, {"socket.timeout.ms": "30000"}),
+        ({"receive.buffer.bytes": "-1"}, {"socket.receive.buffer.bytes": "0"}),
+        ({"ssl.endpoint.identification.algorithm": ""}, {"ssl.endpoint.identification.algorithm": "none"}),
+        ({"isolation.level": "read_committed"}, {"isolation.level": "read_committed"}),
+        ({"sasl.mechanisms": "PLAIN"}, {"sasl.mechanism": "PLAIN"}),
+        (
+            {"ssl.truststore.type": "PEM", "ssl.truststore.location": "/ca.pem"},
+            {"ssl.ca.location": "/ca.pem"},
+        ),
+        (
+            {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "${file:/s:ca}"},
+            {"ssl.ca.pem": "${file:/s:ca}"},
+        ),
+        (
+            {"ssl.keystore.type": "PEM", "ssl.keystore.location": "/me.pem", "ssl.key.password": "${env:P}"},
+            {
+                "ssl.certificate.location": "/me.pem",
+                "ssl.key.location": "/me.pem",
+                "ssl.key.password": "${env:P}",
+            },
+        ),
+        (
+            {
+                "ssl.keystore.type": "PKCS12",
+                "ssl.keystore.location": "/me",
+                "ssl.keystore.password": "${env:P}",
+            },
+            {"ssl.keystore.location": "/me", "ssl.keystore.password": "${env:P}"},
+        ),
+        ({"ssl.keystore.location": "/me.p12"}, {"ssl.keystore.location": "/me.p12"}),
+        ({"sasl.jaas.config": "${file:/s:jaas}"}, {"sasl.jaas.config": "${file:/s:jaas}"}),
+        (
+            {"sasl.jaas.config": f'{PLAIN} required username="u" password="${{env:P}}";'},
+            {"sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "${env:P}"},
+        ),
+        (
+            {
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.jaas.config": f"{SCRAM} required\n username=u password='a\\'b;c' ;",
+            },
+            {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "u", "sasl.password": "a'b;c"},
+        ),
+        (
+            {
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.login.callback.handler.class": "org.apache.kafka.x.OAuthBearerLoginCallbackHandler",
+                "sasl.jaas.config": f'{OAUTH} required clientId="c" clientSecret="${{env:S}}" scope="r";',
+            },
+            {
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.oauthbearer.method": "oidc",
+                "sasl.oauthbearer.client.id": "c",
+                "sasl.oauthbearer.client.secret": "${env:S}",
+                "sasl.oauthbearer.scope": "r",
+            },
+        ),
+    ],
+)
+def test_java_settings_become_librdkafkas(java: dict[str, str], native: dict[str, str]) -> None:
+    assert translate(java) == native
+
+
+@pytest.mark.parametrize(
+    ("java", "equivalent"),
+    [
+        ({"ssl.truststore.location": "/t.jks"}, "kafka.ssl.ca.location"),
+        ({"ssl.truststore.location": "/t.p12", "ssl.truststore.type": "PKCS12"}, "kafka.ssl.ca.location"),
+        ({"ssl.keystore.location": "/k.jks"}, "-deststoretype PKCS12"),
+        ({"ssl.engine.factory.class": "x.Y"}, "loads Java code"),
+        ({"sasl.login.callback.handler.class": "x.Y"}, "loads Java code"),
+        ({"sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required;"}, "Krb5LoginModule"),
+        ({"sasl.jaas.config": f'{SCRAM} required username="u" password="p";'}, "needs kafka.sasl.mechanism"),
+        (
+            {"sasl.mechanism": "PLAIN", "sasl.jaas.config": f'{SCRAM} required username="u" password="p";'},
+            "does not fit sasl.mechanism=PLAIN",
+        ),
+        ({"sasl.jaas.config": f'{PLAIN} required username="u";'}, "has no password"),
+    ],
+)
+def test_what_only_java_can_is_refused_with_the_equivalent(java: dict[str, str], equivalent: str) -> None:
+    assert equivalent in refusal(java)
+
+
+def test_two_names_of_one_property_with_different_values_are_refused_naming_both() -> None:
+    told = refusal({"fetch.max.wait.ms": "1", "fetch.wait.max.ms": "2"})
+    assert "'fetch.max.wait.ms' and 'fetch.wait.max.ms' mean the same" in told
+
+
+def test_what_means_nothing_here_is_dropped_with_a_word() -> None:
+    told: list[str] = []
+    assert translate_java({"max.poll.records": "500"}, "options", warn=told.append) == {}
+    assert "'max.poll.records' has no effect here" in told[0]

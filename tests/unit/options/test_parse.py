@@ -1,0 +1,331 @@
+"""What a set of options means, and what is refused, before any broker is asked."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from dynamic_kafka.errors import OptionError
+from dynamic_kafka.metadata.model import COMMITTED, EARLIEST, LATEST
+from dynamic_kafka.options import (
+    CustomSubscriber,
+    Mode,
+    SingleCluster,
+    SourceOptions,
+    StreamIds,
+    StreamPattern,
+    parse_options,
+)
+
+FROM_FILE = {"streamIds": "orders", "metadataPath": "/etc/kafkastreams"}
+SINGLE = {"kafka.bootstrap.servers": "b:9092", "subscribe": "orders"}
+GROUP = {"kafka.group.id": "g"}
+STATE = {"stateLocation": "s3://bucket/state"}
+SECRET = "hunter2"
+
+
+def parse(*parts: dict[str, str], mode: Mode = "streaming") -> SourceOptions:
+    given: dict[str, str] = {}
+    for part in parts:
+        given |= part
+    return parse_options(given, mode=mode)
+
+
+def refusal(*parts: dict[str, str], mode: Mode = "streaming") -> str:
+    with pytest.raises(OptionError) as refused:
+        parse(*parts, mode=mode)
+    return str(refused.value)
+
+
+def test_absent_options_have_their_documented_defaults() -> None:
+    options = parse(FROM_FILE)
+    assert options.service == "file"
+    assert options.metadata_discovery_interval_ms == 10_000
+    assert options.metadata_failure_threshold == 1
+    assert options.removed_cluster_retention_ms == 7 * 86_400_000
+    assert options.partition_discovery_interval_ms is None
+    assert options.read_timeout_ms == 30_000
+    assert options.max_trigger_delay_ms == 15 * 60_000
+    assert options.fail_on_data_loss
+    assert not options.include_headers
+    assert not options.commit_offsets
+    assert options.pending_removed_ranges == "refuse"
+    assert (options.starting_for("east"), options.ending_for("east")) == (LATEST, None)
+    assert not options.bounded
+    assert options.warnings == ()
+
+
+def test_a_batch_reads_from_earliest_to_latest() -> None:
+    options = parse(FROM_FILE, mode="batch")
+    assert (options.starting_for("east"), options.ending_for("east")) == (EARLIEST, LATEST)
+    assert options.bounded
+
+
+def test_keys_are_understood_in_the_lower_case_that_spark_hands_on() -> None:
+    lower = {key.lower(): value for key, value in (FROM_FILE | STATE | {"maxOffsetsPerTrigger": "5"}).items()}
+    options = parse(lower)
+    assert (options.metadata_path, options.max_offsets_per_trigger) == ("/etc/kafkastreams", 5)
+    assert options.pending_removed_ranges == "filter"
+
+
+def test_options_travel_to_the_sources_other_processes() -> None:
+    options = parse(SINGLE, {"startingOffsets": '{"orders":{"0":1}}'})
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"streamIds": " a; b;a "}, StreamIds(("a", "b"))),
+        ({"stream-ids": "a"}, StreamIds(("a",))),
+        ({"streamPattern": "orders-.*"}, StreamPattern("orders-.*")),
+        ({"streamSubscriber": "acme.streams:Ours"}, CustomSubscriber("acme.streams:Ours")),
+    ],
+)
+def test_streams_are_chosen_in_one_of_three_ways(given: dict[str, str], expected: object) -> None:
+    assert parse(given, {"metadataPath": "/m"}).subscribe == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "single", "subscribe"),
+    [
+        ({"subscribe": "b, a,"}, SingleCluster(topics=("b", "a")), StreamIds(("b", "a"))),
+        ({"subscribePattern": "o.*"}, SingleCluster(pattern="o.*"), StreamPattern("o.*")),
+        (
+            {"assign": '{"b":[1,0,1],"a":[2]}'},
+            SingleCluster(assign={"a": (2,), "b": (0, 1)}),
+            StreamIds(("a", "b")),
+        ),
+        (
+            {"metadataService": "single-cluster", "streamIds": "a;b"},
+            SingleCluster(topics=("a", "b")),
+            StreamIds(("a", "b")),
+        ),
+        (
+            {"metadataService": "single-cluster", "streamSubscriber": "m:C"},
+            SingleCluster(),
+            CustomSubscriber("m:C"),
+        ),
+    ],
+)
+def test_sparks_own_form_is_a_single_cluster(
+    given: dict[str, str], single: SingleCluster, subscribe: object
+) -> None:
+    options = parse(given, {"kafka.bootstrap.servers": "b:9092"})
+    assert (options.service, options.single, options.subscribe) == ("single-cluster", single, subscribe)
+
+
+@pytest.mark.scenario(42)
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"metadataPath": "/m"}, "no streams are chosen"),
+        ({**FROM_FILE, "streamPattern": "a"}, "'streamIds', 'streamPattern' exclude each other"),
+        ({**SINGLE, "assign": '{"a":[0]}'}, "'subscribe', 'assign' exclude each other"),
+        ({**SINGLE, "streamIds": "a"}, "'streamIds', 'subscribe' exclude each other"),
+        ({"streamIds": " ; ", "metadataPath": "/m"}, "names nothing"),
+        ({"streamIds": "a,b", "metadataPath": "/m"}, "separate ids with ';'"),
+        ({"streamPattern": "(", "metadataPath": "/m"}, "not a regular expression"),
+        ({"streamSubscriber": "org.acme.Ours", "metadataPath": "/m"}, "package.module:Class"),
+        ({"kafka.bootstrap.servers": "b", "subscribe": " , "}, "names nothing"),
+        ({"kafka.bootstrap.servers": "b", "subscribePattern": " "}, "is empty"),
+        ({"kafka.bootstrap.servers": "b", "assign": "orders"}, "it is not JSON"),
+        ({"kafka.bootstrap.servers": "b", "assign": '{"a":[-1]}'}, "no partition"),
+        ({"subscribe": "a"}, "'kafka.bootstrap.servers' must be set"),
+        ({"streamIds": "a"}, "needs 'metadataPath'"),
+        ({"streamIds": "a", "metadataService": "static"}, "needs 'metadataDocument'"),
+        ({**FROM_FILE, "metadataDocument": "[]"}, "is for metadataService=static"),
+        ({**FROM_FILE, "metadataService": "static", "metadataDocument": "[]"}, "with static set"),
+        ({**SINGLE, "metadataPath": "/m"}, "can't be combined with a single cluster"),
+        ({**SINGLE, "metadataRevision": "3"}, "can't be combined with a single cluster"),
+        ({**FROM_FILE, "kafka.bootstrap.servers": "b"}, "each cluster brings its own servers"),
+        ({**FROM_FILE, "kafka.metadata.broker.list": "b"}, "each cluster brings its own servers"),
+        ({"subscribe": "a", "metadataService": "file", "metadataPath": "/m"}, "is for a single cluster"),
+        ({**FROM_FILE, "metadataService": "org.acme.Service"}, "a class of yours as package.module:Class"),
+        ({**FROM_FILE, "metadataRevision": "latest"}, "it must be a counter"),
+        ({**FROM_FILE, "metadataService.url": "http://x"}, "none is named"),
+    ],
+)
+def test_streams_and_services_that_do_not_fit_are_refused(given: dict[str, str], told: str) -> None:
+    assert told in refusal(given)
+
+
+@pytest.mark.scenario(42)
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"removedClusterRetention": "-1"}, "'removedClusterRetention' is '-1', which is not a duration"),
+        ({"stream-metadata-removed-cluster-retention-ms": "-1"}, "(removedClusterRetention)"),
+        ({"commitOffsets": "true"}, "needs a consumer group; set kafka.group.id"),
+        ({"commitOffsets": "yes"}, "must be true or false"),
+        ({"failOnDataLoss": "1"}, "must be true or false"),
+        ({"clusterFailurePolicy": "stall"}, "needs 'stateLocation'"),
+        ({"clusterFailurePolicy": "ignore"}, "must be fail or stall"),
+        ({"pendingRemovedRanges": "filter"}, "needs 'stateLocation'"),
+        ({"minPartitions": "0"}, "a whole number from 1"),
+        ({"minPartitions": "-3"}, "a whole number from 1"),
+        ({"minPartitions": "2147483648"}, "a whole number from 1 to 2147483647"),
+        ({"maxOffsetsPerTrigger": "1e3"}, "a whole number from 1"),
+        ({"maxRecordsPerPartition": "ten"}, "a whole number from 1"),
+        ({"metadataFailureThreshold": "-1"}, "a whole number from 0"),
+        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "(9) is higher than"),
+        ({"readTimeout": "0"}, "must be longer than 0"),
+        ({"startingOffsetsByTimestampStrategy": "earliest"}, "must be error or latest"),
+        ({"startingOffsets": "committed"}, "no group is named"),
+        ({"secretsRoot": "secrets"}, "must be an absolute path"),
+        ({"stateLocation": ""}, "is empty"),
+        ({"groupIdPrefix": "a", "kafka.": "x"}, "names no client property"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused(given: dict[str, str], told: str) -> None:
+    assert told in refusal(FROM_FILE, given)
+
+
+@pytest.mark.parametrize(
+    ("key", "near"),
+    [
+        ("streamId", "streamIds"),
+        ("startingOffset", "startingOffsets"),
+        ("maxoffsetpertrigger", "maxOffsetsPerTrigger"),
+        ("stream-metadata-discovery-intervall-ms", "stream-metadata-discovery-interval-ms"),
+    ],
+)
+def test_an_unknown_option_is_refused_naming_the_nearest(key: str, near: str) -> None:
+    assert f"unknown option '{key}'; did you mean '{near}'?" in refusal(FROM_FILE, {key: "1"})
+
+
+def test_an_option_like_no_other_is_refused_too() -> None:
+    assert "docs/options.md" in refusal(FROM_FILE, {"zzzzzz": "1"})
+
+
+@pytest.mark.parametrize(
+    "key", ["topicIntegrityCheck", "scan.record.evaluator.class", "watermarkMode", "idletimeout"]
+)
+def test_options_of_later_versions_are_refused_as_such(key: str) -> None:
+    assert f"'{key}' is known but not in this version" in refusal(FROM_FILE, {key: "true"})
+
+
+def test_the_same_value_under_two_names_is_fine() -> None:
+    given = {"metadataDiscoveryInterval": "5s", "stream-metadata-discovery-interval-ms": "5000"}
+    assert parse(FROM_FILE, given).metadata_discovery_interval_ms == 5000
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"metadataDiscoveryInterval": "5s"}, {"stream-metadata-discovery-interval-ms": "5001"}),
+        ({"readTimeout": "5s"}, {"kafkaConsumer.pollTimeoutMs": "10000"}),
+        ({"kafka.client.rack": "a"}, {"properties.client.rack": "b"}),
+        ({"streamids": "a"}, {"streamIds": "b"}),
+    ],
+)
+def test_different_values_under_two_names_are_refused_naming_both(
+    one: dict[str, str], other: dict[str, str]
+) -> None:
+    told = refusal({"metadataPath": "/m"}, one, other)
+    assert f"'{next(iter(one))}' and '{next(iter(other))}' mean the same" in told
+
+
+def test_flinks_way_to_switch_discovery_off_carries_over() -> None:
+    options = parse(
+        FROM_FILE, {"stream-metadata-discovery-interval-ms": "-1", "partition.discovery.interval.ms": "-1"}
+    )
+    assert (options.metadata_discovery_interval_ms, options.partition_discovery_interval_ms) == (0, 0)
+
+
+def test_commits_are_on_when_a_group_is_named_unless_switched_off() -> None:
+    assert parse(FROM_FILE, GROUP).commit_offsets
+    assert not parse(FROM_FILE, GROUP, {"commit.offsets.on.checkpoint": "false"}).commit_offsets
+    assert not parse(FROM_FILE, GROUP, mode="batch").commit_offsets
+    assert parse(FROM_FILE, GROUP, {"startingOffsets": "committed"}).starting_for("east") == COMMITTED
+
+
+def test_what_needs_a_state_location_is_accepted_with_one() -> None:
+    options = parse(FROM_FILE, STATE, {"clusterFailurePolicy": "stall", "pendingRemovedRanges": "filter"})
+    assert (options.cluster_failure_policy, options.pending_removed_ranges) == ("stall", "filter")
+
+
+def test_what_has_no_effect_is_accepted_with_a_word() -> None:
+    given = {"maxOffsetsPerTrigger": "5", "fetchOffset.numRetries": "3", "kafka.max.poll.records": "500"}
+    warnings = parse(FROM_FILE, given, mode="batch").warnings
+    assert [next(name for name in given if name.removeprefix("kafka.") in text) for text in warnings] == [
+        "maxOffsetsPerTrigger",
+        "fetchOffset.numRetries",
+        "kafka.max.poll.records",
+    ]
+
+
+@pytest.mark.scenario(21)
+def test_the_sources_own_options_never_reach_a_client() -> None:
+    own = {
+        "removedClusterRetention": "1d",
+        "properties.stream-metadata-discovery-interval-ms": "7000",
+        "properties.commit.offsets.on.checkpoint": "false",
+        "kafkaConsumer.pollTimeoutMs": "9000",
+        "groupIdPrefix": "p",
+    }
+    options = parse(FROM_FILE, own, {"kafka.client.rack": "r1", "properties.fetch.min.bytes": "2"})
+    assert options.kafka_properties == {"client.rack": "r1", "fetch.min.bytes": "2"}
+    assert (options.metadata_discovery_interval_ms, options.read_timeout_ms) == (7000, 9000)
+
+
+@pytest.mark.scenario(21)
+@pytest.mark.parametrize("key", ["kafka.removedClusterRetention", "kafka.streamids", "kafka.readTimeout"])
+def test_an_option_of_the_source_behind_the_clients_prefix_is_refused(key: str) -> None:
+    assert "is an option of the source, not of a Kafka client" in refusal(FROM_FILE, {key: "1"})
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "kafka.sasl.password",
+        "properties.sasl.password",
+        "kafka.ssl.key.password",
+        "kafka.ssl.keystore.password",
+        "kafka.ssl.truststore.password",
+        "kafka.ssl.key.pem",
+        "kafka.ssl.keystore.key",
+        "kafka.sasl.oauthbearer.client.secret",
+        "KAFKA.SASL.PASSWORD",
+    ],
+)
+def test_a_literal_secret_is_refused_without_being_shown(key: str) -> None:
+    told = refusal(FROM_FILE, {key: SECRET})
+    assert "literal secret" in told
+    assert "${file:/path:key}" in told
+    assert SECRET not in told
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"kafka.sasl.password": SECRET + "${env:REST}"},
+        {"kafka.sasl.password": "${vault:" + SECRET + "}"},
+        {"kafka.client.rack": "${" + SECRET},
+        {"stateLocation": f"s3://key:{SECRET}@bucket/state"},
+        {"kafka.sasl.oauthbearer.token.endpoint.url": f"https://me:{SECRET}@idp/token"},
+        {"kafka.sasl.jaas.config": f'a.b.PlainLoginModule required username="u" password="{SECRET}";'},
+        {"kafka.sasl.jaas.config": f'a.b.PlainLoginModule required password="{SECRET}'},
+        {"kafka.sasl.password": "${env:A}", "properties.sasl.password": "${env:" + SECRET + "}"},
+        {"metadataService": "m:C", "metadataService.apiToken": SECRET},
+    ],
+)
+def test_no_refusal_ever_shows_a_secret(given: dict[str, str]) -> None:
+    assert SECRET not in refusal(FROM_FILE, given)
+
+
+def test_references_are_kept_as_they_are() -> None:
+    given = {"kafka.sasl.password": "${file:/run/s.properties:pw}", "kafka.client.id": "app-${env:POD}"}
+    options = parse(FROM_FILE, given)
+    assert options.kafka_properties == {
+        "sasl.password": "${file:/run/s.properties:pw}",
+        "client.id": "app-${env:POD}",
+    }
+
+
+def test_users_own_classes_get_options_of_their_own() -> None:
+    given = {"streamIds": "a", "metadataService": "acme:Service", "metadataService.url": "http://registry"}
+    options = parse(given)
+    assert options.service == "acme:Service"
+    assert options.raw == given
