@@ -192,11 +192,18 @@ def _look_up(reference: Reference, where: str) -> str:
 
 
 def _text(path: str, where: str) -> str:
+    text = _decoded(_content(path, where))
+    if text is None:
+        raise SecretError(f"{where}: is not UTF-8 text")
+    return text
+
+
+def _decoded(content: bytes) -> str | None:
+    # The decoder's error holds the bytes, and would hang on ours as its context if that were raised in here.
     try:
-        return _content(path, where).decode("utf-8")
+        return content.decode("utf-8")
     except UnicodeDecodeError:
-        # The error itself holds the bytes.
-        raise SecretError(f"{where}: is not UTF-8 text") from None
+        return None
 
 
 def _content(path: str, where: str) -> bytes:
