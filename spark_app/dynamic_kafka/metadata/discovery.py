@@ -249,7 +249,7 @@ class MetadataDiscovery:
         found: tuple[Subscription, Revision] | None = None
         try:
             found = self._ask(first)
-        except MetadataInvalidError as error:
+        except (MetadataInvalidError, MetadataTooOldError, MetadataUnavailableError) as error:
             problem = error
         except BaseException as error:  # a user's class may raise anything, and must not end this thread
             problem = MetadataUnavailableError(f"{type(error).__name__}: {error}")
@@ -282,6 +282,9 @@ class MetadataDiscovery:
             if self._lookups.answer(now, *found):
                 clusters = ", ".join(found[0].clusters) or "none"
                 _log.info("metadata %s is in force; clusters: %s", described(found[1]), clusters)
+        elif isinstance(problem, MetadataTooOldError):
+            # An answer, and a sound one, that is only not awaited yet.
+            self._lookups.end()
         elif isinstance(problem, MetadataInvalidError):
             if self._lookups.invalid(str(problem)):
                 _log.error("invalid metadata, the last good one stays in force: %s", problem)

@@ -18,7 +18,7 @@ _INT32 = 2_147_483_647
 
 
 @dataclass(frozen=True)
-class _Rule:
+class ValueRule:
     """What values a property takes: a whole number in a range, one of some words, or any text."""
 
     low: int = 0
@@ -38,20 +38,20 @@ class _Rule:
         return None
 
 
-def _words(*words: str) -> _Rule:
-    return _Rule(words=words)
+def _words(*words: str) -> ValueRule:
+    return ValueRule(words=words)
 
 
-_TEXT = _Rule()
+_TEXT = ValueRule()
 _BOOL = _words("true", "false")
 
-_ALLOWED: dict[str, _Rule] = {
+_ALLOWED: dict[str, ValueRule] = {
     # Who and where
     "client.id": _TEXT,
     "client.rack": _TEXT,
     "group.id": _TEXT,
     "client.dns.lookup": _words("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
-    "broker.address.ttl": _Rule(0, 86_400_000),
+    "broker.address.ttl": ValueRule(0, 86_400_000),
     "broker.address.family": _words("any", "v4", "v6"),
     "enable.metrics.push": _BOOL,
     # Security, without credentials. GSSAPI is left out: librdkafka would run `kinit` through a shell.
@@ -69,43 +69,43 @@ _ALLOWED: dict[str, _Rule] = {
     # Fetching
     "isolation.level": _words("read_uncommitted", "read_committed"),
     "check.crcs": _BOOL,
-    "fetch.wait.max.ms": _Rule(0, 300_000),
-    "fetch.queue.backoff.ms": _Rule(0, 300_000),
-    "fetch.error.backoff.ms": _Rule(0, 300_000),
-    "fetch.min.bytes": _Rule(1, 100_000_000),
-    "fetch.max.bytes": _Rule(0, 2_147_483_135),
-    "fetch.message.max.bytes": _Rule(1, 1_000_000_000),
-    "max.partition.fetch.bytes": _Rule(1, 1_000_000_000),
-    "message.max.bytes": _Rule(1000, 1_000_000_000),
-    "receive.message.max.bytes": _Rule(1000, _INT32),
-    "queued.min.messages": _Rule(1, 10_000_000),
-    "queued.max.messages.kbytes": _Rule(1, 2_097_151),
+    "fetch.wait.max.ms": ValueRule(0, 300_000),
+    "fetch.queue.backoff.ms": ValueRule(0, 300_000),
+    "fetch.error.backoff.ms": ValueRule(0, 300_000),
+    "fetch.min.bytes": ValueRule(1, 100_000_000),
+    "fetch.max.bytes": ValueRule(0, 2_147_483_135),
+    "fetch.message.max.bytes": ValueRule(1, 1_000_000_000),
+    "max.partition.fetch.bytes": ValueRule(1, 1_000_000_000),
+    "message.max.bytes": ValueRule(1000, 1_000_000_000),
+    "receive.message.max.bytes": ValueRule(1000, _INT32),
+    "queued.min.messages": ValueRule(1, 10_000_000),
+    "queued.max.messages.kbytes": ValueRule(1, 2_097_151),
     # Sockets, time-outs, retries
-    "socket.timeout.ms": _Rule(10, 300_000),
-    "socket.send.buffer.bytes": _Rule(0, 100_000_000),
-    "socket.receive.buffer.bytes": _Rule(0, 100_000_000),
+    "socket.timeout.ms": ValueRule(10, 300_000),
+    "socket.send.buffer.bytes": ValueRule(0, 100_000_000),
+    "socket.receive.buffer.bytes": ValueRule(0, 100_000_000),
     "socket.keepalive.enable": _BOOL,
     "socket.nagle.disable": _BOOL,
-    "socket.max.fails": _Rule(0, 1_000_000),
-    "socket.connection.setup.timeout.ms": _Rule(1000, _INT32),
-    "connections.max.idle.ms": _Rule(0, _INT32),
-    "reconnect.backoff.ms": _Rule(0, 3_600_000),
-    "reconnect.backoff.max.ms": _Rule(0, 3_600_000),
-    "retry.backoff.ms": _Rule(1, 300_000),
-    "retry.backoff.max.ms": _Rule(1, 300_000),
-    "api.version.request.timeout.ms": _Rule(1, 300_000),
-    "session.timeout.ms": _Rule(1, 3_600_000),
-    "heartbeat.interval.ms": _Rule(1, 3_600_000),
-    "max.poll.interval.ms": _Rule(1, 86_400_000),
-    "coordinator.query.interval.ms": _Rule(1, 3_600_000),
+    "socket.max.fails": ValueRule(0, 1_000_000),
+    "socket.connection.setup.timeout.ms": ValueRule(1000, _INT32),
+    "connections.max.idle.ms": ValueRule(0, _INT32),
+    "reconnect.backoff.ms": ValueRule(0, 3_600_000),
+    "reconnect.backoff.max.ms": ValueRule(0, 3_600_000),
+    "retry.backoff.ms": ValueRule(1, 300_000),
+    "retry.backoff.max.ms": ValueRule(1, 300_000),
+    "api.version.request.timeout.ms": ValueRule(1, 300_000),
+    "session.timeout.ms": ValueRule(1, 3_600_000),
+    "heartbeat.interval.ms": ValueRule(1, 3_600_000),
+    "max.poll.interval.ms": ValueRule(1, 86_400_000),
+    "coordinator.query.interval.ms": ValueRule(1, 3_600_000),
     # The client's own view of the cluster
-    "metadata.max.age.ms": _Rule(1, 86_400_000),
+    "metadata.max.age.ms": ValueRule(1, 86_400_000),
     "metadata.recovery.strategy": _words("none", "rebootstrap"),
-    "metadata.recovery.rebootstrap.trigger.ms": _Rule(0, _INT32),
-    "topic.metadata.refresh.interval.ms": _Rule(-1, 3_600_000),
-    "topic.metadata.refresh.fast.interval.ms": _Rule(1, 60_000),
+    "metadata.recovery.rebootstrap.trigger.ms": ValueRule(0, _INT32),
+    "topic.metadata.refresh.interval.ms": ValueRule(-1, 3_600_000),
+    "topic.metadata.refresh.fast.interval.ms": ValueRule(1, 60_000),
     "topic.metadata.refresh.sparse": _BOOL,
-    "topic.metadata.propagation.max.ms": _Rule(0, 3_600_000),
+    "topic.metadata.propagation.max.ms": ValueRule(0, 3_600_000),
     "log.connection.close": _BOOL,
 }
 
@@ -215,6 +215,11 @@ def secret_file_problem(key: str, value: str) -> str | None:
     return "does not hold a value that this property takes" if _value_problem(key, value) else None
 
 
+def rule_of(key: str) -> ValueRule:
+    """What values the property `key` takes; any text for one that is not in the list."""
+    return _ALLOWED.get(key, _TEXT)
+
+
 def is_plain_name(name: str) -> bool:
     """Whether `name` is one step of a path that stays where it is: no slash, no `.`/`..`, no hidden control
     character."""
@@ -240,7 +245,7 @@ def _value_problem(key: str, value: str) -> str | None:
         return "has no value; leave the property out"
     if key.endswith(".pem") and "PRIVATE KEY" in value:
         return "holds a private key; put that into the file `ssl.key.pem` of the cluster's secret folder"
-    return _ALLOWED[key].problem(value)
+    return rule_of(key).problem(value)
 
 
 def _refusal(key: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
 from dynamic_kafka.errors import OptionError
@@ -81,8 +81,8 @@ class StaticMetadataService(KafkaMetadataService):
         return self._revision
 
 
-def load_class(path: str, expected: type[T]) -> type[T]:
-    """The class named by `module:Class`, which must be a subclass of `expected`.
+def load_class(path: str, expected: Callable[..., T]) -> Callable[[Mapping[str, str]], T]:
+    """The class named by `module:Class`, a subclass of the class `expected`, to be called with the options.
 
     Raises:
         OptionError: the path has another form, its module does not import, or it names something else.
@@ -103,6 +103,7 @@ def load_class(path: str, expected: type[T]) -> type[T]:
             raise OptionError(
                 f"the module {module_name!r} has no {class_name!r}; check the name after the colon"
             )
+    assert isinstance(expected, type)  # typed as a callable, since `type[T]` would not take an abstract class
     if not (isinstance(found, type) and issubclass(found, expected)):
         raise OptionError(
             f"{path!r} is no subclass of {expected.__module__}.{expected.__name__}; derive it from that"

@@ -36,7 +36,8 @@ MAX_PROBLEMS = 50
 """Findings that one error lists; a wrong generator makes the same mistake thousands of times."""
 
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})\Z")
-_FLOAT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})(\.[0-9]{1,18})?([eE][-+]?[0-9]{1,3})?\Z")
+# Whatever is no string here is none in YAML 1.1 either, so that its writers put quotes around a text like it.
+_FLOAT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})\.[0-9]{1,18}([eE][-+][0-9]{1,3})?\Z")
 _WORDS: dict[str, bool | None] = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+
+from dynamic_kafka.errors import MetadataInvalidError, OptionError
+from dynamic_kafka.metadata import (
+    KafkaMetadataService,
+    KafkaStreamSubscriber,
+    StaticMetadataService,
+    StreamIdsSubscriber,
+    StreamPatternSubscriber,
+    load_class,
+)
+from tests.unit.metadata.fakes import FakeService, cluster, stream
+
+
+@pytest.mark.scenario(40)
+def test_all_streams_are_listed_and_a_missing_one_is_described_as_absent() -> None:
+    service = StaticMetadataService([stream("orders"), stream("payments")])
+
+    assert [each.stream_id for each in service.get_all_streams()] == ["orders", "payments"]
+    assert service.describe_streams(["payments", "gone"]) == {"payments": stream("payments")}
+
+
+def test_a_cluster_is_active_while_any_stream_names_it() -> None:
+    service = FakeService(stream("orders", east=cluster("t")), stream("payments", west=cluster("t")))
+    assert service.is_cluster_active("west")
+
+    service.set(stream("orders", east=cluster("t")))
+
+    assert not service.is_cluster_active("west")
+    assert service.is_cluster_active("east")
+
+
+def test_a_static_service_reads_a_document_from_text() -> None:
+    service = StaticMetadataService(
+        "revision: 3\nstreams: {s: {clusters: {e: {bootstrapServers: 'e:1', topics: [t]}}}}"
+    )
+    assert [each.stream_id for each in service.get_all_streams()] == ["s"]
+    assert service.revision is not None
+    assert service.revision.counter == 3
+    assert not service.changed()
+
+
+def test_a_static_document_is_as_strict_as_a_file() -> None:
+    with pytest.raises(MetadataInvalidError, match="metadataDocument:1: "):
+        StaticMetadataService("- streamIdd: s")
+
+
+def test_ids_choose_their_streams_in_one_look_up() -> None:
+    service = FakeService(stream("a"), stream("b"), stream("c"))
+
+    found = StreamIdsSubscriber(["a", "c", "a", "gone"]).get_subscribed_streams(service)
+
+    assert [each.stream_id for each in found] == ["a", "c"]
+    assert service.lookups == 1
+
+
+def test_an_unknown_id_at_start_is_refused_naming_the_known_ones_nearest_first() -> None:
+    service = FakeService(stream("clicks"), stream("orders"), stream("order-items"))
+    subscriber = StreamIdsSubscriber(["odrers", "clicks"])
+
+    with pytest.raises(MetadataInvalidError, match=r"'odrers' does not exist; known are orders, .*clicks"):
+        subscriber.check_at_start(service, subscriber.get_subscribed_streams(service))
+
+
+def test_a_pattern_matches_the_whole_id() -> None:
+    service = FakeService(stream("orders"), stream("orders-eu"), stream("old-orders"))
+
+    def found(pattern: str) -> list[str]:
+        return [each.stream_id for each in StreamPatternSubscriber(pattern).get_subscribed_streams(service)]
+
+    assert found("orders") == ["orders"], "Flink would match every id that holds `orders`"
+    assert found("orders.*") == ["orders", "orders-eu"]
+    assert found("nothing") == []
+
+
+def test_a_pattern_that_is_none_and_no_ids_at_all_are_refused() -> None:
+    with pytest.raises(OptionError, match="no regular expression"):
+        StreamPatternSubscriber("orders[")
+    with pytest.raises(OptionError, match="name at least one"):
+        StreamIdsSubscriber([])
+
+
+def test_a_users_class_is_loaded_by_its_path() -> None:
+    found = load_class("tests.unit.metadata.fakes:FakeService", KafkaMetadataService)
+    assert found is FakeService
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("FakeService", "write it as `package.module:Class`"),
+        (":FakeService", "write it as `package.module:Class`"),
+        ("no_such_module:X", "does not import: ModuleNotFoundError"),
+        ("tests.unit.metadata.fakes:Gone", "has no 'Gone'"),
+        ("tests.unit.metadata.fakes:FakeClock", "is no subclass of"),
+        ("tests.unit.metadata.fakes:stream", "is no subclass of"),
+    ],
+)
+def test_a_path_that_leads_to_no_such_class_says_why(path: str, said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        load_class(path, KafkaStreamSubscriber)

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dynamic_kafka.errors import MetadataConflictError
+from dynamic_kafka.metadata import EARLIEST, LATEST, ClusterMetadata, OffsetSpec, unite
+from tests.unit.metadata.fakes import cluster, stream
+
+
+def test_a_stream_spans_topics_on_several_clusters() -> None:
+    orders = stream("orders", east=cluster("a", "b"), west=cluster("a", servers="w:1"))
+
+    found = unite([orders])
+
+    assert found.stream_ids == ("orders",)
+    assert {name: list(each.topics) for name, each in found.clusters.items()} == {
+        "east": ["a", "b"],
+        "west": ["a"],
+    }
+    assert found.clusters["west"].bootstrap_servers == "w:1"
+
+
+def test_topics_of_two_streams_on_one_cluster_are_united() -> None:
+    found = unite([stream("b", east=cluster("y", "shared")), stream("a", east=cluster("x", "shared"))])
+    assert found.clusters["east"].topics == {"x": "a", "y": "b", "shared": "a"}
+
+
+@given(st.permutations(["a", "b", "c", "d"]))
+def test_a_shared_topic_belongs_to_the_first_stream_in_order_however_they_come(order: list[str]) -> None:
+    streams = [stream(name, east=cluster("shared", name)) for name in order]
+
+    found = unite(streams)
+
+    assert found.clusters["east"].topics["shared"] == "a"
+    assert found.fingerprint == unite(sorted(streams, key=lambda each: each.stream_id)).fingerprint
+
+
+BASE = cluster(
+    "t", properties={"client.id": "x"}, starting_offsets=EARLIEST, secret_folder="s", renamed_from="o"
+)
+
+
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        (replace(BASE, properties={**BASE.properties, "bootstrap.servers": "e2:1"}), "bootstrapServers"),
+        (replace(BASE, properties={**BASE.properties, "client.id": "y"}), "properties.client.id"),
+        (replace(BASE, properties={"bootstrap.servers": "e1:9092"}), "properties.client.id"),
+        (replace(BASE, starting_offsets=LATEST), "startingOffsets"),
+        (replace(BASE, starting_offsets=None), "startingOffsets"),
+        (replace(BASE, stopping_offsets=LATEST), "stoppingOffsets"),
+        (replace(BASE, secret_folder="r"), "secretFolder"),
+        (replace(BASE, renamed_from=None), "renamedFrom"),
+    ],
+)
+def test_two_streams_that_disagree_about_a_cluster_are_refused_naming_both(
+    other: ClusterMetadata, named: str
+) -> None:
+    with pytest.raises(MetadataConflictError) as caught:
+        unite([stream("orders", east=BASE), stream("payments", east=other)])
+
+    assert f"'orders' and 'payments' disagree about the cluster 'east': {named} differ;" in str(caught.value)
+
+
+def test_all_disagreements_are_told_at_once() -> None:
+    with pytest.raises(MetadataConflictError) as caught:
+        unite(
+            [
+                stream("a", east=cluster("t"), west=cluster("t")),
+                stream("b", east=cluster("t", servers="x:1"), west=cluster("t", servers="x:1")),
+            ]
+        )
+    assert len(caught.value.problems) == 2
+
+
+def test_the_order_of_bootstrap_servers_is_no_disagreement() -> None:
+    unite(
+        [
+            stream("a", east=cluster("t", servers="e1:1,e2:1")),
+            stream("b", east=cluster("t", servers="e2:1,e1:1")),
+        ]
+    )
+
+
+def explicit(**offsets: int) -> OffsetSpec:
+    return OffsetSpec("explicit", offsets={topic: {0: offset} for topic, offset in offsets.items()})
+
+
+def test_each_stream_may_give_explicit_offsets_for_its_own_topics() -> None:
+    found = unite(
+        [
+            stream("a", east=cluster("x", "s", starting_offsets=explicit(x=1, s=5))),
+            stream("b", east=cluster("y", "s", starting_offsets=explicit(y=2, s=5))),
+        ]
+    )
+    assert found.clusters["east"].starting_offsets == explicit(x=1, s=5, y=2)
+
+
+def test_explicit_offsets_that_differ_for_a_shared_topic_are_refused() -> None:
+    with pytest.raises(MetadataConflictError, match="startingOffsets differ"):
+        unite(
+            [
+                stream("a", east=cluster("s", starting_offsets=explicit(s=5))),
+                stream("b", east=cluster("s", starting_offsets=explicit(s=6))),
+            ]
+        )
+
+
+def test_a_cluster_drains_only_if_every_stream_drains_it() -> None:
+    draining, active = cluster("t", state="Draining"), cluster("t")
+
+    assert unite([stream("a", e=draining), stream("b", e=active)]).clusters["e"].state == "Active"
+    assert unite([stream("a", e=draining), stream("b", e=draining)]).clusters["e"].state == "Draining"
+
+
+def test_a_cluster_cannot_take_over_the_offsets_of_one_that_is_still_read() -> None:
+    with pytest.raises(MetadataConflictError, match="renamed from 'old', which is still read"):
+        unite([stream("a", new=cluster("t", renamed_from="old")), stream("b", old=cluster("t"))])
+
+
+def test_two_clusters_cannot_take_over_the_offsets_of_one() -> None:
+    with pytest.raises(MetadataConflictError, match="'n1' and 'n2' are both renamed from 'old'"):
+        unite(
+            [
+                stream("a", n1=cluster("t", renamed_from="old")),
+                stream("b", n2=cluster("t", renamed_from="old")),
+            ]
+        )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        stream("orders", east=cluster("orders", "more")),
+        stream("orders", west=cluster("orders")),
+        stream("orders", east=cluster("orders", servers="x:1")),
+        stream("orders", east=cluster("orders", starting_offsets=EARLIEST)),
+        stream("orders", east=cluster("orders", state="Draining")),
+        stream("payments", east=cluster("orders")),
+    ],
+)
+def test_any_change_is_another_fingerprint(other: object) -> None:
+    assert unite([stream()]).fingerprint != unite([other]).fingerprint  # type: ignore[list-item]
