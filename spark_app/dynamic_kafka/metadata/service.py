@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.document import parse_document
@@ -108,4 +108,4 @@ def load_class(path: str, expected: Callable[..., T]) -> Callable[[Mapping[str, 
         raise OptionError(
             f"{path!r} is no subclass of {expected.__module__}.{expected.__name__}; derive it from that"
         )
-    return found
+    return cast(Callable[[Mapping[str, str]], T], found)

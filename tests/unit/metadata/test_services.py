@@ -83,7 +83,7 @@ def test_a_pattern_that_is_none_and_no_ids_at_all_are_refused() -> None:
 
 
 def test_a_users_class_is_loaded_by_its_path() -> None:
-    found = load_class("tests.unit.metadata.fakes:FakeService", KafkaMetadataService)
+    found: object = load_class("tests.unit.metadata.fakes:FakeService", KafkaMetadataService)
     assert found is FakeService
 
 
