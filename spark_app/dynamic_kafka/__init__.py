@@ -1,1 +1,31 @@
-"""Many Kafka clusters, one Spark stream: a PySpark data source that follows a changing set of clusters."""
+"""Many Kafka clusters, one Spark stream: the PySpark data source `dynamic-kafka` and its application.
+
+from dynamic_kafka import register
+register(spark)
+spark.readStream.format("dynamic-kafka").option("streamIds", "orders").option("metadataPath", "streams.yaml").load()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dynamic_kafka.source import DynamicKafkaDataSource, register
+    from dynamic_kafka.stopping import stop_when_finished
+
+__all__ = ["DynamicKafkaDataSource", "register", "stop_when_finished"]
+
+_HOMES = {
+    "DynamicKafkaDataSource": "dynamic_kafka.source",
+    "register": "dynamic_kafka.source",
+    "stop_when_finished": "dynamic_kafka.stopping",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on demand: the operator imports `dynamic_kafka.metadata` from an image without Spark.
+    if name in _HOMES:
+        from importlib import import_module
+
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -188,9 +188,7 @@ def test_a_wiped_cluster_is_another_at_the_same_address(fresh_cluster: FreshClus
 
 
 def test_overrides_let_retention_truncate_within_the_test(fresh_cluster: FreshCluster) -> None:
-    cluster = fresh_cluster(
-        overrides={"log.retention.check.interval.ms": "100", "log.segment.delete.delay.ms": "0"}
-    )
+    cluster = fresh_cluster(overrides={"log.retention.check.interval.ms": "100", "log.segment.delete.delay.ms": "0"})
     cluster.create_topic("orders", config={"segment.ms": "1", "retention.ms": "1"})
 
     cluster.produce("orders", [Record(b"old", timestamp_ms=1)])

@@ -64,9 +64,7 @@ def _resolve(pom: Path, target: Path) -> None:
         arriving = Path(scratch) / "jars"
         command = [maven, "-B", "-q", "-f", str(copy), "dependency:copy-dependencies"]
         command += [f"-DoutputDirectory={arriving}", "-DincludeScope=runtime"]
-        done = subprocess.run(
-            command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
-        )
+        done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         if done.returncode != 0:
             raise JarsUnavailableError(f"Maven could not resolve {pom}:\n{done.stdout[-4000:]}")
         arriving.rename(target)

@@ -143,15 +143,12 @@ class ClusterClient:
         return digest(config)
 
     def _own_paths(self, own: Mapping[str, str]) -> dict[str, str]:
-        return {
-            key: self._own_path(key, value) if key in LOCATION_KEYS else value for key, value in own.items()
-        }
+        return {key: self._own_path(key, value) if key in LOCATION_KEYS else value for key, value in own.items()}
 
     def _own_path(self, key: str, value: str) -> str:
         if self.secret_folder is None:
             raise SecretError(
-                f"cluster '{self.cluster}': property '{key}' names a file, but the cluster has no secret"
-                " folder"
+                f"cluster '{self.cluster}': property '{key}' names a file, but the cluster has no secret folder"
             )
         path = secret_folder_path(self.secrets_root, self.secret_folder, cluster=self.cluster)
         return file_in_folder(path, value, cluster=self.cluster)
@@ -160,9 +157,7 @@ class ClusterClient:
         if self.secret_folder is None:
             return {}
         located = {value.rsplit("/", 1)[-1] for key, value in own.items() if key in LOCATION_KEYS}
-        return read_secret_folder(
-            self.secrets_root, self.secret_folder, cluster=self.cluster, located=located
-        )
+        return read_secret_folder(self.secrets_root, self.secret_folder, cluster=self.cluster, located=located)
 
 
 def merge(common: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:

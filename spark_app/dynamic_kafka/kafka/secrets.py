@@ -48,9 +48,7 @@ def resolve(properties: Mapping[str, str], *, cluster: str) -> dict[str, str]:
     return {key: _resolved(key, value, cluster) for key, value in properties.items()}
 
 
-def read_secret_folder(
-    root: str, folder: str, *, cluster: str, located: Iterable[str] = ()
-) -> dict[str, str]:
+def read_secret_folder(root: str, folder: str, *, cluster: str, located: Iterable[str] = ()) -> dict[str, str]:
     """The properties that a cluster's mounted secret folder holds, one per file, named as the property.
 
     Hidden files (a kubelet's `..data`) are passed over. Other names are refused, unless a `*.location`
@@ -163,8 +161,7 @@ def _read_property(path: Path, name: str, cluster: str) -> str:
 def _resolved(key: str, value: str, cluster: str) -> str:
     if is_malformed(value):
         raise SecretError(
-            f"cluster '{cluster}': property '{key}' has a ${{…}} that is not a reference; write"
-            f" {REFERENCE_FORMS}"
+            f"cluster '{cluster}': property '{key}' has a ${{…}} that is not a reference; write {REFERENCE_FORMS}"
         )
     where = f"cluster '{cluster}': property '{key}'"
     return "".join(
@@ -177,9 +174,7 @@ def _look_up(reference: Reference, where: str) -> str:
     if reference.path is None:
         variable = os.environ.get(reference.key)
         if variable is None:
-            raise SecretError(
-                f"{where}: this process has no such variable; set it on the driver and the executors"
-            )
+            raise SecretError(f"{where}: this process has no such variable; set it on the driver and the executors")
         return variable
     if reference.provider == "dir":
         if not is_plain_name(reference.key):

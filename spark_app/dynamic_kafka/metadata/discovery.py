@@ -73,9 +73,7 @@ class MetadataDiscovery:
         self._probe_interval_s = probe_interval_s
         self._awaited = None if awaited_revision is None else AwaitedRevision.parse(awaited_revision)
         self._awaited_timeout_s = awaited_timeout_s
-        self._deadline_s = (
-            max(interval_s, LOOKUP_DEADLINE_S) if lookup_deadline_s is None else lookup_deadline_s
-        )
+        self._deadline_s = max(interval_s, LOOKUP_DEADLINE_S) if lookup_deadline_s is None else lookup_deadline_s
         self._clock = clock
         # Guards everything below; notified whenever any of it changes.
         self._state = threading.Condition()
@@ -95,9 +93,7 @@ class MetadataDiscovery:
             MetadataInvalidError: the document is invalid, or a subscribed stream does not exist.
             MetadataTooOldError: the awaited revision did not arrive in time.
         """
-        patience = (
-            self._deadline_s if self._awaited is None else max(self._awaited_timeout_s, self._deadline_s)
-        )
+        patience = self._deadline_s if self._awaited is None else max(self._awaited_timeout_s, self._deadline_s)
         with self._state:
             if self._thread is not None:
                 raise RuntimeError("discovery was started before")
@@ -113,8 +109,7 @@ class MetadataDiscovery:
         self.stop()
         if problem is None:
             problem = MetadataUnavailableError(
-                f"the first look-up had no answer within {patience:g} s, or was stopped; check the metadata "
-                "service"
+                f"the first look-up had no answer within {patience:g} s, or was stopped; check the metadata service"
             )
         raise problem
 
@@ -296,6 +291,5 @@ def _checked(streams: Sequence[KafkaStream], subscriber: KafkaStreamSubscriber) 
     if all(isinstance(stream, KafkaStream) for stream in streams):
         return streams
     raise MetadataInvalidError(
-        f"{type(subscriber).__name__}.get_subscribed_streams returned something other than KafkaStream "
-        "objects"
+        f"{type(subscriber).__name__}.get_subscribed_streams returned something other than KafkaStream objects"
     )

@@ -30,8 +30,7 @@ core, and a tenth of that as JSON, which is what the operator writes; a ConfigMa
 compressed."""
 
 _LIST_FORM_ONLY_MAPPING = {
-    "secretFolder": "the list form names no secrets; write the mapping form (`streams:`), which has "
-    "`secretFolder`",
+    "secretFolder": "the list form names no secrets; write the mapping form (`streams:`), which has `secretFolder`",
     "secretRef": "a `secretRef` is resolved by the operator, which writes `secretFolder`; the list form "
     "names no secrets",
     "state": "only the operator's mapping form has a `state`",
@@ -112,10 +111,7 @@ def _list_form(located: Located, source: str) -> MetadataDocument:
         )
         for stream in wire.streams
     }
-    raw = {
-        stream.stream_id: _as_mapping(given)
-        for stream, given in zip(wire.streams, located.value, strict=True)
-    }
+    raw = {stream.stream_id: _as_mapping(given) for stream, given in zip(wire.streams, located.value, strict=True)}
     return MetadataDocument(streams, Revision(document_hash(raw)))
 
 
@@ -124,9 +120,7 @@ def _mapping_form(located: Located, source: str) -> MetadataDocument:
     rendered = "contract" in raw
     least = raw.get("minReader")
     if isinstance(least, int) and least > CONTRACT:
-        text = (
-            f"needs a reader of contract {least}, this one reads {CONTRACT}; update the application's image"
-        )
+        text = f"needs a reader of contract {least}, this one reads {CONTRACT}; update the application's image"
         raise located.report([Problem(("minReader",), text)], source)
     if not rendered and "streams" not in raw and "streamId" in raw:
         text = "a single stream is still a list; put `- ` before `streamId`, and indent the rest"
@@ -211,9 +205,7 @@ def _double_ids(located: Located) -> Iterator[Problem]:
         name = stream.get("streamId") if isinstance(stream, dict) else None
         if isinstance(name, str) and first.setdefault(name, n) != n:
             line = located.line_of((first[name], "streamId"))
-            yield Problem(
-                (n, "streamId"), f"the stream id {name!r} occurs twice, first on line {line}; merge the two"
-            )
+            yield Problem((n, "streamId"), f"the stream id {name!r} occurs twice, first on line {line}; merge the two")
     for clusters in _list_clusters(located.value):
         lines: dict[str, Path] = {}
         for path, name, _ in clusters:

@@ -22,9 +22,7 @@ from dynamic_kafka.metadata.document import MAX_DOCUMENT_BYTES, MetadataDocument
 from dynamic_kafka.metadata.model import KafkaStream, Revision
 from dynamic_kafka.metadata.service import KafkaMetadataService
 
-FILE_NAMES = tuple(
-    f"streams{ending}{packed}" for ending in (".yaml", ".yml", ".json") for packed in ("", ".gz")
-)
+FILE_NAMES = tuple(f"streams{ending}{packed}" for ending in (".yaml", ".yml", ".json") for packed in ("", ".gz"))
 """The document's possible names in a mounted folder, of which one must be there."""
 
 _KUBELET_LINK = "..data"
@@ -79,8 +77,7 @@ class FileMetadataService(KafkaMetadataService):
             found, data = self._read()
         except OSError as error:
             raise MetadataUnavailableError(
-                f"{self._path}: cannot be read: {error.strerror}; check that it is mounted, and "
-                "`metadataPath`"
+                f"{self._path}: cannot be read: {error.strerror}; check that it is mounted, and `metadataPath`"
             ) from error
         digest = hashlib.sha256(data).digest()
         if self._document is None or digest != self._digest:
@@ -112,8 +109,7 @@ class FileMetadataService(KafkaMetadataService):
                 self._seen = before
                 return found, data
         raise MetadataInvalidError(
-            f"{self._path}:1: the file is being written all the time; replace it by renaming a new one over "
-            "it"
+            f"{self._path}:1: the file is being written all the time; replace it by renaming a new one over it"
         )
 
     def _locate(self) -> Path:
@@ -121,14 +117,13 @@ class FileMetadataService(KafkaMetadataService):
         if not self._path.is_dir():
             return self._path.resolve(strict=True)
         # Through `..data`, since the kubelet puts the links beside it right only after the swap.
-        folder = (
-            self._path / _KUBELET_LINK if (self._path / _KUBELET_LINK).is_dir() else self._path
-        ).resolve(strict=True)
+        folder = (self._path / _KUBELET_LINK if (self._path / _KUBELET_LINK).is_dir() else self._path).resolve(
+            strict=True
+        )
         present = [name for name in FILE_NAMES if (folder / name).is_file()]
         if not present:
             raise MetadataUnavailableError(
-                f"{self._path}: holds none of {', '.join(FILE_NAMES)}; check what is mounted there, and "
-                "`metadataPath`"
+                f"{self._path}: holds none of {', '.join(FILE_NAMES)}; check what is mounted there, and `metadataPath`"
             )
         if len(present) > 1:
             raise MetadataInvalidError(f"{self._path}:1: holds {' and '.join(present)}; keep one of them")
@@ -160,8 +155,7 @@ def _text(data: bytes, shown: str) -> str:
             raise MetadataInvalidError(f"{shown}:1: not a whole gzip file: {error}; write it again") from None
     if len(data) > MAX_DOCUMENT_BYTES:
         raise MetadataInvalidError(
-            f"{shown}:1: larger than {MAX_DOCUMENT_BYTES >> 20} MiB when unpacked; read fewer streams from "
-            "one document"
+            f"{shown}:1: larger than {MAX_DOCUMENT_BYTES >> 20} MiB when unpacked; read fewer streams from one document"
         )
     try:
         return data.decode("utf-8-sig")

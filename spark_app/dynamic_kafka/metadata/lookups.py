@@ -133,11 +133,7 @@ class Lookups:
 
     def _enforce(self, subscription: Subscription, revision: Revision) -> bool:
         before = self.current
-        if (
-            before
-            and before.revision == revision
-            and before.subscription.fingerprint == subscription.fingerprint
-        ):
+        if before and before.revision == revision and before.subscription.fingerprint == subscription.fingerprint:
             return False
         self.current = Discovered(subscription, revision, before.sequence + 1 if before else 1)
         return True

@@ -174,17 +174,13 @@ _PREFIXES: tuple[tuple[str, str], ...] = (
 )
 
 
-def check_properties(
-    properties: Mapping[str, str], *, where: str, secret_folder: str | None = None
-) -> list[str]:
+def check_properties(properties: Mapping[str, str], *, where: str, secret_folder: str | None = None) -> list[str]:
     """Every reason to refuse `properties` in a document from outside, each as `where.key: what; what to do`.
 
     `where` says whose properties they are; `secret_folder` is the cluster's, if it has one. Values that may
     be secret are never shown.
     """
-    found = (
-        (key, property_problem(key, value, secret_folder=secret_folder)) for key, value in properties.items()
-    )
+    found = ((key, property_problem(key, value, secret_folder=secret_folder)) for key, value in properties.items())
     return [f"{where}.{key}: {problem}" for key, problem in found if problem]
 
 

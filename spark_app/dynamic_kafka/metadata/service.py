@@ -100,12 +100,8 @@ def load_class(path: str, expected: Callable[..., T]) -> Callable[[Mapping[str, 
     for name in class_name.split("."):
         found = getattr(found, name, None)
         if found is None:
-            raise OptionError(
-                f"the module {module_name!r} has no {class_name!r}; check the name after the colon"
-            )
+            raise OptionError(f"the module {module_name!r} has no {class_name!r}; check the name after the colon")
     assert isinstance(expected, type)  # typed as a callable, since `type[T]` would not take an abstract class
     if not (isinstance(found, type) and issubclass(found, expected)):
-        raise OptionError(
-            f"{path!r} is no subclass of {expected.__module__}.{expected.__name__}; derive it from that"
-        )
+        raise OptionError(f"{path!r} is no subclass of {expected.__module__}.{expected.__name__}; derive it from that")
     return cast(Callable[[Mapping[str, str]], T], found)

@@ -47,9 +47,7 @@ class StreamIdsSubscriber(KafkaStreamSubscriber):
         if not missing:
             return
         known = sorted(stream.stream_id for stream in service.get_all_streams())
-        problems = [
-            f"the subscribed stream {each!r} does not exist; {_known(each, known)}" for each in missing
-        ]
+        problems = [f"the subscribed stream {each!r} does not exist; {_known(each, known)}" for each in missing]
         raise MetadataInvalidError("; ".join(problems), tuple(problems))
 
 
@@ -61,9 +59,7 @@ class StreamPatternSubscriber(KafkaStreamSubscriber):
         try:
             self._pattern = re.compile(pattern)
         except re.error as error:
-            raise OptionError(
-                f"{pattern!r} is no regular expression: {error}; correct `streamPattern`"
-            ) from None
+            raise OptionError(f"{pattern!r} is no regular expression: {error}; correct `streamPattern`") from None
 
     def get_subscribed_streams(self, service: KafkaMetadataService) -> list[KafkaStream]:
         return [stream for stream in service.get_all_streams() if self._pattern.fullmatch(stream.stream_id)]

@@ -73,9 +73,7 @@ def unite(streams: Iterable[KafkaStream]) -> Subscription:
     by_id: dict[str, KafkaStream] = {}
     for stream in streams:
         if by_id.setdefault(stream.stream_id, stream) != stream:
-            problems.append(
-                f"the stream id {stream.stream_id!r} names two different streams; merge or rename one"
-            )
+            problems.append(f"the stream id {stream.stream_id!r} names two different streams; merge or rename one")
     for stream_id, stream in sorted(by_id.items()):
         for name, metadata in stream.clusters.items():
             if name not in clusters:
@@ -170,9 +168,7 @@ def _mergeable(one: OffsetSpec | None, other: OffsetSpec | None) -> bool:
     if one is None or other is None or not one.kind == other.kind == "explicit":
         return False
     shared = one.offsets.keys() & other.offsets.keys()
-    return one.timestamps == other.timestamps and all(
-        one.offsets[topic] == other.offsets[topic] for topic in shared
-    )
+    return one.timestamps == other.timestamps and all(one.offsets[topic] == other.offsets[topic] for topic in shared)
 
 
 def _merged(one: OffsetSpec | None, other: OffsetSpec | None) -> OffsetSpec | None:

@@ -59,9 +59,7 @@ def stream_id(value: str) -> str:
         ValueError: it is none.
     """
     if not _STREAM_ID.match(value) or value != value.strip():
-        raise ValueError(
-            "a stream id has 1 to 253 characters, without control characters, and no space at either end"
-        )
+        raise ValueError("a stream id has 1 to 253 characters, without control characters, and no space at either end")
     return value
 
 
@@ -81,16 +79,12 @@ def bootstrap_servers(value: str) -> str:
 
 def _topic(value: str) -> str:
     if not _TOPIC.match(value) or value in (".", ".."):
-        raise ValueError(
-            f"{value[:80]!r} is no topic name; those have 1 to 249 of letters, digits, `.`, `_` and `-`"
-        )
+        raise ValueError(f"{value[:80]!r} is no topic name; those have 1 to 249 of letters, digits, `.`, `_` and `-`")
     return value
 
 
 def _topics(values: list[str]) -> list[str]:
-    twice = [
-        ((n,), f"{name!r} is listed twice; keep one") for n, name in enumerate(values) if name in values[:n]
-    ]
+    twice = [((n,), f"{name!r} is listed twice; keep one") for n, name in enumerate(values) if name in values[:n]]
     if twice:
         raise findings(twice)
     return values
@@ -130,9 +124,7 @@ def _properties(value: Any, info: ValidationInfo) -> dict[str, str]:
         elif isinstance(given, (str, int)):
             texts[key] = str(given)
         else:
-            problems.append(
-                ((key,), "must be a string, a whole number, true or false; put the value in quotes")
-            )
+            problems.append(((key,), "must be a string, a whole number, true or false; put the value in quotes"))
             continue
         problem = property_problem(key, texts[key], secret_folder=info.data.get("secret_folder"))
         if problem:
@@ -152,8 +144,7 @@ def _timestamp_ms(value: Any) -> int:
             moment = datetime.fromisoformat(value)
         except (ValueError, TypeError):
             raise ValueError(
-                "is no timestamp; write ISO 8601 with a zone, as 2026-11-01T00:00:00Z, or milliseconds "
-                "since 1970"
+                "is no timestamp; write ISO 8601 with a zone, as 2026-11-01T00:00:00Z, or milliseconds since 1970"
             ) from None
         if moment.tzinfo is None:
             raise ValueError("has no zone; append `Z` or an offset such as `+01:00`")
@@ -168,14 +159,8 @@ def _explicit(value: dict[str, Any], topics: list[str] | None, lowest: int) -> O
     offsets: dict[str, dict[int, int]] = {}
     for topic, partitions in value.items():
         if topics is not None and topic not in topics:
-            hint = (
-                ""
-                if topic != "timestamp"
-                else "; for a point in time write {timestamp: 2026-11-01T00:00:00Z}"
-            )
-            problems.append(
-                ((topic,), f"is not among this cluster's topics ({', '.join(topics[:10])}){hint}")
-            )
+            hint = "" if topic != "timestamp" else "; for a point in time write {timestamp: 2026-11-01T00:00:00Z}"
+            problems.append(((topic,), f"is not among this cluster's topics ({', '.join(topics[:10])}){hint}"))
             continue
         if not isinstance(partitions, dict) or not partitions:
             problems.append(((topic,), 'must map partitions to offsets, as {"0": 42}'))
@@ -210,9 +195,7 @@ def _offsets(
             raise findings([(("timestamp",), str(error))]) from None
     if isinstance(value, dict) and value:
         return _explicit(value, info.data.get("topics"), lowest)
-    raise ValueError(
-        f'must be {", ".join(words)}, {{timestamp: 2026-11-01T00:00:00Z}} or {{topic: {{"0": 42}}}}'
-    )
+    raise ValueError(f'must be {", ".join(words)}, {{timestamp: 2026-11-01T00:00:00Z}} or {{topic: {{"0": 42}}}}')
 
 
 def _starting(value: Any, info: ValidationInfo) -> OffsetSpec:

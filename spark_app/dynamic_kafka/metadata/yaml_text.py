@@ -186,9 +186,7 @@ class _Reader:
         elif isinstance(event, yaml.DocumentStartEvent):
             self._documents += 1
             if self._documents > 1:
-                raise _Refused(
-                    "a second YAML document starts here; keep one per file, and remove this `---`", line
-                )
+                raise _Refused("a second YAML document starts here; keep one per file, and remove this `---`", line)
             # The line of the document itself, before its first value: where a missing field is reported.
             self._found._first_line = line
 

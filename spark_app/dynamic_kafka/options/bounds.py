@@ -47,9 +47,7 @@ def parse_bounds(given: Given, *, mode: Mode, single: bool, has_group: bool) -> 
     ending, lost_ends = _side(given, "ending", single)
     if mode == "batch":
         _refuse(starting, LATEST, _LATEST_OFFSET, "start can't be latest in a batch read", "startingOffsets")
-    _refuse(
-        ending, EARLIEST, _EARLIEST_OFFSET, "end can't be earliest: nothing would be read", "endingOffsets"
-    )
+    _refuse(ending, EARLIEST, _EARLIEST_OFFSET, "end can't be earliest: nothing would be read", "endingOffsets")
     for name, rule in (("startingOffsets", starting), ("endingOffsets", ending)):
         if not has_group and any(spec.kind == "committed" for _, spec in _specs(rule)):
             raise OptionError(f"option '{name}' is committed, but no group is named; set kafka.group.id")
@@ -103,35 +101,25 @@ def _refuse_start_after_end(starting: Rule | None, ending: Rule | None) -> None:
         if end is None or start.kind != end.kind:
             continue
         place = f" of cluster '{cluster}'" if cluster else ""
-        if (
-            start.timestamp_ms is not None
-            and end.timestamp_ms is not None
-            and start.timestamp_ms > end.timestamp_ms
-        ):
+        if start.timestamp_ms is not None and end.timestamp_ms is not None and start.timestamp_ms > end.timestamp_ms:
             raise OptionError(f"the starting time{place} is later than the ending time")
         _compare(start.offsets, end.offsets, f"offsets{place}")
         _compare(start.timestamps, end.timestamps, f"timestamps{place}")
 
 
-def _compare(
-    starts: Mapping[str, Mapping[int, int]], ends: Mapping[str, Mapping[int, int]], what: str
-) -> None:
+def _compare(starts: Mapping[str, Mapping[int, int]], ends: Mapping[str, Mapping[int, int]], what: str) -> None:
     if not starts or not ends:
         return
     first = {(topic, partition): number for topic, partition, number in _flat(starts)}
     last = {(topic, partition): number for topic, partition, number in _flat(ends)}
     if first.keys() != last.keys():
         odd = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(first.keys() ^ last.keys())[:5])
-        raise OptionError(
-            f"the starting and ending {what} must name the same partitions; only one of them names {odd}"
-        )
+        raise OptionError(f"the starting and ending {what} must name the same partitions; only one of them names {odd}")
     for (topic, partition), start in first.items():
         end = last[topic, partition]
         # Negative numbers stand for earliest and latest, which are not known yet.
         if 0 <= end < start:
-            raise OptionError(
-                f"the starting {what} of {topic}-{partition} ({start}) lie after the ending ones ({end})"
-            )
+            raise OptionError(f"the starting {what} of {topic}-{partition} ({start}) lie after the ending ones ({end})")
 
 
 def _flat(positions: Mapping[str, Mapping[int, int]]) -> Iterator[tuple[str, int, int]]:

@@ -28,7 +28,5 @@ def parse_duration_ms(text: str, *, where: str) -> int:
         )
     # The digits are counted first: Python refuses to turn thousands of them into a number.
     if len(found.group(1)) > 18 or (duration := int(found.group(1)) * _UNITS_MS[unit]) > MAX_MS:
-        raise OptionError(
-            f"{where} is '{text}', longer than a hundred years; the most is {MAX_MS} ms (36500d)"
-        )
+        raise OptionError(f"{where} is '{text}', longer than a hundred years; the most is {MAX_MS} ms (36500d)")
     return duration

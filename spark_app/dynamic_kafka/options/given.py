@@ -109,9 +109,7 @@ class Given:
         low, high = OPTIONS[name].minimum, OPTIONS[name].maximum
         number = int(text) if re.fullmatch(r"[+-]?\d{1,20}", text, re.ASCII) else None
         if number is None or not low <= number <= high:
-            raise OptionError(
-                f"{self.where(name)} is '{text}'; it must be a whole number from {low} to {high}"
-            )
+            raise OptionError(f"{self.where(name)} is '{text}'; it must be a whole number from {low} to {high}")
         return number
 
     def where(self, name: str) -> str:
@@ -176,8 +174,7 @@ def _put(into: dict[str, _Entry], name: str, entry: _Entry, option: Option | Non
     elif _comparable(other.value, option) != _comparable(entry.value, option):
         # The values stay out of the message: those of client properties may be secret.
         raise OptionError(
-            f"options '{other.key}' and '{entry.key}' mean the same and have different values; keep one of"
-            " them"
+            f"options '{other.key}' and '{entry.key}' mean the same and have different values; keep one of them"
         )
 
 
@@ -198,8 +195,7 @@ def _check_client_key(key: str, name: str) -> None:
     own = BY_KEY.get(name)
     if own is not None:
         raise OptionError(
-            f"option '{key}': '{own.name}' is an option of the source, not of a Kafka client; write"
-            f" '{own.name}'"
+            f"option '{key}': '{own.name}' is an option of the source, not of a Kafka client; write '{own.name}'"
         )
 
 

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 
 from dynamic_kafka.errors import OptionError
 
-_TOKEN = re.compile(
-    r"""\s*([\w.$-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|((?:\$\{[^}]*\}|[^\s;"'])+))"""
-)
+_TOKEN = re.compile(r"""\s*([\w.$-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|((?:\$\{[^}]*\}|[^\s;"'])+))""")
 _HEAD = re.compile(r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b", re.IGNORECASE)
 _END = re.compile(r"\s*;\s*")
 

@@ -177,9 +177,7 @@ def _refuse_java_class(key: str, value: str, where: str) -> None:
     # Java's own handler for client secrets is what librdkafka does without a class.
     if key == "sasl.login.callback.handler.class" and value.rsplit(".", 1)[-1] == _OAUTH_HANDLER:
         return
-    raise OptionError(
-        f"{where}: Kafka property '{key}' loads Java code, and there is no Java client here; take it out"
-    )
+    raise OptionError(f"{where}: Kafka property '{key}' loads Java code, and there is no Java client here; take it out")
 
 
 def _value(name: str, value: str) -> str:
@@ -197,10 +195,7 @@ def _stores(properties: Mapping[str, str], where: str, warn: Callable[[str], Non
     trust_type = found.pop("ssl.truststore.type", "").strip().upper()
     trust = found.pop("ssl.truststore.location", None)
     if found.pop("ssl.truststore.password", None) is not None and trust_type == "PEM":
-        warn(
-            f"{where}: Kafka property 'ssl.truststore.password' has no effect here: PEM certificates are"
-            " not locked"
-        )
+        warn(f"{where}: Kafka property 'ssl.truststore.password' has no effect here: PEM certificates are not locked")
     if trust is not None and trust_type != "PEM":
         raise OptionError(
             f"{where}: Kafka property 'ssl.truststore.location' is a Java trust store, which librdkafka"

@@ -83,9 +83,7 @@ def parse_assign(text: str, *, where: str) -> dict[str, tuple[int, ...]]:
             raise OptionError(f"{where}: '{topic}' must hold a list of partitions; write for example {form}")
         wrong = [p for p in partitions if not _is_whole(p) or not 0 <= p <= INT_MAX]
         if wrong or not topic:
-            raise OptionError(
-                f"{where}: '{topic}' holds {json.dumps(wrong[0] if wrong else topic)}, no partition"
-            )
+            raise OptionError(f"{where}: '{topic}' holds {json.dumps(wrong[0] if wrong else topic)}, no partition")
         assigned[topic] = tuple(sorted(set(partitions)))
     return assigned
 
@@ -121,9 +119,7 @@ def _cluster_spec(value: Mapping[str, object], where: str, place: str) -> Offset
     time = value.get("timestamp")
     if time is not None and not isinstance(time, Mapping):
         if len(value) > 1:
-            raise OptionError(
-                f"{where}: {_at(place)}'timestamp' stands for all topics; name no others beside it"
-            )
+            raise OptionError(f"{where}: {_at(place)}'timestamp' stands for all topics; name no others beside it")
         return OffsetSpec("timestamp", timestamp_ms=_timestamp(time, where, _join(place, "timestamp")))
     return OffsetSpec("explicit", offsets=_positions(value, where, place, lowest=-2))
 
@@ -139,17 +135,14 @@ def _positions(value: Mapping[str, object], where: str, place: str, *, lowest: i
     for topic, partitions in value.items():
         if not isinstance(partitions, Mapping) or not partitions or not topic:
             raise OptionError(
-                f"{where}: '{_join(place, topic)}' must hold positions by partition; write for example"
-                f" {_SPARK_FORM}"
+                f"{where}: '{_join(place, topic)}' must hold positions by partition; write for example {_SPARK_FORM}"
             )
         if any(isinstance(number, Mapping) for number in partitions.values()):
             form = _CLUSTER_FORM if place else f"{_SPARK_FORM}: a single cluster has no level by cluster"
             deep = f"'{_join(place, topic)}' is one level too deep"
             raise OptionError(f"{where}: {deep}; write for example {form}")
         positions[topic] = {
-            _partition(key, where, _join(place, topic)): _position(
-                number, where, _join(place, topic, key), lowest
-            )
+            _partition(key, where, _join(place, topic)): _position(number, where, _join(place, topic, key), lowest)
             for key, number in partitions.items()
         }
     return positions

@@ -63,9 +63,7 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
         secrets_root=_absolute(given, "secretsRoot"),
         starting=bounds.starting,
         ending=bounds.ending,
-        starting_strategy="latest"
-        if given.word("startingOffsetsByTimestampStrategy") == "latest"
-        else "error",
+        starting_strategy="latest" if given.word("startingOffsetsByTimestampStrategy") == "latest" else "error",
         fail_on_data_loss=given.boolean("failOnDataLoss"),
         include_headers=given.boolean("includeHeaders"),
         commit_offsets=_commit_offsets(given, mode, has_group),
@@ -101,9 +99,7 @@ def _rates(given: Given) -> tuple[int | None, int | None]:
     lowest = given.optional_count("minOffsetsPerTrigger")
     highest = given.optional_count("maxOffsetsPerTrigger")
     if lowest is not None and highest is not None and lowest > highest:
-        raise OptionError(
-            f"option 'minOffsetsPerTrigger' ({lowest}) is higher than 'maxOffsetsPerTrigger' ({highest})"
-        )
+        raise OptionError(f"option 'minOffsetsPerTrigger' ({lowest}) is higher than 'maxOffsetsPerTrigger' ({highest})")
     return lowest, highest
 
 

@@ -19,9 +19,7 @@ REFERENCE_FORMS = "${file:/path:key}, ${dir:/path:key} or ${env:NAME}"
 _REFERENCE = re.compile(r"\$\{(file|dir):(/[^}:]*):([^}]+)\}|\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
 # Kafka's own names that hold secrets, beside every name that says so itself.
-_SECRET_KEYS = frozenset(
-    ("ssl.key.pem", "ssl_key", "ssl.keystore.key", "sasl.oauthbearer.assertion.private.key.pem")
-)
+_SECRET_KEYS = frozenset(("ssl.key.pem", "ssl_key", "ssl.keystore.key", "sasl.oauthbearer.assertion.private.key.pem"))
 _SECRET_NAME = re.compile(r"password|passphrase|secret")
 _SECRET_NAME_OF_OTHERS = re.compile(r"token|credential|api[-_.]?key|access[-_.]?key|private[-_.]?key")
 _CREDENTIALS_IN_URL = re.compile(r"://[^/\s@:]*:[^/\s@]+@")

@@ -223,9 +223,7 @@ _OFFSETS = (
         "Stop before the first record at or after this time. Wins over the two other ending options.",
         "milliseconds, or `2026-11-01T00:00:00Z`",
     ),
-    Option(
-        "endingOffsetsByTimestamp", "text", "A time per partition. Wins over `endingOffsets`.", "JSON (below)"
-    ),
+    Option("endingOffsetsByTimestamp", "text", "A time per partition. Wins over `endingOffsets`.", "JSON (below)"),
 )
 
 _READING = (
@@ -262,8 +260,7 @@ _READING = (
     Option(
         "commitOffsets",
         "boolean",
-        "Commit offsets to `kafka.group.id` after each batch, for lag tools. Absent: on if there is a"
-        " group id.",
+        "Commit offsets to `kafka.group.id` after each batch, for lag tools. Absent: on if there is a group id.",
         aliases=("commit.offsets.on.checkpoint",),
         streaming_only=True,
     ),
@@ -290,9 +287,7 @@ _READING = (
 )
 
 _LATER = (
-    Option(
-        "topicIntegrityCheck", "boolean", "", aliases=("scan.topic-integrity-check.enabled",), status="later"
-    ),
+    Option("topicIntegrityCheck", "boolean", "", aliases=("scan.topic-integrity-check.enabled",), status="later"),
     Option("recordEvaluator", "text", "", aliases=("scan.record.evaluator.class",), status="later"),
     Option("internalTopicsSetup", "text", "", aliases=("internal.topics.setup",), status="later"),
     Option("watermarkMode", "text", "", status="later"),
@@ -310,9 +305,7 @@ SECTIONS: Mapping[str, tuple[Option, ...]] = {
 }
 """The documented options by section, in the order of the documentation."""
 
-OPTIONS: Mapping[str, Option] = {
-    option.name: option for options in (*SECTIONS.values(), _LATER) for option in options
-}
+OPTIONS: Mapping[str, Option] = {option.name: option for options in (*SECTIONS.values(), _LATER) for option in options}
 """Every known option by name, those of later versions included."""
 
 BY_KEY: Mapping[str, Option] = {

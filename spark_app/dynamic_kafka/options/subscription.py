@@ -87,24 +87,18 @@ def _refuse_misfits(given: Given, way: str, service: str) -> None:
     if service == "single-cluster":
         _check_single(given, way)
     elif way in _SPARK_WAYS:
-        raise OptionError(
-            f"{given.where(way)} is for a single cluster, not for {where}; choose with 'streamIds'"
-        )
+        raise OptionError(f"{given.where(way)} is for a single cluster, not for {where}; choose with 'streamIds'")
     elif "bootstrap.servers" in given.kafka or "metadata.broker.list" in given.kafka:
         raise OptionError(
             f"option '{_SERVERS}' is for a single cluster; with {where} each cluster brings its own servers."
             " Take it out, or set metadataService=single-cluster"
         )
     if service == "file" and not given.has("metadataPath"):
-        raise OptionError(
-            "metadataService=file needs 'metadataPath', the document or the folder that holds it"
-        )
+        raise OptionError("metadataService=file needs 'metadataPath', the document or the folder that holds it")
     if service == "static" and not given.has("metadataDocument"):
         raise OptionError("metadataService=static needs 'metadataDocument', the document itself")
     if service == "static" and given.has("metadataPath"):
-        raise OptionError(
-            "option 'metadataPath' is for metadataService=file; with static set 'metadataDocument'"
-        )
+        raise OptionError("option 'metadataPath' is for metadataService=file; with static set 'metadataDocument'")
     if service != "static" and given.has("metadataDocument"):
         raise OptionError(f"option 'metadataDocument' is for metadataService=static, not for {where}")
     own_class = ":" in service or way == "streamSubscriber"
@@ -120,9 +114,7 @@ def _check_single(given: Given, way: str) -> None:
     for name in ("metadataPath", "metadataRevision", "metadataDocument"):
         if given.has(name):
             instead = (
-                f"; with a metadata document choose by 'streamIds' instead of '{way}'"
-                if way in _SPARK_WAYS
-                else ""
+                f"; with a metadata document choose by 'streamIds' instead of '{way}'" if way in _SPARK_WAYS else ""
             )
             raise OptionError(
                 f"option '{name}' can't be combined with a single cluster, which has no document{instead}"

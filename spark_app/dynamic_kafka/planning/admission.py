@@ -43,9 +43,7 @@ def share(lags: Mapping[S, int], limit: int, turn: int = 0) -> dict[S, int]:
     return granted
 
 
-def must_wait(
-    total_lag: int, *, min_offsets: int | None, waited_ms: int, max_delay_ms: int
-) -> bool:
+def must_wait(total_lag: int, *, min_offsets: int | None, waited_ms: int, max_delay_ms: int) -> bool:
     """Whether a batch waits for more records (`minOffsetsPerTrigger`), at most for `maxTriggerDelay`.
 
     Args:

@@ -16,7 +16,9 @@ from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
 
-Reason = Literal["removed", "unreachable", "abandoned"]
+Reason = Literal["removed", "unreachable", "abandoned", "delivered"]
+"""Why a cluster's ranges are left out. `delivered`: the sink already has them and says so (a file sink's own log), so
+their splits stay at the range's end; all the others go back to its start."""
 
 
 @dataclass(frozen=True)
@@ -75,16 +77,26 @@ class Amendment:
             raise OffsetDocumentError(f"a saved amendment is damaged: {error!r}") from None
 
 
+def merge(first: Amendment, second: Amendment) -> Amendment:
+    """Two amendments of one batch as one. The first one's reasons win: it was obeyed before the second was made."""
+    return replace(first, left_out=(*first.left_out, *second.left_out), reasons={**second.reasons, **first.reasons})
+
+
 def leave_out(ranges: Iterable[SplitRange], amendment: Amendment) -> list[SplitRange]:
     """The ranges that remain of a batch."""
     gone = {part.split for part in amendment.left_out}
     return [part for part in ranges if part.split not in gone]
 
 
+def rewound(amendment: Amendment) -> tuple[SplitRange, ...]:
+    """The ranges whose splits go back to their start."""
+    return tuple(part for part in amendment.left_out if amendment.reasons.get(part.split.cluster) != "delivered")
+
+
 def rewind(document: OffsetDocument, amendment: Amendment) -> OffsetDocument:
     """Progress after an amended batch: what was left out is back at the start of its range."""
     clusters = {cluster: dict(progress.topics) for cluster, progress in document.clusters.items()}
-    for part in amendment.left_out:
+    for part in rewound(amendment):
         topics = clusters[part.split.cluster]
         topic = topics[part.split.topic]
         topics[part.split.topic] = replace(topic, next={**topic.next, part.split.partition: part.start})

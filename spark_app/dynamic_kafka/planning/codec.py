@@ -73,16 +73,15 @@ def decode(wire: Mapping[str, Any] | str) -> OffsetDocument:
     Raises:
         OffsetDocumentError: it is no offset document, is damaged, or was written by a newer version.
     """
-    if isinstance(wire, str):
-        try:
-            wire = json.loads(wire)
-        except json.JSONDecodeError as error:
-            raise OffsetDocumentError(f"the saved offsets are no JSON: {error}") from None
-    version = wire.get("version") if isinstance(wire, Mapping) else None
+    try:
+        document: Any = json.loads(wire) if isinstance(wire, str) else wire
+    except json.JSONDecodeError as error:
+        raise OffsetDocumentError(f"the saved offsets are no JSON: {error}") from None
+    version = document.get("version") if isinstance(document, Mapping) else None
     if type(version) is not int or version < 1:
         raise OffsetDocumentError(
             "the checkpoint's offsets were not written by dynamic-kafka (no version number): was it made by Spark's own"
-            " `kafka` source? `python -m dynamic_kafka.app import-checkpoint` turns such a checkpoint into starting offsets"
+            " `kafka` source? `python -m dynamic_kafka.app import-checkpoint` makes starting offsets of it"
         )
     if version > VERSION:
         raise OffsetDocumentError(
@@ -90,7 +89,7 @@ def decode(wire: Mapping[str, Any] | str) -> OffsetDocument:
             " run the version that wrote them, or a newer one"
         )
     try:
-        return _decode_v1(wire) if version == 1 else _decode_v2(wire)
+        return _decode_v1(document) if version == 1 else _decode_v2(document)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise OffsetDocumentError(f"the saved offsets (version {version}) are damaged: {error!r}") from None
 
@@ -117,13 +116,15 @@ def _decode_v2(wire: Mapping[str, Any]) -> OffsetDocument:
         bounded=bool(wire.get("bounded", False)),
         clusters={
             cluster: ClusterProgress(
-                {name: _read_topic(topic) for name, topic in content["topics"].items()}, content.get("kafkaId")
+                {name: _read_topic(topic) for name, topic in content["topics"].items()},
+                content.get("kafkaId"),
             )
             for cluster, content in wire["clusters"].items()
         },
         parked={
             cluster: ParkedCluster(
-                {name: _read_parked(topic) for name, topic in content["topics"].items()}, content.get("kafkaId")
+                {name: _read_parked(topic) for name, topic in content["topics"].items()},
+                content.get("kafkaId"),
             )
             for cluster, content in wire.get("parked", {}).items()
         },

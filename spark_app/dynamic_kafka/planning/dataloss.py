@@ -16,7 +16,7 @@ from dynamic_kafka.planning.splits import Split
 
 @dataclass(frozen=True)
 class DataLoss:
-    """One split that cannot go on at its offset. `resume_at` is the nearest offset that can; None: the split is gone."""
+    """One split that cannot go on at its offset. `resume_at`: the nearest offset that can, None if the split is gone."""
 
     split: Split
     reason: str
@@ -30,7 +30,7 @@ def find_data_loss(document: OffsetDocument, observed: Mapping[str, ClusterObser
         A finding for each split whose next offset expired (retention), lies past the end (truncation, re-creation), or
         whose partition exists no more. Topics and clusters without an answer are left alone.
     """
-    found = []
+    found: list[DataLoss] = []
     for cluster, answer in sorted(observed.items()):
         progress = document.clusters.get(cluster)
         for topic, reading in sorted(progress.topics.items()) if progress else ():
@@ -55,7 +55,10 @@ def _judge(following: int, earliest: int | None, latest: int | None) -> tuple[st
     if latest is None:
         return "the partition exists no more", None
     if following > latest:
-        return f"the log ends at {latest}, before the next offset {following} (truncated, or the topic re-created)", latest
+        return (
+            f"the log ends at {latest}, before the next offset {following} (truncated, or the topic re-created)",
+            latest,
+        )
     if earliest is not None and following < earliest:
         return f"offsets {following}..{earliest} have expired", earliest
     return None
@@ -76,7 +79,9 @@ def skip_losses(document: OffsetDocument, losses: list[DataLoss]) -> tuple[Offse
         topics = clusters[loss.split.cluster]
         topics[loss.split.topic] = _skip(topics[loss.split.topic], loss)
     kept = {
-        cluster: replace(document.clusters[cluster], topics={name: topic for name, topic in topics.items() if topic.next})
+        cluster: replace(
+            document.clusters[cluster], topics={name: topic for name, topic in topics.items() if topic.next}
+        )
         for cluster, topics in clusters.items()
     }
     moved = frozenset(loss.split for loss in losses if loss.resume_at is not None)

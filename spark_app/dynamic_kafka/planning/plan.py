@@ -54,12 +54,18 @@ class Plan:
     admitted: int = 0
 
 
+def open_splits(progress: OffsetDocument, starts: Mapping[Split, int], stops: Mapping[Split, int]) -> OffsetDocument:
+    """Enter new splits at their chosen start, and stopping offsets where they were resolved.
+
+    Topics that still have no split at all, since nobody could say where they start, wait for a later plan.
+    """
+    return _with_stops(_with_new(progress, starts), stops)
+
+
 def advance(
     logged: OffsetDocument,
     progress: OffsetDocument,
     *,
-    starts: Mapping[Split, int],
-    stops: Mapping[Split, int],
     moved: frozenset[Split],
     observed: Mapping[str, ClusterObservation],
     limits: Limits,
@@ -69,33 +75,33 @@ def advance(
 
     Args:
         logged: the document that Spark has, as it has it.
-        progress: the same, amended, reconciled and behind any accepted data loss.
-        starts: chosen start of each new split; new splits without one wait for a later plan.
-        stops: stopping offsets resolved in this plan.
-        moved: splits whose `next` in `progress` is not the one in `logged`.
+        progress: the same, amended, reconciled, with its new splits opened and behind any accepted data loss.
+        moved: splits whose `next` in `progress` is not the one in `logged`: new, resumed, amended or behind a loss.
         observed: the clusters that answered; splits of others stay where they are.
         query: the id to give to a query that has none yet.
 
     Returns:
         The plan; its document continues `logged` exactly.
     """
-    opened = _with_stops(_with_new(progress, starts), stops)
-    lags = _lags(opened, observed, limits.targets)
+    lags = _lags(progress, observed, limits.targets)
     total = sum(lags.values())
     granted: Mapping[Split, int] = {}
     if not must_wait(
         total, min_offsets=limits.min_offsets, waited_ms=limits.waited_ms, max_delay_ms=limits.max_delay_ms
     ):
         granted = share(lags, limits.max_offsets, logged.number) if limits.max_offsets else lags
-    read = _read(opened, granted, observed)
-    started = _with_starts(read, opened, moved | starts.keys())
     by_cluster: dict[str, int] = dict.fromkeys(observed, 0)
     for split, lag in lags.items():
         by_cluster[split.cluster] += lag
-    if read == logged.settled():
+    read = _read(progress, granted, observed)
+    # The query's first document is always written: it holds the chosen starts, which a moving "latest" would lose.
+    if read == logged.settled() and logged.query:
         return Plan(logged, by_cluster)
     document = replace(
-        started, query=logged.query or query, number=logged.number + 1, previous=fingerprint(logged)
+        _with_starts(read, progress, moved),
+        query=logged.query or query,
+        number=logged.number + 1,
+        previous=fingerprint(logged),
     )
     return Plan(document, by_cluster, sum(granted.values()))
 
@@ -127,9 +133,7 @@ def ranges_between(start: OffsetDocument, end: OffsetDocument) -> list[SplitRang
     return ranges
 
 
-def _with_new(
-    progress: OffsetDocument, starts: Mapping[Split, int]
-) -> OffsetDocument:
+def _with_new(progress: OffsetDocument, starts: Mapping[Split, int]) -> OffsetDocument:
     """Enter new splits at their start. Topics that still have no split at all are left out until a later plan."""
     clusters = {cluster: dict(found.topics) for cluster, found in progress.clusters.items()}
     added: dict[tuple[str, str], dict[int, int]] = {}
@@ -200,9 +204,7 @@ def _read(
     return _map_topics(progress, moved)
 
 
-def _with_starts(
-    document: OffsetDocument, before: OffsetDocument, explicit: frozenset[Split] | set[Split]
-) -> OffsetDocument:
+def _with_starts(document: OffsetDocument, before: OffsetDocument, explicit: frozenset[Split]) -> OffsetDocument:
     if not explicit:
         return document
     chosen: dict[tuple[str, str], dict[int, int]] = {}
@@ -210,9 +212,7 @@ def _with_starts(
         offset = before.next_of(split)
         if offset is not None:
             chosen.setdefault((split.cluster, split.topic), {})[split.partition] = offset
-    return _map_topics(
-        document, lambda cluster, name, topic: replace(topic, starts=chosen.get((cluster, name), {}))
-    )
+    return _map_topics(document, lambda cluster, name, topic: replace(topic, starts=chosen.get((cluster, name), {})))
 
 
 def _map_topics(document: OffsetDocument, change: TopicChange) -> OffsetDocument:
@@ -220,9 +220,9 @@ def _map_topics(document: OffsetDocument, change: TopicChange) -> OffsetDocument
         document,
         clusters={
             cluster: ClusterProgress(
-                {name: change(cluster, name, topic) for name, topic in progress.topics.items()}, progress.kafka_id
+                {name: change(cluster, name, topic) for name, topic in progress.topics.items()},
+                progress.kafka_id,
             )
             for cluster, progress in document.clusters.items()
         },
     )
-

@@ -127,7 +127,8 @@ class OffsetDocument:
             self,
             clusters={
                 cluster: replace(
-                    progress, topics={name: replace(topic, starts={}) for name, topic in progress.topics.items()}
+                    progress,
+                    topics={name: replace(topic, starts={}) for name, topic in progress.topics.items()},
                 )
                 for cluster, progress in self.clusters.items()
             },

@@ -57,7 +57,9 @@ def rename(document: OffsetDocument, wanted: Mapping[str, WantedCluster]) -> tup
             kept = parked.pop(old)
             if cluster not in parked:
                 parked[cluster] = kept
-        notes.append(Note("renamed", cluster, f"cluster {old!r} is now {cluster!r}: its offsets go on under the new id"))
+        notes.append(
+            Note("renamed", cluster, f"cluster {old!r} is now {cluster!r}: its offsets go on under the new id")
+        )
     return replace(document, clusters=clusters, parked=parked), notes
 
 
@@ -155,7 +157,12 @@ class _Reconciliation:
             awaited = self.wanted[cluster].topics if cluster in self.wanted and cluster not in self.observed else {}
             for topic in [n for n, kept in topics.items() if kept.until_ms <= self.now_ms and n not in awaited]:
                 del topics[topic]
-                self.note("expired", cluster, topic, "was parked past its retention: if it comes back, it starts as new")
+                self.note(
+                    "expired",
+                    cluster,
+                    topic,
+                    "was parked past its retention: if it comes back, it starts as new",
+                )
 
     def take_up(self, cluster: str, topic: str, stream: str, seen: TopicObservation) -> None:
         active = self.active.setdefault(cluster, {})

@@ -1,8 +1,8 @@
 """Which rule decides where a split starts or stops, and what that rule needs to know from Kafka.
 
 Pure. The planner asks `starting_spec` per new split; the edge turns the specs into numbers with bulk calls and hands
-them back. Rules in order (`semantics.md`, "Start"): `startingOffsets` of the source holds for a query's first plan; what
-is found later starts at earliest, so that nothing that producers wrote before our discovery is lost; what metadata says
+them back. Rules in order (`semantics.md`, "Start"): `startingOffsets` of the source holds for a query's first plan; what is
+found later starts at earliest, so that nothing that producers wrote before our discovery is lost; what metadata says
 of a cluster wins in both cases.
 """
 
@@ -87,7 +87,7 @@ def resolve_start(
 
 
 def resolve_stop(spec: OffsetSpec, split: Split) -> Resolution:
-    """Turn the stopping rule of one split into an offset or a question; no record as new as a timestamp means latest."""
+    """Turn the stopping rule of one split into an offset or a question; without a record that new, latest."""
     if spec.kind == "timestamp":
         own = spec.timestamps.get(split.topic, {}).get(split.partition, spec.timestamp_ms)
         return OffsetQuery("latest") if own is None else OffsetQuery("timestamp", own, lenient=True)

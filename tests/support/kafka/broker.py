@@ -106,9 +106,7 @@ class Broker:
             return
         kafka = distribution()
         self._format(kafka.bootstrap_checkpoint)
-        properties = self._write(
-            "server.properties", "".join(f"{k}={v}\n" for k, v in self._settings.items())
-        )
+        properties = self._write("server.properties", "".join(f"{k}={v}\n" for k, v in self._settings.items()))
         logging = self._write("log4j2.xml", _LOGGING.format(file=self.folder / "server.log"))
         options = [f"-Xmx{_HEAP}", f"-Dlog4j2.configurationFile={logging}"]
         options.append(f"-Djava.io.tmpdir={self.folder}")

@@ -77,9 +77,7 @@ class Content:
 
     def transaction(self, transactional_id: str | None = None) -> records.Transaction:
         """Begin a transaction: commit or abort it, or use it as a context manager."""
-        return records.Transaction(
-            {"bootstrap.servers": self.bootstrap}, transactional_id or f"tests-{random_id()}"
-        )
+        return records.Transaction({"bootstrap.servers": self.bootstrap}, transactional_id or f"tests-{random_id()}")
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
         """Truncate the partition's log: its first offset becomes `before`."""

@@ -91,9 +91,7 @@ def _write_bootstrap_checkpoint(found: Distribution) -> None:
         )
         cluster_id = "AAAAAAAAAAAAAAAAAAAAAQ"
         command = found.command("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
-        done = subprocess.run(
-            command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
-        )
+        done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         if done.returncode != 0:
             raise BrokerError(f"Kafka could not format a storage folder:\n{done.stdout[-4000:]}")
         (Path(scratch) / "data" / target.name).rename(target)

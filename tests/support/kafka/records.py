@@ -31,9 +31,7 @@ class Record:
 Value = Record | bytes | str
 
 
-def produce(
-    properties: Mapping[str, str], topic: str, records: Iterable[Value], partition: int | None = None
-) -> None:
+def produce(properties: Mapping[str, str], topic: str, records: Iterable[Value], partition: int | None = None) -> None:
     """Send `records` and wait until all are acknowledged. Raises `KafkaException` when one is refused."""
     producer = Producer({**properties, "linger.ms": 5, "log_level": 0})
     failures: list[KafkaError] = []

@@ -268,9 +268,7 @@ def test_failures_up_to_the_threshold_are_tolerated_and_one_more_is_not(discover
         assert discovery.status().last_error == "ConnectionError: refused"
     discovery.refresh()
 
-    with pytest.raises(
-        MetadataUnavailableError, match=r"no answer 3 times in a row, 2 are tolerated .*refused"
-    ):
+    with pytest.raises(MetadataUnavailableError, match=r"no answer 3 times in a row, 2 are tolerated .*refused"):
         discovery.current()
 
 
@@ -469,9 +467,7 @@ def test_stop_unblocks_a_start_that_hangs(discoveries: Started) -> None:
 
 
 @pytest.mark.scenario(37)
-def test_an_error_of_a_look_up_after_stop_is_ignored(
-    discoveries: Started, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_error_of_a_look_up_after_stop_is_ignored(discoveries: Started, caplog: pytest.LogCaptureFixture) -> None:
     service = FakeService(stream())
     discovery = discoveries.start(service, failure_threshold=0)
     good = discovery.current()
@@ -527,9 +523,7 @@ def test_start_waits_for_the_awaited_revision(discoveries: Started, awaited: str
             discovery.start()
             assert discovery.current().revision.counter == counter
         else:
-            with pytest.raises(
-                MetadataTooOldError, match=rf"at revision 6f1c/{counter} .*and {awaited} did not"
-            ):
+            with pytest.raises(MetadataTooOldError, match=rf"at revision 6f1c/{counter} .*and {awaited} did not"):
                 discovery.start()
 
 

@@ -76,9 +76,7 @@ def test_the_mapping_form_carries_revision_secret_folder_and_state() -> None:
 
 
 def test_users_may_write_the_mapping_form_without_any_bookkeeping() -> None:
-    document = parse_document(
-        "streams:\n  s: {clusters: {e: {bootstrapServers: 'e:1', topics: [t]}}}", source="f"
-    )
+    document = parse_document("streams:\n  s: {clusters: {e: {bootstrapServers: 'e:1', topics: [t]}}}", source="f")
     assert list(document.streams) == ["s"]
 
 
@@ -99,11 +97,7 @@ def test_yaml_and_json_of_one_content_are_one_document() -> None:
 
 def test_both_forms_of_one_content_have_one_hash() -> None:
     mapping = {
-        "streams": {
-            "s": {
-                "clusters": {"a": {"bootstrapServers": "a:1", "topics": ["t"], "startingOffsets": "latest"}}
-            }
-        }
+        "streams": {"s": {"clusters": {"a": {"bootstrapServers": "a:1", "topics": ["t"], "startingOffsets": "latest"}}}}
     }
     as_list = (
         "- streamId: s\n  clusterMetadataList:\n"
@@ -120,18 +114,14 @@ def test_a_topic_more_is_another_hash() -> None:
 
 
 def test_a_rendered_document_of_a_newer_operator_is_read() -> None:
-    streams = {
-        "s": {"clusters": {"e": {"bootstrapServers": "e:1", "topics": ["t"], "new": 1}}, "alsoNew": [None]}
-    }
+    streams = {"s": {"clusters": {"e": {"bootstrapServers": "e:1", "topics": ["t"], "new": 1}}, "alsoNew": [None]}}
     text = json.dumps(rendered(contract=2, streams=streams, hash=document_hash(streams), newest={}))
     assert list(parse_document(text, source="f").streams) == ["s"]
 
 
 def test_a_document_for_newer_readers_only_is_refused_before_anything_else() -> None:
     text = json.dumps({"contract": 3, "minReader": 3, "streamsInAnotherWay": []}, indent=1)
-    with pytest.raises(
-        MetadataInvalidError, match=r"f:3: minReader: .* contract 3.* update .*image"
-    ) as caught:
+    with pytest.raises(MetadataInvalidError, match=r"f:3: minReader: .* contract 3.* update .*image") as caught:
         parse_document(text, source="f")
     assert len(caught.value.problems) == 1
 

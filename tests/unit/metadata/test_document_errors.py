@@ -127,11 +127,7 @@ def test_a_field_that_must_be_there_is_missed(field: str) -> None:
 
 
 def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines() -> None:
-    text = (
-        LIST_FORM.replace("e1:9092", "e1")
-        .replace("[orders]", "[orders, 'a b']")
-        .replace("client.id", "clinet.id")
-    )
+    text = LIST_FORM.replace("e1:9092", "e1").replace("[orders]", "[orders, 'a b']").replace("client.id", "clinet.id")
     text += "      secretRef: x\n"
 
     problems = refused(text)
@@ -252,9 +248,7 @@ def test_a_file_that_was_cut_off_anywhere_in_a_rendered_document_is_refused() ->
     streams = {f"s{n}": {"clusters": {"e": {"bootstrapServers": "e:1", "topics": ["t"]}}} for n in range(3)}
     lines = [f"contract: 1\nrevision: 4\nhash: {document_hash(streams)}\nstreams:\n"]
     for name in streams:
-        lines.append(
-            f"  {name}:\n    clusters:\n      e:\n        bootstrapServers: e:1\n        topics: [t]\n"
-        )
+        lines.append(f"  {name}:\n    clusters:\n      e:\n        bootstrapServers: e:1\n        topics: [t]\n")
     whole = "".join(lines)
     assert len(parse_document(whole, source="f").streams) == 3
 
@@ -275,8 +269,6 @@ def test_thousands_of_findings_are_cut_to_a_readable_number() -> None:
 
 
 def test_no_value_that_may_be_secret_is_ever_shown() -> None:
-    text = LIST_FORM.replace(
-        "{client.id: me}", "{sasl.password: hunter2, sasl.jaas.config: hunter2, passwrd: hunter2}"
-    )
+    text = LIST_FORM.replace("{client.id: me}", "{sasl.password: hunter2, sasl.jaas.config: hunter2, passwrd: hunter2}")
     text += "      secretFolder: hunter2/\n      secretRef: {password: hunter2}\n      password: hunter2\n"
     assert "hunter2" not in "\n".join(refused(text))

@@ -63,9 +63,7 @@ class Mount:
         """What a test does at the moment when only `..data` is new."""
 
 
-@pytest.mark.parametrize(
-    "name", ["streams.yaml", "streams.yml", "streams.json", "streams.json.gz", "streams.yaml.gz"]
-)
+@pytest.mark.parametrize("name", ["streams.yaml", "streams.yml", "streams.json", "streams.json.gz", "streams.yaml.gz"])
 def test_a_folder_holds_the_document_under_any_of_its_names(tmp_path: Path, name: str) -> None:
     data = document("orders").encode()
     (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
@@ -196,9 +194,7 @@ def test_a_file_that_never_settles_is_invalid(tmp_path: Path) -> None:
         (b"- streamId: a\n- \xff", "streams.json:2: not UTF-8"),
     ],
 )
-def test_an_empty_or_half_written_file_is_invalid_and_not_no_streams(
-    tmp_path: Path, data: bytes, said: str
-) -> None:
+def test_an_empty_or_half_written_file_is_invalid_and_not_no_streams(tmp_path: Path, data: bytes, said: str) -> None:
     (tmp_path / "streams.json").write_bytes(data)
     service = FileMetadataService(tmp_path, settle_s=0)
 

@@ -39,9 +39,7 @@ def test_a_shared_topic_belongs_to_the_first_stream_in_order_however_they_come(o
     assert found.fingerprint == unite(sorted(streams, key=lambda each: each.stream_id)).fingerprint
 
 
-BASE = cluster(
-    "t", properties={"client.id": "x"}, starting_offsets=EARLIEST, secret_folder="s", renamed_from="o"
-)
+BASE = cluster("t", properties={"client.id": "x"}, starting_offsets=EARLIEST, secret_folder="s", renamed_from="o")
 
 
 @pytest.mark.parametrize(
@@ -57,9 +55,7 @@ BASE = cluster(
         (replace(BASE, renamed_from=None), "renamedFrom"),
     ],
 )
-def test_two_streams_that_disagree_about_a_cluster_are_refused_naming_both(
-    other: ClusterMetadata, named: str
-) -> None:
+def test_two_streams_that_disagree_about_a_cluster_are_refused_naming_both(other: ClusterMetadata, named: str) -> None:
     with pytest.raises(MetadataConflictError) as caught:
         unite([stream("orders", east=BASE), stream("payments", east=other)])
 

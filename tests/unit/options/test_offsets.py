@@ -69,9 +69,7 @@ def test_one_time_for_all(text: str) -> None:
 
 def test_the_order_among_the_options_is_sparks() -> None:
     by_partition = '{"orders":{"0":1000}}'
-    three = parse(
-        SINGLE, startingTimestamp="7", startingOffsetsByTimestamp=by_partition, startingOffsets="earliest"
-    )
+    three = parse(SINGLE, startingTimestamp="7", startingOffsetsByTimestamp=by_partition, startingOffsets="earliest")
     assert three.starting == OffsetSpec("timestamp", timestamp_ms=7)
     assert three.warnings == (
         "option 'startingOffsetsByTimestamp' has no effect beside 'startingTimestamp'",

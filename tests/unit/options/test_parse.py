@@ -109,9 +109,7 @@ def test_streams_are_chosen_in_one_of_three_ways(given: dict[str, str], expected
         ),
     ],
 )
-def test_sparks_own_form_is_a_single_cluster(
-    given: dict[str, str], single: SingleCluster, subscribe: object
-) -> None:
+def test_sparks_own_form_is_a_single_cluster(given: dict[str, str], single: SingleCluster, subscribe: object) -> None:
     options = parse(given, {"kafka.bootstrap.servers": "b:9092"})
     assert (options.service, options.single, options.subscribe) == ("single-cluster", single, subscribe)
 
@@ -199,9 +197,7 @@ def test_an_option_like_no_other_is_refused_too() -> None:
     assert "docs/options.md" in refusal(FROM_FILE, {"zzzzzz": "1"})
 
 
-@pytest.mark.parametrize(
-    "key", ["topicIntegrityCheck", "scan.record.evaluator.class", "watermarkMode", "idletimeout"]
-)
+@pytest.mark.parametrize("key", ["topicIntegrityCheck", "scan.record.evaluator.class", "watermarkMode", "idletimeout"])
 def test_options_of_later_versions_are_refused_as_such(key: str) -> None:
     assert f"'{key}' is known but not in this version" in refusal(FROM_FILE, {key: "true"})
 
@@ -220,17 +216,13 @@ def test_the_same_value_under_two_names_is_fine() -> None:
         ({"streamids": "a"}, {"streamIds": "b"}),
     ],
 )
-def test_different_values_under_two_names_are_refused_naming_both(
-    one: dict[str, str], other: dict[str, str]
-) -> None:
+def test_different_values_under_two_names_are_refused_naming_both(one: dict[str, str], other: dict[str, str]) -> None:
     told = refusal({"metadataPath": "/m"}, one, other)
     assert f"'{next(iter(one))}' and '{next(iter(other))}' mean the same" in told
 
 
 def test_flinks_way_to_switch_discovery_off_carries_over() -> None:
-    options = parse(
-        FROM_FILE, {"stream-metadata-discovery-interval-ms": "-1", "partition.discovery.interval.ms": "-1"}
-    )
+    options = parse(FROM_FILE, {"stream-metadata-discovery-interval-ms": "-1", "partition.discovery.interval.ms": "-1"})
     assert (options.metadata_discovery_interval_ms, options.partition_discovery_interval_ms) == (0, 0)
 
 

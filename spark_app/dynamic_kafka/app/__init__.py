@@ -1,0 +1,1 @@
+"""The bundled application: a YAML in, a running, reporting, stoppable Spark job out."""

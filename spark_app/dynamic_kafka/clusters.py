@@ -1,0 +1,85 @@
+"""The driver's connections: a probe per cluster that metadata names, made anew when its properties change.
+
+Driver only, owned by the enumerator. A probe is keyed by the digest of its resolved properties, so that a rotated
+Secret, a changed server list or a changed option is taken up at the next plan. What metadata names no longer is closed
+aside, whatever state its servers are in.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from dynamic_kafka.errors import DynamicKafkaError
+from dynamic_kafka.kafka.admin import ClusterAdmin
+from dynamic_kafka.kafka.client_config import ClusterClient
+from dynamic_kafka.kafka.probe import ClusterProbe
+from dynamic_kafka.metadata.subscription import Subscription
+from dynamic_kafka.options import SourceOptions
+
+log = logging.getLogger(__name__)
+
+
+def client_of(options: SourceOptions, subscription: Subscription, cluster: str) -> ClusterClient:
+    """How to reach a subscribed cluster: its own properties over the source's common ones, secrets by reference."""
+    named = subscription.clusters[cluster]
+    return ClusterClient(
+        cluster=cluster,
+        common=options.kafka_properties,
+        own=named.properties,
+        secrets_root=options.secrets_root,
+        secret_folder=named.secret_folder,
+        group_id_prefix=options.group_id_prefix,
+    )
+
+
+class ClusterProbes:
+    """The probes of the clusters in force."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._probes: dict[str, tuple[str, ClusterProbe]] = {}
+
+    def for_subscription(
+        self, subscription: Subscription
+    ) -> tuple[Mapping[str, ClusterProbe], Mapping[str, DynamicKafkaError]]:
+        """Probes of all clusters that are named, those no longer named closed aside.
+
+        Returns:
+            The probes, and the clusters that have none because their properties do not resolve (a secret is missing).
+        """
+        probes: dict[str, ClusterProbe] = {}
+        failures: dict[str, DynamicKafkaError] = {}
+        for cluster in subscription.clusters:
+            client = client_of(self._options, subscription, cluster)
+            try:
+                config = client.admin_config()
+                probes[cluster] = self._probe(client, client.digest(config), config)
+            except DynamicKafkaError as error:
+                failures[cluster] = error
+        for cluster in set(self._probes) - set(subscription.clusters):
+            log.info("cluster %s is no longer named by metadata: its client is closed", cluster)
+            self._probes.pop(cluster)[1].close()
+        return probes, failures
+
+    def close(self) -> None:
+        """Close all of them, aside."""
+        for _, probe in self._probes.values():
+            probe.close()
+        self._probes.clear()
+
+    def _probe(self, client: ClusterClient, digest: str, config: Mapping[str, object]) -> ClusterProbe:
+        known = self._probes.get(client.cluster)
+        if known is not None and known[0] == digest:
+            return known[1]
+        if known is not None:
+            log.info("the properties of cluster %s changed: its client is made anew", client.cluster)
+            known[1].close()
+        # "The clients' own timeouts": what the user set, or as long as a range in flight may take.
+        deadline = float(str(config.get("socket.timeout.ms", self._options.read_timeout_ms))) / 1000
+        probe = ClusterProbe(
+            client.cluster,
+            lambda: ClusterAdmin(client.cluster, config, read_committed=client.read_committed, deadline_s=deadline),
+        )
+        self._probes[client.cluster] = (digest, probe)
+        return probe

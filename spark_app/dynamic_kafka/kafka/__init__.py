@@ -1,0 +1,1 @@
+"""Kafka clients: admin, probes, readers, commits, secrets. Driver and executors."""

@@ -1,0 +1,237 @@
+"""Commit progress to each cluster's consumer group, for observers: aside, never holding up reading.
+
+Runs on the driver: in the application's own process, from its query listener, or (for users of the bare source) in the
+planner's. One thread a cluster, each with its newest offsets only: a cluster that hangs holds up no other, and a commit
+that fails is counted, not fatal. The offset document is the truth; what is committed here is for lag tools.
+
+Each commit carries the text `dynamic-kafka/1 <query> <document number> <milliseconds>`: it tells a second query that
+uses the same group, and a checkpoint that is older than the group.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from dynamic_kafka.errors import DynamicKafkaError, GroupInUseError, StaleCheckpointError
+from dynamic_kafka.kafka.admin import ClusterAdmin
+from dynamic_kafka.kafka.client_config import ClusterClient
+from dynamic_kafka.planning.progress import OffsetDocument
+
+MARK = "dynamic-kafka/1"
+IN_USE_MS = 60_000
+"""Another query's commit younger than this means that it is still running."""
+CHECK_S = 15.0
+"""How often the group is looked at for another query."""
+DEADLINE_S = 30.0
+
+log = logging.getLogger(__name__)
+
+Offsets = Mapping[tuple[str, int], int]
+
+
+@dataclass
+class CommitCounts:
+    """What commits came to, per cluster."""
+
+    succeeded: int = 0
+    failed: int = 0
+    last_error: str | None = None
+
+
+@dataclass(frozen=True)
+class CommitMark:
+    """The text that a commit carries."""
+
+    query: str
+    number: int
+    at_ms: int
+
+    def __str__(self) -> str:
+        return f"{MARK} {self.query} {self.number} {self.at_ms}"
+
+    @classmethod
+    def parse(cls, text: str) -> CommitMark | None:
+        """Read a mark back; None for commits that are not ours."""
+        parts = text.split(" ")
+        if len(parts) != 4 or parts[0] != MARK or not parts[2].isdecimal() or not parts[3].isdecimal():
+            return None
+        return cls(parts[1], int(parts[2]), int(parts[3]))
+
+
+def offsets_by_cluster(document: OffsetDocument) -> dict[str, dict[tuple[str, int], int]]:
+    """What to commit per cluster: the next offset of every active split."""
+    return {
+        cluster: {(name, p): offset for name, topic in progress.topics.items() for p, offset in topic.next.items()}
+        for cluster, progress in document.clusters.items()
+    }
+
+
+class GroupCommitter:
+    """Commits the documents of one query.
+
+    Args:
+        group: the consumer group.
+        client_of: how to reach a cluster now; raises KeyError for one that metadata no longer names.
+        allow_old_checkpoint: the user's override for a checkpoint that is older than the group.
+    """
+
+    def __init__(
+        self, group: str, client_of: Callable[[str], ClusterClient], *, allow_old_checkpoint: bool = False
+    ) -> None:
+        self._group, self._client_of, self._allow_old = group, client_of, allow_old_checkpoint
+        self._lanes: dict[str, _Lane] = {}
+        self._refused: DynamicKafkaError | None = None
+
+    def commit(self, document: OffsetDocument) -> None:
+        """Hand over a committed document. Never waits, never raises for a cluster's sake.
+
+        Raises:
+            GroupInUseError: another query commits to the group.
+            StaleCheckpointError: the group is ahead of the query's own checkpoint.
+        """
+        if self._refused is not None:
+            raise self._refused
+        wanted = offsets_by_cluster(document)
+        for cluster in set(self._lanes) - set(wanted):
+            self._lanes.pop(cluster).close()
+        for cluster, offsets in wanted.items():
+            lane = self._lanes.get(cluster)
+            if lane is None:
+                lane = self._lanes[cluster] = _Lane(self, cluster)
+            lane.put(offsets, CommitMark(document.query, document.number, time.time_ns() // 1_000_000))
+
+    def counts(self) -> dict[str, CommitCounts]:
+        """What commits came to, for the clusters that are active."""
+        return {cluster: lane.counts for cluster, lane in self._lanes.items()}
+
+    def committed(self) -> dict[str, Offsets]:
+        """The offsets that were last committed with success, per cluster."""
+        return {cluster: lane.committed for cluster, lane in self._lanes.items()}
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until everything handed over is committed or has failed; False when time ran out."""
+        deadline = time.monotonic() + timeout_s
+        return all([lane.flush(max(0.0, deadline - time.monotonic())) for lane in self._lanes.values()])
+
+    def close(self) -> None:
+        """End the threads after what they are doing. Never waits."""
+        for lane in self._lanes.values():
+            lane.close()
+        self._lanes.clear()
+
+    def refuse(self, error: DynamicKafkaError) -> None:
+        """Remember why nothing is committed any more."""
+        self._refused = error
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return self._group
+
+    def reach(self, cluster: str) -> ClusterClient:
+        """How to reach a cluster now."""
+        return self._client_of(cluster)
+
+    def check(self, admin: ClusterAdmin, mark: CommitMark) -> None:
+        """Look at the group's commits for another query, and for a later self."""
+        now_ms = time.time_ns() // 1_000_000
+        for _, text in admin.committed(self._group, None).values():
+            other = CommitMark.parse(text)
+            if other is None:
+                continue
+            if other.query != mark.query and now_ms - other.at_ms < IN_USE_MS:
+                raise GroupInUseError(
+                    f"query {other.query} commits to consumer group {self._group!r} of cluster {admin.cluster!r}, last"
+                    f" {(now_ms - other.at_ms) // 1000} s ago: give each query a group of its own (kafka.group.id). If"
+                    f" that query has ended, start again in {IN_USE_MS // 1000} s"
+                )
+            if other.query == mark.query and other.number > mark.number and not self._allow_old:
+                raise StaleCheckpointError(
+                    f"the checkpoint is at document {mark.number}, but group {self._group!r} of cluster"
+                    f" {admin.cluster!r} has commits of its document {other.number}: the checkpoint was restored from a backup. Restore"
+                    " the newer one, or set allowOldCheckpoint=true to read again what came after it"
+                )
+
+
+class _Lane:
+    """The thread and the newest offsets of one cluster."""
+
+    def __init__(self, owner: GroupCommitter, cluster: str) -> None:
+        self.counts = CommitCounts()
+        self.committed: Offsets = {}
+        self._owner, self._cluster = owner, cluster
+        self._changed = threading.Condition()
+        self._next: tuple[Offsets, CommitMark] | None = None
+        self._busy = self._closed = False
+        self._admin: tuple[str, ClusterAdmin] | None = None
+        self._checked_at: float | None = None
+        threading.Thread(target=self._run, name=f"dynamic-kafka-commit-{cluster}", daemon=True).start()
+
+    def put(self, offsets: Offsets, mark: CommitMark) -> None:
+        with self._changed:
+            # Older offsets that still wait are overtaken: only the newest matter.
+            self._next = (offsets, mark)
+            self._changed.notify_all()
+
+    def flush(self, timeout_s: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: self._next is None and not self._busy, timeout_s)
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._next is not None or self._closed)
+                if self._next is None:
+                    break
+                offsets, mark = self._next
+                self._next, self._busy = None, True
+            self._commit(offsets, mark)
+        if self._admin is not None:
+            self._admin[1].close_aside()
+
+    def _commit(self, offsets: Offsets, mark: CommitMark) -> None:
+        changed = {key: offset for key, offset in offsets.items() if self.committed.get(key) != offset}
+        if not changed:
+            return
+        try:
+            admin = self._connect()
+            if self._checked_at is None or time.monotonic() - self._checked_at > CHECK_S:
+                self._owner.check(admin, mark)
+                self._checked_at = time.monotonic()
+            admin.commit(self._owner.group, changed, str(mark))
+        except (GroupInUseError, StaleCheckpointError) as error:
+            log.error("%s", error)
+            self._owner.refuse(error)
+        except KeyError:
+            log.info("cluster %s is no longer named by metadata: its last offsets are not committed", self._cluster)
+        except Exception as error:
+            self.counts.failed += 1
+            if self.counts.last_error != str(error):
+                log.warning("offsets of cluster %s are not committed, reading goes on: %s", self._cluster, error)
+            self.counts.last_error = str(error)
+        else:
+            self.counts.succeeded += 1
+            self.counts.last_error = None
+            self.committed = dict(offsets)
+
+    def _connect(self) -> ClusterAdmin:
+        client = self._owner.reach(self._cluster)
+        config = client.admin_config()
+        digest = client.digest(config)
+        if self._admin is None or self._admin[0] != digest:
+            if self._admin is not None:
+                self._admin[1].close_aside()
+            admin = ClusterAdmin(self._cluster, config, read_committed=client.read_committed, deadline_s=DEADLINE_S)
+            self._admin = (digest, admin)
+        return self._admin[1]

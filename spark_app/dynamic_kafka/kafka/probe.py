@@ -1,0 +1,211 @@
+"""Observe all clusters at once, none of them holding up the others.
+
+Runs on the driver, owned by the enumerator. Each cluster has a thread of its own and at most one question under way. A
+planner that asks for observations waits for the ones that come within a short grace; a cluster that is slower is simply
+left out of that plan, its question stays under way, and its answer or its failure is there for a later plan.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from typing import Any
+
+from dynamic_kafka.errors import ClusterError, DynamicKafkaError, OptionError
+from dynamic_kafka.kafka.admin import ClusterAdmin
+from dynamic_kafka.kafka.errors import translate
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.planning.starting import OffsetQuery
+
+LATEST = OffsetQuery("latest")
+EARLIEST = OffsetQuery("earliest")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What one plan wants to know of one cluster.
+
+    Attributes:
+        topics: the wanted topics.
+        partitions: with `assign`: the wanted partitions per topic; None wants all.
+        earliest: also ask for the first offsets that are still there.
+        describe: ask for topics, partitions and ids again, instead of taking them from the last time.
+    """
+
+    topics: tuple[str, ...]
+    partitions: Mapping[str, tuple[int, ...]] | None = None
+    earliest: bool = False
+    describe: bool = True
+
+
+class ClusterProbe:
+    """The thread that talks to one cluster.
+
+    Args:
+        cluster: the user's id of the cluster.
+        make_admin: makes the client, with secrets resolved; runs in the probe's thread.
+    """
+
+    def __init__(self, cluster: str, make_admin: Callable[[], ClusterAdmin]) -> None:
+        self.cluster = cluster
+        self._make_admin = make_admin
+        self._admin: ClusterAdmin | None = None
+        self._described: tuple[str | None, dict[str, tuple[str | None, list[int]]], frozenset[str]] | None = None
+        self._described_for: tuple[str, ...] = ()
+        self._jobs: queue.SimpleQueue[tuple[Callable[[ClusterAdmin], Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._observing: Future[ClusterObservation] | None = None
+        threading.Thread(target=self._work, name=f"dynamic-kafka-probe-{cluster}", daemon=True).start()
+
+    def observe(self, question: Question) -> Future[ClusterObservation]:
+        """The observation under way, or a new one. It may answer an earlier plan's question, never a stale one's:
+        its offsets were read after it was asked."""
+        if self._observing is None:
+            self._observing = self.ask(lambda admin: self._observe(admin, question))
+        return self._observing
+
+    def taken(self) -> None:
+        """The planner has used the observation: the next call of `observe` asks anew."""
+        self._observing = None
+
+    def ask(self, question: Callable[[ClusterAdmin], Any]) -> Future[Any]:
+        """Run any question in the probe's thread. Its future raises ClusterError."""
+        future: Future[Any] = Future()
+        self._jobs.put((question, future))
+        return future
+
+    def close(self) -> None:
+        """End the thread after its question, and drop the client aside. Never waits."""
+        self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            question, future = job
+            try:
+                if self._admin is None:
+                    self._admin = self._make_admin()
+                future.set_result(question(self._admin))
+            except DynamicKafkaError as error:
+                future.set_exception(error)
+            except Exception as error:
+                future.set_exception(translate(self.cluster, "ask the cluster", error))
+        if self._admin is not None:
+            self._admin.close_aside()
+
+    def _observe(self, admin: ClusterAdmin, question: Question) -> ClusterObservation:
+        if question.describe or self._described is None or self._described_for != question.topics:
+            self._described = (admin.kafka_id(), *admin.describe_topics(question.topics))
+            self._described_for = question.topics
+        kafka_id, described, missing = self._described
+        partitions = {
+            name: [p for p in found if p in question.partitions[name]] if question.partitions else found
+            for name, (_, found) in described.items()
+        }
+        keys = [(name, partition) for name, found in partitions.items() for partition in found]
+        earliest = admin.offsets(dict.fromkeys(keys, EARLIEST)) if question.earliest else {}
+        # Ends last: whatever was there when the starts were read is inside them.
+        latest = admin.offsets(dict.fromkeys(keys, LATEST))
+        return ClusterObservation(
+            kafka_id=kafka_id,
+            missing=missing,
+            topics={
+                name: TopicObservation(
+                    topic_id=described[name][0],
+                    latest={p: latest[name, p][0] for p in found},
+                    earliest={p: earliest[name, p][0] for p in found if (name, p) in earliest},
+                    epochs={p: epoch for p in found if (epoch := latest[name, p][1]) is not None},
+                )
+                for name, found in partitions.items()
+            },
+        )
+
+
+def gather(
+    pending: Mapping[str, Future[ClusterObservation]], *, grace_s: float, everyone: bool
+) -> tuple[dict[str, ClusterObservation], dict[str, ClusterError]]:
+    """Collect what is there.
+
+    Args:
+        pending: an observation under way per cluster.
+        grace_s: how long to wait for the slower ones, counted from now.
+        everyone: wait until each has answered or failed, however long its own deadline is (a query's first plan).
+
+    Returns:
+        Answers and failures by cluster; clusters that are still thinking are in neither.
+    """
+    wait(pending.values(), timeout=None if everyone else grace_s)
+    answers: dict[str, ClusterObservation] = {}
+    failures: dict[str, ClusterError] = {}
+    for cluster, future in pending.items():
+        if not future.done():
+            continue
+        error = future.exception()
+        if error is None:
+            answers[cluster] = future.result()
+        elif isinstance(error, ClusterError):
+            failures[cluster] = error
+        else:
+            raise error
+    return answers, failures
+
+
+def resolve(
+    probes: Mapping[str, ClusterProbe], queries: Mapping[Split, OffsetQuery], group: str | None
+) -> dict[Split, int]:
+    """Answer the questions of new splits, one bulk call a kind and cluster, all clusters at once.
+
+    Raises:
+        OptionError: a strict question has no answer: no commit, or no record as new as the timestamp.
+        ClusterError: a cluster did not answer.
+    """
+    by_cluster: dict[str, dict[Split, OffsetQuery]] = {}
+    for split, query in queries.items():
+        by_cluster.setdefault(split.cluster, {})[split] = query
+    futures = [
+        probes[cluster].ask(lambda admin, own=own: _resolve(admin, own, group))  # type: ignore[misc]
+        for cluster, own in by_cluster.items()
+    ]
+    answers: dict[Split, int] = {}
+    for future in futures:
+        answers.update(future.result())
+    return answers
+
+
+def _resolve(admin: ClusterAdmin, queries: Mapping[Split, OffsetQuery], group: str | None) -> dict[Split, int]:
+    committed = [split for split, query in queries.items() if query.kind == "committed"]
+    listed = {split: query for split, query in queries.items() if query.kind != "committed"}
+    answers: dict[Split, int] = {}
+    if committed:
+        if group is None:
+            raise OptionError("startingOffsets=committed needs `kafka.group.id`, the group whose commits count")
+        commits = admin.committed(group, [(split.topic, split.partition) for split in committed])
+        without = [split for split in committed if (split.topic, split.partition) not in commits]
+        answers = {s: commits[s.topic, s.partition][0] for s in committed if s not in without}
+        strict = [split for split in without if not queries[split].lenient]
+        if strict:
+            raise OptionError(
+                f"group {group!r} has no committed offset for {_some(strict)}, and startingOffsets is `committed`:"
+                " commit there first, or choose earliest, latest, a timestamp or explicit offsets"
+            )
+        listed |= dict.fromkeys(without, EARLIEST)
+    found = admin.offsets({(s.topic, s.partition): query for s, query in listed.items()}) if listed else {}
+    late = [split for split in listed if found[split.topic, split.partition][0] < 0]
+    strict = [split for split in late if not listed[split].lenient]
+    if strict:
+        raise OptionError(
+            f"no record of {_some(strict)} is as new as the starting timestamp: choose an earlier one, or set"
+            " startingOffsetsByTimestampStrategy=latest to start such partitions at their end"
+        )
+    ends = admin.offsets({(split.topic, split.partition): LATEST for split in late}) if late else {}
+    for split in listed:
+        key = (split.topic, split.partition)
+        answers[split] = (ends if key in ends else found)[key][0]
+    return answers
+
+
+def _some(splits: Iterable[Split], limit: int = 5) -> str:
+    names = [str(split) for split in splits]
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

@@ -1,0 +1,239 @@
+"""Read one range of one split: Kafka in, Arrow batches out.
+
+Runs on executors, inside a Spark task. The interface is small (`ReadTask` in, `RecordBatch`es out) so that another
+engine can take this one's place. A range ends at the first message, or at the end-of-partition, at or past its end: by
+position, never by count, since compaction and transactions leave gaps (the position alone never passes trailing control
+records).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from dynamic_kafka.errors import DataLossError, IdentityError, ReadTimeoutError
+from dynamic_kafka.kafka.client_config import ClusterClient
+from dynamic_kafka.kafka.columns import arrow_schema, to_batch
+from dynamic_kafka.kafka.consumers import CONSUMERS, CachedConsumer
+from dynamic_kafka.kafka.errors import TRANSIENT, UNREACHABLE, translate
+from dynamic_kafka.planning.splits import SplitRange
+
+MAX_ROWS = 10_000
+"""Rows of one Arrow batch, Spark's own default."""
+MAX_BYTES = 8 << 20
+"""Bytes of keys and values after which a batch goes out, whatever its rows: keeps a worker small on large records."""
+FIRST_ASK = 64
+"""Messages asked for before their size is known."""
+POLL_S = 0.5
+"""Longest wait in one call, so that a task that is killed notices soon."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    """Everything an executor needs for one range. Travels pickled; holds references to secrets, never secrets.
+
+    Attributes:
+        part: the range.
+        stream: stream id for the rows.
+        kafka_id: Kafka's `cluster.id` that the offsets belong to; None where it is not known.
+        client: how to reach the cluster.
+        active: all clusters of the plan: consumers of others are closed.
+        read_timeout_s: seconds without any progress after which the range fails.
+        include_headers, fail_on_data_loss: the options of these names.
+    """
+
+    part: SplitRange
+    stream: str
+    kafka_id: str | None
+    client: ClusterClient
+    active: frozenset[str]
+    read_timeout_s: float
+    include_headers: bool
+    fail_on_data_loss: bool
+
+
+def read_range(task: ReadTask) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a range, in order, in batches.
+
+    Raises:
+        IdentityError: another cluster answers; nothing was read.
+        ReadTimeoutError: no progress for `read_timeout_s`.
+        DataLossError: offsets of the range are gone, and `failOnDataLoss` is set.
+        ClusterError: the cluster refused.
+    """
+    config = task.client.consumer_config()
+    with CONSUMERS.lend(task.part.split.cluster, task.client.digest(config), lambda: config, task.active) as cached:
+        _check_identity(task, cached)
+        yield from _RangeReader(task, cached).batches()
+
+
+class _RangeReader:
+    def __init__(self, task: ReadTask, cached: CachedConsumer) -> None:
+        self.task, self.cached = task, cached
+        self.consumer: Consumer = cached.consumer
+        self.position = task.part.start
+        self.schema = arrow_schema(task.include_headers)
+        self.deadline = time.monotonic() + task.read_timeout_s
+        self.mean_bytes = MAX_BYTES / FIRST_ASK
+        self.log_end: int | None = None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        self.assign(self.position, self.task.part.epoch)
+        taken: list[Message] = []
+        size = 0
+        while self.position < self.task.part.end:
+            before = self.position
+            arrived = self.accept(self.fetch(MAX_ROWS - len(taken), MAX_BYTES - size))
+            if self.position > before:
+                self.deadline = time.monotonic() + self.task.read_timeout_s
+            elif time.monotonic() > self.deadline:
+                self.give_up()  # what the client reports of a cluster that does not answer is no progress
+            taken.extend(arrived)
+            size += sum(map(len, arrived))
+            if len(taken) >= MAX_ROWS or size >= MAX_BYTES:
+                self.mean_bytes = max(1.0, size / len(taken))
+                yield self.batch(taken)
+                # The time that Spark takes over a batch is not the cluster's.
+                self.deadline = time.monotonic() + self.task.read_timeout_s
+                taken, size = [], 0
+        if taken:
+            yield self.batch(taken)
+
+    def fetch(self, rows: int, room: int) -> list[Message]:
+        """Wait for one message, then take what is there too.
+
+        `consume(n)` alone blocks until it has n messages or its time is over, even if the range is complete: it is
+        only ever asked for what has arrived already.
+        """
+        first = self.consumer.poll(min(POLL_S, self.task.read_timeout_s))
+        if first is None:
+            return []
+        more = min(rows, self.task.part.end - self.position, int(room / self.mean_bytes) + 1) - 1
+        return [first, *self.consumer.consume(more, 0)] if more > 0 and first.error() is None else [first]
+
+    def accept(self, messages: list[Message]) -> list[Message]:
+        """Take messages into account, in order; returns the records of this range among them."""
+        accepted = []
+        end = self.task.part.end
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                self.handle(error, message)
+                continue
+            offset: int = message.offset()  # type: ignore[assignment]  # None only in messages that are produced
+            if offset < self.position or self.position >= end:
+                continue  # from before a seek, or behind the range
+            if offset > self.position == self.task.part.start:
+                self.check_gap(offset)
+            self.position = offset + 1
+            if offset < end:
+                accepted.append(message)
+        return accepted
+
+    def handle(self, error: KafkaError, message: Message) -> None:
+        code = error.code()
+        if code == KafkaError._PARTITION_EOF:
+            # The end as this isolation sees it: everything before it was delivered, gaps and all.
+            self.log_end = message.offset() or 0
+            self.position = max(self.position, self.log_end)
+        elif code in (
+            KafkaError._AUTO_OFFSET_RESET,
+            KafkaError.OFFSET_OUT_OF_RANGE,
+            KafkaError._LOG_TRUNCATION,
+        ):
+            self.lost(error.str())
+        elif code not in UNREACHABLE and code not in TRANSIENT:
+            raise translate(self.task.part.split.cluster, f"read {self.task.part}", KafkaException(error))
+
+    def check_gap(self, offset: int) -> None:
+        """A first record behind the start is a gap of compaction or transactions, unless its offsets have expired."""
+        first, _ = self.watermarks()
+        if first > self.task.part.start:
+            self.lost(f"offsets {self.task.part.start}..{first} have expired")
+
+    def lost(self, why: str) -> None:
+        """Offsets of the range are gone: fail, or go on at the first one that is still there."""
+        if self.task.fail_on_data_loss:
+            raise DataLossError(
+                f"data loss: cannot read {self.task.part} from offset {self.position}: {why}."
+                " Records of this range have expired, or the log was truncated. Accept the loss with"
+                " failOnDataLoss=false, or restore the records"
+            )
+        first, _ = self.watermarks()
+        resume = min(max(first, self.position), self.task.part.end)
+        log.warning("data loss accepted: %s goes on at %d: %s", self.task.part, resume, why)
+        if resume > self.position:
+            self.position = resume
+        else:
+            self.position = self.task.part.end  # truncated: nothing of the range is left
+        if self.position < self.task.part.end:
+            self.assign(self.position, -1)
+
+    def watermarks(self) -> tuple[int, int]:
+        split = self.task.part.split
+        try:
+            low, high = self.consumer.get_watermark_offsets(
+                TopicPartition(split.topic, split.partition), timeout=self.task.read_timeout_s
+            )
+        except KafkaException as raised:
+            raise translate(split.cluster, f"ask for the first offset of {split}", raised, self.cached.hint) from None
+        return int(low), int(high)
+
+    def assign(self, offset: int, epoch: int) -> None:
+        split = self.task.part.split
+        start = TopicPartition(split.topic, split.partition, offset)
+        if epoch >= 0:
+            # With an epoch the broker is asked first whether the log was truncated below the offset.
+            start = TopicPartition(split.topic, split.partition, offset, "", epoch)
+        self.consumer.assign([start])
+
+    def batch(self, taken: list[Message]) -> pa.RecordBatch:
+        split = self.task.part.split
+        return to_batch(
+            taken,
+            self.schema,
+            topic=split.topic,
+            partition=split.partition,
+            cluster=split.cluster,
+            stream=self.task.stream,
+        )
+
+    def give_up(self) -> None:
+        if self.log_end is not None and self.log_end < self.task.part.end:
+            # The broker answers; there just are no such offsets any more.
+            return self.lost(f"the log ends at {self.log_end}")
+        hint = f" ({self.cached.hint})" if self.cached.hint else ""
+        raise ReadTimeoutError(
+            self.task.part.split.cluster,
+            f"no record of {self.task.part} from offset {self.position} arrived within readTimeout"
+            f" ({self.task.read_timeout_s:g} s){hint}",
+        )
+
+
+def _check_identity(task: ReadTask, cached: CachedConsumer) -> None:
+    """Ask the servers who they are, before the first record."""
+    split = task.part.split
+    if task.kafka_id is None:
+        return
+    try:
+        answer = cached.consumer.list_topics(split.topic, timeout=task.read_timeout_s)
+    except KafkaException as raised:
+        error = raised.args[0]
+        if isinstance(error, KafkaError) and error.code() in UNREACHABLE:
+            hint = f" ({cached.hint})" if cached.hint else ""
+            raise ReadTimeoutError(
+                split.cluster, f"no answer within readTimeout ({task.read_timeout_s:g} s){hint}"
+            ) from None
+        raise translate(split.cluster, "ask for its identity", raised, cached.hint) from None
+    if answer.cluster_id is not None and answer.cluster_id != task.kafka_id:
+        raise IdentityError(
+            f"cluster {split.cluster!r} was planned as Kafka cluster {task.kafka_id}, but the servers that this"
+            f" executor reaches answer with {answer.cluster_id}: nothing was read. Check its bootstrap servers and DNS"
+        )

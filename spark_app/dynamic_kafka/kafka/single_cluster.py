@@ -1,0 +1,72 @@
+"""The metadata service of a single cluster: each topic is a stream of its own name. Driver.
+
+Flink's `SingleClusterTopicMetadataService`; also what Spark's `kafka.bootstrap.servers` with `subscribe`,
+`subscribePattern` or `assign` means here. Topics given by name need no look-up; for a pattern the cluster is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from dynamic_kafka.errors import ClusterError, MetadataUnavailableError
+from dynamic_kafka.kafka.admin import ClusterAdmin
+from dynamic_kafka.kafka.client_config import ClusterClient
+from dynamic_kafka.metadata.model import ClusterMetadata, KafkaStream
+from dynamic_kafka.metadata.service import KafkaMetadataService
+from dynamic_kafka.options import SingleCluster
+
+DEADLINE_S = 30.0
+
+
+class SingleClusterService(KafkaMetadataService):
+    """Topics of one cluster as streams.
+
+    Args:
+        single: the cluster's id and the topics, if they are given by name.
+        properties: client properties as given, `bootstrap.servers` among them; secrets by reference.
+    """
+
+    def __init__(self, single: SingleCluster, properties: Mapping[str, str]) -> None:
+        self._single = single
+        self._client = ClusterClient(single.cluster_id, properties, {})
+        self._servers = properties["bootstrap.servers"]
+        self._admin: ClusterAdmin | None = None
+
+    def get_all_streams(self) -> list[KafkaStream]:
+        """A stream per topic: those given by name, or all that the cluster lists."""
+        given = self._single.topics or (tuple(self._single.assign) if self._single.assign else None)
+        return [self._stream(topic) for topic in (given if given is not None else sorted(self._listed()))]
+
+    def describe_streams(self, stream_ids: Collection[str]) -> dict[str, KafkaStream]:
+        """The streams among `stream_ids`. Topics given by name are streams whether or not they exist yet: the planner
+        says which of them are missing."""
+        given = self._single.topics or tuple(self._single.assign or ())
+        known = set(given) if given else self._listed()
+        return {topic: self._stream(topic) for topic in stream_ids if topic in known}
+
+    def is_cluster_active(self, cluster_id: str) -> bool:
+        """Whether this is the one cluster."""
+        return cluster_id == self._single.cluster_id
+
+    def close(self) -> None:
+        """Drop the client aside."""
+        if self._admin is not None:
+            self._admin.close_aside()
+
+    def _stream(self, topic: str) -> KafkaStream:
+        cluster = ClusterMetadata(topics=(topic,), properties={"bootstrap.servers": self._servers})
+        return KafkaStream(topic, {self._single.cluster_id: cluster})
+
+    def _listed(self) -> set[str]:
+        if self._admin is None:
+            config = self._client.admin_config()
+            self._admin = ClusterAdmin(
+                self._single.cluster_id,
+                config,
+                read_committed=self._client.read_committed,
+                deadline_s=DEADLINE_S,
+            )
+        try:
+            return self._admin.list_topics()
+        except ClusterError as error:
+            raise MetadataUnavailableError(str(error)) from error

@@ -1,0 +1,199 @@
+"""Replay a batch that was planned but not committed: the same ranges exactly, but for what is durably left out.
+
+Driver only, part of the enumerator. Spark hands a batch back as its two documents; the ranges come from those alone.
+What metadata names no longer, or what does not answer under `clusterFailurePolicy=stall`, is left out by an amendment:
+decided once, written before the batch runs, and obeyed by every later replay of the same batch, so that two replays
+never read different ranges. If the process dies before the write, the next run decides anew and nothing was read; if it
+dies after it, the next run obeys.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from dynamic_kafka.errors import (
+    ClusterUnreachableError,
+    IdentityError,
+    PendingRangesError,
+    StaleCheckpointError,
+)
+from dynamic_kafka.metadata.subscription import Subscription
+from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planning.amendments import Amendment, Reason, leave_out, merge, rewind, rewound
+from dynamic_kafka.planning.codec import fingerprint
+from dynamic_kafka.planning.identity import saved_identity
+from dynamic_kafka.planning.observation import ClusterObservation
+from dynamic_kafka.planning.plan import ranges_between
+from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.state import StateLocation
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class World:
+    """What a replay is checked against: the subscription, and which of its clusters answered."""
+
+    subscription: Subscription
+    answers: Mapping[str, ClusterObservation]
+
+
+class Replays:
+    """The amendments of one query, and the decision to make one.
+
+    Args:
+        options: the source's options.
+        state: where amendments are kept; None when there is no `stateLocation`.
+        look: looks at the world; raises under `clusterFailurePolicy=fail` when a cluster does not answer.
+    """
+
+    def __init__(self, options: SourceOptions, state: StateLocation | None, look: Callable[[], World]) -> None:
+        self._options, self._state, self._look = options, state, look
+        self._amendments: dict[tuple[str, str], Amendment] = {}
+        self._settled: set[tuple[str, str]] = set()
+        self._restored = False
+
+    def restore(self, document: OffsetDocument) -> None:
+        """Load the query's amendments, with the first saved document that this process sees.
+
+        Raises:
+            StaleCheckpointError: an amendment belongs to a later batch than the checkpoint knows.
+        """
+        if self._restored:
+            return
+        self._restored = True
+        self._log_restored(document)
+        if self._state is None or not document.query:
+            return
+        found = self._state.amendments(document.query)
+        later = [amendment.number for amendment in found if amendment.number > document.number]
+        if later and not self._options.allow_old_checkpoint:
+            raise StaleCheckpointError(
+                f"the checkpoint ends at document {document.number} of query {document.query}, but {self._state.uri}"
+                f" holds an amendment of document {max(later)}: the checkpoint was restored from a backup and is older"
+                " than what this query has done since. Restore the newer checkpoint, start with a new one, or set"
+                " allowOldCheckpoint=true to go on and read again what came after it"
+            )
+        for amendment in found:
+            if amendment.number <= document.number:
+                self._add(amendment)
+
+    def after(self, logged: OffsetDocument) -> tuple[OffsetDocument, frozenset[Split]]:
+        """Progress after a logged document's batch: settled, and back where an amendment left ranges out."""
+        amendment = self._amendments.get((logged.previous, fingerprint(logged))) if self._amendments else None
+        if amendment is None:
+            return logged.settled(), frozenset()
+        return rewind(logged.settled(), amendment), frozenset(part.split for part in rewound(amendment))
+
+    def planned(self, start: OffsetDocument, end: OffsetDocument) -> None:
+        """This process planned the batch just now: its metadata is fresh, nothing has to be checked again."""
+        self._settled = {(fingerprint(start), fingerprint(end))}
+
+    def ranges(self, start: OffsetDocument, end: OffsetDocument) -> list[SplitRange]:
+        """The ranges to read for a batch, however often Spark asks.
+
+        Raises:
+            PendingRangesError: metadata no longer names a cluster of the batch, and nothing may be left out.
+            IdentityError: a cluster of the batch is answered by another one.
+        """
+        ranges = ranges_between(start, end)
+        key = (fingerprint(start), fingerprint(end))
+        remaining = self._remaining(ranges, key)
+        if key not in self._settled and remaining:
+            # An earlier replay's amendment is obeyed; what has gone since then needs one more.
+            self._decide(remaining, end, key)
+            remaining = self._remaining(ranges, key)
+        self._settled.add(key)
+        return remaining
+
+    def _remaining(self, ranges: list[SplitRange], key: tuple[str, str]) -> list[SplitRange]:
+        amendment = self._amendments.get(key)
+        return leave_out(ranges, amendment) if amendment else ranges
+
+    def _add(self, amendment: Amendment) -> None:
+        key = (amendment.start, amendment.end)
+        before = self._amendments.get(key)
+        self._amendments[key] = merge(before, amendment) if before else amendment
+
+    def _decide(self, ranges: list[SplitRange], end: OffsetDocument, key: tuple[str, str]) -> None:
+        """Make an amendment for the ranges that cannot be read any more, if there are any."""
+        world = self._look()
+        log.info("replaying batch of document %d: %d ranges", end.number, len(ranges))
+        reasons: dict[str, Reason] = {}
+        left_out = []
+        for part in ranges:
+            reason = self._reason(part, end, world)
+            if reason is not None:
+                reasons[part.split.cluster] = "delivered" if end_is_delivered(self._options, key[1]) else reason
+                left_out.append(part)
+        if not left_out:
+            return
+        self._refuse_if_asked(left_out, reasons)
+        assert self._state is not None
+        amendment = Amendment(end.query, end.number, *key, tuple(left_out), reasons, time.time_ns() // 1_000_000)
+        self._state.save_amendment(amendment)
+        self._add(amendment)
+        for part in left_out:
+            log.warning(
+                "left out of the pending batch, possibly delivered by an earlier attempt: %s (cluster %s)",
+                part,
+                reasons[part.split.cluster],
+            )
+
+    def _reason(self, part: SplitRange, end: OffsetDocument, world: World) -> Reason | None:
+        cluster = named_as(world.subscription, part.split.cluster)
+        if cluster is None or part.split.topic not in world.subscription.clusters[cluster].topics:
+            return "removed"
+        answer = world.answers.get(cluster)
+        if answer is None:
+            return "unreachable"
+        saved = saved_identity(end, part.split.cluster)
+        if saved is not None and answer.kafka_id is not None and saved != answer.kafka_id:
+            raise IdentityError(
+                f"the pending batch holds {part} of Kafka cluster {saved}, but the servers of cluster {cluster!r}"
+                f" answer with {answer.kafka_id}: put the servers right, or abandon the range with"
+                " `python -m dynamic_kafka.app abandon`"
+            )
+        return None
+
+    def _refuse_if_asked(self, left_out: list[SplitRange], reasons: Mapping[str, Reason]) -> None:
+        named = ", ".join(map(str, left_out[:10])) + (f" and {len(left_out) - 10} more" if len(left_out) > 10 else "")
+        unreachable = sorted(cluster for cluster, reason in reasons.items() if reason == "unreachable")
+        if unreachable and self._state is None:
+            raise ClusterUnreachableError(unreachable[0], f"does not answer, and the pending batch needs it: {named}")
+        removed = "removed" in reasons.values()
+        if removed and (self._state is None or self._options.pending_removed_ranges == "refuse"):
+            why = "pendingRemovedRanges=refuse" if self._state else "there is no stateLocation to record it"
+            raise PendingRangesError(
+                f"the batch that was planned before the restart reads ranges that metadata no longer names: {named}."
+                f" They are not left out, since {why}. Choices: name the cluster and topic again until the batch is"
+                " done (state Draining is enough), set stateLocation with pendingRemovedRanges=filter, or leave them"
+                " out once with `python -m dynamic_kafka.app abandon`"
+            )
+
+    def _log_restored(self, document: OffsetDocument) -> None:
+        if document.is_initial:
+            return
+        for cluster, progress in sorted(document.clusters.items()):
+            for name, topic in sorted(progress.topics.items()):
+                offsets = ", ".join(f"{p}: {topic.next[p]}" for p in sorted(topic.next)[:32])
+                more = f" and {len(topic.next) - 32} more" if len(topic.next) > 32 else ""
+                log.info("restored offsets of %s/%s: {%s}%s", cluster, name, offsets, more)
+        for cluster, parked in sorted(document.parked.items()):
+            log.info("restored parked topics of %s: %s", cluster, ", ".join(sorted(parked.topics)))
+
+
+def named_as(subscription: Subscription, cluster: str) -> str | None:
+    """The id under which metadata names a cluster of a saved document now: its own, or the one it was renamed to."""
+    if cluster in subscription.clusters:
+        return cluster
+    return next((new for new, named in subscription.clusters.items() if named.renamed_from == cluster), None)
+
+
+def end_is_delivered(options: SourceOptions, end: str) -> bool:
+    """Whether the application has found the batch in its sink's own log already (`deliveredBatch`)."""
+    return options.raw.get("deliveredbatch") == end

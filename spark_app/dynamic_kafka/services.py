@@ -1,0 +1,53 @@
+"""Make the metadata service, the subscriber and the discovery that the options ask for. Driver and application."""
+
+from __future__ import annotations
+
+from dynamic_kafka.kafka.single_cluster import SingleClusterService
+from dynamic_kafka.metadata.discovery import MetadataDiscovery
+from dynamic_kafka.metadata.file_service import FileMetadataService
+from dynamic_kafka.metadata.service import KafkaMetadataService, StaticMetadataService, load_class
+from dynamic_kafka.metadata.subscriber import (
+    KafkaStreamSubscriber,
+    StreamIdsSubscriber,
+    StreamPatternSubscriber,
+)
+from dynamic_kafka.options import SourceOptions, StreamIds, StreamPattern
+
+
+def make_service(options: SourceOptions) -> KafkaMetadataService:
+    """The metadata service; a class of the user's is called with the options as one mapping.
+
+    Raises:
+        OptionError: the class cannot be loaded.
+    """
+    if options.single is not None:
+        return SingleClusterService(options.single, options.kafka_properties)
+    if options.service == "file":
+        return FileMetadataService(options.metadata_path or "")
+    if options.service == "static":
+        return StaticMetadataService(options.metadata_document or "")
+    made: KafkaMetadataService = load_class(options.service, KafkaMetadataService)(dict(options.raw))
+    return made
+
+
+def make_subscriber(options: SourceOptions) -> KafkaStreamSubscriber:
+    """What chooses the streams: ids, a pattern, or a class of the user's."""
+    chosen = options.subscribe
+    if isinstance(chosen, StreamIds):
+        return StreamIdsSubscriber(chosen.ids)
+    if isinstance(chosen, StreamPattern):
+        return StreamPatternSubscriber(chosen.pattern)
+    made: KafkaStreamSubscriber = load_class(chosen.path, KafkaStreamSubscriber)(dict(options.raw))
+    return made
+
+
+def make_discovery(options: SourceOptions) -> MetadataDiscovery:
+    """Discovery as the options set it; bounded reading looks at metadata only once."""
+    return MetadataDiscovery(
+        make_service(options),
+        make_subscriber(options),
+        interval_s=0 if options.bounded else options.metadata_discovery_interval_ms / 1000,
+        failure_threshold=options.metadata_failure_threshold,
+        awaited_revision=options.metadata_revision,
+        awaited_timeout_s=options.metadata_timeout_ms / 1000,
+    )

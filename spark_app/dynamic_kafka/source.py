@@ -1,0 +1,46 @@
+"""The PySpark data source `dynamic-kafka`. Driver; register it once per session with `register(spark)`."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from dynamic_kafka.batch_reader import DynamicKafkaReader
+from dynamic_kafka.kafka.columns import spark_schema
+from dynamic_kafka.options import parse_options
+from dynamic_kafka.stream_reader import DynamicKafkaStreamReader
+
+NAME = "dynamic-kafka"
+
+
+class DynamicKafkaDataSource(DataSource):
+    """Many Kafka clusters as one Spark stream (FLIP-246 for Spark). Options: `docs/options.md`."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for `.format(...)`."""
+        return NAME
+
+    def schema(self) -> StructType:
+        """Spark's Kafka columns, then `kafka_cluster` and `kafka_stream`."""
+        given = {key.lower(): value for key, value in self.options.items()}
+        return spark_schema(given.get("includeheaders", "false").lower() == "true")
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """For `spark.readStream`. Raises OptionError for options that are wrong."""
+        return DynamicKafkaStreamReader(parse_options(dict(self.options), mode="streaming"))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For `spark.read`. Raises OptionError for options that are wrong."""
+        return DynamicKafkaReader(parse_options(dict(self.options), mode="batch"))
+
+
+def register(spark: SparkSession) -> None:
+    """Make `.format("dynamic-kafka")` known to a session. Executors have to be able to import `dynamic_kafka`."""
+    spark.dataSource.register(DynamicKafkaDataSource)

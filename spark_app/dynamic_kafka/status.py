@@ -1,0 +1,89 @@
+"""What the driver tells the user: a small summary for Spark's progress events, and each event in the log once.
+
+Driver only. A Python source has no custom metrics; what `reportLatestOffset` returns appears in each progress event as
+the source's latest offset. It is kept small, since progress events go to the event log up to three times a batch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dynamic_kafka.planning.observation import Note
+from dynamic_kafka.planning.progress import OffsetDocument
+
+log = logging.getLogger("dynamic_kafka")
+
+RECENT = 20
+"""Notes kept for the summary."""
+
+
+@dataclass
+class PlanStatus:
+    """The latest plan, as a user may want to know it.
+
+    Attributes:
+        revision: hash (or counter) of the metadata in force.
+        rejected: why newer metadata is not in force, None if it is.
+        lag: offsets not yet taken, per reachable cluster.
+        stalled: clusters that do not answer, with the reason.
+    """
+
+    revision: str = ""
+    rejected: str | None = None
+    metadata_failures: int = 0
+    lag: Mapping[str, int] = field(default_factory=dict)
+    stalled: dict[str, str] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+    _said: set[tuple[str, ...]] = field(default_factory=set)
+
+    def note(self, notes: Iterable[Note]) -> None:
+        """Log what happened, and keep the latest for the summary."""
+        for note in notes:
+            log.warning("%s", note.text) if note.kind in ("recreated", "data-loss") else log.info("%s", note.text)
+            self.notes = [*self.notes[-RECENT + 1 :], note]
+
+    def once(self, level: int, *key: str, text: str) -> None:
+        """Log something that goes on being true, the first time only."""
+        if key not in self._said:
+            self._said.add(key)
+            log.log(level, "%s", text)
+
+    def forget(self, *key: str) -> None:
+        """What was said with this key is over: say it again when it comes back."""
+        self._said.discard(key)
+
+    def summary(self, document: OffsetDocument) -> dict[str, Any]:
+        """The summary for a progress event: a few numbers a cluster, no offsets, no servers."""
+        clusters: dict[str, dict[str, Any]] = {}
+        for cluster, progress in sorted(document.clusters.items()):
+            clusters[cluster] = {
+                "splits": sum(len(topic.next) for topic in progress.topics.values()),
+                "finished": sum(topic.finished(p) for topic in progress.topics.values() for p in topic.next),
+                "lag": self.lag.get(cluster),
+            }
+            if cluster in self.stalled:
+                clusters[cluster]["stalled"] = self.stalled[cluster]
+        summary: dict[str, Any] = {
+            "clusters": clusters,
+            "document": document.number,
+            "revision": self.revision,
+        }
+        parked = {
+            cluster: sum(len(topic.next) for topic in kept.topics.values())
+            for cluster, kept in sorted(document.parked.items())
+        }
+        if parked:
+            summary["parked"] = parked
+        waiting = {cluster: why for cluster, why in self.stalled.items() if cluster not in clusters}
+        if waiting:
+            summary["waiting"] = waiting
+        if self.rejected:
+            summary["rejected"] = self.rejected
+        if self.metadata_failures:
+            summary["metadataFailures"] = self.metadata_failures
+        if document.finished:
+            summary["finished"] = True
+        return summary
