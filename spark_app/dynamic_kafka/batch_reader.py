@@ -14,7 +14,7 @@ from dynamic_kafka.kafka.reader import read_range
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.codec import encode
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.stream_reader import TaskPartition, show_driver_log
+from dynamic_kafka.stream_reader import TaskPartition, in_this_attempt, show_driver_log
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,4 +40,4 @@ class DynamicKafkaReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Executor: the records of one task. Spark makes one task without a value where there is nothing to read."""
-        return read_range(partition.task) if isinstance(partition, TaskPartition) else iter(())
+        return read_range(in_this_attempt(partition.task)) if isinstance(partition, TaskPartition) else iter(())

@@ -10,6 +10,7 @@ If the process dies anywhere in here, nothing is lost: the only writes are amend
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 import uuid
@@ -19,7 +20,7 @@ from typing import Any
 
 from dynamic_kafka.clusters import ClusterProbes, client_of
 from dynamic_kafka.errors import ClusterError, DataLossError, DynamicKafkaError, IdentityError
-from dynamic_kafka.kafka.commits import GroupCommitter
+from dynamic_kafka.kafka.commits import CommitMark, GroupCommitter, check_group
 from dynamic_kafka.kafka.probe import ClusterProbe, Question, gather, resolve
 from dynamic_kafka.kafka.reader import ReadTask
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
@@ -51,6 +52,8 @@ GRACE_S = 2.0
 """How long a plan waits for a slow cluster; then it goes on with the others, and the answer counts for a later one."""
 FIRST_GRACE_S = 10.0
 """The same for the first look of a process, under `clusterFailurePolicy=stall`; under `fail` it waits for everyone."""
+RECONSIDER_S = 30.0
+"""How often rejected metadata is tried again: a missing topic may be created, wrong servers may be put right."""
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +88,8 @@ class Enumerator:
         self._discovery: MetadataDiscovery | None = None
         self._found: Discovered | None = None
         self._good: Discovered | None = None
+        self._rejected_at: float | None = None
+        self._group_checked = False
         self._targets: Mapping[Split, int] | None = None
         self._opened: set[str] = set()
         self._described_at: dict[str, tuple[float, int]] = {}
@@ -180,6 +185,9 @@ class Enumerator:
             self._discovery = discovery
         if self._targets is not None and self._found is not None:
             return self._found  # Trigger.AvailableNow ends where it began
+        if self._rejected_at is not None and time.monotonic() - self._rejected_at > RECONSIDER_S:
+            self._rejected_at = None
+            self._discovery.reconsider()
         self._found = self._discovery.current()
         status = self._discovery.status()
         self.status.metadata_failures = status.consecutive_failures
@@ -195,15 +203,16 @@ class Enumerator:
     # -- planning ------------------------------------------------------------------------------------------------
 
     def _plan(self, logged: OffsetDocument, unlimited: bool) -> Plan:
-        try:
-            return self._plan_without_broken(logged, self._look(), unlimited)
-        except _RevisionRejectedError as rejected:
-            # What came last does not fit the clusters it names. It is not this query's state that is wrong, unless
-            # there was nothing before, or it was found good earlier and the cluster itself has changed since.
-            if self._discovery is None or self._good is None or not rejected.observed.new_revision:
-                raise rejected.error from None
-            self._discovery.reject(rejected.observed.found, str(rejected.error), keep=self._good)
-            return self._plan_without_broken(logged, self._look(), unlimited)
+        while True:
+            try:
+                return self._plan_without_broken(logged, self._look(), unlimited)
+            except _RevisionRejectedError as rejected:
+                # What came last does not fit the clusters it names. That is not this query's fault, unless there was
+                # nothing before, or it was found good earlier and the cluster itself has changed since.
+                if self._discovery is None or self._good is None or not rejected.observed.new_revision:
+                    raise rejected.error from None
+                self._discovery.reject(rejected.observed.found, str(rejected.error), keep=self._good)
+                self._rejected_at = time.monotonic()
 
     def _plan_without_broken(self, logged: OffsetDocument, observed: Observed, unlimited: bool) -> Plan:
         """Plan; under `stall`, a cluster that fails in the middle of it is left out and the rest planned again."""
@@ -255,9 +264,29 @@ class Enumerator:
         )
         if len(observed.answers) == len(observed.subscription.clusters):
             self._good = observed.found
+        self._check_group(logged, observed)
         self.status.note([*notes, *done.notes, *_new_notes(done)])
         self.status.lag = plan.lag
         return plan
+
+    def _check_group(self, logged: OffsetDocument, observed: Observed) -> None:
+        """Once, before the first batch: is the group somebody else's, or ahead of this checkpoint?"""
+        group = self.options.group_id
+        commits = self.options.commit_offsets or self.options.raw.get("applicationcommits") == "true"
+        if self._group_checked or not commits or group is None:
+            return
+        mark = CommitMark(self._query_of(logged), logged.number, 0)
+        allow_old = self.options.allow_old_checkpoint
+        checks = [
+            observed.probes[cluster].ask(lambda admin: check_group(admin, group, mark, allow_old=allow_old))
+            for cluster in observed.answers
+        ]
+        for check in checks:
+            try:
+                check.result()
+            except ClusterError as error:
+                log.warning("the commits of group %s cannot be looked at: %s", group, error)
+        self._group_checked = True
 
     def _verified(self, progress: OffsetDocument, observed: Observed) -> OffsetDocument:
         """Refuse clusters that are not the saved ones; forget the progress of those that a person accepted."""
@@ -324,11 +353,7 @@ class Enumerator:
             ending = clusters[split.cluster].stopping_offsets if split.cluster in clusters else None
             ending = ending or options.ending_for(split.cluster)
             topic = done.document.topic(split.cluster, split.topic)
-            if (
-                ending is not None
-                and split.cluster in observed.answers
-                and not (topic and split.partition in topic.stops)
-            ):
+            if ending is not None and _is_seen(observed, split) and not (topic and split.partition in topic.stops):
                 stops[split] = resolve_stop(ending, split)
         return self._numbers(starts, observed), self._numbers(stops, observed)
 
@@ -398,7 +423,10 @@ class Enumerator:
         found = self._fresh()
         subscription = found.subscription
         probes, broken = self.probes.for_subscription(subscription)
-        pending = {cluster: probe.observe(self._question(subscription, cluster)) for cluster, probe in probes.items()}
+        pending = {
+            cluster: probe.observe(functools.partial(self._question, subscription, cluster))
+            for cluster, probe in probes.items()
+        }
         first = self._good is None
         everyone = first and (self.options.cluster_failure_policy == "fail" or self._is_bounded(subscription))
         patient = {c: future for c, future in pending.items() if c not in self.status.stalled}
@@ -450,6 +478,12 @@ class _RevisionRejectedError(Exception):
     def __init__(self, error: DynamicKafkaError, observed: Observed) -> None:
         super().__init__(str(error))
         self.error, self.observed = error, observed
+
+
+def _is_seen(observed: Observed, split: Split) -> bool:
+    answer = observed.answers.get(split.cluster)
+    topic = answer.topics.get(split.topic) if answer else None
+    return topic is not None and split.partition in topic.latest
 
 
 def wanted_clusters(subscription: Subscription) -> dict[str, WantedCluster]:

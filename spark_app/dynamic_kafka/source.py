@@ -9,8 +9,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from dynamic_kafka.batch_reader import DynamicKafkaReader
+from dynamic_kafka.kafka.client_config import check_client_properties
 from dynamic_kafka.kafka.columns import spark_schema
-from dynamic_kafka.options import parse_options
+from dynamic_kafka.options import Mode, SourceOptions, parse_options
 from dynamic_kafka.stream_reader import DynamicKafkaStreamReader
 
 NAME = "dynamic-kafka"
@@ -34,11 +35,17 @@ class DynamicKafkaDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For `spark.readStream`. Raises OptionError for options that are wrong."""
-        return DynamicKafkaStreamReader(parse_options(dict(self.options), mode="streaming"))
+        return DynamicKafkaStreamReader(_checked(dict(self.options), "streaming"))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`. Raises OptionError for options that are wrong."""
-        return DynamicKafkaReader(parse_options(dict(self.options), mode="batch"))
+        return DynamicKafkaReader(_checked(dict(self.options), "batch"))
+
+
+def _checked(given: dict[str, str], mode: Mode) -> SourceOptions:
+    options = parse_options(given, mode=mode)
+    check_client_properties(options.kafka_properties)
+    return options
 
 
 def register(spark: SparkSession) -> None:

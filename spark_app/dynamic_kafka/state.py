@@ -1,6 +1,6 @@
 """What a query keeps beside Spark's checkpoint: amendments, and what a person has accepted.
 
-Driver and tools. `stateLocation` is a folder on any file system that pyarrow reaches (local paths, and file, s3, gs, abfs
+Driver and tools. `stateLocation` is a folder on any file system that pyarrow reaches (local paths; file, s3, gs, abfs
 or hdfs URIs). Every file is written once, whole, under a name that tells its content, and never changed: a crash leaves
 either the file or nothing.
 

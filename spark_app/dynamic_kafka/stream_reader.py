@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from dynamic_kafka.enumerator import Enumerator
 
 NO_LIMIT = (1 << 63) - 1
+RETRY_TIMEOUT_S = 5.0
 
 
 class TaskPartition(InputPartition):
@@ -78,7 +81,7 @@ class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Executor: the records of one task."""
         assert isinstance(partition, TaskPartition)
-        return read_range(partition.task)
+        return read_range(in_this_attempt(partition.task))
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark has committed the batch that ended here; it says so when it constructs the next one."""
@@ -98,6 +101,14 @@ class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
             show_driver_log()
             self._made = Enumerator(self.options)
         return self._made
+
+
+def in_this_attempt(task: ReadTask) -> ReadTask:
+    """A task that Spark tries again waits less: `readTimeout` bounds the batch, not each of its four attempts."""
+    context = TaskContext.get()
+    if context is None or context.attemptNumber() == 0:
+        return task
+    return replace(task, read_timeout_s=min(task.read_timeout_s, RETRY_TIMEOUT_S))
 
 
 def show_driver_log() -> None:

@@ -138,23 +138,38 @@ class GroupCommitter:
 
     def check(self, admin: ClusterAdmin, mark: CommitMark) -> None:
         """Look at the group's commits for another query, and for a later self."""
-        now_ms = time.time_ns() // 1_000_000
-        for _, text in admin.committed(self._group, None).values():
-            other = CommitMark.parse(text)
-            if other is None:
-                continue
-            if other.query != mark.query and now_ms - other.at_ms < IN_USE_MS:
-                raise GroupInUseError(
-                    f"query {other.query} commits to consumer group {self._group!r} of cluster {admin.cluster!r}, last"
-                    f" {(now_ms - other.at_ms) // 1000} s ago: give each query a group of its own (kafka.group.id). If"
-                    f" that query has ended, start again in {IN_USE_MS // 1000} s"
-                )
-            if other.query == mark.query and other.number > mark.number and not self._allow_old:
-                raise StaleCheckpointError(
-                    f"the checkpoint is at document {mark.number}, but group {self._group!r} of cluster"
-                    f" {admin.cluster!r} has commits of its document {other.number}: the checkpoint was restored from a backup. Restore"
-                    " the newer one, or set allowOldCheckpoint=true to read again what came after it"
-                )
+        check_group(admin, self._group, mark, allow_old=self._allow_old)
+
+
+def check_group(admin: ClusterAdmin, group: str, mark: CommitMark, *, allow_old: bool) -> None:
+    """Look at a group's commits on one cluster before committing to it.
+
+    Args:
+        mark: the query, and the document that it is at.
+        allow_old: the user's override for a checkpoint that is older than the group.
+
+    Raises:
+        GroupInUseError: another query has committed within the last minute.
+        StaleCheckpointError: this query has committed a later document than its checkpoint knows.
+        ClusterError: the cluster did not say.
+    """
+    now_ms = time.time_ns() // 1_000_000
+    for _, text in admin.committed(group, None).values():
+        other = CommitMark.parse(text)
+        if other is None:
+            continue
+        if other.query != mark.query and now_ms - other.at_ms < IN_USE_MS:
+            raise GroupInUseError(
+                f"query {other.query} commits to consumer group {group!r} of cluster {admin.cluster!r}, last"
+                f" {(now_ms - other.at_ms) // 1000} s ago: give each query a group of its own (kafka.group.id). If"
+                f" that query has ended, start again in {IN_USE_MS // 1000} s"
+            )
+        if other.query == mark.query and other.number > mark.number and not allow_old:
+            raise StaleCheckpointError(
+                f"the checkpoint is at document {mark.number}, but group {group!r} of cluster {admin.cluster!r} has"
+                f" commits of its document {other.number}: the checkpoint was restored from a backup. Restore the newer"
+                " one, or set allowOldCheckpoint=true to read again what came after it"
+            )
 
 
 class _Lane:

@@ -2,7 +2,7 @@
 
 Runs on executors; Spark keeps Python workers between tasks, so a module-level cache outlives them. A consumer is keyed
 by the digest of its resolved properties: a rotated Secret gives another digest, hence a new consumer, and the old one
-is closed aside. A worker runs one task at a time, but a task may hold several generators: a consumer in use is never lent.
+is closed aside. A worker runs one task at a time, but a task may hold several generators: one in use is never lent.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from dynamic_kafka.kafka.admin import drop_aside, quiet_logger
+from dynamic_kafka.kafka.errors import translate
 
 IDLE_S = 300.0
 """A consumer that no task of this worker used for so long is closed: its cluster may be gone from metadata."""
@@ -33,6 +34,7 @@ class CachedConsumer:
     consumer: Consumer
     hints: list[str]
     used_at: float = field(default_factory=time.monotonic)
+    identified_at: float | None = None
     in_use: bool = False
 
     @property
@@ -117,7 +119,11 @@ def _make(cluster: str, config: Mapping[str, Any]) -> CachedConsumer:
             hints[:] = [error.str()]
 
     log.debug("opening a consumer of cluster %s", cluster)
-    return CachedConsumer(cluster, Consumer({**config, "error_cb": on_error}, logger=quiet_logger()), hints)
+    try:
+        consumer = Consumer({**config, "error_cb": on_error}, logger=quiet_logger())
+    except KafkaException as raised:
+        raise translate(cluster, "make a consumer", raised) from None
+    return CachedConsumer(cluster, consumer, hints)
 
 
 CONSUMERS = ConsumerCache()

@@ -60,11 +60,14 @@ class ClusterProbe:
         self._observing: Future[ClusterObservation] | None = None
         threading.Thread(target=self._work, name=f"dynamic-kafka-probe-{cluster}", daemon=True).start()
 
-    def observe(self, question: Question) -> Future[ClusterObservation]:
-        """The observation under way, or a new one. It may answer an earlier plan's question, never a stale one's:
-        its offsets were read after it was asked."""
+    def observe(self, question: Callable[[], Question]) -> Future[ClusterObservation]:
+        """The observation under way, or a new one, for which alone `question` is called.
+
+        One under way may answer an earlier plan's question: its offsets are older than they could be, never wrong.
+        """
         if self._observing is None:
-            self._observing = self.ask(lambda admin: self._observe(admin, question))
+            asked = question()
+            self._observing = self.ask(lambda admin: self._observe(admin, asked))
         return self._observing
 
     def taken(self) -> None:

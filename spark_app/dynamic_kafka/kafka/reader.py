@@ -31,6 +31,8 @@ FIRST_ASK = 64
 """Messages asked for before their size is known."""
 POLL_S = 0.5
 """Longest wait in one call, so that a task that is killed notices soon."""
+IDENTIFIED_S = 1.0
+"""A batch of thousands of small ranges asks a cluster who it is once a second, not once a range."""
 
 log = logging.getLogger(__name__)
 
@@ -220,7 +222,8 @@ class _RangeReader:
 def _check_identity(task: ReadTask, cached: CachedConsumer) -> None:
     """Ask the servers who they are, before the first record."""
     split = task.part.split
-    if task.kafka_id is None:
+    now = time.monotonic()
+    if task.kafka_id is None or (cached.identified_at is not None and now - cached.identified_at < IDENTIFIED_S):
         return
     try:
         answer = cached.consumer.list_topics(split.topic, timeout=task.read_timeout_s)
@@ -237,3 +240,4 @@ def _check_identity(task: ReadTask, cached: CachedConsumer) -> None:
             f"cluster {split.cluster!r} was planned as Kafka cluster {task.kafka_id}, but the servers that this"
             f" executor reaches answer with {answer.cluster_id}: nothing was read. Check its bootstrap servers and DNS"
         )
+    cached.identified_at = now

@@ -155,12 +155,19 @@ class MetadataDiscovery:
         """Take `rejected` out of force and put `keep` back, the last one that the caller found good.
 
         For what only brokers can tell, such as servers that answer with another physical identity. The
-        rejected content stays out, and in `status().rejected`, until the metadata says something else.
+        rejected content stays out, and in `status().rejected`, until the metadata says something else, or
+        `reconsider` is called.
         """
         with self._state:
-            self._lookups.reject(rejected, reason, keep)
+            news = self._lookups.reject(rejected, reason, keep)
             self._state.notify_all()
-        _log.error("metadata %s is rejected: %s", described(rejected.revision), reason)
+        if news:
+            _log.error("metadata %s is rejected: %s", described(rejected.revision), reason)
+
+    def reconsider(self) -> None:
+        """Let the next look-up bring what was rejected into force again: the brokers may have been put right."""
+        with self._state:
+            self._lookups.reconsider()
 
     def stop(self) -> None:
         """End discovery, at once even if a look-up hangs: what that still comes to is ignored.

@@ -58,6 +58,7 @@ class Lookups:
         self._last_error: str | None = None
         self._rejected: str | None = None
         self._rejected_fingerprint: str | None = None
+        self._last_rejection: str | None = None
 
     def begin(self, now: float) -> None:
         """A call to the service begins."""
@@ -91,15 +92,22 @@ class Lookups:
         self._last_error = text
         return news
 
-    def reject(self, rejected: Discovered, reason: str, keep: Discovered) -> None:
-        """Put `keep` in force again, and keep the content of `rejected` out for as long as it stays the same.
+    def reject(self, rejected: Discovered, reason: str, keep: Discovered) -> bool:
+        """Put `keep` in force again, and keep the content of `rejected` out; whether that is news.
 
         Nothing happens if `rejected` has been replaced already: what replaced it is judged for itself.
         """
         if self.current is None or self.current.sequence != rejected.sequence:
-            return
+            return False
+        news = reason != self._last_rejection
         self._rejected, self._rejected_fingerprint = reason, rejected.subscription.fingerprint
+        self._last_rejection = reason
         self._enforce(keep.subscription, keep.revision)
+        return news
+
+    def reconsider(self) -> None:
+        """Let the next look-up bring rejected content back into force, to be judged anew."""
+        self._rejected_fingerprint = None
 
     def failures(self, now: float) -> int:
         """Consecutive failures, a hanging look-up included."""

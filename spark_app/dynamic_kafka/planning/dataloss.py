@@ -16,7 +16,7 @@ from dynamic_kafka.planning.splits import Split
 
 @dataclass(frozen=True)
 class DataLoss:
-    """One split that cannot go on at its offset. `resume_at`: the nearest offset that can, None if the split is gone."""
+    """One split that cannot go on at its offset. `resume_at`: the nearest one that can, None if the split is gone."""
 
     split: Split
     reason: str
