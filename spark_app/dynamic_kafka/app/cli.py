@@ -1,0 +1,63 @@
+"""The command line: `python -m dynamic_kafka.app <command> …`. The one entry of the application and its tools.
+
+`COMMANDS` names the module of each command; it is imported only when the command is used, so that a tool that needs
+no Spark starts none. A command's module has three names: `HELP`, one line; `add_arguments(parser)`; and
+`run(arguments) -> int`, whose answer is the exit code. An error of ours that it raises becomes one line on standard
+error and the error's exit code (`exit_codes.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Protocol, cast
+
+from dynamic_kafka.app.exit_codes import ExitCode, code_of
+from dynamic_kafka.errors import DynamicKafkaError
+
+COMMANDS: Mapping[str, str] = {
+    "run": "dynamic_kafka.app.run",
+}
+"""The module of each command."""
+
+
+class Command(Protocol):
+    """What a command's module has."""
+
+    HELP: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's arguments."""
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Do it. Returns the exit code."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Returns:
+        The process's exit code.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parser = argparse.ArgumentParser(
+        prog="python -m dynamic_kafka.app", description="Read many Kafka clusters as one Spark stream."
+    )
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
+    loaded = {}
+    # Only the one that is used has to be imported; for a list of all of them, all.
+    asked = given[0] if given and given[0] in COMMANDS else None
+    for name in [asked] if asked else COMMANDS:
+        module = cast(Command, importlib.import_module(COMMANDS[name]))
+        loaded[name] = module
+        module.add_arguments(commands.add_parser(name, help=module.HELP, description=module.HELP))
+    parsed = parser.parse_args(given)
+    try:
+        return loaded[parsed.command].run(parsed)
+    except DynamicKafkaError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return code_of(error)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED

@@ -1,0 +1,232 @@
+"""`app.yaml`: what the bundled application runs, as one validated value.
+
+The file's form is `config_file.py`'s (reference: `docs/application.md`); here is what follows from it for each sink: its checkpoint, its
+consumer group, the options of its source. Driver and tools; reads the one file and nothing else. References to
+secrets stay as they were written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from dynamic_kafka.app.config_file import AppFile, Sink
+from dynamic_kafka.errors import MetadataInvalidError, OptionError
+from dynamic_kafka.metadata.validation import explain
+from dynamic_kafka.metadata.yaml_text import Located, Problem, read_yaml
+from dynamic_kafka.options import SourceOptions, parse_options
+from dynamic_kafka.options.java_client import check_no_literal_secrets
+
+STATE_FOLDER = "dynamic-kafka"
+"""Within a sink's checkpoint: the source's `stateLocation`. Spark leaves folders that it does not know alone."""
+_COMMIT_KEYS = ("commitoffsets", "commit.offsets.on.checkpoint")
+_GROUP_KEYS = ("kafka.group.id", "properties.group.id")
+
+
+@dataclass(frozen=True)
+class AppConfig:
+    """A checked `app.yaml`.
+
+    Attributes:
+        file: its content.
+        source: its path, for messages.
+        checkpoint: the base folder of all checkpoints, without a slash at its end.
+    """
+
+    file: AppFile
+    source: str
+    checkpoint: str
+
+    @property
+    def name(self) -> str:
+        """The application's name."""
+        return self.file.name
+
+    @property
+    def sinks(self) -> tuple[Sink, ...]:
+        """The sinks in the order of the file."""
+        return tuple(self.file.sinks)
+
+    def sink(self, name: str | None = None) -> Sink:
+        """The sink of that name, or the only one.
+
+        Raises:
+            OptionError: there is none, or there are several and no name was given.
+        """
+        known = ", ".join(sink.name for sink in self.sinks)
+        found = [sink for sink in self.sinks if name in (None, sink.name)]
+        if len(found) != 1:
+            raise OptionError(f"{self.source}: name one of its sinks: {known}")
+        return found[0]
+
+    def checkpoint_of(self, sink: Sink) -> str:
+        """The checkpoint of a sink's query: `<checkpoint>/<sink name>`."""
+        return f"{self.checkpoint}/{sink.name}"
+
+    def source_options(self, sink: Sink) -> dict[str, str]:
+        """The options of a sink's source as the user means them: his own, and what the file says elsewhere."""
+        return _source_options(self.file, self.checkpoint_of(sink), sink)
+
+    def parsed_options(self, sink: Sink) -> SourceOptions:
+        """The same, checked and resolved."""
+        return parse_options(self.source_options(sink), mode="streaming")
+
+    def reader_options(self, sink: Sink) -> dict[str, str]:
+        """What Spark gets: the same, but for commits, which the application makes itself (the last one too)."""
+        options = self.source_options(sink)
+        return {key: value for key, value in options.items() if key.lower() not in _COMMIT_KEYS} | {
+            "commitOffsets": "false"
+        }
+
+
+def load_config(path: str | Path) -> AppConfig:
+    """Read and check `app.yaml`.
+
+    Raises:
+        OptionError: every finding, as `file:line: field: what is wrong`.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"{path} cannot be read: {error.strerror}; give the path of an app.yaml") from None
+    except UnicodeDecodeError:
+        raise OptionError(f"{path}: holds characters that are no text; save the file as UTF-8") from None
+    return parse_config(text, source=str(path))
+
+
+def parse_config(text: str, *, source: str) -> AppConfig:
+    """The same, of a text. `source` names it in messages."""
+    if not text.strip():
+        raise OptionError(f"{source}:1: the file is empty; docs/application.md says what it holds")
+    try:
+        located = read_yaml(text, source)
+        if not isinstance(located.value, dict):
+            raise located.report([Problem((), "must be a mapping; docs/application.md says of what")], source)
+        file = _validated(located, source)
+        config = AppConfig(file, source, file.checkpoint.rstrip("/") or "/")
+        problems = _disagreements(config, located)
+        if problems:
+            raise located.report(problems, source)
+    except MetadataInvalidError as error:
+        raise OptionError(str(error)) from None
+    return config
+
+
+def _validated(located: Located, source: str) -> AppFile:
+    try:
+        file = AppFile.model_validate(located.value)
+    except ValidationError as error:
+        raise located.report([*located.problems, *explain(error, AppFile)], source) from None
+    if located.problems:
+        raise located.report(located.problems, source)
+    return file
+
+
+def _disagreements(config: AppConfig, located: Located) -> list[Problem]:
+    """What is wrong although every field for itself is right."""
+    file = config.file
+    given = {key.lower(): key for key in file.options}
+    problems = [
+        Problem(("options", given[key]), f"is said by `{elsewhere}` already; keep one of them")
+        for key, elsewhere, there in (
+            ("streamids", "streams", file.streams),
+            ("stream-ids", "streams", file.streams),
+            ("streampattern", "streams", file.streams),
+            ("stream-pattern", "streams", file.streams),
+            ("metadatapath", "metadata", file.metadata),
+        )
+        if key in given and there is not None
+    ]
+    problems += [
+        Problem(("spark", key), "settings of Spark begin with `spark.`")
+        for key in file.spark
+        if not key.startswith("spark.")
+    ]
+    if "deliveredbatch" in given:
+        problems.append(Problem(("options", given["deliveredbatch"]), "is set by the application itself; take it out"))
+    for index, sink in enumerate(file.sinks):
+        if sink.name in [other.name for other in file.sinks[:index]]:
+            problems.append(
+                Problem(("sinks", index, "name"), f"a second sink {sink.name!r}; each needs a name of its own")
+            )
+        problems += _sink_problems(index, sink)
+    return problems or _option_problems(config, located)
+
+
+def _sink_problems(index: int, sink: Sink) -> list[Problem]:
+    at = ("sinks", index, "options")
+    problems = [
+        Problem((*at, key), "is set by the application: `checkpoint` of the file is the base of all checkpoints")
+        for key in sink.options
+        if key.lower() == "checkpointlocation"
+    ]
+    client = {key[6:].lower(): value for key, value in sink.options.items() if key.lower().startswith("kafka.")}
+    try:
+        check_no_literal_secrets(client)
+    except OptionError as error:
+        problems.append(Problem(at, str(error)))
+    return problems
+
+
+def _option_problems(config: AppConfig, located: Located) -> list[Problem]:
+    problems: list[Problem] = []
+    groups: dict[str, str] = {}
+    for index, sink in enumerate(config.sinks):
+        try:
+            options = config.parsed_options(sink)
+        except OptionError as error:
+            problem = Problem(_named_in(str(error), config.file), str(error))
+            if problem not in problems:
+                problems.append(problem)
+            continue
+        group = options.group_id
+        if group is not None and options.commit_offsets and group in groups:
+            problems.append(
+                Problem(
+                    ("sinks", index, "groupId") if sink.group_id else ("sinks", index),
+                    f"sinks {groups[group]!r} and {sink.name!r} would commit to the same consumer group {group!r}:"
+                    " give each sink a `groupId` of its own, or set the option commitOffsets to false",
+                )
+            )
+        elif group is not None:
+            groups[group] = sink.name
+    return problems
+
+
+def _named_in(message: str, file: AppFile) -> tuple[str | int, ...]:
+    """Where the option stands that a message of the options' parser speaks of."""
+    for key in file.options:
+        if f"'{key.lower()}'" in message.lower():
+            return ("options", key)
+    return ("options",) if file.options else ()
+
+
+def _source_options(file: AppFile, checkpoint: str, sink: Sink) -> dict[str, str]:
+    options = dict(file.options)
+    keys = {key.lower() for key in options}
+    if file.metadata is not None:
+        options["metadataPath"] = file.metadata
+    if file.streams is not None and file.streams.ids is not None:
+        options["streamIds"] = ";".join(file.streams.ids)
+    if file.streams is not None and file.streams.pattern is not None:
+        options["streamPattern"] = file.streams.pattern
+    if "statelocation" not in keys:
+        options["stateLocation"] = f"{checkpoint}/{STATE_FOLDER}".replace("s3a://", "s3://")
+    if sink.group_id is not None:
+        options = {key: value for key, value in options.items() if key.lower() not in _GROUP_KEYS}
+        options["kafka.group.id"] = sink.group_id
+    return options
+
+
+def describe(config: AppConfig) -> Mapping[str, Any]:
+    """What the application is about to do, for its first log line. Names only: no option's value is shown."""
+    return {
+        "application": config.name,
+        "sinks": [sink.name for sink in config.sinks],
+        "checkpoint": config.checkpoint,
+        "options": sorted(config.file.options),
+    }

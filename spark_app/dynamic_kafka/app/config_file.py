@@ -1,0 +1,170 @@
+"""The form of `app.yaml`, one pydantic model per part. Driver and tools; pure.
+
+What goes beyond one part (two sinks with one group, options that the source refuses) is `config.py`'s.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+from dynamic_kafka.errors import OptionError
+from dynamic_kafka.metadata.validation import findings
+from dynamic_kafka.options import parse_duration_ms
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
+_CALLABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z", re.ASCII)
+
+
+def _text(value: Any) -> Any:
+    """Options are text to Spark. A mapping or list is JSON, as `startingOffsets` takes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (dict, list)):
+        return json.dumps(value)
+    return str(value) if isinstance(value, (int, float)) else value
+
+
+def _name(value: Any) -> Any:
+    if isinstance(value, str) and not _NAME.match(value):
+        raise ValueError("a name has 1 to 100 of letters, digits, `.`, `_` and `-`, and begins with a letter or digit")
+    return value
+
+
+def _callable(value: Any) -> Any:
+    if isinstance(value, str) and not _CALLABLE.match(value):
+        raise ValueError("must be written `package.module:function`")
+    return value
+
+
+def _milliseconds(value: Any) -> Any:
+    try:
+        return parse_duration_ms(str(value), where="the duration") if isinstance(value, (str, int)) else value
+    except OptionError as error:
+        raise ValueError(str(error)) from None
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+Name = Annotated[str, BeforeValidator(_name)]
+Callable_ = Annotated[str, BeforeValidator(_callable)]
+Duration = Annotated[int, BeforeValidator(_milliseconds)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        alias_generator=to_camel,
+        validate_by_name=False,
+        validate_by_alias=True,
+    )
+
+
+class Streams(_Part):
+    """Which streams: exactly one of the two."""
+
+    ids: list[str] | None = Field(default=None, min_length=1)
+    pattern: str | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Streams:
+        if (self.ids is None) == (self.pattern is None):
+            raise ValueError("set exactly one of `ids` and `pattern`")
+        return self
+
+
+class Transformation(_Part):
+    """From the stream to what the sinks get: a query over the view `stream`, then a function of DataFrames."""
+
+    sql: str | None = None
+    function: Callable_ | None = None
+
+    @model_validator(mode="after")
+    def _any(self) -> Transformation:
+        if self.sql is None and self.function is None:
+            raise ValueError("set `sql`, `function`, or both")
+        return self
+
+
+class Trigger(_Part):
+    """When batches begin; `interval` 0 is as soon as the one before has ended."""
+
+    interval: Duration | None = None
+    available_now: bool = False
+    once: bool = False
+
+    @model_validator(mode="after")
+    def _one(self) -> Trigger:
+        if (self.interval is not None) + self.available_now + self.once != 1:
+            raise ValueError("set exactly one of `interval`, `availableNow: true` and `once: true`")
+        return self
+
+    @property
+    def ends(self) -> bool:
+        """Whether the queries end by themselves."""
+        return self.available_now or self.once
+
+
+class Sink(_Part):
+    """One place that the records go to: a query and a checkpoint of its own.
+
+    Attributes:
+        type: `parquet`, `kafka`, `console`, or `format` with Spark's name of it in `format`.
+        foreach_batch: instead of a type, a function of yours, called with (DataFrame, batch id).
+        group_id: the consumer group that this sink's progress is committed to.
+    """
+
+    name: Name
+    type: Literal["parquet", "kafka", "console", "format"] | None = None
+    format: str | None = None
+    foreach_batch: Callable_ | None = None
+    options: dict[str, Text] = Field(default_factory=dict)
+    output_mode: Literal["append", "update", "complete"] = "append"
+    partition_by: list[str] = Field(default_factory=list)
+    group_id: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _complete(self) -> Sink:
+        if (self.type is None) == (self.foreach_batch is None):
+            raise ValueError("set exactly one of `type` and `foreachBatch`")
+        if (self.type == "format") != (self.format is not None):
+            raise ValueError("`format` names Spark's format and goes with `type: format`, only")
+        if self.type == "parquet" and "path" not in {key.lower() for key in self.options}:
+            raise findings([(("options",), "a Parquet sink needs the option `path`")])
+        if self.type == "kafka" and "kafka.bootstrap.servers" not in {key.lower() for key in self.options}:
+            raise findings([(("options",), "a Kafka sink needs the option `kafka.bootstrap.servers`")])
+        return self
+
+    @property
+    def format_name(self) -> str | None:
+        """Spark's name of the format; None for a function."""
+        return self.format if self.type == "format" else self.type
+
+
+class Metrics(_Part):
+    """Where Prometheus finds the metrics."""
+
+    port: int = Field(ge=0, le=65535)
+    host: str = "0.0.0.0"
+
+
+class AppFile(_Part):
+    """The whole of `app.yaml`."""
+
+    name: Name
+    streams: Streams | None = None
+    metadata: str | None = None
+    options: dict[str, Text] = Field(default_factory=dict)
+    transformation: Transformation | None = None
+    trigger: Trigger = Field(default_factory=lambda: Trigger(interval=0))
+    checkpoint: str = Field(min_length=1)
+    sinks: list[Sink] = Field(min_length=1)
+    spark: dict[str, Text] = Field(default_factory=dict)
+    metrics: Metrics | None = None
+    grace_period: Duration = 30_000
+    restart_backoff: Duration = 1_000

@@ -1,0 +1,94 @@
+"""What the application's exit code means, and which error has which: one table. Pure.
+
+An error reaches the application in two shapes: as itself, or, when it was raised in one of Spark's Python workers, as
+the text that the JVM hands on. The text is told by the class names and codes in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import IntEnum
+
+from dynamic_kafka import errors
+from dynamic_kafka.errors import DynamicKafkaError, ErrorCode
+
+
+class ExitCode(IntEnum):
+    """Exit codes. 3, 5 and 6 may go away by themselves: start again, with a pause. 2, 4 and 7 need a person."""
+
+    DONE = 0
+    """Finished, or stopped as asked."""
+    CONFIGURATION = 2
+    """`app.yaml`, an option, a secret's reference or the command line is wrong."""
+    METADATA = 3
+    """No metadata, invalid metadata at the start, or too old for too long."""
+    REFUSED = 4
+    """Going on could lose or repeat records, or read from the wrong cluster: a person must decide."""
+    CLUSTER = 5
+    """A Kafka cluster did not answer or did not do as asked."""
+    QUERY = 6
+    """The query failed for another reason: the transformation, the sink, Spark itself."""
+    GROUP_IN_USE = 7
+    """Another query commits to the same consumer group."""
+    GRACE_EXCEEDED = 8
+    """Stopped as asked, but not within `gracePeriod`: the batch at hand is repeated at the next start."""
+    INTERRUPTED = 130
+    """Interrupted from the keyboard while a tool ran."""
+
+
+CODES: Mapping[type[DynamicKafkaError], ExitCode] = {
+    errors.OptionError: ExitCode.CONFIGURATION,
+    errors.SecretError: ExitCode.CONFIGURATION,
+    errors.MetadataError: ExitCode.METADATA,
+    errors.OffsetDocumentError: ExitCode.REFUSED,
+    errors.IdentityError: ExitCode.REFUSED,
+    errors.PendingRangesError: ExitCode.REFUSED,
+    errors.DataLossError: ExitCode.REFUSED,
+    errors.GroupInUseError: ExitCode.GROUP_IN_USE,
+    errors.ClusterError: ExitCode.CLUSTER,
+    errors.DynamicKafkaError: ExitCode.QUERY,
+}
+"""The code of each class of errors, and of the classes derived from it."""
+
+_RAISED = re.compile(r"dynamic_kafka\.errors\.(\w+): (.*)")
+
+
+def code_of(error: BaseException) -> ExitCode:
+    """The exit code for an error in whatever shape it arrived."""
+    if isinstance(error, DynamicKafkaError):
+        return _code_of_class(type(error))
+    return code_of_text(str(error))
+
+
+def code_of_text(text: str) -> ExitCode:
+    """The exit code for the text of a failed query."""
+    raised = raised_in(text)
+    if raised is not None:
+        return _code_of_class(raised[0])
+    return ExitCode.CLUSTER if ErrorCode.find(text) else ExitCode.QUERY
+
+
+def raised_in(text: str) -> tuple[type[DynamicKafkaError], str] | None:
+    """The error of ours in a text that crossed the JVM: its class and the first line of its message.
+
+    A traceback names the cause of an error before the error itself: the last one is what was raised.
+    """
+    for name, message in reversed(_RAISED.findall(text)):
+        found = getattr(errors, name, None)
+        if isinstance(found, type) and issubclass(found, DynamicKafkaError):
+            return found, message.strip()
+    return None
+
+
+def reason_in(text: str) -> str:
+    """What to tell the user of a failed query: our own error's line, or else the text's first line that says much."""
+    raised = raised_in(text)
+    if raised is not None:
+        return f"{raised[0].__name__}: {raised[1]}"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0][:2000] if lines else "no reason given"
+
+
+def _code_of_class(raised: type[DynamicKafkaError]) -> ExitCode:
+    return next(CODES[base] for base in raised.__mro__ if base in CODES)
