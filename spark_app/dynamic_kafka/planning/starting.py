@@ -2,8 +2,8 @@
 
 Pure. The planner asks `starting_spec` per new split; the edge turns the specs into numbers with bulk calls and hands
 them back. Rules in order (`semantics.md`, "Start"): `startingOffsets` of the source holds for a query's first plan;
-what is found later starts at earliest, so that nothing that producers wrote before our discovery is lost; what metadata says
-of a cluster wins in both cases.
+what is found later starts at earliest, so that nothing that producers wrote before our discovery is lost; what
+metadata says of a cluster wins in both cases.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def resolve_start(
     Raises:
         OptionError: explicit offsets leave out a partition.
     """
-    if spec.kind == "timestamp":
+    if spec.kind == "timestamp" or spec.timestamps:
         own = spec.timestamps.get(split.topic, {}).get(split.partition, spec.timestamp_ms)
         if own is None:
             return _unnamed(split, "timestamp", strict)
@@ -88,7 +88,7 @@ def resolve_start(
 
 def resolve_stop(spec: OffsetSpec, split: Split) -> Resolution:
     """Turn the stopping rule of one split into an offset or a question; without a record that new, latest."""
-    if spec.kind == "timestamp":
+    if spec.kind == "timestamp" or spec.timestamps:
         own = spec.timestamps.get(split.topic, {}).get(split.partition, spec.timestamp_ms)
         return OffsetQuery("latest") if own is None else OffsetQuery("timestamp", own, lenient=True)
     if spec.kind == "explicit":
