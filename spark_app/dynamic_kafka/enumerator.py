@@ -14,7 +14,7 @@ import functools
 import logging
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,13 +27,14 @@ from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.lookups import Discovered
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planning.batch import Situation, plan_batch
 from dynamic_kafka.planning.codec import decode, encode
-from dynamic_kafka.planning.dataloss import DataLoss, describe, find_data_loss, skip_losses
+from dynamic_kafka.planning.dataloss import DataLoss, describe, skip_losses
 from dynamic_kafka.planning.identity import identity_problems, saved_identity
 from dynamic_kafka.planning.observation import Note, WantedCluster
-from dynamic_kafka.planning.plan import Limits, Plan, advance, open_splits
+from dynamic_kafka.planning.plan import Limits, Plan
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.reconcile import Reconciled, forget, reconcile, rename
+from dynamic_kafka.planning.reconcile import Reconciled, forget
 from dynamic_kafka.planning.splits import Split, slice_ranges
 from dynamic_kafka.planning.starting import (
     OffsetQuery,
@@ -231,43 +232,26 @@ class Enumerator:
         return self.options.cluster_failure_policy == "fail" or bounded
 
     def _plan_with(self, logged: OffsetDocument, observed: Observed, unlimited: bool) -> Plan:
-        wanted = wanted_clusters(observed.subscription)
         progress, rewound = self.replays.after(logged)
-        progress, notes = rename(progress, wanted)
-        progress = self._verified(progress, observed)
-        done = reconcile(
-            progress,
-            wanted,
-            observed.answers,
+        situation = Situation(
+            logged=logged,
+            progress=progress,
+            rewound=rewound,
+            wanted=wanted_clusters(observed.subscription),
+            observed=observed.answers,
             now_ms=time.time_ns() // 1_000_000,
             retention_ms=self.options.removed_cluster_retention_ms,
-        )
-        if logged.bounded:
-            done = replace(done, new={})  # a bounded run reads what it found at its first plan
-        elif logged.is_initial:
-            done = replace(done, document=replace(done.document, bounded=self._is_bounded(observed.subscription)))
-        answers, stops = self._resolved(logged, done, observed)
-        opened = open_splits(done.document, answers, stops)
-        losses = find_data_loss(opened, observed.answers)
-        moved = done.moved | rewound | answers.keys()
-        if losses:
-            opened, skipped, lost = self._behind(opened, losses)
-            moved |= skipped
-            notes = [*notes, *lost]
-        plan = advance(
-            logged,
-            opened,
-            moved=frozenset(moved),
-            observed=observed.answers,
             limits=self._limits(unlimited),
             query=self._query,
+            bounded=logged.is_initial and self._is_bounded(observed.subscription),
         )
+        done = plan_batch(situation, _PlanEdge(self, logged, observed))
         if len(observed.answers) == len(observed.subscription.clusters):
             self._good = observed.found
         self._check_group(logged, observed)
-        self.status.note([*notes, *done.notes, *_new_notes(done)])
-        self.status.lag = plan.lag
-        return plan
+        self.status.note([*done.notes, *_new_notes(done.new)])
+        self.status.lag = done.plan.lag
+        return done.plan
 
     def _check_group(self, logged: OffsetDocument, observed: Observed) -> None:
         """Once, before the first batch: is the group somebody else's, or ahead of this checkpoint?"""
@@ -288,7 +272,7 @@ class Enumerator:
                 log.warning("the commits of group %s cannot be looked at: %s", group, error)
         self._group_checked = True
 
-    def _verified(self, progress: OffsetDocument, observed: Observed) -> OffsetDocument:
+    def verified(self, progress: OffsetDocument, observed: Observed) -> OffsetDocument:
         """Refuse clusters that are not the saved ones; forget the progress of those that a person accepted."""
         accepted = self.state.accepted_identities(self._query_of(progress)) if self.state else {}
         problems = identity_problems(progress, observed.answers, accepted)
@@ -326,7 +310,7 @@ class Enumerator:
         own = [cluster.stopping_offsets is not None for cluster in subscription.clusters.values()]
         return self.options.bounded or (bool(own) and all(own))
 
-    def _resolved(
+    def resolved(
         self, logged: OffsetDocument, done: Reconciled, observed: Observed
     ) -> tuple[dict[Split, int], dict[Split, int]]:
         """Starts of new splits, and stops of splits that should have one: numbers that the document then keeps."""
@@ -377,7 +361,7 @@ class Enumerator:
             numbers |= resolve(observed.probes, queries, self.options.group_id)
         return numbers
 
-    def _behind(
+    def behind(
         self, opened: OffsetDocument, losses: list[DataLoss]
     ) -> tuple[OffsetDocument, frozenset[Split], list[Note]]:
         accepted = self.state.accepted_losses(self._query_of(opened)) if self.state else []
@@ -472,6 +456,26 @@ class Enumerator:
         )
 
 
+@dataclass(frozen=True)
+class _PlanEdge:
+    """Answers what one plan asks (`planning.batch.Edge`) from the clusters and the query's state."""
+
+    enumerator: Enumerator
+    logged: OffsetDocument
+    observed: Observed
+
+    def verify(self, progress: OffsetDocument) -> OffsetDocument:
+        return self.enumerator.verified(progress, self.observed)
+
+    def resolve(self, done: Reconciled) -> tuple[Mapping[Split, int], Mapping[Split, int]]:
+        return self.enumerator.resolved(self.logged, done, self.observed)
+
+    def accept(
+        self, opened: OffsetDocument, losses: list[DataLoss]
+    ) -> tuple[OffsetDocument, frozenset[Split], list[Note]]:
+        return self.enumerator.behind(opened, losses)
+
+
 class _RevisionRejectedError(Exception):
     """What was observed contradicts what is saved; whether that ends the query depends on who brought it."""
 
@@ -493,9 +497,9 @@ def wanted_clusters(subscription: Subscription) -> dict[str, WantedCluster]:
     }
 
 
-def _new_notes(done: Reconciled) -> list[Note]:
+def _new_notes(new: Iterable[Split]) -> list[Note]:
     counts: dict[tuple[str, str], int] = {}
-    for split in done.new:
+    for split in new:
         counts[split.cluster, split.topic] = counts.get((split.cluster, split.topic), 0) + 1
     return [
         Note("new", cluster, f"{count} new splits: topic {topic!r} of cluster {cluster!r}", topic)
