@@ -1,0 +1,371 @@
+"""Streams for tests: metadata files, queries on the source, and what they delivered, row by row.
+
+Runs in the test's process, which is Spark's driver. What a query is told to read stands in a metadata file that
+`write_metadata` swaps whole; what it delivered is a multiset of `Row`, compared with the one that `produce` returned.
+`source_run.py` drives the same source without Spark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote, urlparse
+
+from pyarrow import parquet
+
+from dynamic_kafka.planning.codec import decode
+from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.source import register
+from tests.support.kafka import KafkaCluster
+from tests.support.places import ROOT
+from tests.support.spark import spark_environment
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+DEADLINE_S = 90.0
+"""How long anything is waited for: generous, since nothing waits longer than the event takes."""
+POLL_S = 0.05
+
+
+class Row(NamedTuple):
+    """A delivered record, as far as it says which one it is. `cluster` is the user's id."""
+
+    cluster: str
+    topic: str
+    partition: int
+    offset: int
+    value: str
+
+
+Rows = Counter[Row]
+
+
+# -- metadata ----------------------------------------------------------------------------------------------------------
+
+
+def cluster(cluster_id: str, at: KafkaCluster | str, topics: Sequence[str], **more: Any) -> dict[str, Any]:
+    """One cluster of a stream in the list form; `more` are fields such as `properties` or `startingOffsets`."""
+    servers = at if isinstance(at, str) else at.bootstrap
+    return {"clusterId": cluster_id, "bootstrapServers": servers, "topics": list(topics), **more}
+
+
+def stream(stream_id: str, *clusters: Mapping[str, Any]) -> dict[str, Any]:
+    """One stream in the list form."""
+    return {"streamId": stream_id, "clusterMetadataList": list(clusters)}
+
+
+def write_metadata(path: Path, *streams: Mapping[str, Any]) -> Path:
+    """Put a document of these streams in place, whole: readers see the old one or the new one. Returns `path`."""
+    return write_text(path, json.dumps(streams, indent=1))
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Put any text in place, whole."""
+    draft = path.with_name(f".{path.name}.draft")
+    draft.write_text(text)
+    draft.replace(path)
+    return path
+
+
+# -- records -----------------------------------------------------------------------------------------------------------
+
+
+def produce(
+    cluster_id: str, at: KafkaCluster, topic: str, count: int, *, partition: int = 0, prefix: str = "v"
+) -> Rows:
+    """Send `count` records to one partition and return them as the rows they must become, once each."""
+    first = at.end_offsets(topic)[partition]
+    values = [f"{prefix}-{topic}-{partition}-{first + n}" for n in range(count)]
+    at.produce(topic, values, partition=partition)
+    return Rows(Row(cluster_id, topic, partition, first + n, value) for n, value in enumerate(values))
+
+
+def renamed(rows: Rows, cluster_id: str) -> Rows:
+    """The same records, read under another cluster id."""
+    return Rows({row._replace(cluster=cluster_id): count for row, count in rows.items()})
+
+
+def difference(found: Rows, wanted: Rows) -> str:
+    """What is missing and what is too much, for a message; empty if they are the same multiset."""
+    missing, extra = wanted - found, found - wanted
+    if not missing and not extra:
+        return ""
+    sides = ((missing, "missing"), (extra, "too much"))
+    return "; ".join(f"{side.total()} {what}, such as {sorted(side)[:5]}" for side, what in sides if side)
+
+
+def assert_rows(found: Rows, wanted: Rows) -> None:
+    """Exactly the wanted rows, each as often as wanted."""
+    said = difference(found, wanted)
+    assert not said, said
+
+
+# -- queries -----------------------------------------------------------------------------------------------------------
+
+
+class Collected:
+    """A `foreachBatch` sink in this process: the rows of every batch, and an event for each."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, Rows] = {}
+        self._changed = threading.Condition()
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        """Take a batch; the same one again replaces what an earlier attempt left, as an idempotent sink does."""
+        rows = collect(frame)
+        with self._changed:
+            self.batches[batch] = rows
+            self._changed.notify_all()
+
+    def rows(self) -> Rows:
+        """All rows so far."""
+        with self._changed:
+            return sum(self.batches.values(), Rows())
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait for the next batch, or until the time is over."""
+        with self._changed:
+            self._changed.wait(timeout_s)
+
+
+def collect(frame: DataFrame) -> Rows:
+    """The rows of a batch frame."""
+    chosen = frame.selectExpr("kafka_cluster", "topic", "partition", "offset", "CAST(value AS STRING)")
+    return Rows(Row(*found) for found in chosen.collect())
+
+
+class RunningQuery:
+    """A streaming query on `dynamic-kafka`, its sink and its checkpoint."""
+
+    def __init__(self, query: StreamingQuery, checkpoint: Path, sink: Collected | None, output: Path) -> None:
+        self.query, self.checkpoint, self.sink, self.output = query, checkpoint, sink, output
+
+    def rows(self) -> Rows:
+        """What was delivered: to the collecting sink, or to Parquet as the sink's own log has it."""
+        return parquet_rows(self.output) if self.sink is None else self.sink.rows()
+
+    def wait_rows(self, wanted: Rows | int, timeout_s: float = DEADLINE_S) -> Rows:
+        """Wait until at least so many rows were delivered, then let the batch be committed. The wanted ones exactly."""
+        count = wanted if isinstance(wanted, int) else wanted.total()
+        self.wait_until(lambda: self.rows().total() >= count, f"{count} rows", timeout_s)
+        self.wait_committed(timeout_s)
+        found = self.rows()
+        if not isinstance(wanted, int):
+            assert_rows(found, wanted)
+        return found
+
+    def wait_committed(self, timeout_s: float = DEADLINE_S) -> None:
+        """Wait until Spark has committed every batch that it has planned so far."""
+        planned = last_batch(self.checkpoint / "offsets")
+        self.wait_until(lambda: last_batch(self.checkpoint / "commits") >= planned, f"commit {planned}", timeout_s)
+
+    def wait_document(
+        self, done: Callable[[OffsetDocument], bool], what: str, timeout_s: float = DEADLINE_S
+    ) -> OffsetDocument:
+        """Wait until the last saved offset document is as wanted, and its batch committed; returns it."""
+        self.wait_until(lambda: (d := self.document()) is not None and done(d), what, timeout_s)
+        self.wait_committed(timeout_s)
+        found = self.document()
+        assert found is not None
+        return found
+
+    def wait_report(
+        self, done: Callable[[Mapping[str, Any]], bool], what: str, timeout_s: float = DEADLINE_S
+    ) -> Mapping[str, Any]:
+        """Wait until the summary in Spark's progress events is as wanted; returns it."""
+        self.wait_until(lambda: done(self.report()), what, timeout_s)
+        return self.report()
+
+    def wait_until(self, done: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S) -> None:
+        """Wait for something to come true while the query runs. Fails at once when the query does."""
+        deadline = time.monotonic() + timeout_s
+        while not done():
+            if not self.query.isActive:
+                if done():
+                    return
+                raise AssertionError(f"the query ended while {what} was awaited: {self.error()}")
+            assert time.monotonic() < deadline, f"waited {timeout_s:g} s for {what}; delivered: {self.rows().total()}"
+            if self.sink is not None:
+                self.sink.wait(POLL_S)
+            else:
+                time.sleep(POLL_S)
+
+    def wait_failed(self, timeout_s: float = DEADLINE_S) -> str:
+        """Wait until the query has failed; returns the error's text."""
+        deadline = time.monotonic() + timeout_s
+        while self.query.isActive:
+            assert time.monotonic() < deadline, f"the query still runs after {timeout_s:g} s"
+            time.sleep(POLL_S)
+        said = self.error()
+        assert said, "the query ended without an error"
+        return said
+
+    def error(self) -> str:
+        """The text of the error that ended the query; empty if none did."""
+        raised = self.query.exception()
+        return "" if raised is None else str(raised)
+
+    def document(self) -> OffsetDocument | None:
+        """The last offset document that Spark has saved, committed or not."""
+        return last_document(self.checkpoint)
+
+    def report(self) -> Mapping[str, Any]:
+        """The summary of the last progress event; empty before the first."""
+        progress = self.query.lastProgress
+        found = json.loads(progress.json)["sources"][0].get("latestOffset") if progress is not None else None
+        return found if isinstance(found, dict) else {}
+
+    def stop(self) -> None:
+        """Stop the query."""
+        self.query.stop()
+
+    def __enter__(self) -> RunningQuery:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def start_query(
+    spark: SparkSession,
+    options: Mapping[str, object],
+    folder: Path,
+    *,
+    sink: Collected | str = "collect",
+    trigger: Mapping[str, Any] | None = None,
+    name: str = "query",
+) -> RunningQuery:
+    """Start a query on `dynamic-kafka`; the same `folder` and `name` again is its restart.
+
+    Args:
+        options: the source's options.
+        folder: for the checkpoint and the output.
+        sink: `collect` (rows in this process; a `Collected` of an earlier run goes on) or `parquet`.
+        trigger: arguments of `DataStreamWriter.trigger`; by default a batch every 100 ms.
+    """
+    register(spark)
+    frame = spark.readStream.format("dynamic-kafka").options(**{k: str(v) for k, v in options.items()}).load()
+    checkpoint, output = folder / f"{name}-checkpoint", folder / f"{name}-output"
+    collected = sink if isinstance(sink, Collected) else Collected() if sink == "collect" else None
+    writer = frame.writeStream.option("checkpointLocation", str(checkpoint))
+    writer = writer.trigger(**(dict(trigger) if trigger else {"processingTime": "100 milliseconds"}))
+    writer = writer.foreachBatch(collected) if collected else writer.format("parquet").option("path", str(output))
+    return RunningQuery(writer.start(), checkpoint, collected, output)
+
+
+def parquet_rows(output: Path) -> Rows:
+    """What a Parquet sink has committed: the files that its own log names, whatever else lies beside them."""
+    log = output / "_spark_metadata"
+    last = last_batch(log)
+    found = Rows()
+    for batch in range(last, -1, -1):
+        compact = log / f"{batch}.compact"
+        lines = (compact if compact.exists() else log / str(batch)).read_text().splitlines()[1:]
+        for added in map(json.loads, lines):
+            found.update(_file_rows(Path(unquote(urlparse(added["path"]).path))))
+        if compact.exists():
+            break
+    return found
+
+
+def _file_rows(file: Path) -> Iterator[Row]:
+    table = parquet.read_table(file, columns=["kafka_cluster", "topic", "partition", "offset", "value"])
+    for name, topic, partition, offset, value in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        yield Row(name, topic, partition, offset, value.decode())
+
+
+# -- checkpoints -------------------------------------------------------------------------------------------------------
+
+
+def last_batch(log: Path) -> int:
+    """The number of the last batch in one of Spark's logs (`offsets`, `commits`, `_spark_metadata`); -1 if none."""
+    names = (path.name.removesuffix(".compact") for path in log.iterdir()) if log.is_dir() else ()
+    return max((int(name) for name in names if name.isdecimal()), default=-1)
+
+
+def saved_offset(checkpoint: Path, batch: int) -> dict[str, Any]:
+    """The offset document of one batch, as Spark saved it: the last line of its offset log's file."""
+    found: dict[str, Any] = json.loads((checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1])
+    return found
+
+
+def last_document(checkpoint: Path) -> OffsetDocument | None:
+    """The last offset document in a checkpoint, None if there is none."""
+    batch = last_batch(checkpoint / "offsets")
+    return decode(saved_offset(checkpoint, batch)) if batch >= 0 else None
+
+
+def next_offsets(document: OffsetDocument | None) -> dict[tuple[str, str], dict[int, int]]:
+    """The saved offsets of all active splits: {(cluster, topic): {partition: next offset}}."""
+    clusters = document.clusters if document else {}
+    return {(c, t): dict(topic.next) for c, found in clusters.items() for t, topic in found.topics.items()}
+
+
+def parked_offsets(document: OffsetDocument | None) -> dict[tuple[str, str], dict[int, int]]:
+    """The saved offsets of all parked splits, in the same form."""
+    clusters = document.parked if document else {}
+    return {(c, t): dict(topic.next) for c, found in clusters.items() for t, topic in found.topics.items()}
+
+
+# -- drivers to kill ---------------------------------------------------------------------------------------------------
+
+
+class DriverProcess:
+    """A Spark driver in a process group of its own, its JVM and workers with it, to be killed with -9.
+
+    Args:
+        script: Python code that runs the query; it finds `arguments` in `sys.argv[1:]`.
+        log: where its output goes.
+    """
+
+    def __init__(self, script: str, arguments: Iterable[str], log: Path) -> None:
+        self.log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", script, *arguments],
+                cwd=ROOT,
+                env={**os.environ, **spark_environment()},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def wait_until(self, done: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S) -> None:
+        """Wait for something to come true while the driver runs."""
+        deadline = time.monotonic() + timeout_s
+        while not done():
+            if self._process.poll() is not None:
+                if done():
+                    return
+                raise AssertionError(f"the driver ended while {what} was awaited:\n{self.last_words()}")
+            assert time.monotonic() < deadline, f"waited {timeout_s:g} s for {what}:\n{self.last_words()}"
+            time.sleep(POLL_S)
+
+    def kill(self) -> None:
+        """kill -9 to driver, JVM and all that they started and that did not leave their group; returns when gone."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def last_words(self, lines: int = 30) -> str:
+        """The end of its output."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def __enter__(self) -> DriverProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
