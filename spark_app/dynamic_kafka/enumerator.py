@@ -72,6 +72,25 @@ class Observed(World):
         return replace(self, answers={name: answer for name, answer in self.answers.items() if name != cluster})
 
 
+@dataclass(frozen=True)
+class Step:
+    """What one look at the world leads to.
+
+    Attributes:
+        plan: the next document.
+        progress: what is read from now on, new splits opened and behind accepted losses, before this batch's share.
+        done: what changed against the saved progress.
+        losses: records that are gone; those not accepted raise instead, unless `failOnDataLoss` is off.
+        notes: what a user should hear of it.
+    """
+
+    plan: Plan
+    progress: OffsetDocument
+    done: Reconciled
+    losses: tuple[DataLoss, ...]
+    notes: tuple[Note, ...]
+
+
 class Enumerator:
     """Plans the batches of one query.
 
@@ -93,6 +112,7 @@ class Enumerator:
         self._group_checked = False
         self._targets: Mapping[Split, int] | None = None
         self._opened: set[str] = set()
+        self._late: set[str] = set()
         self._described_at: dict[str, tuple[float, int]] = {}
         self._last_batch_at: float | None = None
         self._latest = OffsetDocument()
@@ -207,7 +227,7 @@ class Enumerator:
         while True:
             try:
                 return self._plan_without_broken(logged, self._look(), unlimited)
-            except _RevisionRejectedError as rejected:
+            except RevisionRejectedError as rejected:
                 # What came last does not fit the clusters it names. That is not this query's fault, unless there was
                 # nothing before, or it was found good earlier and the cluster itself has changed since.
                 if self._discovery is None or self._good is None or not rejected.observed.new_revision:
@@ -274,11 +294,15 @@ class Enumerator:
 
     def verified(self, progress: OffsetDocument, observed: Observed) -> OffsetDocument:
         """Refuse clusters that are not the saved ones; forget the progress of those that a person accepted."""
-        accepted = self.state.accepted_identities(self._query_of(progress)) if self.state else {}
+        accepted: Mapping[str, str] = {}
         problems = identity_problems(progress, observed.answers, accepted)
+        if problems and self.state is not None:
+            # Looked at only when it matters: a plan is made every trigger, and the state may be an object store.
+            accepted = self.state.accepted_identities(self._query_of(progress))
+            problems = identity_problems(progress, observed.answers, accepted)
         if problems:
             text = "; ".join(problem.text for problem in problems)
-            raise _RevisionRejectedError(IdentityError(text), observed)
+            raise RevisionRejectedError(IdentityError(text), observed)
         for cluster, answer in observed.answers.items():
             absent = sorted(
                 topic
@@ -291,7 +315,7 @@ class Enumerator:
                     cluster,
                     f"has no topic {', '.join(map(repr, absent))}: create it, or take it out of the stream",
                 )
-                raise _RevisionRejectedError(error, observed)
+                raise RevisionRejectedError(error, observed)
             if answer.kafka_id is None:
                 text = f"cluster {cluster!r} tells no cluster.id: that it is still the same one cannot be checked"
                 self.status.once(logging.WARNING, "no-id", cluster, text=text)
@@ -373,7 +397,7 @@ class Enumerator:
         if self.options.fail_on_data_loss and refused:
             raise DataLossError(
                 f"data loss: {describe(refused)}. Restore the records, or accept the loss once with"
-                " `python -m dynamic_kafka.app accept … --data-loss`, or for good with failOnDataLoss=false"
+                " `python -m dynamic_kafka.app accept app.yaml --data-loss`, or for good with failOnDataLoss=false"
             )
         opened, moved = skip_losses(opened, losses)
         return (
@@ -413,15 +437,17 @@ class Enumerator:
         }
         first = self._good is None
         everyone = first and (self.options.cluster_failure_policy == "fail" or self._is_bounded(subscription))
-        patient = {c: future for c, future in pending.items() if c not in self.status.stalled}
+        # Each hanging cluster is waited for once, and then no more until it has answered.
+        patient = {c: future for c, future in pending.items() if c not in self.status.stalled and c not in self._late}
         gather(patient, grace_s=FIRST_GRACE_S if first else GRACE_S, everyone=everyone)
         answers, failures = gather(pending, grace_s=0, everyone=False)
+        self._late = pending.keys() - answers.keys() - failures.keys()
         for cluster in (*answers, *failures):
             probes[cluster].taken()
             if cluster in answers and self.status.stalled.pop(cluster, None) is not None:
                 log.warning("cluster %s answers again", cluster)
         # A cluster that failed is opened anew when it is back: its log may have moved on meanwhile.
-        self._opened = (self._opened | answers.keys()) - failures.keys()
+        self._opened = ((self._opened | answers.keys()) - failures.keys()) & subscription.clusters.keys()
         if everyone and (broken or failures):
             raise next(iter({**broken, **failures}.values()))
         self._judge({**broken, **failures})
@@ -476,7 +502,7 @@ class _PlanEdge:
         return self.enumerator.behind(opened, losses)
 
 
-class _RevisionRejectedError(Exception):
+class RevisionRejectedError(Exception):
     """What was observed contradicts what is saved; whether that ends the query depends on who brought it."""
 
     def __init__(self, error: DynamicKafkaError, observed: Observed) -> None:
