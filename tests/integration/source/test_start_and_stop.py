@@ -1,0 +1,425 @@
+"""Where a query starts and stops, per cluster: rows, saved offsets, and what the user is told."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from dynamic_kafka import register, stop_when_finished
+from dynamic_kafka.errors import ClusterError, OptionError
+from tests.integration.source.driving import Query, at, document, numbered, query, read_batch, static, values
+from tests.support.fixtures import Brokers
+from tests.support.kafka import KafkaCluster, Record
+
+Topic = Callable[[str], str]
+
+
+def filled(cluster: KafkaCluster, name: str, prefix: str, count: int = 10, partitions: int = 1) -> str:
+    """A topic with `count` numbered records in each partition, a second apart, kept however old they are."""
+    cluster.create_topic(name, partitions, {"retention.ms": "-1"})
+    for partition in range(partitions):
+        texts = [f"{prefix}{partition}.{number}" for number in range(count)]
+        cluster.produce(
+            name,
+            [Record(t.encode(), partition=partition, timestamp_ms=stamp(number)) for number, t in enumerate(texts)],
+        )
+    return name
+
+
+def stamp(second: int) -> int:
+    return 1_700_000_000_000 + second * 1000
+
+
+def texts(prefix: str, start: int, end: int, partition: int = 0) -> Counter[bytes | None]:
+    return Counter(f"{prefix}{partition}.{number}".encode() for number in range(start, end))
+
+
+def commit(cluster: KafkaCluster, group: str, name: str, offsets: dict[int, int]) -> None:
+    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
+    request = [ConsumerGroupTopicPartitions(group, [TopicPartition(name, p, o) for p, o in offsets.items()])]
+    for future in cluster.admin.alter_consumer_group_offsets(request).values():
+        future.result(30)
+
+
+# Earliest and latest
+
+
+def test_earliest_reads_what_is_there_and_what_comes(brokers: Brokers, topic: Topic) -> None:
+    name = filled(brokers.a, topic("orders"), "r", 3)
+
+    with query(static(document(east=at(brokers.a, name)), startingOffsets="earliest")) as reading:
+        first = reading.batch()
+        brokers.a.produce(name, ["later"])
+        second = reading.batch()
+        third = reading.plan()
+
+    assert values(first) == texts("r", 0, 3)
+    assert values(second) == Counter([b"later"])
+    assert third is False
+    assert reading.offsets() == {("east", name): {0: 4}}
+
+
+def test_latest_is_the_default_of_a_stream_and_reads_only_what_comes(brokers: Brokers, topic: Topic) -> None:
+    name = filled(brokers.a, topic("orders"), "r", 3)
+
+    with query(static(document(east=at(brokers.a, name)))) as reading:
+        first = reading.batch()
+        brokers.a.produce(name, ["later"])
+        second = reading.batch()
+
+    assert first == []
+    assert values(second) == Counter([b"later"])
+
+
+def test_latest_is_fixed_in_the_first_document_however_often_it_is_replayed(brokers: Brokers, topic: Topic) -> None:
+    # Given a first batch that was planned at "latest" and never committed
+    name = filled(brokers.a, topic("orders"), "r", 3)
+    reading = Query(static(document(east=at(brokers.a, name))))
+    assert reading.plan()
+    anchored = reading.offsets()
+
+    # When records arrive, and the process starts again twice
+    brokers.a.produce(name, ["while down"])
+    reading.restart()
+    replayed = reading.read()
+    reading.restart()
+    replayed_again = reading.run()
+    rows = reading.batch()
+    reading.stop()
+
+    # Then nothing that came after the first plan is lost
+    assert anchored == {("east", name): {0: 3}}
+    assert replayed == replayed_again == []
+    assert values(rows) == Counter([b"while down"])
+
+
+# Committed
+
+
+def test_committed_starts_at_the_group_s_offsets(brokers: Brokers, topic: Topic) -> None:
+    name, group = filled(brokers.a, topic("orders"), "r", 10, partitions=2), topic("group")
+    commit(brokers.a, group, name, {0: 4, 1: 9})
+
+    options = static(
+        document(east=at(brokers.a, name)), startingOffsets="committed", kafka__group__id=group, commitOffsets=False
+    )
+    with query(options) as reading:
+        rows = reading.batch()
+
+    assert values(rows) == texts("r", 4, 10) + texts("r", 9, 10, partition=1)
+
+
+@pytest.mark.scenario(45)
+def test_committed_without_a_commit_names_the_partitions_and_the_choices(brokers: Brokers, topic: Topic) -> None:
+    name, group = filled(brokers.a, topic("orders"), "r", 10, partitions=2), topic("group")
+    commit(brokers.a, group, name, {0: 4})
+
+    options = static(document(east=at(brokers.a, name)), startingOffsets="committed", kafka__group__id=group)
+    with query(options) as reading, pytest.raises(OptionError) as told:
+        reading.plan()
+
+    assert f"group {group!r} has no committed offset for east/{name}[1]" in str(told.value)
+    assert "earliest" in str(told.value)
+    assert reading.log == []
+
+
+# Timestamps
+
+
+def test_a_timestamp_starts_at_the_first_record_that_is_not_older(brokers: Brokers, topic: Topic) -> None:
+    name = filled(brokers.a, topic("orders"), "r", 10)
+
+    with query(static(document(east=at(brokers.a, name)), startingTimestamp=stamp(6))) as reading:
+        rows = reading.batch()
+
+    assert values(rows) == texts("r", 6, 10)
+
+
+def test_a_timestamp_for_each_partition(brokers: Brokers, topic: Topic) -> None:
+    name = filled(brokers.a, topic("orders"), "r", 10, partitions=2)
+    by_time = json.dumps({"east": {name: {"0": stamp(8), "1": stamp(2)}}})
+
+    with query(static(document(east=at(brokers.a, name)), startingOffsetsByTimestamp=by_time)) as reading:
+        rows = reading.batch()
+
+    assert values(rows) == texts("r", 8, 10) + texts("r", 2, 10, partition=1)
+
+
+def test_timestamps_have_to_name_every_partition(brokers: Brokers, topic: Topic) -> None:
+    name = filled(brokers.a, topic("orders"), "r", 10, partitions=2)
+    by_time = json.dumps({"east": {name: {"0": stamp(8)}}})
+
+    with (
+        query(static(document(east=at(brokers.a, name)), startingOffsetsByTimestamp=by_time)) as reading,
+        pytest.raises(OptionError, match="no timestamp for east/"),
+    ):
+        reading.plan()
+
+
+@pytest.mark.scenario(45)
+@pytest.mark.parametrize("written", [0, 5], ids=["empty partition", "none as new"])
+def test_without_a_record_as_new_the_strategy_decides(brokers: Brokers, topic: Topic, written: int) -> None:
+    name = filled(brokers.a, topic("orders"), "r", written)
+    options = static(document(east=at(brokers.a, name)), startingTimestamp=stamp(100))
+
+    with query(options) as strict, pytest.raises(OptionError) as told:
+        strict.plan()
+    with query({**options, "startingOffsetsByTimestampStrategy": "latest"}) as lenient:
+        first = lenient.batch()
+        brokers.a.produce(name, ["later"])
+        second = lenient.batch()
+
+    assert f"no record of east/{name}[0] is as new" in str(told.value)
+    assert "startingOffsetsByTimestampStrategy=latest" in str(told.value)
+    assert (first, values(second)) == ([], Counter([b"later"]))
+
+
+# Explicit
+
+
+def test_explicit_offsets_by_cluster(brokers: Brokers, topic: Topic) -> None:
+    name = topic("orders")
+    for cluster, prefix in ((brokers.a, "a"), (brokers.b, "b")):
+        filled(cluster, name, prefix, 10, partitions=2)
+    starts = json.dumps({"east": {name: {"0": 7, "1": -2}}, "west": {name: {"0": -1, "1": 9}}})
+
+    text = document(east=at(brokers.a, name), west=at(brokers.b, name))
+    with query(static(text, startingOffsets=starts)) as reading:
+        rows = reading.batch()
+
+    assert values(rows) == texts("a", 7, 10) + texts("a", 0, 10, 1) + texts("b", 9, 10, 1)
+    assert reading.offsets() == {("east", name): {0: 10, 1: 10}, ("west", name): {0: 10, 1: 10}}
+
+
+def test_explicit_offsets_have_to_name_every_partition(brokers: Brokers, topic: Topic) -> None:
+    name = filled(brokers.a, topic("orders"), "r", 1, partitions=2)
+    starts = json.dumps({"east": {name: {"0": 1}}})
+
+    with (
+        query(static(document(east=at(brokers.a, name)), startingOffsets=starts)) as reading,
+        pytest.raises(OptionError, match=r"no offset for east/.*\[1\]"),
+    ):
+        reading.plan()
+
+
+def test_spark_s_json_for_a_single_cluster(brokers: Brokers, topic: Topic) -> None:
+    name = filled(brokers.a, topic("orders"), "r", 10, partitions=2)
+    options = {
+        "kafka.bootstrap.servers": brokers.a.bootstrap,
+        "subscribe": name,
+        "startingOffsets": json.dumps({name: {"0": 8, "1": -2}}),
+    }
+
+    with query(options) as reading:
+        rows = reading.batch()
+
+    assert values(rows) == texts("r", 8, 10) + texts("r", 0, 10, partition=1)
+    assert {(row["kafka_cluster"], row["kafka_stream"]) for row in rows} == {("default", name)}
+
+
+@pytest.mark.scenario(45)
+def test_a_topic_that_does_not_exist_is_named(brokers: Brokers, topic: Topic) -> None:
+    there, missing = filled(brokers.a, topic("orders"), "r", 1), topic("nowhere")
+
+    with (
+        query(static(document(east=at(brokers.a, there, missing)), startingOffsets="earliest")) as reading,
+        pytest.raises(ClusterError) as told,
+    ):
+        reading.plan()
+
+    assert told.value.cluster == "east"
+    assert f"has no topic {missing!r}" in str(told.value)
+    assert there not in str(told.value)
+
+
+# Per cluster
+
+
+@pytest.mark.scenario(5)
+def test_each_cluster_starts_where_its_metadata_says(brokers: Brokers, topic: Topic) -> None:
+    # Given three clusters with a start of their own, which win over the option
+    name = topic("orders")
+    for cluster, prefix in zip(brokers, "abc", strict=True):
+        filled(cluster, name, prefix, 10)
+    text = document(
+        east=at(brokers.a, name, startingOffsets="earliest"),
+        west=at(brokers.b, name, startingOffsets={name: {"0": 4}}),
+        south=at(brokers.c, name, startingOffsets={"timestamp": stamp(7)}),
+    )
+
+    # When the stream is read without an end
+    with query(static(text, startingOffsets="latest")) as reading:
+        first = reading.batch()
+        for cluster in brokers:
+            cluster.produce(name, ["more"])
+        second = reading.batch()
+
+    # Then each began at its own
+    assert values(first) == texts("a", 0, 10) + texts("b", 4, 10) + texts("c", 7, 10)
+    assert values(second) == Counter({b"more": 3})
+    assert reading.offsets() == {(cluster, name): {0: 11} for cluster in ("east", "west", "south")}
+    assert not reading.saved.bounded
+
+
+@pytest.mark.scenario(6)
+@pytest.mark.parametrize("limit", [None, 4], ids=["at once", "over many batches"])
+def test_each_cluster_reads_its_own_exact_range(brokers: Brokers, topic: Topic, limit: int | None) -> None:
+    # Given starts and stops for each cluster
+    name = topic("orders")
+    for cluster, prefix in zip(brokers, "abc", strict=True):
+        filled(cluster, name, prefix, 10)
+    text = document(
+        east=at(brokers.a, name, startingOffsets="earliest", stoppingOffsets={name: {"0": 3}}),
+        west=at(brokers.b, name, startingOffsets={name: {"0": 4}}, stoppingOffsets={"timestamp": stamp(8)}),
+        south=at(brokers.c, name, startingOffsets={"timestamp": stamp(7)}, stoppingOffsets="latest"),
+    )
+    options = static(text) | ({"maxOffsetsPerTrigger": str(limit)} if limit else {})
+
+    # When it is read, and records arrive meanwhile
+    with query(options) as reading:
+        batches = [reading.batch()]
+        for cluster in brokers:
+            cluster.produce(name, ["too late"])
+        batches += reading.drain()
+        told = reading.reader.reportLatestOffset()
+
+    # Then exactly the ranges were read, and the document says that it is over
+    rows = [row for batch in batches for row in batch]
+    assert values(rows) == texts("a", 0, 3) + texts("b", 4, 8) + texts("c", 7, 10)
+    assert reading.offsets() == {("east", name): {0: 3}, ("west", name): {0: 8}, ("south", name): {0: 10}}
+    assert reading.saved.finished
+    assert told["finished"] is True
+
+
+def test_a_batch_read_takes_the_exact_ranges_of_each_cluster(brokers: Brokers, topic: Topic) -> None:
+    name = topic("orders")
+    for cluster, prefix in ((brokers.a, "a"), (brokers.b, "b")):
+        filled(cluster, name, prefix, 10)
+    text = document(
+        east=at(brokers.a, name, startingOffsets={name: {"0": 2}}, stoppingOffsets={name: {"0": 5}}),
+        west=at(brokers.b, name),
+    )
+
+    assert values(read_batch(static(text))) == texts("a", 2, 5) + texts("b", 0, 10)
+
+
+# Bounded streams
+
+
+@pytest.mark.scenario(34)
+def test_a_bounded_stream_is_finished_only_when_all_splits_are(brokers: Brokers, topic: Topic) -> None:
+    # Given a short and a long split
+    name = brokers.a.create_topic(topic("orders"), 2)
+    brokers.a.produce(name, numbered(2, "short"), partition=0)
+    brokers.a.produce(name, numbered(20, "long"), partition=1)
+    options = static(document(east=at(brokers.a, name)), startingOffsets="earliest", endingOffsets="latest")
+
+    # When it is read in small batches
+    with query({**options, "maxOffsetsPerTrigger": "6"}) as reading:
+        states = []
+        rows = []
+        while reading.plan():
+            rows += reading.run()
+            done = reading.saved.clusters["east"].topics[name]
+            states.append((done.finished(0), done.finished(1), reading.saved.finished))
+
+    # Then the first one's end did not end the stream
+    assert (True, False, False) in states
+    assert states[-1] == (True, True, True)
+    assert [state[2] for state in states].count(True) == 1
+    assert len(rows) == 22
+
+
+def test_a_bounded_stream_discovers_nothing(brokers: Brokers, topic: Topic) -> None:
+    name = filled(brokers.a, topic("orders"), "r", 5)
+    options = static(
+        document(east=at(brokers.a, name)),
+        startingOffsets="earliest",
+        endingOffsets="latest",
+        maxOffsetsPerTrigger=2,
+        partitionDiscoveryInterval="1ms",
+    )
+
+    with query(options) as reading:
+        rows = reading.batch()
+        brokers.a.create_partitions(name, 2)
+        brokers.a.produce(name, ["new partition"], partition=1)
+        reading.restart()
+        rows += [row for batch in reading.drain() for row in batch]
+
+    assert values(rows) == texts("r", 0, 5)
+    assert reading.offsets() == {("east", name): {0: 5}}
+    assert reading.saved.finished
+
+
+def test_a_bounded_stream_with_nothing_to_read_is_finished_at_once(brokers: Brokers, topic: Topic) -> None:
+    name = brokers.a.create_topic(topic("orders"), 2)
+    options = static(document(east=at(brokers.a, name)), startingOffsets="earliest", endingOffsets="latest")
+
+    with query(options) as reading:
+        rows = reading.batch()
+
+    assert rows == []
+    assert reading.saved.finished
+
+
+def test_ending_by_time_and_by_offset(brokers: Brokers, topic: Topic) -> None:
+    name = filled(brokers.a, topic("orders"), "r", 10, partitions=2)
+    text = document(east=at(brokers.a, name))
+    by_time = json.dumps({"east": {name: {"0": stamp(3), "1": stamp(99)}}})
+    by_offset = json.dumps({"east": {name: {"0": 1, "1": -1}}})
+
+    read: list[Any] = [
+        values(read_batch(static(text, **ending)))
+        for ending in (
+            {"endingTimestamp": stamp(5)},
+            {"endingOffsetsByTimestamp": by_time},
+            {"endingOffsets": by_offset},
+        )
+    ]
+
+    assert read == [
+        texts("r", 0, 5) + texts("r", 0, 5, 1),
+        texts("r", 0, 3) + texts("r", 0, 10, 1),
+        texts("r", 0, 1) + texts("r", 0, 10, 1),
+    ]
+
+
+@pytest.mark.scenario(34)
+def test_stop_when_finished_ends_a_bounded_query(
+    brokers: Brokers, topic: Topic, spark: SparkSession, tmp_path: Path
+) -> None:
+    # Given a bounded query over two clusters that needs several batches
+    name = topic("orders")
+    filled(brokers.a, name, "a", 30)
+    filled(brokers.b, name, "b", 10)
+    register(spark)
+    text = document(east=at(brokers.a, name), west=at(brokers.b, name))
+    options = static(text, startingOffsets="earliest", endingOffsets="latest", maxOffsetsPerTrigger=15)
+    running = (
+        spark.readStream.format("dynamic-kafka")
+        .options(**options)
+        .load()
+        .writeStream.format("parquet")
+        .option("path", str(tmp_path / "out"))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(processingTime="0 seconds")
+        .start()
+    )
+
+    # When its owner waits for its end
+    finished = stop_when_finished(running, timeout_s=120)
+
+    # Then it ended by itself, with everything read
+    assert finished
+    assert not running.isActive
+    rows = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert Counter(bytes(row.value) for row in rows) == texts("a", 0, 30) + texts("b", 0, 10)
+    assert len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))) >= 3
