@@ -1,8 +1,8 @@
 """`app.yaml`: what the bundled application runs, as one validated value.
 
-The file's form is `config_file.py`'s (reference: `docs/application.md`); here is what follows from it for each sink: its checkpoint, its
-consumer group, the options of its source. Driver and tools; reads the one file and nothing else. References to
-secrets stay as they were written.
+The file's form is `config_file.py`'s (reference: `docs/application.md`); here is what follows from it for each sink:
+its checkpoint, its consumer group, the options of its source. Driver and tools; reads the one file and nothing else.
+References to secrets stay as they were written.
 """
 
 from __future__ import annotations
@@ -77,10 +77,11 @@ class AppConfig:
 
     def reader_options(self, sink: Sink) -> dict[str, str]:
         """What Spark gets: the same, but for commits, which the application makes itself (the last one too)."""
-        options = self.source_options(sink)
-        return {key: value for key, value in options.items() if key.lower() not in _COMMIT_KEYS} | {
-            "commitOffsets": "false"
-        }
+        options = {k: v for k, v in self.source_options(sink).items() if k.lower() not in _COMMIT_KEYS}
+        options["commitOffsets"] = "false"
+        if self.parsed_options(sink).commit_offsets:
+            options["applicationCommits"] = "true"
+        return options
 
 
 def load_config(path: str | Path) -> AppConfig:
@@ -146,8 +147,11 @@ def _disagreements(config: AppConfig, located: Located) -> list[Problem]:
         for key in file.spark
         if not key.startswith("spark.")
     ]
-    if "deliveredbatch" in given:
-        problems.append(Problem(("options", given["deliveredbatch"]), "is set by the application itself; take it out"))
+    problems += [
+        Problem(("options", given[key]), "is set by the application itself; take it out")
+        for key in ("deliveredbatch", "applicationcommits")
+        if key in given
+    ]
     for index, sink in enumerate(file.sinks):
         if sink.name in [other.name for other in file.sinks[:index]]:
             problems.append(
