@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from dynamic_kafka.errors import (
     ClusterUnreachableError,
+    DynamicKafkaError,
     IdentityError,
     PendingRangesError,
     StaleCheckpointError,
@@ -80,7 +81,7 @@ class Replays:
             )
         for amendment in found:
             if amendment.number <= document.number:
-                self._add(amendment)
+                self.obey(amendment)
 
     def after(self, logged: OffsetDocument) -> tuple[OffsetDocument, frozenset[Split]]:
         """Progress after a logged document's batch: settled, and back where an amendment left ranges out."""
@@ -102,27 +103,52 @@ class Replays:
         """
         ranges = ranges_between(start, end)
         key = (fingerprint(start), fingerprint(end))
-        remaining = self._remaining(ranges, key)
+        remaining = self.remaining(ranges, key)
         if key not in self._settled and remaining:
             # An earlier replay's amendment is obeyed; what has gone since then needs one more.
             self._decide(remaining, end, key)
-            remaining = self._remaining(ranges, key)
+            remaining = self.remaining(ranges, key)
         self._settled.add(key)
         return remaining
 
-    def _remaining(self, ranges: list[SplitRange], key: tuple[str, str]) -> list[SplitRange]:
+    def remaining(self, ranges: list[SplitRange], key: tuple[str, str]) -> list[SplitRange]:
+        """The ranges that no amendment leaves out."""
         amendment = self._amendments.get(key)
         return leave_out(ranges, amendment) if amendment else ranges
 
-    def _add(self, amendment: Amendment) -> None:
+    def obey(self, amendment: Amendment) -> None:
+        """Take an amendment into account from now on."""
         key = (amendment.start, amendment.end)
         before = self._amendments.get(key)
         self._amendments[key] = merge(before, amendment) if before else amendment
 
     def _decide(self, ranges: list[SplitRange], end: OffsetDocument, key: tuple[str, str]) -> None:
         """Make an amendment for the ranges that cannot be read any more, if there are any."""
-        world = self._look()
         log.info("replaying batch of document %d: %d ranges", end.number, len(ranges))
+        amendment = self.judge(ranges, end, key, self._look())
+        if amendment is None:
+            return
+        refusal = self.refusal(amendment)
+        if refusal is not None:
+            raise refusal
+        assert self._state is not None
+        self._state.save_amendment(amendment)
+        self.obey(amendment)
+        for part in amendment.left_out:
+            log.warning(
+                "left out of the pending batch, possibly delivered by an earlier attempt: %s (cluster %s)",
+                part,
+                amendment.reasons[part.split.cluster],
+            )
+
+    def judge(
+        self, ranges: list[SplitRange], end: OffsetDocument, key: tuple[str, str], world: World
+    ) -> Amendment | None:
+        """The amendment that the world asks for, None if all ranges can be read. Writes nothing.
+
+        Raises:
+            IdentityError: a cluster of the batch is answered by another one.
+        """
         reasons: dict[str, Reason] = {}
         left_out = []
         for part in ranges:
@@ -131,18 +157,8 @@ class Replays:
                 reasons[part.split.cluster] = "delivered" if end_is_delivered(self._options, key[1]) else reason
                 left_out.append(part)
         if not left_out:
-            return
-        self._refuse_if_asked(left_out, reasons)
-        assert self._state is not None
-        amendment = Amendment(end.query, end.number, *key, tuple(left_out), reasons, time.time_ns() // 1_000_000)
-        self._state.save_amendment(amendment)
-        self._add(amendment)
-        for part in left_out:
-            log.warning(
-                "left out of the pending batch, possibly delivered by an earlier attempt: %s (cluster %s)",
-                part,
-                reasons[part.split.cluster],
-            )
+            return None
+        return Amendment(end.query, end.number, *key, tuple(left_out), reasons, time.time_ns() // 1_000_000)
 
     def _reason(self, part: SplitRange, end: OffsetDocument, world: World) -> Reason | None:
         cluster = named_as(world.subscription, part.split.cluster)
@@ -156,24 +172,27 @@ class Replays:
             raise IdentityError(
                 f"the pending batch holds {part} of Kafka cluster {saved}, but the servers of cluster {cluster!r}"
                 f" answer with {answer.kafka_id}: put the servers right, or abandon the range with"
-                " `python -m dynamic_kafka.app abandon`"
+                f" `python -m dynamic_kafka.app abandon app.yaml {cluster}`"
             )
         return None
 
-    def _refuse_if_asked(self, left_out: list[SplitRange], reasons: Mapping[str, Reason]) -> None:
+    def refusal(self, amendment: Amendment) -> DynamicKafkaError | None:
+        """Why the options do not allow an amendment, None if they do."""
+        left_out, reasons = amendment.left_out, amendment.reasons
         named = ", ".join(map(str, left_out[:10])) + (f" and {len(left_out) - 10} more" if len(left_out) > 10 else "")
         unreachable = sorted(cluster for cluster, reason in reasons.items() if reason == "unreachable")
         if unreachable and self._state is None:
-            raise ClusterUnreachableError(unreachable[0], f"does not answer, and the pending batch needs it: {named}")
+            return ClusterUnreachableError(unreachable[0], f"does not answer, and the pending batch needs it: {named}")
         removed = "removed" in reasons.values()
         if removed and (self._state is None or self._options.pending_removed_ranges == "refuse"):
             why = "pendingRemovedRanges=refuse" if self._state else "there is no stateLocation to record it"
-            raise PendingRangesError(
+            return PendingRangesError(
                 f"the batch that was planned before the restart reads ranges that metadata no longer names: {named}."
                 f" They are not left out, since {why}. Choices: name the cluster and topic again until the batch is"
                 " done (state Draining is enough), set stateLocation with pendingRemovedRanges=filter, or leave them"
-                " out once with `python -m dynamic_kafka.app abandon`"
+                " out once with `python -m dynamic_kafka.app abandon app.yaml CLUSTER`"
             )
+        return None
 
     def _log_restored(self, document: OffsetDocument) -> None:
         if document.is_initial:

@@ -59,7 +59,7 @@ def identity_problems(
                     f"cluster {cluster!r} has the saved Kafka cluster.id {saved}, but its servers answer with"
                     f" {answer.kafka_id}: its offsets do not belong to that cluster. Put the servers right, give the"
                     f" new cluster an id of its own, or accept it as new with"
-                    f" `python -m dynamic_kafka.app accept … --identity {cluster}={answer.kafka_id}`",
+                    f" `python -m dynamic_kafka.app accept app.yaml --identity {cluster}={answer.kafka_id}`",
                 )
             )
         if answer.kafka_id in owner:
