@@ -72,25 +72,6 @@ class Observed(World):
         return replace(self, answers={name: answer for name, answer in self.answers.items() if name != cluster})
 
 
-@dataclass(frozen=True)
-class Step:
-    """What one look at the world leads to.
-
-    Attributes:
-        plan: the next document.
-        progress: what is read from now on, new splits opened and behind accepted losses, before this batch's share.
-        done: what changed against the saved progress.
-        losses: records that are gone; those not accepted raise instead, unless `failOnDataLoss` is off.
-        notes: what a user should hear of it.
-    """
-
-    plan: Plan
-    progress: OffsetDocument
-    done: Reconciled
-    losses: tuple[DataLoss, ...]
-    notes: tuple[Note, ...]
-
-
 class Enumerator:
     """Plans the batches of one query.
 
@@ -252,8 +233,19 @@ class Enumerator:
         return self.options.cluster_failure_policy == "fail" or bounded
 
     def _plan_with(self, logged: OffsetDocument, observed: Observed, unlimited: bool) -> Plan:
+        situation = self.situation(logged, observed, unlimited=unlimited)
+        done = plan_batch(situation, _PlanEdge(self, logged, observed))
+        if len(observed.answers) == len(observed.subscription.clusters):
+            self._good = observed.found
+        self._check_group(logged, observed)
+        self.status.note([*done.notes, *_new_notes(done.new)])
+        self.status.lag = done.plan.lag
+        return done.plan
+
+    def situation(self, logged: OffsetDocument, observed: Observed, *, unlimited: bool = False) -> Situation:
+        """What a plan is made from. The tool `plan` plans with it too, and writes nothing."""
         progress, rewound = self.replays.after(logged)
-        situation = Situation(
+        return Situation(
             logged=logged,
             progress=progress,
             rewound=rewound,
@@ -265,13 +257,6 @@ class Enumerator:
             query=self._query,
             bounded=logged.is_initial and self._is_bounded(observed.subscription),
         )
-        done = plan_batch(situation, _PlanEdge(self, logged, observed))
-        if len(observed.answers) == len(observed.subscription.clusters):
-            self._good = observed.found
-        self._check_group(logged, observed)
-        self.status.note([*done.notes, *_new_notes(done.new)])
-        self.status.lag = done.plan.lag
-        return done.plan
 
     def _check_group(self, logged: OffsetDocument, observed: Observed) -> None:
         """Once, before the first batch: is the group somebody else's, or ahead of this checkpoint?"""

@@ -1,12 +1,16 @@
 """Read Spark's checkpoints and the log of its file sinks. Driver and tools; reads only.
 
 A checkpoint is a folder: `offsets/<batch>` is written when a batch is planned, `commits/<batch>` when it is done, and
-`state` exists for stateful queries. A file sink keeps `<path>/_spark_metadata/<batch>`, `<batch>.compact` every ten.
+`state` exists for stateful queries. Spark renames whole files into place, so a running query may be read as well.
+`offsets/<batch>` is a version, a line of settings, then a line for each source: its JSON or `-` in v1, `<name>:<JSON>`
+in v2 (named sources). A file sink keeps `<path>/_spark_metadata/<batch>`, `<batch>.compact` every ten.
 """
 
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,27 @@ from dynamic_kafka.planning.codec import decode
 from dynamic_kafka.planning.progress import OffsetDocument
 
 SINK_LOG = "_spark_metadata"
+
+
+@dataclass(frozen=True)
+class Logged:
+    """One source's end offset in one batch. `name` is its place among the query's sources; `text` None: none yet."""
+
+    name: str
+    text: str | None
+
+
+@dataclass(frozen=True)
+class Batches:
+    """How far a query is at one moment: numbers of Spark's batches, None where there is none."""
+
+    planned: int | None
+    committed: int | None
+
+    @property
+    def pending(self) -> int | None:
+        """The batch that was planned and is not done: a restart runs it again."""
+        return None if self.planned == self.committed else self.planned
 
 
 class Checkpoint:
@@ -46,8 +71,47 @@ class Checkpoint:
     @property
     def pending(self) -> int | None:
         """The batch that was planned and is not done; None if there is none."""
+        return self.batches().pending
+
+    def batches(self) -> Batches:
+        """How far the query is, as of one moment: what a running query does meanwhile does not count."""
+        # In this order, so that no batch counts as pending that was committed between the two listings.
         planned, committed = self.planned, self.committed
-        return planned if planned is not None and (committed is None or planned > committed) else None
+        return Batches(planned, committed if planned is None or committed is None else min(planned, committed))
+
+    def has(self, name: str) -> bool:
+        """Whether there is a folder of this name in it."""
+        return bool(self._fs.get_file_info(f"{self._root}/{name}").type == fs.FileType.Directory)
+
+    def quiet_s(self) -> float:
+        """Seconds since the query last logged or committed a batch; infinite if it never did."""
+        times = [
+            info.mtime_ns
+            for folder in ("offsets", "commits")
+            for info in self._fs.get_file_info(fs.FileSelector(f"{self._root}/{folder}", allow_not_found=True))
+            if info.is_file
+        ]
+        return max(0.0, time.time() - max(times) / 1e9) if times else float("inf")
+
+    def offsets(self, batch: int) -> tuple[Logged, ...]:
+        """The end offsets of a batch, one per source of the query.
+
+        Raises:
+            OffsetDocumentError: the file cannot be read, or is not in a form that is known.
+        """
+        where = f"{self.uri}/offsets/{batch}"
+        try:
+            with self._fs.open_input_stream(f"{self._root}/offsets/{batch}") as stream:
+                text = bytes(stream.read()).decode()
+        except (OSError, UnicodeDecodeError) as error:
+            raise OffsetDocumentError(f"{where} cannot be read: {error}") from None
+        version, *lines = text.rstrip("\n").split("\n")
+        if version == "v1":
+            return tuple(Logged(str(place), _offset(line)) for place, line in enumerate(lines[1:]))
+        if version == "v2":
+            named = [line.partition(":") for line in lines[1:]]
+            return tuple(Logged(name, _offset(offset)) for name, _, offset in named)
+        raise OffsetDocumentError(f"{where} is in form {version[:20]!r}; this version reads v1 and v2")
 
     @property
     def stateful(self) -> bool:
@@ -65,19 +129,8 @@ class Checkpoint:
 
     def wire(self, batch: int) -> dict[str, Any] | None:
         """The same as it was saved."""
-        where = f"{self.uri}/offsets/{batch}"
-        try:
-            with self._fs.open_input_stream(f"{self._root}/offsets/{batch}") as stream:
-                lines = stream.read().decode().splitlines()
-        except OSError as error:
-            raise OffsetDocumentError(f"{where} cannot be read: {error}") from None
-        # Version, what Spark keeps of the batch, then one line for each source.
-        for line in lines[2:]:
-            try:
-                found = json.loads(line)
-            except json.JSONDecodeError:
-                continue
-            if isinstance(found, dict) and "version" in found:
+        for logged in self.offsets(batch):
+            if logged.text is not None and (found := our_document(logged.text)) is not None:
                 return found
         return None
 
@@ -85,6 +138,17 @@ class Checkpoint:
         """The document that the query has reached for good, None before the first commit."""
         batch = self.committed
         return None if batch is None else self.document(batch)
+
+
+def our_document(text: str) -> dict[str, Any] | None:
+    """A source's offset as saved by dynamic-kafka; None if it is another source's."""
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError:
+        return None
+    # A topic that Spark's own source reads may be called `version` as well: its value is a mapping.
+    ours = isinstance(found, dict) and isinstance(found.get("version"), int)
+    return found if ours else None
 
 
 def newest_in_sink(path: str) -> int | None:
@@ -119,3 +183,7 @@ def open_folder(uri: str, what: str) -> tuple[fs.FileSystem, str]:
     except (OSError, ValueError) as error:
         raise OptionError(f"the {what} {uri!r} cannot be opened: {error}") from None
     return files, root.rstrip("/")
+
+
+def _offset(text: str) -> str | None:
+    return None if text in ("-", "", "null") else text

@@ -1,0 +1,92 @@
+"""What a tool works on: a checkpoint folder, or the checkpoint of a sink of an `app.yaml`. Tools only."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+from dynamic_kafka.app.checkpoints import Checkpoint
+from dynamic_kafka.app.config import STATE_FOLDER, AppConfig, load_config
+from dynamic_kafka.app.saved import Saved, read_saved
+from dynamic_kafka.errors import OptionError
+from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.state import StateLocation
+
+
+@dataclass(frozen=True)
+class Target:
+    """A query's state at rest, and how to reach its clusters.
+
+    Attributes:
+        name: how to speak of it.
+        options: the source's options; None when only a folder was given.
+        state: the query's `stateLocation`; None when it has none, or it is not known.
+    """
+
+    name: str
+    checkpoint: Checkpoint
+    saved: Saved
+    options: SourceOptions | None
+    state: StateLocation | None
+
+    @property
+    def query(self) -> str:
+        """The query's id, which its folder in the state location is named after."""
+        return self.saved.latest.query
+
+    def writable_state(self) -> StateLocation:
+        """The state location, to write to.
+
+        Raises:
+            OptionError: there is none that the query would look at.
+        """
+        if self.state is None:
+            raise OptionError(
+                f"{self.name}: which stateLocation the query uses is not known: give app.yaml instead of the"
+                " checkpoint, or name it with --state-location. A query without one obeys neither `accept` nor"
+                " `abandon`: set the option first"
+            )
+        if not self.query:
+            raise OptionError(f"{self.name}: the checkpoint was written by version 1 and names no query: run it once")
+        return self.state
+
+
+def add_target(parser: argparse.ArgumentParser, *, only_app: bool = False) -> None:
+    """The arguments that choose a target."""
+    what = "the application's file" if only_app else "a query's checkpoint folder, or the application's file"
+    parser.add_argument("target", metavar="APP.YAML" if only_app else "CHECKPOINT|APP.YAML", help=what)
+    parser.add_argument("--sink", metavar="NAME", help="which sink's query, where app.yaml has several")
+    parser.add_argument("--source", metavar="N", help="which source of the query, where several are dynamic-kafka")
+    if not only_app:
+        parser.add_argument("--state-location", metavar="URI", help="the query's stateLocation, beside a CHECKPOINT")
+
+
+def open_target(arguments: argparse.Namespace) -> Target:
+    """Open what the arguments name.
+
+    Raises:
+        OptionError: it is neither a checkpoint nor an app.yaml, or leaves open which query is meant.
+        OffsetDocumentError: what is saved does not parse.
+    """
+    config = app_config(arguments.target)
+    if config is None:
+        checkpoint = Checkpoint(arguments.target)
+        uri = arguments.state_location
+        if uri is None and checkpoint.has(STATE_FOLDER):
+            uri = f"{checkpoint.uri}/{STATE_FOLDER}".replace("s3a://", "s3://", 1)
+        options, name = None, checkpoint.uri
+    else:
+        sink = config.sink(arguments.sink)
+        checkpoint = Checkpoint(config.checkpoint_of(sink))
+        options = config.parsed_options(sink)
+        uri, name = options.state_location, f"{config.source}, sink {sink.name}"
+    state = StateLocation(uri) if uri else None
+    return Target(name, checkpoint, read_saved(checkpoint, arguments.source), options, state)
+
+
+def app_config(path: str) -> AppConfig | None:
+    """The `app.yaml` of that path; None for a folder or a URI."""
+    if path.endswith((".yaml", ".yml")) or Path(path).is_file():
+        return load_config(path)
+    return None
