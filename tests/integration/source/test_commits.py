@@ -1,0 +1,322 @@
+"""Offsets in the consumer groups: for observers, one batch late, never in the way of reading."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from pyspark.sql import SparkSession
+
+from dynamic_kafka.errors import GroupInUseError, StaleCheckpointError
+from dynamic_kafka.kafka.commits import CommitMark, GroupCommitter
+from tests.integration.source.driving import Query, at, document, eventually, numbered, query, static, values
+from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.kafka import KafkaCluster
+from tests.support.streams import produce, start_query
+
+Topic = Callable[[str], str]
+
+
+def committer(reading: Query) -> GroupCommitter:
+    """The committer of a running query, for its counters."""
+    found = reading.reader._made._committer  # type: ignore[union-attr]
+    assert found is not None
+    return found
+
+
+def settled(reading: Query) -> None:
+    """Wait for the commits under way."""
+    assert committer(reading).flush(20)
+
+
+def marks(cluster: KafkaCluster, group: str) -> list[CommitMark | None]:
+    request = [ConsumerGroupTopicPartitions(group)]
+    found = cluster.admin.list_consumer_group_offsets(request)[group].result(20).topic_partitions
+    return [CommitMark.parse(at.metadata or "") for at in found]
+
+
+@pytest.mark.scenario(43)
+def test_each_batch_is_committed_to_each_cluster_one_batch_late(brokers: Brokers, topic: Topic) -> None:
+    # Given two clusters and a group
+    name, group = topic("orders"), topic("group")
+    for cluster in (brokers.a, brokers.b):
+        cluster.create_topic(name)
+        cluster.produce(name, numbered(5))
+    text = document(east=at(brokers.a, name), west=at(brokers.b, name))
+
+    with query(static(text, startingOffsets="earliest", kafka__group__id=group)) as reading:
+        # When the first batch is done
+        reading.batch()
+        after_one = brokers.a.committed_offsets(group)
+        # and the second is constructed
+        brokers.a.produce(name, numbered(2))
+        reading.batch()
+        settled(reading)
+        after_two = [cluster.committed_offsets(group) for cluster in (brokers.a, brokers.b)]
+        # and a third, which the second cluster has no part in
+        brokers.a.produce(name, numbered(1))
+        reading.batch()
+        settled(reading)
+        counts = committer(reading).counts()
+        after_three = [cluster.committed_offsets(group) for cluster in (brokers.a, brokers.b)]
+
+    # Then each cluster's group has its own offsets of the batch before, and nothing was committed for nothing
+    assert after_one == {}
+    assert after_two == [{(name, 0): 5}, {(name, 0): 5}]
+    assert after_three == [{(name, 0): 7}, {(name, 0): 5}]
+    assert (counts["east"].succeeded, counts["west"].succeeded) == (2, 1)
+    assert reading.offsets() == {("east", name): {0: 8}, ("west", name): {0: 5}}
+
+
+@pytest.mark.scenario(43)
+def test_empty_batches_commit_nothing_and_a_later_one_does(brokers: Brokers, topic: Topic) -> None:
+    # Given a query that has nothing to read for a while
+    name, group = brokers.a.create_topic(topic("orders"), 2), topic("group")
+    with query(
+        static(document(east=at(brokers.a, name)), startingOffsets="earliest", kafka__group__id=group)
+    ) as reading:
+        # When it starts, idles, then reads
+        first = reading.batch()
+        idle = [reading.plan() for _ in range(3)]
+        brokers.a.produce(name, ["x"], partition=1)
+        reading.batch()
+        settled(reading)
+        where_it_began = brokers.a.committed_offsets(group)
+        brokers.a.produce(name, ["y"], partition=1)
+        reading.batch()
+        settled(reading)
+
+    # Then an empty plan made no batch, and the group shows the offsets of the batch before
+    assert (first, idle) == ([], [False] * 3)
+    assert where_it_began == {(name, 0): 0, (name, 1): 0}
+    assert brokers.a.committed_offsets(group) == {(name, 0): 0, (name, 1): 1}
+
+
+@pytest.mark.scenario(43)
+def test_splits_that_were_not_read_yet_are_not_committed_past_what_was_read(brokers: Brokers, topic: Topic) -> None:
+    # Given a limit that lets one split be read while another waits
+    name, group = brokers.a.create_topic(topic("orders"), 2), topic("group")
+    for partition in range(2):
+        brokers.a.produce(name, numbered(3), partition=partition)
+    options = static(
+        document(east=at(brokers.a, name)),
+        startingOffsets="earliest",
+        kafka__group__id=group,
+        maxOffsetsPerTrigger=1,
+    )
+
+    # When two batches were planned
+    with query(options) as reading:
+        first = reading.batch()
+        reading.plan()
+        settled(reading)
+
+    # Then the group has what the first one read, and not a record more
+    read = {(name, row["partition"]): row["offset"] + 1 for row in first}
+    assert len(read) == 1
+    assert brokers.a.committed_offsets(group) == {(name, 0): 0, (name, 1): 0} | read
+
+
+@pytest.mark.scenario(43)
+@pytest.mark.parametrize("setting", [{"commitOffsets": "false"}, {"kafka.group.id": ""}], ids=["off", "no group"])
+def test_nothing_is_committed_where_nobody_asked_for_it(
+    brokers: Brokers, topic: Topic, setting: dict[str, str]
+) -> None:
+    name, group = brokers.a.create_topic(topic("orders")), topic("group")
+    options = (
+        static(document(east=at(brokers.a, name)), startingOffsets="earliest") | {"kafka.group.id": group} | setting
+    )
+    if not options["kafka.group.id"]:
+        del options["kafka.group.id"]
+
+    with query(options) as reading:
+        for number in range(3):
+            brokers.a.produce(name, [str(number)])
+            reading.batch()
+        quiet = reading.reader._made._committer is None  # type: ignore[union-attr]
+
+    assert quiet
+    assert brokers.a.committed_offsets(group) == {}
+
+
+def test_a_failed_commit_is_counted_and_reading_goes_on(
+    brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a cluster that refuses: nobody coordinates groups there
+    monkeypatch.setattr("dynamic_kafka.kafka.commits.DEADLINE_S", 2.0)
+    broken = fresh_cluster("no-groups", overrides={"offsets.topic.replication.factor": "3"})
+    name, group = topic("orders"), topic("group")
+    for cluster in (brokers.a, broken):
+        cluster.create_topic(name)
+        cluster.produce(name, ["0"])
+    text = document(fine=at(brokers.a, name), broken=at(broken, name))
+
+    # When several batches are read
+    with query(static(text, startingOffsets="earliest", kafka__group__id=group)) as reading:
+        rows = reading.batch()
+        for number in range(1, 4):
+            for cluster in (brokers.a, broken):
+                cluster.produce(name, [str(number)])
+            rows += reading.batch()
+        settled(reading)
+        counts = committer(reading).counts()
+
+    # Then everything was read, and the commits of the other cluster got through
+    assert values(rows) == {str(number).encode(): 2 for number in range(4)}
+    assert counts["broken"].failed >= 1
+    assert counts["broken"].succeeded == 0
+    assert "[CLUSTER" in str(counts["broken"].last_error) and "broken" in str(counts["broken"].last_error)
+    assert counts["fine"].failed == 0
+    assert brokers.a.committed_offsets(group) == {(name, 0): 3}
+
+
+def test_a_cluster_that_hangs_in_a_commit_holds_up_nobody(
+    fresh_cluster: FreshCluster, brokers: Brokers, topic: Topic
+) -> None:
+    # Given a commit that is under way to a cluster that stands still
+    hanging = fresh_cluster("hanging")
+    name, group = topic("orders"), topic("group")
+    for cluster in (brokers.a, hanging):
+        cluster.create_topic(name)
+        cluster.produce(name, ["0"])
+    text = document(fine=at(brokers.a, name), hanging=at(hanging, name))
+    with query(static(text, startingOffsets="earliest", kafka__group__id=group)) as reading:
+        reading.batch()
+        saved = reading.log[-1]
+        hanging.pause()
+
+        # When offsets are handed over
+        began = time.monotonic()
+        import json
+
+        reading.reader.commit(json.loads(saved))
+        took = time.monotonic() - began
+        arrived = eventually(lambda: brokers.a.committed_offsets(group) == {(name, 0): 1})
+        hanging.resume()
+
+    # Then neither the caller nor the other cluster waits
+    assert took < 0.5
+    assert arrived
+
+
+def test_two_queries_on_one_group_are_refused(brokers: Brokers, topic: Topic) -> None:
+    # Given a query that commits to a group
+    name, group = brokers.a.create_topic(topic("orders")), topic("group")
+    options = static(document(east=at(brokers.a, name)), startingOffsets="earliest", kafka__group__id=group)
+    with query(options) as first, query(options) as second:
+        brokers.a.produce(name, ["0"])
+        first.batch()
+        second.batch()
+        brokers.a.produce(name, ["1"])
+        first.batch()
+        settled(first)
+
+        # When another one does the same
+        def told() -> str:
+            brokers.a.produce(name, ["x"])
+            try:
+                second.batch()
+            except GroupInUseError as error:
+                return str(error)
+            settled(second)
+            return ""
+
+        texts: list[str] = []
+        refused = eventually(lambda: bool(texts.append(told()) or texts[-1]))
+
+    # Then it fails, is told who it is, and the first one's offsets stand
+    assert refused
+    assert f"query {first.saved.query} commits to consumer group {group!r} of cluster 'east'" in texts[-1]
+    assert {mark.query for mark in marks(brokers.a, group) if mark} == {first.saved.query}
+
+
+def test_a_restart_of_the_same_query_goes_on_committing(brokers: Brokers, topic: Topic) -> None:
+    name, group = brokers.a.create_topic(topic("orders")), topic("group")
+    options = static(document(east=at(brokers.a, name)), startingOffsets="earliest", kafka__group__id=group)
+
+    with query(options) as reading:
+        for number in range(4):
+            brokers.a.produce(name, [str(number)])
+            reading.batch()
+            if number == 1:
+                settled(reading)
+                reading.restart()
+        settled(reading)
+
+    assert brokers.a.committed_offsets(group) == {(name, 0): 3}
+
+
+def test_a_checkpoint_that_is_older_than_the_group_is_noticed(brokers: Brokers, topic: Topic) -> None:
+    # Given a query that went on after its checkpoint was backed up
+    name, group = brokers.a.create_topic(topic("orders")), topic("group")
+    options = static(document(east=at(brokers.a, name)), startingOffsets="earliest", kafka__group__id=group)
+    with query(options) as reading:
+        for number in range(6):
+            brokers.a.produce(name, [str(number)])
+            reading.batch()
+        settled(reading)
+        backup = reading.log[:2]
+
+        # When the backup is put in place
+        def restored(**more: str) -> str:
+            reading.restart(**more)
+            reading.log, reading.committed = list(backup), len(backup)
+            try:
+                for _ in range(3):
+                    brokers.a.produce(name, ["again"])
+                    reading.batch()
+                    if reading.reader._made._committer is not None:  # type: ignore[union-attr]
+                        settled(reading)
+            except StaleCheckpointError as error:
+                return str(error)
+            return ""
+
+        told = restored()
+        allowed = restored(allowOldCheckpoint="true")
+
+    # Then the query ends and names the override, which lets it go on
+    assert "the checkpoint was restored from a backup" in told
+    assert "allowOldCheckpoint=true" in told
+    assert f"group {group!r} of cluster 'east'" in told
+    assert allowed == ""
+
+
+def test_commits_of_a_spark_query_are_one_batch_late(
+    brokers: Brokers, topic: Topic, spark: SparkSession, tmp_path: Path
+) -> None:
+    # Given a running Spark query
+    name, group = brokers.a.create_topic(topic("orders")), topic("group")
+    options = static(document(east=at(brokers.a, name)), startingOffsets="earliest", kafka__group__id=group)
+    wanted = produce("east", brokers.a, name, 3)
+    with start_query(spark, options, tmp_path) as running:
+        running.wait_rows(wanted)
+        idle = brokers.a.committed_offsets(group)
+
+        # When another batch comes
+        wanted += produce("east", brokers.a, name, 4)
+        running.wait_rows(wanted)
+
+        # Then the one before it is in the group
+        running.wait_until(lambda: brokers.a.committed_offsets(group) == {(name, 0): 3}, "the first batch's commit")
+
+    assert idle == {}
+
+
+def test_a_group_s_own_offsets_of_other_topics_are_left_alone(brokers: Brokers, topic: Topic) -> None:
+    mine, other, group = brokers.a.create_topic(topic("mine")), brokers.a.create_topic(topic("other")), topic("group")
+    request = [ConsumerGroupTopicPartitions(group, [TopicPartition(other, 0, 7)])]
+    for future in brokers.a.admin.alter_consumer_group_offsets(request).values():
+        future.result(20)
+
+    with query(
+        static(document(east=at(brokers.a, mine)), startingOffsets="earliest", kafka__group__id=group)
+    ) as reading:
+        for number in range(2):
+            brokers.a.produce(mine, [str(number)])
+            reading.batch()
+        settled(reading)
+
+    assert brokers.a.committed_offsets(group) == {(other, 0): 7, (mine, 0): 1}
