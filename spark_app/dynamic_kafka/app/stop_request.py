@@ -59,7 +59,7 @@ class StopRequest:
         return self._asked.wait(timeout_s)
 
     def on_signals(self) -> None:
-        """Take SIGTERM and SIGINT as a request. Call it again once a session is there: PySpark takes SIGINT for itself."""
+        """Take SIGTERM and SIGINT as a request. Call it again once a session is there: PySpark takes SIGINT."""
 
         def told(number: int, _frame: FrameType | None) -> None:
             self.ask(signal.Signals(number).name)
@@ -71,8 +71,8 @@ class StopRequest:
         """Take the JVM's shutdown as a request, and hold it until `ended` was called or the grace period is over."""
         from pyspark.java_gateway import ensure_callback_server_started
 
-        gateway = spark.sparkContext._gateway  # type: ignore[attr-defined]
-        ensure_callback_server_started(gateway)
+        gateway: Any = spark.sparkContext._gateway
+        ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
         jvm = gateway.jvm
         self._hooks = jvm.org.apache.hadoop.util.ShutdownHookManager.get()
         seconds = jvm.java.util.concurrent.TimeUnit.SECONDS
@@ -102,9 +102,9 @@ class StopRequest:
         self._exit_code = exit_code
         if self._hooks is None:
             return
+        self._ended.set()
         try:
             if self._hooks.isShutdownInProgress():
-                self._ended.set()
                 threading.Event().wait(2 * MARGIN_S)
             for hook in self._held:
                 self._hooks.removeShutdownHook(hook)

@@ -1,0 +1,102 @@
+"""`run app.yaml`: the application itself, from the file to the exit code. Driver.
+
+The order matters: what can be refused without Spark is refused before the JVM is started, and metadata is there before
+any query is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from dynamic_kafka.app.config import AppConfig, describe, load_config
+from dynamic_kafka.app.exit_codes import ExitCode
+from dynamic_kafka.app.logs import set_up_logs
+from dynamic_kafka.app.session import refuse_connect, start_session
+from dynamic_kafka.app.sink_status import StatusBoard
+from dynamic_kafka.app.stop_request import StopRequest
+from dynamic_kafka.services import make_discovery
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dynamic_kafka.metadata.discovery import MetadataDiscovery
+
+HELP = "run the application that a file describes, until it ends, fails or is stopped"
+SPARK_STOP_S = 15.0
+"""How long Spark itself may take to end after its queries have."""
+
+log = logging.getLogger(__name__)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `run`."""
+    parser.add_argument("config", metavar="app.yaml", help="what to run; docs/application.md describes it")
+    parser.add_argument(
+        "--log-format",
+        choices=("auto", "text", "json"),
+        default="auto",
+        help="auto: a live table on a terminal, JSON lines elsewhere",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run it. Returns the exit code; raises what is wrong before Spark is started."""
+    live = arguments.log_format == "auto" and sys.stderr.isatty()
+    set_up_logs("text" if live or arguments.log_format == "text" else "json", quiet_batches=live)
+    stop = StopRequest()
+    stop.on_signals()
+    config = load_config(arguments.config)
+    refuse_connect(config.file.spark, os.environ)
+    log.info("application %s", config.name, extra={"event": "application", **describe(config)})
+    options = config.parsed_options(config.sinks[0])
+    for warning in options.warnings:
+        log.warning("%s", warning)
+    discovery = make_discovery(options)
+    discovery.start()
+    try:
+        if stop.asked:
+            return ExitCode.DONE
+        spark = start_session(config)
+        code = ExitCode.QUERY
+        try:
+            code = _supervise(spark, config, discovery, stop, live=live)
+        finally:
+            stopped = _stop_spark(spark)
+            log.info("ended with exit code %d", code, extra={"event": "ended", "code": int(code)})
+            stop.ended(code)
+            if not stopped or code == ExitCode.GRACE_EXCEEDED:
+                # What hangs in there would hold up the interpreter's end as well.
+                sys.stderr.flush()
+                os._exit(code)
+        return code
+    finally:
+        discovery.stop()
+
+
+def _supervise(
+    spark: SparkSession, config: AppConfig, discovery: MetadataDiscovery, stop: StopRequest, *, live: bool
+) -> ExitCode:
+    from dynamic_kafka.app.supervisor import Supervisor
+
+    stop.on_signals()
+    stop.on_jvm_shutdown(spark, config.file.grace_period / 1000)
+    board = StatusBoard([sink.name for sink in config.sinks])
+    return Supervisor(spark, config, discovery, board, stop).run()
+
+
+def _stop_spark(spark: SparkSession) -> bool:
+    def end() -> None:
+        try:
+            spark.stop()
+        except Exception as error:
+            log.debug("the JVM has ended before: %s", type(error).__name__)
+
+    thread = threading.Thread(target=end, name="stop-spark", daemon=True)
+    thread.start()
+    thread.join(SPARK_STOP_S)
+    return not thread.is_alive()

@@ -1,0 +1,117 @@
+"""What is known of each sink's query, as its progress events tell it. Driver; the source of metrics and display.
+
+Written by the listener's thread and the supervisor, read by whoever serves metrics or draws: a lock guards it, and
+readers get a copy. What a cluster had is forgotten when it goes, and so are its series.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dynamic_kafka.kafka.commits import CommitCounts, Offsets
+from dynamic_kafka.planning.codec import decode
+from dynamic_kafka.planning.plan import ranges_between
+from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.splits import Split
+
+
+@dataclass(frozen=True)
+class SinkStatus:
+    """One sink's query.
+
+    Attributes:
+        document: how far it has read, in batches that Spark has committed.
+        summary: what the planner reports: lag per cluster, stalled clusters, rejected metadata.
+        batch: number of the last batch, -1 before the first.
+        rows_per_second: of the last batch.
+        records: offsets read per split, since the application started.
+        advanced_at: when a split last got on, in seconds of the monotonic clock.
+        state: `starting`, `running`, `restarting`, `finished`, `stopped` or `failed`.
+        commits, committed: what commits to the groups came to, per cluster.
+    """
+
+    name: str
+    document: OffsetDocument = field(default_factory=OffsetDocument)
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    batch: int = -1
+    rows: int = 0
+    rows_per_second: float = 0.0
+    batch_ms: int = 0
+    records: Mapping[Split, int] = field(default_factory=dict)
+    advanced_at: Mapping[Split, float] = field(default_factory=dict)
+    state: str = "starting"
+    restarts: int = 0
+    last_error: str | None = None
+    commits: Mapping[str, CommitCounts] = field(default_factory=dict)
+    committed: Mapping[str, Offsets] = field(default_factory=dict)
+
+    @property
+    def stalled(self) -> Mapping[str, str]:
+        """Clusters that do not answer, with the reason, as the planner reports them."""
+        clusters = self.summary.get("clusters", {})
+        active = {name: str(each["stalled"]) for name, each in clusters.items() if each.get("stalled")}
+        return {**active, **self.summary.get("waiting", {})}
+
+
+class StatusBoard:
+    """The status of all sinks."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._lock = threading.Lock()
+        self._sinks = {name: SinkStatus(name) for name in names}
+        self.started = time.monotonic()
+
+    def sinks(self) -> dict[str, SinkStatus]:
+        """All of them, as they are now."""
+        with self._lock:
+            return dict(self._sinks)
+
+    def update(self, name: str, **changes: Any) -> SinkStatus:
+        """Replace fields of one sink's status; returns the new one."""
+        with self._lock:
+            self._sinks[name] = replace(self._sinks[name], **changes)
+            return self._sinks[name]
+
+    def progress(self, name: str, event: Mapping[str, Any], now: float) -> SinkStatus | None:
+        """Take a progress event in, as Spark's JSON; None if it says nothing of a source of ours."""
+        source = our_source(event)
+        if source is None:
+            return None
+        before = self.sinks()[name]
+        document = decode(source["endOffset"])
+        active = set(document.splits())
+        records = {split: before.records.get(split, 0) for split in active}
+        advanced = {split: before.advanced_at.get(split, now) for split in active}
+        start = source.get("startOffset")
+        # While nothing comes, Spark's events repeat the last batch.
+        if document.number != before.document.number and isinstance(start, Mapping):
+            for part in ranges_between(decode(start), document):
+                if part.split in records:
+                    records[part.split] += part.size
+                    advanced[part.split] = now
+        latest = source.get("latestOffset")
+        return self.update(
+            name,
+            document=document,
+            summary=latest if isinstance(latest, Mapping) else {},
+            batch=int(event["batchId"]),
+            rows=int(event.get("numInputRows", 0)),
+            rows_per_second=float(event.get("processedRowsPerSecond", 0.0)),
+            batch_ms=int(event.get("durationMs", {}).get("triggerExecution", 0)),
+            records=records,
+            advanced_at=advanced,
+            state="running",
+        )
+
+
+def our_source(event: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The part of a progress event that is about a source of ours, with the offsets that it has reached."""
+    for source in event.get("sources", []):
+        end = source.get("endOffset")
+        if isinstance(end, Mapping) and {"version", "query", "clusters"} <= end.keys():
+            return dict(source)
+    return None

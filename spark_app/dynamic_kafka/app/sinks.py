@@ -1,0 +1,145 @@
+"""From one sink of `app.yaml` to its running query: source, transformation, sink, checkpoint. Driver.
+
+A query is made anew for each start, in-process restarts among them: nothing of it is kept.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dynamic_kafka.app.checkpoints import Checkpoint
+from dynamic_kafka.app.config import AppConfig
+from dynamic_kafka.app.config_file import Sink, Trigger
+from dynamic_kafka.app.old_checkpoint import delivered_batch, refuse_old_checkpoint
+from dynamic_kafka.errors import OptionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+VIEW = "stream"
+"""The view that `transformation.sql` reads."""
+_FILE_FORMATS = ("parquet", "json", "csv", "orc", "text")
+"""The formats of Spark's file sink, whose log says what was delivered."""
+_PROVIDERS = {
+    "file": "org.apache.kafka.common.config.provider.FileConfigProvider",
+    "dir": "org.apache.kafka.common.config.provider.DirectoryConfigProvider",
+    "env": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+}
+
+GUARANTEES: Mapping[str, str] = {
+    "parquet": "exactly once, for readers of its `_spark_metadata` log (Spark is one)",
+    "kafka": "at least once: a batch that is repeated after a failure is sent again",
+    "console": "none: for looking on",
+    "format": "what that format promises; Spark's own file formats as `parquet`",
+    "foreachBatch": "as idempotent as your function is by (query id, batch id): a batch may come again, the same",
+}
+"""What each kind of sink promises when the application is killed and started again."""
+
+
+def query_name(config: AppConfig, sink: Sink) -> str:
+    """The name of a sink's query, in Spark's progress events and UI."""
+    return f"{config.name}.{sink.name}"
+
+
+def start_query(spark: SparkSession, config: AppConfig, sink: Sink) -> StreamingQuery:
+    """Start a sink's query where its checkpoint ends.
+
+    Raises:
+        StaleCheckpointError: the checkpoint is older than what its file sink has.
+        OptionError: a function does not import, or a connector is missing.
+    """
+    checkpoint = config.checkpoint_of(sink)
+    options = config.reader_options(sink) | _delivered(config, sink, Checkpoint(checkpoint))
+    frame = spark.readStream.format("dynamic-kafka").options(**options).load()
+    writer = _transformed(spark, config, frame).writeStream.queryName(query_name(config, sink))
+    writer = writer.outputMode(sink.output_mode).option("checkpointLocation", checkpoint)
+    writer = writer.trigger(**_trigger(config.file.trigger))
+    if sink.partition_by:
+        writer = writer.partitionBy(*sink.partition_by)
+    if sink.foreach_batch is not None:
+        return writer.options(**sink.options).foreachBatch(load_function(sink.foreach_batch, config.source)).start()
+    return _started(writer, sink)
+
+
+def file_path(sink: Sink) -> str | None:
+    """The folder of a file sink, None for other sinks."""
+    paths = [value for key, value in sink.options.items() if key.lower() == "path"]
+    return paths[0] if paths and (sink.format_name or "").lower() in _FILE_FORMATS else None
+
+
+def load_function(path: str, config_file: str) -> Callable[..., Any]:
+    """The function that `package.module:function` names, found also beside `app.yaml`.
+
+    Raises:
+        OptionError: it does not import, or is not there.
+    """
+    folder = str(Path(config_file).absolute().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    module, _, name = path.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+    except Exception as error:  # a module's own code runs here, and may raise anything
+        raise OptionError(f"{path}: the module does not import: {type(error).__name__}: {error}") from error
+    for step in name.split("."):
+        found = getattr(found, step, None)
+    if not callable(found):
+        raise OptionError(f"{path}: the module {module!r} has no function {name!r}")
+    loaded: Callable[..., Any] = found
+    return loaded
+
+
+def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of a Kafka sink; the references among them are resolved by Kafka's own client, on the executors."""
+    used = [name for name in _PROVIDERS if any(f"${{{name}:" in value for value in options.values())]
+    if not used or "kafka.config.providers" in options:
+        return dict(options)
+    providers = {f"kafka.config.providers.{name}.class": _PROVIDERS[name] for name in used}
+    return {"kafka.config.providers": ",".join(used), **providers, **options}
+
+
+def _delivered(config: AppConfig, sink: Sink, checkpoint: Checkpoint) -> dict[str, str]:
+    path = file_path(sink)
+    if path is None:
+        return {}
+    refuse_old_checkpoint(checkpoint, path, allowed=config.parsed_options(sink).allow_old_checkpoint)
+    delivered = delivered_batch(checkpoint, path)
+    return {} if delivered is None else {"deliveredBatch": delivered}
+
+
+def _transformed(spark: SparkSession, config: AppConfig, frame: DataFrame) -> DataFrame:
+    wanted = config.file.transformation
+    if wanted is not None and wanted.sql is not None:
+        frame.createOrReplaceTempView(VIEW)
+        frame = spark.sql(wanted.sql)
+    if wanted is not None and wanted.function is not None:
+        frame = load_function(wanted.function, config.source)(frame)
+    if not getattr(frame, "isStreaming", False):
+        raise OptionError(f"{config.source}: transformation: its result is no stream; read from the view `{VIEW}`")
+    return frame
+
+
+def _trigger(trigger: Trigger) -> dict[str, Any]:
+    if trigger.available_now:
+        return {"availableNow": True}
+    return {"once": True} if trigger.once else {"processingTime": f"{trigger.interval or 0} milliseconds"}
+
+
+def _started(writer: DataStreamWriter, sink: Sink) -> StreamingQuery:
+    options = kafka_options(sink.options) if sink.type == "kafka" else sink.options
+    try:
+        return writer.format(sink.format_name or "").options(**options).start()
+    except Exception as error:
+        if sink.type == "kafka" and "find data source" in str(error):
+            raise OptionError(
+                f"sink {sink.name!r}: Spark's Kafka connector is not there; add it to the session, for example with"
+                " `spark.jars.packages: org.apache.spark:spark-sql-kafka-0-10_2.13:<version of Spark>` in `spark`, or"
+                " --packages of spark-submit"
+            ) from None
+        raise

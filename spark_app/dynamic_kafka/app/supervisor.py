@@ -1,0 +1,296 @@
+"""Keep the queries of all sinks running, commit their progress, restart them where that helps, end them in order.
+
+Driver, the main thread of `run`. Spark's listener tells of each batch that Spark has committed (its event comes after
+the commit log's entry, which a test shows); commits to the clusters' groups go out from there, aside.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from dynamic_kafka.app.checkpoints import Checkpoint
+from dynamic_kafka.app.config import AppConfig
+from dynamic_kafka.app.config_file import Sink
+from dynamic_kafka.app.exit_codes import ExitCode, code_of, code_of_text, reason_in
+from dynamic_kafka.app.restarts import RestartPolicy
+from dynamic_kafka.app.sink_status import StatusBoard
+from dynamic_kafka.app.sinks import query_name, start_query
+from dynamic_kafka.app.stop_request import StopRequest
+from dynamic_kafka.clusters import client_of
+from dynamic_kafka.errors import DynamicKafkaError, MetadataError
+from dynamic_kafka.kafka.commits import GroupCommitter
+from dynamic_kafka.metadata.discovery import MetadataDiscovery
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+POLL_S = 0.25
+RECOMMIT_S = 5.0
+"""How often commits that failed are tried again while no batch comes."""
+BATCH_SHARE = 0.5
+"""The part of the grace period that the batch at hand may take to finish before it is abandoned."""
+
+log = logging.getLogger(__name__)
+
+
+class SinkQuery:
+    """One sink's query over all its restarts."""
+
+    def __init__(self, config: AppConfig, sink: Sink, discovery: MetadataDiscovery) -> None:
+        self.sink, self.name = sink, query_name(config, sink)
+        self.config = config
+        self.options = config.parsed_options(sink)
+        self.query: StreamingQuery | None = None
+        self.restart_at: float | None = None
+        self.finished = False
+        self.failure: DynamicKafkaError | None = None
+        self.restarts = RestartPolicy(
+            stall=self.options.cluster_failure_policy == "stall",
+            is_named=lambda cluster: is_named(discovery, cluster),
+            pause_s=config.file.restart_backoff / 1000,
+        )
+        self.committer: GroupCommitter | None = None
+        group = self.options.group_id
+        if self.options.commit_offsets and group is not None:
+            self.committer = GroupCommitter(
+                group,
+                lambda cluster: client_of(self.options, discovery.current().subscription, cluster),
+                allow_old_checkpoint=self.options.allow_old_checkpoint,
+            )
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The query's checkpoint."""
+        return Checkpoint(self.config.checkpoint_of(self.sink))
+
+    def commit_reached(self) -> None:
+        """Commit what the checkpoint says is done: also the last batch, whatever became of its event."""
+        if self.committer is None:
+            return
+        try:
+            document = self.checkpoint.last_committed()
+            if document is not None:
+                self.committer.commit(document)
+        except DynamicKafkaError as error:
+            self.failure = self.failure or error
+
+
+class Supervisor:
+    """Runs the queries until they have ended, failed, or the application was asked to stop."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        config: AppConfig,
+        discovery: MetadataDiscovery,
+        board: StatusBoard,
+        stop: StopRequest,
+    ) -> None:
+        self._spark, self._config, self._board, self._stop = spark, config, board, stop
+        self._queries = {query_name(config, sink): SinkQuery(config, sink, discovery) for sink in config.sinks}
+        self._recommit_at = time.monotonic() + RECOMMIT_S
+
+    def run(self) -> ExitCode:
+        """Start everything, and stay until it is over. Returns the application's exit code."""
+        code = ExitCode.DONE
+        self._spark.streams.addListener(make_listener(self._queries.keys(), self._on_progress))
+        try:
+            for each in self._queries.values():
+                each.commit_reached()
+                self._start(each)
+            while not self._stop.wait(POLL_S) and not all(each.finished for each in self._queries.values()):
+                self._look_after()
+        except _EndedError as ended:
+            code = ended.code
+        except DynamicKafkaError as error:
+            log.error("%s: %s", type(error).__name__, error, extra={"event": "failed"})
+            code = code_of(error)
+        except Exception as error:  # Spark refused a query, or the JVM has gone
+            log.error("%s", reason_in(str(error)), extra={"event": "failed"})
+            code = code_of_text(str(error))
+        return self._end(code)
+
+    # -- while running -------------------------------------------------------------------------------------------
+
+    def _start(self, each: SinkQuery) -> None:
+        each.query, each.restart_at = start_query(self._spark, self._config, each.sink), None
+        fields = {"event": "started", "sink": each.sink.name, "query": str(each.query.id)}
+        log.info("sink %s: query %s has started", each.sink.name, each.query.id, extra=fields)
+
+    def _look_after(self) -> None:
+        now = time.monotonic()
+        recommit = now >= self._recommit_at
+        self._recommit_at = now + RECOMMIT_S if recommit else self._recommit_at
+        for each in self._queries.values():
+            if each.finished:
+                continue
+            if recommit:
+                self._commit_again(each)
+            if each.failure is not None:
+                raise each.failure
+            if each.restart_at is not None:
+                if now >= each.restart_at:
+                    self._start(each)
+            elif each.query is not None and not each.query.isActive:
+                self._ended(each, each.query)
+
+    def _ended(self, each: SinkQuery, query: StreamingQuery) -> None:
+        raised = query.exception()
+        if raised is None:
+            each.finished = True
+            each.commit_reached()
+            self._board.update(each.sink.name, state="finished")
+            log.info("sink %s: finished", each.sink.name, extra={"event": "finished", "sink": each.sink.name})
+            return
+        text = str(raised)
+        reason = reason_in(text)
+        pause = each.restarts.pause_before(text)
+        fields = {"event": "failed" if pause is None else "restart", "sink": each.sink.name, "reason": reason}
+        if pause is None:
+            self._board.update(each.sink.name, state="failed", last_error=reason)
+            log.error("sink %s: the query failed: %s", each.sink.name, reason, extra=fields)
+            raise _EndedError(code_of_text(text))
+        count = self._board.sinks()[each.sink.name].restarts + 1
+        self._board.update(each.sink.name, state="restarting", last_error=reason, restarts=count)
+        log.warning("sink %s: restarted in %.1f s: %s", each.sink.name, pause, reason, extra=fields)
+        each.restart_at = time.monotonic() + pause
+
+    def _commit_again(self, each: SinkQuery) -> None:
+        document = self._board.sinks()[each.sink.name].document
+        if each.committer is None or document.is_initial:
+            return
+        try:
+            each.committer.commit(document)
+        except DynamicKafkaError as error:
+            each.failure = error
+        self._board.update(each.sink.name, commits=each.committer.counts(), committed=each.committer.committed())
+
+    def _on_progress(self, name: str, event: Mapping[str, Any]) -> None:
+        """In the listener's thread: Spark has committed a batch, or says how it is while there is none."""
+        each = self._queries[name]
+        status = self._board.progress(each.sink.name, event, time.monotonic())
+        if status is None:
+            return
+        if status.rows:
+            each.restarts.progressed()
+        if each.committer is not None:
+            try:
+                each.committer.commit(status.document)
+            except DynamicKafkaError as error:
+                each.failure = error
+            self._board.update(each.sink.name, commits=each.committer.counts(), committed=each.committer.committed())
+        fields = {
+            "event": "batch", "sink": each.sink.name, "batch": status.batch, "rows": status.rows,
+            "milliseconds": status.batch_ms, "summary": status.summary,
+        }  # fmt: skip
+        log.info("sink %s: batch %d, %d rows", each.sink.name, status.batch, status.rows, extra=fields)
+        if status.document.finished and each.query is not None:
+            # Not from this thread: a query that stops waits for its listeners.
+            threading.Thread(target=each.query.stop, name=f"finish-{each.sink.name}", daemon=True).start()
+
+    # -- ending --------------------------------------------------------------------------------------------------
+
+    def _end(self, code: ExitCode) -> ExitCode:
+        grace_s = self._config.file.grace_period / 1000
+        deadline = time.monotonic() + grace_s
+        if self._stop.asked:
+            log.info("stopping: %s", self._stop.reason, extra={"event": "stopping", "reason": self._stop.reason})
+        if code == ExitCode.DONE:
+            self._let_batches_finish(time.monotonic() + grace_s * BATCH_SHARE)
+        stopped = self._stop_queries(deadline)
+        for each in self._queries.values():
+            each.commit_reached()
+            if each.committer is not None and not each.committer.flush(max(0.5, deadline - time.monotonic())):
+                log.warning("sink %s: not all offsets were committed in time; reading is not affected", each.sink.name)
+        for each in self._queries.values():
+            if each.committer is not None:
+                each.committer.close()
+            if each.failure is not None and code == ExitCode.DONE:
+                log.error("%s", each.failure, extra={"event": "failed", "sink": each.sink.name})
+                code = code_of(each.failure)
+        if not stopped and code == ExitCode.DONE:
+            log.error("not all queries ended within gracePeriod; their batches are repeated at the next start")
+            code = ExitCode.GRACE_EXCEEDED
+        return code
+
+    def _let_batches_finish(self, until: float) -> None:
+        """Wait for the end of the batches at hand. A trigger that follows at once is stopped at its beginning."""
+        busy = {}
+        for each in self._queries.values():
+            if each.query is not None and not each.finished and each.query.isActive:
+                busy[each.sink.name] = (each.query, self._board.sinks()[each.sink.name].batch)
+        while busy and time.monotonic() < until:
+            for name, (query, batch) in list(busy.items()):
+                idle = not query.isActive or not query.status["isTriggerActive"]
+                if idle or self._board.sinks()[name].batch != batch:
+                    del busy[name]
+            time.sleep(0.05)
+
+    def _stop_queries(self, deadline: float) -> bool:
+        threads = [
+            threading.Thread(target=_stop_quietly, args=(each.query,), daemon=True)
+            for each in self._queries.values()
+            if each.query is not None and not each.finished
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(max(0.1, deadline - time.monotonic()))
+        for each in self._queries.values():
+            if self._board.sinks()[each.sink.name].state in ("running", "starting"):
+                self._board.update(each.sink.name, state="stopped")
+        return not any(thread.is_alive() for thread in threads)
+
+
+class _EndedError(Exception):
+    """A query has ended the application."""
+
+    def __init__(self, code: ExitCode) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
+def is_named(discovery: MetadataDiscovery, cluster: str) -> bool:
+    """Whether metadata, looked up now, still names a cluster. If nobody knows: yes."""
+    discovery.refresh()
+    try:
+        return cluster in discovery.current().subscription.clusters
+    except MetadataError:
+        return True
+
+
+def make_listener(names: Any, told: Callable[[str, Mapping[str, Any]], None]) -> Any:
+    """A Spark listener that passes on the progress of the named queries. What goes wrong in there is logged."""
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    class Listener(StreamingQueryListener):
+        def onQueryStarted(self, event: Any) -> None:
+            pass
+
+        def onQueryProgress(self, event: Any) -> None:
+            try:
+                if event.progress.name in names:
+                    told(event.progress.name, json.loads(event.progress.json))
+            except Exception:
+                log.exception("a progress event could not be used")
+
+        def onQueryIdle(self, event: Any) -> None:
+            pass
+
+        def onQueryTerminated(self, event: Any) -> None:
+            pass
+
+    return Listener()
+
+
+def _stop_quietly(query: StreamingQuery) -> None:
+    try:
+        query.stop()
+    except Exception as error:
+        log.warning("a query did not stop in order: %s", reason_in(str(error)))
