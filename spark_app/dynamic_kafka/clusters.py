@@ -54,7 +54,9 @@ class ClusterProbes:
             client = client_of(self._options, subscription, cluster)
             try:
                 config = client.admin_config()
-                probes[cluster] = self._probe(client, client.digest(config), config)
+                # The isolation level is a consumer's property, but ends are asked for with it.
+                digest = client.digest({**config, "isolation.level": client.read_committed})
+                probes[cluster] = self._probe(client, digest, config)
             except DynamicKafkaError as error:
                 failures[cluster] = error
         for cluster in set(self._probes) - set(subscription.clusters):

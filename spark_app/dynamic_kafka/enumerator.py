@@ -453,7 +453,8 @@ class Enumerator:
         at, seen = self._described_at.get(cluster, (0.0, -1))
         interval = self.options.partition_discovery_interval_ms
         if interval is None:
-            describe_now = sequence != seen or now - at >= self.options.metadata_discovery_interval_ms / 1000
+            interval = self.options.metadata_discovery_interval_ms
+            describe_now = sequence != seen or (interval > 0 and now - at >= interval / 1000)
         else:
             describe_now = seen < 0 or (interval > 0 and now - at >= interval / 1000)
         if describe_now:

@@ -55,7 +55,7 @@ class ClusterProbe:
         self._make_admin = make_admin
         self._admin: ClusterAdmin | None = None
         self._described: tuple[str | None, dict[str, tuple[str | None, list[int]]], frozenset[str]] | None = None
-        self._described_for: tuple[str, ...] = ()
+        self._described_for: tuple[str, ...] | None = None
         self._jobs: queue.SimpleQueue[tuple[Callable[[ClusterAdmin], Any], Future[Any]] | None] = queue.SimpleQueue()
         self._observing: Future[ClusterObservation] | None = None
         threading.Thread(target=self._work, name=f"dynamic-kafka-probe-{cluster}", daemon=True).start()
@@ -101,7 +101,9 @@ class ClusterProbe:
     def _observe(self, admin: ClusterAdmin, question: Question) -> ClusterObservation:
         if question.describe or self._described is None or self._described_for != question.topics:
             self._described = (admin.kafka_id(), *admin.describe_topics(question.topics))
-            self._described_for = question.topics
+            # A topic that is being created or moved is in neither list: the next plan asks again, due or not.
+            complete = not set(question.topics) - self._described[1].keys() - self._described[2]
+            self._described_for = question.topics if complete else None
         kafka_id, described, missing = self._described
         partitions = {
             name: [p for p in found if p in question.partitions[name]] if question.partitions else found
