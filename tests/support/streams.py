@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlparse
 
+from confluent_kafka import KafkaError, KafkaException
 from pyarrow import parquet
 
 from dynamic_kafka.planning.codec import decode
@@ -86,10 +87,22 @@ def produce(
     cluster_id: str, at: KafkaCluster, topic: str, count: int, *, partition: int = 0, prefix: str = "v"
 ) -> Rows:
     """Send `count` records to one partition and return them as the rows they must become, once each."""
-    first = at.end_offsets(topic)[partition]
+    first = _end_offset(at, topic, partition)
     values = [f"{prefix}-{topic}-{partition}-{first + n}" for n in range(count)]
     at.produce(topic, values, partition=partition)
     return Rows(Row(cluster_id, topic, partition, first + n, value) for n, value in enumerate(values))
+
+
+def _end_offset(at: KafkaCluster, topic: str, partition: int) -> int:
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            return at.end_offsets(topic)[partition]
+        except KafkaException as error:
+            # A partition that was just made has its leader in the metadata a moment before the leader knows.
+            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > deadline:
+                raise
+            time.sleep(POLL_S)
 
 
 def renamed(rows: Rows, cluster_id: str) -> Rows:
