@@ -88,18 +88,9 @@ def plan_batch(situation: Situation, edge: Edge) -> Planned:
         done = replace(done, document=replace(done.document, bounded=situation.bounded))
     starts, stops = edge.resolve(done)
     opened = open_splits(done.document, starts, stops)
-    moved = done.moved | situation.rewound | starts.keys()
     losses = find_data_loss(opened, observed)
     if losses:
-        opened, skipped, lost = edge.accept(opened, losses)
-        moved |= skipped
+        opened, _, lost = edge.accept(opened, losses)
         notes = [*notes, *lost]
-    plan = advance(
-        logged,
-        opened,
-        moved=frozenset(moved),
-        observed=observed,
-        limits=situation.limits,
-        query=situation.query,
-    )
+    plan = advance(logged, opened, observed=observed, limits=situation.limits, query=situation.query)
     return Planned(plan, (*notes, *done.notes), done.new)

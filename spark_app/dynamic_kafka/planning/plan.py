@@ -66,7 +66,6 @@ def advance(
     logged: OffsetDocument,
     progress: OffsetDocument,
     *,
-    moved: frozenset[Split],
     observed: Mapping[str, ClusterObservation],
     limits: Limits,
     query: str,
@@ -76,7 +75,6 @@ def advance(
     Args:
         logged: the document that Spark has, as it has it.
         progress: the same, amended, reconciled, with its new splits opened and behind any accepted data loss.
-        moved: splits whose `next` in `progress` is not the one in `logged`: new, resumed, amended or behind a loss.
         observed: the clusters that answered; splits of others stay where they are.
         query: the id to give to a query that has none yet.
 
@@ -98,7 +96,7 @@ def advance(
     if read == logged.settled() and logged.query:
         return Plan(logged, by_cluster)
     document = replace(
-        _with_starts(read, progress, moved),
+        _with_starts(read, progress, logged),
         query=logged.query or query,
         number=logged.number + 1,
         previous=fingerprint(logged),
@@ -204,15 +202,21 @@ def _read(
     return _map_topics(progress, moved)
 
 
-def _with_starts(document: OffsetDocument, before: OffsetDocument, explicit: frozenset[Split]) -> OffsetDocument:
-    if not explicit:
-        return document
-    chosen: dict[tuple[str, str], dict[int, int]] = {}
-    for split in explicit:
-        offset = before.next_of(split)
-        if offset is not None:
-            chosen.setdefault((split.cluster, split.topic), {})[split.partition] = offset
-    return _map_topics(document, lambda cluster, name, topic: replace(topic, starts=chosen.get((cluster, name), {})))
+def _with_starts(document: OffsetDocument, before: OffsetDocument, logged: OffsetDocument) -> OffsetDocument:
+    """Write down where the batch starts, wherever the logged document does not show it.
+
+    That is found by comparing, not by keeping account of what moved: new, resumed, renamed, amended and skipped splits
+    differ from what is logged, and a start that is missing here would be a range that nobody can replay.
+    """
+
+    def started(cluster: str, name: str, topic: TopicProgress) -> TopicProgress:
+        own, shown = before.clusters[cluster].topics[name].next, logged.topic(cluster, name)
+        known: Mapping[int, int] = shown.next if shown else {}
+        if own == known:
+            return topic
+        return replace(topic, starts={p: offset for p, offset in own.items() if known.get(p) != offset})
+
+    return _map_topics(document, started)
 
 
 def _map_topics(document: OffsetDocument, change: TopicChange) -> OffsetDocument:
