@@ -19,6 +19,12 @@ from dynamic_kafka.errors import DynamicKafkaError
 
 COMMANDS: Mapping[str, str] = {
     "run": "dynamic_kafka.app.run",
+    "validate": "dynamic_kafka.app.validate_tool",
+    "plan": "dynamic_kafka.app.plan_tool",
+    "inspect": "dynamic_kafka.app.inspect_tool",
+    "import-checkpoint": "dynamic_kafka.app.import_checkpoint",
+    "accept": "dynamic_kafka.app.accept_tool",
+    "abandon": "dynamic_kafka.app.abandon_tool",
 }
 """The module of each command."""
 

@@ -78,6 +78,11 @@ def read_saved(checkpoint: Checkpoint, source: str | None = None) -> Saved:
     return Saved(batches, chosen.name, start, None if before == chosen.text else latest)
 
 
+def nothing_saved() -> Saved:
+    """The progress of a query that has not begun."""
+    return Saved(Batches(None, None), "0", OffsetDocument(), None)
+
+
 def amendment_of(saved: Saved, amendments: Iterable[Amendment]) -> Amendment | None:
     """All that is left out of the batch that led to the latest document, as one amendment."""
     key = (saved.latest.previous, fingerprint(saved.latest))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dynamic_kafka.app.checkpoints import Checkpoint
 from dynamic_kafka.app.config import STATE_FOLDER, AppConfig, load_config
-from dynamic_kafka.app.saved import Saved, read_saved
+from dynamic_kafka.app.saved import Saved, nothing_saved, read_saved
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.state import StateLocation
@@ -62,8 +62,11 @@ def add_target(parser: argparse.ArgumentParser, *, only_app: bool = False) -> No
         parser.add_argument("--state-location", metavar="URI", help="the query's stateLocation, beside a CHECKPOINT")
 
 
-def open_target(arguments: argparse.Namespace) -> Target:
+def open_target(arguments: argparse.Namespace, *, may_be_new: bool = False) -> Target:
     """Open what the arguments name.
+
+    Args:
+        may_be_new: a query of an app.yaml that has planned nothing yet is fine.
 
     Raises:
         OptionError: it is neither a checkpoint nor an app.yaml, or leaves open which query is meant.
@@ -82,7 +85,9 @@ def open_target(arguments: argparse.Namespace) -> Target:
         options = config.parsed_options(sink)
         uri, name = options.state_location, f"{config.source}, sink {sink.name}"
     state = StateLocation(uri) if uri else None
-    return Target(name, checkpoint, read_saved(checkpoint, arguments.source), options, state)
+    new = may_be_new and config is not None and checkpoint.planned is None
+    saved = nothing_saved() if new else read_saved(checkpoint, arguments.source)
+    return Target(name, checkpoint, saved, options, state)
 
 
 def app_config(path: str) -> AppConfig | None:

@@ -1,0 +1,174 @@
+"""`accept`: a person's word that a cluster id is another Kafka cluster from now on, or that lost records are lost.
+
+Writes what `StateLocation.accepted_identities` and `accepted_losses` read, and an audit record; the query obeys at its
+next plan, running or not. An acceptance names exactly what a person saw: one physical cluster, one offset of one split.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dynamic_kafka.app.audit import confirm, record
+from dynamic_kafka.app.changes import lost_records
+from dynamic_kafka.app.exit_codes import ExitCode
+from dynamic_kafka.app.preview import Preview, preview
+from dynamic_kafka.app.saved import amendment_of, progress_of
+from dynamic_kafka.app.target import add_target, open_target
+from dynamic_kafka.errors import OptionError
+from dynamic_kafka.planning.identity import saved_identity
+from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.splits import Split
+
+HELP = "accept another physical cluster under a cluster's id, or the loss of records; recorded in the stateLocation"
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """One thing to accept: the file's name and content, what it replaces, and what it means in a sentence."""
+
+    name: str
+    wire: Mapping[str, Any]
+    before: Mapping[str, Any]
+    meaning: str
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `accept`."""
+    add_target(parser)
+    parser.add_argument(
+        "--identity",
+        metavar="CLUSTER=KAFKA_ID",
+        action="append",
+        help="this cluster id is answered by the Kafka cluster of that cluster.id from now on, and starts as new",
+    )
+    parser.add_argument(
+        "--data-loss",
+        metavar="CLUSTER/TOPIC/PARTITION",
+        action="append",
+        nargs="?",
+        const="",
+        help="go on behind the records that are gone; without a value all losses that the current plan refuses"
+        " (needs app.yaml)",
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show what it means, ask, write.
+
+    Raises:
+        OptionError: nothing to accept, or nobody said yes.
+    """
+    target = open_target(arguments)
+    state = target.writable_state()
+    seen = preview(target.options, target.saved) if target.options else None
+    document = progress_of(target.saved, amendment_of(target.saved, state.amendments(target.query)))
+    found = _all(seen, document) if arguments.identity is None and arguments.data_loss is None else []
+    found += [_identity(text, seen, document) for text in arguments.identity or ()]
+    found += _losses(arguments.data_loss or (), seen, document)
+    if not found:
+        print("There is nothing to accept: the current plan refuses no cluster and no loss.")
+        return ExitCode.DONE
+    print("\n".join(acceptance.meaning for acceptance in found))
+    confirm("Accept?", yes=arguments.yes)
+    number = len(state.read_folder(f"{target.query}/accepted"))
+    for offset, acceptance in enumerate(found, start=1):
+        audited = record(state, "accept", what=acceptance.meaning, before=acceptance.before, after=acceptance.wire)
+        # Numbered, so that the newest of several words about one cluster is the last by name.
+        path = f"{target.query}/accepted/{number + offset:06d}-{acceptance.name}.json"
+        state.write(path, acceptance.wire)
+        print(f"Accepted: {state.uri}/{path} (recorded in {audited})")
+    return ExitCode.DONE
+
+
+def _all(seen: Preview | None, document: OffsetDocument) -> list[Acceptance]:
+    if seen is None:
+        raise OptionError("say what to accept, --identity or --data-loss; only with app.yaml can the plan tell")
+    return [
+        *(_identity(f"{cluster}={kafka_id}", seen, document) for cluster, kafka_id in sorted(seen.swapped.items())),
+        *_losses([""] if seen.refused else [], seen, document),
+    ]
+
+
+def _identity(text: str, seen: Preview | None, document: OffsetDocument) -> Acceptance:
+    cluster, found, kafka_id = text.rpartition("=")
+    if not (found and cluster and kafka_id):
+        raise OptionError(f"--identity {text!r}: write CLUSTER=KAFKA_ID, as the refusal names it")
+    saved = saved_identity(document, cluster)
+    if saved is None:
+        raise OptionError(f"--identity {text!r}: the checkpoint knows no Kafka cluster.id of {cluster!r} to replace")
+    answering = seen.swapped.get(cluster) if seen else None
+    if answering is not None and answering != kafka_id:
+        raise OptionError(f"--identity {text!r}: the servers of {cluster!r} answer with {answering}, not with that")
+    offsets = _offsets(document, cluster)
+    meaning = (
+        f"Cluster {cluster!r} is Kafka cluster {kafka_id} from now on, instead of {saved}: the offsets of"
+        f" {len(offsets)} splits are forgotten, and all that the new cluster holds is read from the start, unless its"
+        f" metadata says otherwise. What the old one held behind these offsets and was not read is given up"
+    )
+    # Unquoted ids may hold anything; the wire says which cluster it is about.
+    name = f"identity-{_plain(cluster)}"
+    return Acceptance(
+        name,
+        {"kind": "identity", "cluster": cluster, "kafkaId": kafka_id},
+        {"kafkaId": saved, "next": offsets},
+        meaning,
+    )
+
+
+def _losses(texts: Iterable[str], seen: Preview | None, document: OffsetDocument) -> list[Acceptance]:
+    found: list[Acceptance] = []
+    for text in texts:
+        if text == "":
+            if seen is None:
+                raise OptionError("--data-loss without a value needs app.yaml, for the brokers to be asked")
+            found += [_loss(loss.split, seen, document) for loss in seen.refused]
+            continue
+        split = next((each for each in document.splits() if f"{each[0]}/{each[1]}/{each[2]}" == text), None)
+        if split is None:
+            raise OptionError(f"--data-loss {text!r}: the checkpoint has no such split; write CLUSTER/TOPIC/PARTITION")
+        found.append(_loss(split, seen, document))
+    return found
+
+
+def _loss(split: Split, seen: Preview | None, document: OffsetDocument) -> Acceptance:
+    following = (seen.opened.next_of(split) if seen and seen.opened else None) or document.next_of(split)
+    loss = next((each for each in seen.losses if each.split == split), None) if seen else None
+    if seen is not None and seen.opened is None:
+        raise OptionError(f"--data-loss {split}: no plan can be made; `plan` says why, and that comes first")
+    if seen is not None and loss is None:
+        raise OptionError(f"--data-loss {split}: nothing is lost there, says its cluster; nothing was changed")
+    resume = loss.resume_at if loss else None
+    count = lost_records(loss, following) if loss else None
+    why = f": {loss.reason}" if loss else ""
+    goes_on = f"goes on at {resume}" if resume is not None else "goes on where its cluster lets it"
+    cost = f"{count} records are given up" if count is not None else "how many records that costs cannot be told"
+    wire = {
+        "kind": "data-loss",
+        "cluster": split.cluster,
+        "topic": split.topic,
+        "partition": split.partition,
+        "from": following,
+        "to": resume,
+    }
+    meaning = f"The loss at {split} from offset {following} on is accepted{why}: {cost}, and reading {goes_on}"
+    name = f"data-loss-{_plain(split.cluster)}-{_plain(split.topic)}-{split.partition}"
+    return Acceptance(name, wire, {"next": following}, meaning)
+
+
+def _offsets(document: OffsetDocument, cluster: str) -> dict[str, int | None]:
+    active = [split for split in document.splits() if split.cluster == cluster]
+    parked = document.parked.get(cluster)
+    kept = {
+        f"{name}/{partition}": offset
+        for name, topic in (parked.topics.items() if parked else ())
+        for partition, offset in topic.next.items()
+    }
+    return {**kept, **{f"{split.topic}/{split.partition}": document.next_of(split) for split in active}}
+
+
+def _plain(text: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in text)

@@ -1,0 +1,239 @@
+"""What the next start would do: one look at metadata and clusters, planned like a batch, and nothing written.
+
+Tools only. The decisions are those of the query itself (`planning.batch`, `Replays.judge`, `Enumerator`); here they are
+asked without their effects, and what would end a query is collected, so that one answer names everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from dynamic_kafka.app.saved import Saved
+from dynamic_kafka.clusters import ClusterProbes
+from dynamic_kafka.enumerator import Enumerator, Observed, RevisionRejectedError, wanted_clusters
+from dynamic_kafka.errors import ClusterError, DynamicKafkaError, IdentityError, OptionError, StaleCheckpointError
+from dynamic_kafka.kafka.probe import Question, gather
+from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.batch import plan_batch
+from dynamic_kafka.planning.dataloss import DataLoss, skip_losses
+from dynamic_kafka.planning.identity import identity_problems, saved_identity
+from dynamic_kafka.planning.observation import Note
+from dynamic_kafka.planning.plan import Plan, open_splits
+from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.reconcile import Reconciled, rename
+from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.services import make_discovery
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Something that would end the query, or keep metadata out of force. `cluster` None: not about one cluster."""
+
+    cluster: str | None
+    error: DynamicKafkaError
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The answer.
+
+    Attributes:
+        observed: the look that it follows from; clusters that are refused or silent are not in its answers.
+        silent: clusters that do not answer, and why.
+        refusals: what would be refused, data losses apart.
+        swapped: {cluster: Kafka `cluster.id` that answers now} where it is neither the saved nor an accepted one.
+        pending: the ranges of the pending batch that are still to be read.
+        left_out: those that a restart would leave out, with the reasons by cluster; None if there are none.
+        before: progress that the plan builds upon, pending batch and amendments included.
+        opened: progress with new splits opened; None when no plan could be made. `after`: behind its losses, too.
+        done: what changed between them.
+        losses: records that are gone; `refused` are those nobody has accepted.
+        plan: the next document.
+    """
+
+    observed: Observed
+    silent: Mapping[str, DynamicKafkaError]
+    refusals: tuple[Refusal, ...]
+    swapped: Mapping[str, str]
+    pending: tuple[SplitRange, ...]
+    left_out: Amendment | None
+    before: OffsetDocument
+    opened: OffsetDocument | None = None
+    after: OffsetDocument | None = None
+    done: Reconciled | None = None
+    losses: tuple[DataLoss, ...] = ()
+    refused: tuple[DataLoss, ...] = ()
+    plan: Plan | None = None
+    notes: tuple[Note, ...] = ()
+
+
+def preview(options: SourceOptions, saved: Saved) -> Preview:
+    """Ask metadata and clusters, and plan.
+
+    Args:
+        options: the source's.
+        saved: the checkpoint; an empty one plans a query that starts now.
+
+    Raises:
+        MetadataError: there is no valid metadata.
+    """
+    # Losses are collected, not raised. What is not accepted is judged by `_Previewing` in the same words.
+    enumerator = Enumerator(replace(options, fail_on_data_loss=False))
+    probes = ClusterProbes(options)
+    try:
+        observed, silent = _look(options, probes)
+        return _Previewing(options, enumerator, saved, observed, silent).run()
+    finally:
+        probes.close()
+        enumerator.stop()
+
+
+def _look(options: SourceOptions, probes: ClusterProbes) -> tuple[Observed, dict[str, DynamicKafkaError]]:
+    """Ask everyone, and wait for everyone: a tool has the time, and says who is silent."""
+    discovery = make_discovery(options)
+    discovery.start()
+    found = discovery.current()
+    discovery.stop()
+    subscription = found.subscription
+    made, broken = probes.for_subscription(subscription)
+    assigned = options.single.assign if options.single else None
+    pending = {
+        cluster: probe.observe(
+            partial(Question, tuple(sorted(subscription.clusters[cluster].topics)), assigned, earliest=True)
+        )
+        for cluster, probe in made.items()
+    }
+    answers, failures = gather(pending, grace_s=0, everyone=True)
+    return Observed(subscription, answers, found, made, new_revision=True), {**broken, **failures}
+
+
+@dataclass
+class _Previewing:
+    """One call of `preview`: what was found so far. Answers what the plan asks (`planning.batch.Edge`)."""
+
+    options: SourceOptions
+    enumerator: Enumerator
+    saved: Saved
+    observed: Observed
+    silent: dict[str, DynamicKafkaError]
+    refusals: list[Refusal] = field(default_factory=list)
+    swapped: dict[str, str] = field(default_factory=dict)
+    done: Reconciled | None = None
+    opened: OffsetDocument = field(default_factory=OffsetDocument)
+    after: OffsetDocument | None = None
+    losses: list[DataLoss] = field(default_factory=list)
+
+    def run(self) -> Preview:
+        latest = self.saved.latest
+        replays = self.enumerator.replays
+        try:
+            replays.restore(latest)
+        except StaleCheckpointError as error:
+            self.refuse(None, error)
+        self.check_identities(rename(latest.settled(), wanted_clusters(self.observed.subscription))[0])
+        pending, left_out = self.judge_pending()
+        if left_out is not None:
+            replays.obey(left_out)
+        before, _ = replays.after(latest)
+        planned = self.plan(latest)
+        accepted = self.accepted(latest.query)
+        return Preview(
+            observed=self.observed,
+            silent=self.silent,
+            refusals=tuple(self.refusals),
+            swapped=self.swapped,
+            pending=tuple(pending),
+            left_out=left_out,
+            before=before,
+            opened=self.opened if planned else None,
+            after=self.after if planned else None,
+            done=self.done if planned else None,
+            losses=tuple(self.losses),
+            refused=tuple(loss for loss in self.losses if self.is_refused(loss, accepted)),
+            plan=planned[0] if planned else None,
+            notes=planned[1] if planned else (),
+        )
+
+    def refuse(self, cluster: str | None, error: DynamicKafkaError) -> None:
+        self.refusals.append(Refusal(cluster, error))
+        if cluster is not None:
+            self.observed = self.observed.without(cluster)
+
+    def check_identities(self, progress: OffsetDocument) -> None:
+        state = self.enumerator.state
+        accepted = state.accepted_identities(progress.query) if state and progress.query else {}
+        for problem in identity_problems(progress, self.observed.answers, accepted):
+            answer = self.observed.answers.get(problem.cluster)
+            saved = saved_identity(progress, problem.cluster)
+            if answer is not None and answer.kafka_id and saved not in (None, answer.kafka_id):
+                self.swapped[problem.cluster] = answer.kafka_id
+            self.refuse(problem.cluster, IdentityError(problem.text))
+
+    def judge_pending(self) -> tuple[list[SplitRange], Amendment | None]:
+        saved = self.saved
+        if saved.end is None:
+            return [], None
+        replays = self.enumerator.replays
+        pending = replays.remaining(saved.ranges(), saved.key)
+        # What is refused already does not count as silent.
+        judged = [part for part in pending if part.split.cluster not in {each.cluster for each in self.refusals}]
+        left_out = None
+        try:
+            left_out = replays.judge(judged, saved.end, saved.key, self.observed)
+        except IdentityError as error:
+            self.refuse(None, error)
+        if left_out is None:
+            return pending, None
+        refusal = replays.refusal(left_out)
+        if refusal is not None:
+            self.refusals.append(Refusal(None, refusal))
+        if "unreachable" in left_out.reasons.values() and self.options.cluster_failure_policy == "fail":
+            # Then nothing is left out: the query fails, as `silent` says, and the range waits.
+            kept = tuple(p for p in left_out.left_out if left_out.reasons[p.split.cluster] != "unreachable")
+            left_out = replace(left_out, left_out=kept) if kept else None
+        return pending, left_out
+
+    def plan(self, latest: OffsetDocument) -> tuple[Plan, tuple[Note, ...]] | None:
+        while True:
+            self.losses = []
+            try:
+                planned = plan_batch(self.enumerator.situation(latest, self.observed), self)
+                return planned.plan, planned.notes
+            except RevisionRejectedError as rejected:
+                error = rejected.error
+            except (ClusterError, OptionError) as raised:
+                error = raised
+            if not isinstance(error, ClusterError) or error.cluster not in self.observed.answers:
+                self.refusals.append(Refusal(None, error))
+                return None
+            self.refuse(error.cluster, error)
+
+    def accepted(self, query: str) -> dict[Split, int]:
+        state = self.enumerator.state
+        found = state.accepted_losses(query) if state and query and self.losses else []
+        return {Split(wire["cluster"], wire["topic"], int(wire["partition"])): int(wire["from"]) for wire in found}
+
+    def is_refused(self, loss: DataLoss, accepted: Mapping[Split, int]) -> bool:
+        # As `Enumerator.behind`: an acceptance holds for the one offset that a person saw.
+        return self.options.fail_on_data_loss and accepted.get(loss.split) != self.opened.next_of(loss.split)
+
+    # -- planning.batch.Edge -------------------------------------------------------------------------------------
+
+    def verify(self, progress: OffsetDocument) -> OffsetDocument:
+        return self.enumerator.verified(progress, self.observed)
+
+    def resolve(self, done: Reconciled) -> tuple[Mapping[Split, int], Mapping[Split, int]]:
+        self.done = done
+        starts, stops = self.enumerator.resolved(self.saved.latest, done, self.observed)
+        self.opened = self.after = open_splits(done.document, starts, stops)
+        return starts, stops
+
+    def accept(
+        self, opened: OffsetDocument, losses: list[DataLoss]
+    ) -> tuple[OffsetDocument, frozenset[Split], list[Note]]:
+        self.losses = losses
+        self.after, moved = skip_losses(opened, losses)
+        return self.after, moved, []
