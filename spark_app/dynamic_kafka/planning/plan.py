@@ -91,12 +91,13 @@ def advance(
     by_cluster: dict[str, int] = dict.fromkeys(observed, 0)
     for split, lag in lags.items():
         by_cluster[split.cluster] += lag
-    read = _read(progress, granted, observed)
+    # With its starts: a split that went back and takes the same range again ends where the logged document ended.
+    read = _with_starts(_read(progress, granted, observed), progress, logged)
     # The query's first document is always written: it holds the chosen starts, which a moving "latest" would lose.
     if read == logged.settled() and logged.query:
         return Plan(logged, by_cluster)
     document = replace(
-        _with_starts(read, progress, logged),
+        read,
         query=logged.query or query,
         number=logged.number + 1,
         previous=fingerprint(logged),
