@@ -1,0 +1,371 @@
+"""A batch that was planned but not committed is replayed exactly, save for what is durably left out.
+
+The batch is made pending by a crash right after Spark has logged its offsets, or later; then metadata changes, and the
+query starts again. What an amendment leaves out is never lost: its split is parked at the start of its range.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from dynamic_kafka.errors import OptionError, PendingRangesError, StaleCheckpointError
+from tests.support.fixtures import Brokers
+from tests.support.source_run import SourceRun
+from tests.support.streams import (
+    Collected,
+    Rows,
+    assert_rows,
+    cluster,
+    next_offsets,
+    parked_offsets,
+    produce,
+    start_query,
+    stream,
+    write_metadata,
+    write_text,
+)
+
+Topic = Callable[[str], str]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "streams.json"
+
+
+@pytest.fixture
+def orders(brokers: Brokers, topic: Topic) -> str:
+    """A topic of one partition on each of the three clusters."""
+    name = topic("orders")
+    for at in brokers:
+        at.create_topic(name)
+    return name
+
+
+@contextmanager
+def reading(path: Path, **options: object) -> Iterator[SourceRun]:
+    """A query on the stream `orders`, with a state location beside the metadata."""
+    given: dict[str, Any] = {"streamIds": "orders", "metadataPath": path, "stateLocation": path.parent / "state"}
+    with SourceRun(**(given | options)) as run:
+        yield run
+
+
+def amendments(path: Path) -> list[dict[str, Any]]:
+    """What the state location holds, in the order it was written."""
+    files = (path.parent / "state").glob("*/amendments/*.json")
+    return [json.loads(file.read_text()) for file in sorted(files, key=lambda file: file.stat().st_mtime_ns)]
+
+
+# -- on Spark ----------------------------------------------------------------------------------------------------------
+
+
+def test_spark_hands_a_pending_batch_back_and_gets_what_is_left_of_it(
+    spark: SparkSession, brokers: Brokers, orders: str, tmp_path: Path, path: Path
+) -> None:
+    a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
+    write_metadata(path, stream("orders", a, b))
+    of_a, of_b = produce("a", brokers.a, orders, 8), produce("b", brokers.b, orders, 9)
+    options = {
+        "streamIds": "orders",
+        "metadataPath": path,
+        "startingOffsets": "earliest",
+        "stateLocation": tmp_path / "state",
+    }
+
+    class Broken(Collected):
+        def __call__(self, frame: DataFrame, batch: int) -> None:
+            raise RuntimeError("the sink broke before it had the batch")
+
+    with start_query(spark, options, tmp_path, sink=Broken()) as query:
+        assert "the sink broke" in query.wait_failed()
+    write_metadata(path, stream("orders", b))
+    sink = Collected()
+    with start_query(spark, options, tmp_path, sink=sink) as query:
+        query.wait_rows(of_b)
+        document = query.wait_document(lambda found: bool(parked_offsets(found)), "a to be parked")
+        assert (next_offsets(document), parked_offsets(document)) == ({("b", orders): {0: 9}}, {("a", orders): {0: 0}})
+        report = query.wait_report(lambda found: "parked" in found, "the report of what is parked")
+        assert report["parked"] == {"a": 1}
+        write_metadata(path, stream("orders", a, b))
+        query.wait_rows(of_a + of_b)
+
+        assert next_offsets(query.document()) == {("a", orders): {0: 8}, ("b", orders): {0: 9}}
+    assert [found["leftOut"] for found in amendments(path)] == [[["a", orders, 0, 0, 8]]]
+
+
+# -- the same ranges ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.scenario(22)
+def test_a_replay_reads_the_same_ranges_whatever_has_happened_since(
+    brokers: Brokers, orders: str, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "dynamic_kafka")
+    a = cluster("a", brokers.a, [orders])
+    write_metadata(path, stream("orders", a))
+    wanted = produce("a", brokers.a, orders, 10)
+    with reading(path, maxOffsetsPerTrigger=6) as run:
+        run.batch(crash="reading")
+        planned = run.tasks
+        later = produce("a", brokers.a, orders, 10) + produce("b", brokers.b, orders, 3)
+        write_metadata(path, stream("orders", a, cluster("b", brokers.b, [orders])))
+        run.restart(maxOffsetsPerTrigger=None)
+        run.batch()
+
+        assert [task.part for task in run.tasks] == [task.part for task in planned]
+        assert_rows(run.rows(), Rows({row: 1 for row in wanted if row.offset < 6}))
+        assert run.next == {("a", orders): {0: 6}}
+        assert "replaying batch of document 1: 1 ranges" in caplog.text
+        run.until_rows(wanted + later)
+        assert amendments(path) == []
+
+
+def test_a_start_at_the_moving_end_is_kept_over_a_crash_of_the_first_batch(
+    brokers: Brokers, orders: str, path: Path
+) -> None:
+    produce("a", brokers.a, orders, 5)
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
+    with reading(path, startingOffsets="latest") as run:
+        run.batch(crash="logged")
+        wanted = produce("a", brokers.a, orders, 4)
+        run.restart()
+        run.until_rows(wanted)
+
+        assert run.next == {("a", orders): {0: 9}}
+        assert run.report()["document"] == 2
+
+
+def test_a_draining_cluster_is_replayed_whole(brokers: Brokers, orders: str, path: Path) -> None:
+    servers = {"a": brokers.a.bootstrap, "b": brokers.b.bootstrap}
+
+    def write(state: str) -> None:
+        clusters: dict[str, Any] = {i: {"bootstrapServers": s, "topics": [orders]} for i, s in servers.items()}
+        clusters["a"]["state"] = state
+        write_text(path, json.dumps({"contract": 1, "revision": 1, "streams": {"orders": {"clusters": clusters}}}))
+
+    write("Active")
+    wanted = produce("a", brokers.a, orders, 5) + produce("b", brokers.b, orders, 5)
+    with reading(path) as run:
+        run.batch(crash="reading")
+        write("Draining")
+        run.restart()
+        run.batch()
+
+        assert_rows(run.rows(), wanted)
+        assert run.next == {("a", orders): {0: 5}, ("b", orders): {0: 5}}
+        assert amendments(path) == []
+
+
+# -- left out ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_removed_cluster_is_left_out_parked_at_the_start_of_its_range_and_read_when_it_returns(
+    brokers: Brokers, orders: str, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
+    write_metadata(path, stream("orders", a, b))
+    early = produce("a", brokers.a, orders, 3)
+    with reading(path) as run:
+        run.until_rows(early)
+        pending, of_b = produce("a", brokers.a, orders, 5), produce("b", brokers.b, orders, 6)
+        run.batch(crash="reading")
+        assert run.next == {("a", orders): {0: 8}, ("b", orders): {0: 6}}
+        write_metadata(path, stream("orders", b))
+        run.until_rows(early + of_b)
+
+        assert run.next == {("b", orders): {0: 6}}
+        assert run.parked == {("a", orders): {0: 3}}
+        said = f"left out of the pending batch, possibly delivered by an earlier attempt: a/{orders}[0] 3..8"
+        assert f"{said} (cluster removed)" in caplog.text
+        assert [(found["leftOut"], found["reasons"]) for found in amendments(path)] == [
+            ([["a", orders, 0, 3, 8]], {"a": "removed"})
+        ]
+        write_metadata(path, stream("orders", a, b))
+        run.until_rows(early + of_b + pending)
+        assert run.next == {("a", orders): {0: 8}, ("b", orders): {0: 6}}
+
+
+def test_a_removed_topic_is_left_out_and_the_others_of_its_cluster_are_read(
+    brokers: Brokers, orders: str, topic: Topic, path: Path
+) -> None:
+    other = brokers.a.create_topic(topic("other"))
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders, other])))
+    gone, wanted = produce("a", brokers.a, orders, 5), produce("a", brokers.a, other, 6)
+    with reading(path) as run:
+        run.batch(crash="partitioned")
+        write_metadata(path, stream("orders", cluster("a", brokers.a, [other])))
+        run.until_rows(wanted)
+        run.until(lambda: bool(run.parked), "the topic to be parked")
+
+        # It was new in that batch: its start is where it goes back to.
+        assert (run.next, run.parked) == ({("a", other): {0: 6}}, {("a", orders): {0: 0}})
+        assert run.report()["parked"] == {"a": 1}
+        write_metadata(path, stream("orders", cluster("a", brokers.a, [orders, other])))
+        run.until_rows(wanted + gone)
+
+
+def test_a_pending_batch_of_removed_clusters_only_becomes_an_empty_one(
+    brokers: Brokers, orders: str, path: Path
+) -> None:
+    a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
+    write_metadata(path, stream("orders", a))
+    pending = produce("a", brokers.a, orders, 5)
+    with reading(path) as run:
+        run.batch(crash="logged")
+        write_metadata(path, stream("orders", b))
+        wanted = produce("b", brokers.b, orders, 2)
+        run.until_rows(wanted)
+
+        assert run.delivered[0] == Rows()
+        assert (run.next, run.parked) == ({("b", orders): {0: 2}}, {("a", orders): {0: 0}})
+        write_metadata(path, stream("orders", a, b))
+        run.until_rows(wanted + pending)
+        assert [found["number"] for found in amendments(path)] == [1]
+
+
+def test_what_is_left_out_stays_left_out_though_the_cluster_is_back_and_comes_with_a_later_batch(
+    brokers: Brokers, orders: str, path: Path
+) -> None:
+    a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
+    write_metadata(path, stream("orders", a, b))
+    of_a, of_b = produce("a", brokers.a, orders, 5), produce("b", brokers.b, orders, 5)
+    with reading(path) as run:
+        run.batch(crash="logged")
+        write_metadata(path, stream("orders", b))
+        run.batch(crash="partitioned")  # the amendment is written; the batch is not done
+        write_metadata(path, stream("orders", a, b))
+        run.batch()
+        assert_rows(run.rows(), of_b)
+        assert len(amendments(path)) == 1
+        run.until_rows(of_a + of_b)
+
+        assert run.next == {("a", orders): {0: 5}, ("b", orders): {0: 5}}
+        assert {task.part.split.cluster for task in run.tasks} == {"a"}
+
+
+def test_another_cluster_that_goes_before_the_batch_is_done_makes_a_second_amendment(
+    brokers: Brokers, orders: str, path: Path
+) -> None:
+    a, b, c = (cluster(name, at, [orders]) for name, at in zip("abc", brokers, strict=True))
+    write_metadata(path, stream("orders", a, b, c))
+    of_a, of_b, of_c = (produce(name, at, orders, 5) for name, at in zip("abc", brokers, strict=True))
+    with reading(path) as run:
+        run.batch(crash="logged")
+        write_metadata(path, stream("orders", b, c))
+        run.batch(crash="reading")
+        write_metadata(path, stream("orders", c))
+        run.until_rows(of_c)
+        run.until(lambda: len(run.parked) == 2, "both to be parked")
+
+        assert (run.next, run.parked) == (
+            {("c", orders): {0: 5}},
+            {("a", orders): {0: 0}, ("b", orders): {0: 0}},
+        )
+        assert [found["leftOut"] for found in amendments(path)] == [
+            [["a", orders, 0, 0, 5]],
+            [["b", orders, 0, 0, 5]],
+        ]
+        assert len({found["end"] for found in amendments(path)}) == 1
+        run.restart()
+        write_metadata(path, stream("orders", a, b, c))
+        run.until_rows(of_a + of_b + of_c)
+        assert run.report()["clusters"].keys() == {"a", "b", "c"}
+
+
+def test_what_an_earlier_attempt_had_delivered_is_at_worst_read_again_and_this_is_said(
+    brokers: Brokers, orders: str, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
+    write_metadata(path, stream("orders", a, b))
+    of_a, of_b = produce("a", brokers.a, orders, 5), produce("b", brokers.b, orders, 5)
+    with reading(path) as run:
+        run.batch(crash="sunk")
+        write_metadata(path, stream("orders", b))
+        run.until(lambda: bool(run.parked), "a to be parked")
+        assert "possibly delivered by an earlier attempt" in caplog.text
+        write_metadata(path, stream("orders", a, b))
+        run.until_rows(of_a + of_b + of_a)
+
+        assert run.next == {("a", orders): {0: 5}, ("b", orders): {0: 5}}
+
+
+# -- refused -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"stateLocation": None}, "there is no stateLocation to record it"),
+        ({"pendingRemovedRanges": "refuse"}, "pendingRemovedRanges=refuse"),
+    ],
+    ids=["without a state location", "asked to"],
+)
+def test_a_pending_range_that_may_not_be_left_out_stops_the_query_and_says_the_choices(
+    brokers: Brokers, orders: str, path: Path, options: dict[str, Any], why: str
+) -> None:
+    a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
+    write_metadata(path, stream("orders", a, b))
+    wanted = produce("a", brokers.a, orders, 5) + produce("b", brokers.b, orders, 5)
+    with reading(path, **options) as run:
+        run.batch(crash="logged")
+        saved = list(run.offsets)
+        write_metadata(path, stream("orders", b))
+        with pytest.raises(PendingRangesError) as refused:
+            run.batch()
+
+        said = str(refused.value)
+        assert f"a/{orders}[0] 0..5" in said and f"b/{orders}" not in said and why in said
+        assert all(choice in said for choice in ("Draining", "pendingRemovedRanges=filter", "abandon"))
+        assert (run.rows(), run.offsets, amendments(path)) == (Rows(), saved, [])
+        # The first choice: name it again until the batch is done.
+        write_metadata(path, stream("orders", a, b))
+        run.restart()
+        run.until_rows(wanted)
+
+
+def test_leaving_ranges_out_without_a_place_to_record_it_is_refused_at_once(path: Path) -> None:
+    with reading(path, stateLocation=None, pendingRemovedRanges="filter") as run, pytest.raises(OptionError) as refused:
+        run.batch()
+
+    assert "stateLocation" in str(refused.value)
+
+
+# -- an old checkpoint -------------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_from_a_backup_that_is_older_than_an_amendment_is_noticed(
+    brokers: Brokers, orders: str, path: Path
+) -> None:
+    a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
+    write_metadata(path, stream("orders", a, b))
+    wanted = produce("a", brokers.a, orders, 5) + produce("b", brokers.b, orders, 5)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        backup = list(run.offsets)
+        produce("a", brokers.a, orders, 3)
+        again = produce("b", brokers.b, orders, 3)
+        run.batch(crash="logged")
+        write_metadata(path, stream("orders", b))
+        run.until_rows(wanted + again)
+        assert len(amendments(path)) == 1
+
+        run.offsets, run.commits = backup, len(backup)
+        run.restart()
+        with pytest.raises(StaleCheckpointError) as refused:
+            run.batch()
+        assert f"ends at document {len(backup)}" in str(refused.value)
+        assert all(word in str(refused.value) for word in ("restored from a backup", "allowOldCheckpoint=true"))
+        assert run.offsets == backup
+        del run.delivered[len(backup)]
+        run.restart(allowOldCheckpoint="true")
+        run.until_rows(wanted + again)
+
+        assert run.next == {("b", orders): {0: 8}}
+        assert run.parked == {("a", orders): {0: 5}}
