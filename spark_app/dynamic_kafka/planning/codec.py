@@ -152,6 +152,7 @@ def _parked(topic: ParkedTopic) -> dict[str, Any]:
         epoch=_column(topic.epochs, whole=topic.next),
         stop=_column(topic.stops, whole=topic.next),
         until=topic.until_ms,
+        awaited=topic.awaited or None,
     )
 
 
@@ -176,6 +177,7 @@ def _read_parked(wire: Mapping[str, Any]) -> ParkedTopic:
         epochs=_read_column(wire.get("epoch", {}), len(following)),
         stops=_read_column(wire.get("stop", {}), len(following)),
         until_ms=int(wire["until"]),
+        awaited=bool(wire.get("awaited", False)),
     )
 
 

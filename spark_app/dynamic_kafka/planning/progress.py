@@ -52,7 +52,13 @@ class ClusterProgress:
 
 @dataclass(frozen=True)
 class ParkedTopic:
-    """Splits of a topic that metadata no longer names, kept until `until_ms` (milliseconds since the epoch)."""
+    """Splits of a topic that metadata no longer names.
+
+    Attributes:
+        until_ms: how long they are kept, milliseconds since the epoch.
+        awaited: metadata named the topic again before that, but its cluster has not answered yet. It came back in time,
+            so it is kept for as long as it stays named.
+    """
 
     stream: str
     next: Column
@@ -60,6 +66,7 @@ class ParkedTopic:
     topic_id: str | None = None
     epochs: Column = field(default_factory=dict)
     stops: Column = field(default_factory=dict)
+    awaited: bool = False
 
 
 @dataclass(frozen=True)

@@ -153,16 +153,20 @@ class _Reconciliation:
 
     def expire(self) -> None:
         for cluster, topics in self.parked.items():
-            # Named again, but not reachable yet: it came back in time, its answer did not.
-            awaited = self.wanted[cluster].topics if cluster in self.wanted and cluster not in self.observed else {}
-            for topic in [n for n, kept in topics.items() if kept.until_ms <= self.now_ms and n not in awaited]:
-                del topics[topic]
-                self.note(
-                    "expired",
-                    cluster,
-                    topic,
-                    "was parked past its retention: if it comes back, it starts as new",
-                )
+            named = self.wanted[cluster].topics if cluster in self.wanted else {}
+            for topic, kept in list(topics.items()):
+                if kept.awaited and topic not in named:
+                    # It was back, and has gone again before its cluster answered: that is a parking of its own.
+                    topics[topic] = replace(kept, awaited=False, until_ms=self.now_ms + self.retention_ms)
+                elif kept.awaited or self.now_ms < kept.until_ms:
+                    # Whether it came back in time is decided when it is named again, however late the answer.
+                    missing = cluster in self.observed and topic in self.observed[cluster].missing
+                    topics[topic] = replace(kept, awaited=topic in named and not missing)
+                else:
+                    del topics[topic]
+                    self.note(
+                        "expired", cluster, topic, "was parked past its retention: if it comes back, it starts as new"
+                    )
 
     def take_up(self, cluster: str, topic: str, stream: str, seen: TopicObservation) -> None:
         active = self.active.setdefault(cluster, {})
