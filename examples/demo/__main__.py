@@ -1,0 +1,113 @@
+"""Runs the demo: `make demo`. Exit codes: 0 all as promised, 1 not, 2 unknown options, 130 Ctrl-C, 143 SIGTERM."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from types import FrameType
+
+from rich.console import Console
+from rich.table import Table
+
+from demo.driver import DriverError
+from demo.page import write_html
+from demo.producers import ProducerError
+from demo.report import Report, examine, write_json
+from demo.screen import make_screen
+from demo.settings import FIRST_RECORD_BOUND_S, parse
+from demo.stage import Stage, StoryError
+from demo.story import Story
+from tests.support.kafka import BrokerError
+from tests.support.places import BUILD
+from tests.support.spark import spark_environment
+
+
+def main() -> int:
+    """Play, prove, report."""
+    settings = parse(sys.argv[1:], BUILD)
+    # The driver is started from here, and its modules have to be found from wherever we were.
+    os.environ.update(spark_environment())
+    signal.signal(signal.SIGTERM, _terminated)
+    console = Console()
+    settings.report_folder.mkdir(parents=True, exist_ok=True)
+    for name in ("report.json", "report.html"):
+        (settings.report_folder / name).unlink(missing_ok=True)
+    folder = settings.report_folder / f"run-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    stage = Stage(settings, folder, make_screen(console))
+    right = False
+    try:
+        report = _play(stage, console)
+        right = report.holds
+        return 0 if right else 1
+    except (StoryError, DriverError, ProducerError, BrokerError) as error:
+        stage.screen.close()
+        console.print(f"[bold red]The demo failed:[/] {type(error).__name__}", highlight=False)
+        console.print(str(error), markup=False, highlight=False)
+        return 1
+    except KeyboardInterrupt:
+        right = True  # nothing is wrong: whoever asked for it wants no traces
+        return 130
+    finally:
+        # A second Ctrl-C must not leave half of it running.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        stage.close()
+        if settings.keep or not right:
+            console.print(f"data and logs: {folder}", markup=False, highlight=False, soft_wrap=True)
+        else:
+            stage.erase()
+
+
+def _play(stage: Stage, console: Console) -> Report:
+    stage.open()
+    Story(stage).play()
+    stage.screen.close()
+    report = examine(stage)
+    folder = stage.settings.report_folder
+    write_json(report, folder / "report.json")
+    write_html(report, folder / "report.html")
+    _summarise(report, console)
+    console.print(f"report: {folder / 'report.html'}", markup=False, highlight=False, soft_wrap=True)
+    return report
+
+
+def _summarise(report: Report, console: Console) -> None:
+    verdict, journal = report.verdict, report.journal
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column()
+    table.add_column(justify="right")
+    median = journal.median_first_record_s
+    for what, value in (
+        ("produced", f"{verdict.produced:,}"),
+        ("delivered", f"{verdict.delivered:,}"),
+        ("lost", f"{verdict.lost:,}"),
+        ("duplicated", f"{verdict.duplicated:,}"),
+        ("metadata changes", f"{len(journal.changes)}"),
+        ("restarts for changes", f"{report.restarts_for_changes}"),
+        ("kills", f"{len(journal.kills)}"),
+        (
+            f"edit to first record, median (at most {FIRST_RECORD_BOUND_S:g} s)",
+            "–" if median is None else f"{median:.1f} s",
+        ),
+        ("came back exactly", ", ".join(sorted(report.returns)) or "–"),
+        ("story", f"{journal.ended - journal.began:.0f} s"),
+    ):
+        table.add_row(what, value)
+    console.print()
+    console.print(table)
+    if report.holds:
+        console.print("[bold green]Every record is in the sink exactly once.[/]")
+    else:
+        console.print("[bold red]This run is wrong:[/]")
+        for problem in report.problems:
+            console.print(f"  {problem}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

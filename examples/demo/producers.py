@@ -1,0 +1,172 @@
+"""Live producers with numbered records. They belong to a cluster and move from one to another, one by one.
+
+One thread sends for all of them. A record counts as produced when its broker has confirmed it; the clients are
+idempotent, so a retry inside them writes nothing twice.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import threading
+import time
+from collections import defaultdict
+from functools import partial
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from demo.proof import Lane
+from demo.settings import PARTITIONS, TOPIC
+
+COUNT = 6
+"""Producers."""
+RATE = 240
+"""Records a second of one producer, on average."""
+
+_TICK_S = 0.02
+_FLUSH_S = 60.0
+
+
+class ProducerError(Exception):
+    """A record was refused, or is not confirmed in time: the demo could not count on its own numbers."""
+
+
+class Producers:
+    """`COUNT` producers, each at home on one cluster at a time.
+
+    Attributes:
+        homes: the cluster of each producer.
+    """
+
+    def __init__(self, home: str, servers: dict[str, str], seed: int) -> None:
+        """All at `home`, silent until `start`. `servers` are bootstrap servers by cluster."""
+        self.homes = [home] * COUNT
+        self._servers = servers
+        self._random = random.Random(seed)
+        self._phase = self._random.uniform(0, 2 * math.pi)
+        self._clients: dict[str, Producer] = {}
+        self._numbers: dict[Lane, int] = defaultdict(int)
+        self._confirmed: dict[Lane, dict[int, int]] = defaultdict(dict)
+        self._lock = threading.Lock()
+        self._end = threading.Event()
+        self._problem: str | None = None
+        self._thread = threading.Thread(target=self._run, name="producers", daemon=True)
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._thread.start()
+
+    def move(self, count: int, target: str) -> None:
+        """Move up to `count` producers that are elsewhere to `target`."""
+        with self._lock:
+            elsewhere = [number for number, home in enumerate(self.homes) if home != target]
+            for number in elsewhere[:count]:
+                self.homes[number] = target
+
+    def settle(self, cluster: str) -> None:
+        """Nobody sends to `cluster` any more: wait until all that was sent is confirmed, and close its client."""
+        with self._lock:
+            if cluster in self.homes:
+                raise ProducerError(f"producers still send to {cluster}")
+            client = self._clients.pop(cluster, None)
+        if client is not None and client.flush(_FLUSH_S):
+            raise ProducerError(f"cluster {cluster} did not confirm all records within {_FLUSH_S:.0f} s")
+        self.check()
+
+    def stop(self) -> None:
+        """End all, with everything confirmed."""
+        self._end.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self.homes = []
+        for cluster in list(self._clients):
+            self.settle(cluster)
+
+    def close(self) -> None:
+        """End without waiting for the brokers."""
+        self._end.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        for client in self._clients.values():
+            client.purge()
+
+    def check(self) -> None:
+        """Raises `ProducerError` when something went wrong aside."""
+        if self._problem is not None:
+            raise ProducerError(self._problem)
+
+    def counts(self) -> dict[str, int]:
+        """Confirmed records by cluster, at the moment."""
+        with self._lock:
+            found: dict[str, int] = defaultdict(int)
+            for (cluster, _), known in self._confirmed.items():
+                found[cluster] += len(known)
+            return dict(found)
+
+    def ends(self, cluster: str) -> dict[int, int]:
+        """{partition: offset after the last confirmed record}; partitions without records are absent."""
+        with self._lock:
+            return {
+                partition: max(known.values()) + 1
+                for (name, partition), known in self._confirmed.items()
+                if name == cluster and known
+            }
+
+    def confirmed(self) -> dict[Lane, dict[int, int]]:
+        """{(cluster, partition): {sequence: offset}} of all that was confirmed."""
+        with self._lock:
+            return {lane: dict(known) for lane, known in self._confirmed.items()}
+
+    # In the thread
+
+    def _run(self) -> None:
+        owed, last, turn = 0.0, time.monotonic(), 0
+        try:
+            while not self._end.wait(_TICK_S):
+                now = time.monotonic()
+                # Every producer at once, so that moving them moves the load. A late tick does not flood a slow machine.
+                owed += min(now - last, 0.25) * RATE * self._wave(now)
+                last = now
+                with self._lock:
+                    for _ in range(int(owed)):
+                        turn += 1
+                        for home in self.homes:
+                            self._send(home, turn % PARTITIONS)
+                    owed -= int(owed)
+                    clients = list(self._clients.values())
+                for client in clients:
+                    client.poll(0)
+        except Exception as error:
+            self._problem = f"the producers' thread ended: {error!r}"
+
+    def _wave(self, now: float) -> float:
+        return 1 + 0.3 * math.sin(now / 7 + self._phase) + self._random.uniform(-0.15, 0.15)
+
+    def _send(self, cluster: str, partition: int) -> None:
+        client = self._clients.get(cluster) or self._connect(cluster)
+        number = self._numbers[cluster, partition]
+        value = json.dumps({"cluster": cluster, "partition": partition, "sequence": number})
+        client.produce(
+            TOPIC,
+            value,
+            partition=partition,
+            on_delivery=partial(self._delivered, cluster, partition, number),
+        )
+        self._numbers[cluster, partition] = number + 1
+
+    def _connect(self, cluster: str) -> Producer:
+        self._clients[cluster] = Producer(
+            {"bootstrap.servers": self._servers[cluster], "enable.idempotence": True, "linger.ms": 20, "log_level": 0}
+        )
+        return self._clients[cluster]
+
+    def _delivered(self, cluster: str, lane: int, number: int, error: KafkaError | None, message: Message) -> None:
+        """Called in `poll` and `flush`, so without the lock."""
+        if error is not None:
+            self._problem = f"cluster {cluster} refused record {number} of partition {lane}: {error}"
+            return
+        offset = message.offset()
+        assert offset is not None
+        with self._lock:
+            self._confirmed[cluster, lane][number] = offset

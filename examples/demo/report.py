@@ -1,0 +1,243 @@
+"""Judges a run and writes `report.json`. What is wrong is said in words; an empty list of problems is the success.
+
+Runs after the driver has ended, on what it left: the sink through its own log, Spark's checkpoint, and the journal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from demo import sink
+from demo.driver import Driver
+from demo.journal import Journal
+from demo.proof import Delivered, Return, Verdict, check_return, prove
+from demo.settings import DISCOVERY_S, FIRST_RECORD_BOUND_S, TOPIC, TRIGGER_S, Settings
+from demo.stage import Stage
+from dynamic_kafka.planning.progress import OffsetDocument
+
+CHANGES_DUE = 5
+KILLS_DUE = 2
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that a run has shown.
+
+    Attributes:
+        returns: per cluster that came back, how each of its partitions went on.
+        aggregate: {cluster: records} as the second query counted them.
+        left_behind: files in the sink's folder that no batch committed, so that no reader may count them.
+        written: records by cluster and second, by Kafka's timestamps; the second counts from the story's beginning.
+        readable: (seconds since the beginning, rows by cluster) of each batch of the sink.
+    """
+
+    settings: Settings
+    journal: Journal
+    verdict: Verdict
+    returns: Mapping[str, Sequence[Return]]
+    aggregate: Mapping[str, int]
+    starts: int
+    restarts_for_changes: int
+    left_behind: int
+    written: Mapping[str, Mapping[int, int]]
+    readable: Sequence[tuple[float, Mapping[str, int]]]
+    problems: Sequence[str]
+
+    @property
+    def holds(self) -> bool:
+        """Whether everything was as promised."""
+        return not self.problems
+
+
+def examine(stage: Stage) -> Report:
+    """Read the sink anew, from its first batch, and judge."""
+    reader = sink.Sink(stage.folder / "sink")
+    batches = list(reader.follow())
+    rows = [row for batch in batches for row in sink.read(batch)]
+    verdict = prove(stage.producers.confirmed(), rows)
+    documents = [document for _, document in stage.parquet.documents()]
+    returns = {
+        cluster: check_return(rows, cluster, parked, since) for cluster, parked, since in find_returns(documents)
+    }
+    journal, aggregate = stage.journal, stage.counted()
+    problems = [
+        *wrong_records(verdict),
+        *wrong_totals(verdict, "its broker counts", journal.broker_ends),
+        *wrong_totals(verdict, "the running aggregate counts", aggregate),
+        *wrong_returns(journal, returns),
+        *wrong_run(journal, stage.driver),
+    ]
+    # Spark's reader begins with the newest compact entry: it has to find the same files.
+    if sorted(reader.committed_files()) != sorted(file for batch in batches for file in batch.files):
+        problems.append("the entries of the sink's log do not agree with its compact ones")
+    return Report(
+        settings=stage.settings,
+        journal=journal,
+        verdict=verdict,
+        returns=returns,
+        aggregate=aggregate,
+        starts=len(stage.driver.starts),
+        restarts_for_changes=stage.driver.restarts_beyond_kills,
+        left_behind=reader.left_behind(),
+        written=_by_second(rows, journal.began),
+        readable=[(at - journal.began, counts) for at, counts in stage.batches.values()],
+        problems=problems,
+    )
+
+
+def find_returns(documents: Iterable[OffsetDocument]) -> list[tuple[str, dict[int, int], int]]:
+    """(cluster, its kept offsets, the first batch with it again) of each cluster that left and came back.
+
+    The kept offsets are those of the last document without the cluster; none if they were not kept.
+    """
+    found = []
+    known: set[str] = set()
+    before = OffsetDocument()
+    for batch, document in enumerate(documents):
+        for cluster in sorted(set(document.clusters) - set(before.clusters)):
+            if cluster in known:
+                parked = before.parked.get(cluster)
+                topic = parked.topics.get(TOPIC) if parked else None
+                found.append((cluster, dict(topic.next) if topic else {}, batch))
+        known |= set(document.clusters)
+        before = document
+    return found
+
+
+def wrong_records(verdict: Verdict) -> list[str]:
+    """What the comparison record by record has found."""
+    counts = {
+        "records were lost": verdict.lost,
+        "rows are there twice": verdict.duplicated,
+        "rows are of records that nobody produced": verdict.unknown,
+        "rows are not where their record was written": verdict.misplaced,
+        "offsets are missing between others": verdict.gaps,
+    }
+    found = [f"{count:,} {what}" for what, count in counts.items() if count]
+    if not verdict.produced:
+        found.append("nothing was produced")
+    return [*found, *verdict.examples]
+
+
+def wrong_totals(verdict: Verdict, who: str, counts: Mapping[str, int]) -> list[str]:
+    """A second witness that counts otherwise."""
+    return [
+        f"{cluster}: {produced:,} records were produced, {who} {counts.get(cluster, 0):,}"
+        for cluster, (produced, _) in verdict.per_cluster.items()
+        if counts.get(cluster, 0) != produced
+    ]
+
+
+def wrong_returns(journal: Journal, returns: Mapping[str, Sequence[Return]]) -> list[str]:
+    """Clusters that came back and did not go on exactly where they were left."""
+    found = []
+    for change in journal.changes:
+        if change.kind == "return" and not returns.get(change.cluster):
+            found.append(f"{change.cluster} came back, and its offsets had not been kept")
+    for cluster, lanes in returns.items():
+        found += [f"{cluster} did not resume at its kept offset: {lane}" for lane in lanes if not lane.exact]
+    return found
+
+
+def wrong_run(journal: Journal, driver: Driver) -> list[str]:
+    """What should have happened, and when."""
+    found = []
+    if driver.restarts_beyond_kills != 0:
+        found.append(f"the driver was started {driver.restarts_beyond_kills} times for something else than a kill")
+    if len(journal.changes) < CHANGES_DUE:
+        found.append(f"{len(journal.changes)} metadata changes, of at least {CHANGES_DUE}")
+    if driver.kills < KILLS_DUE:
+        found.append(f"{driver.kills} kills, of at least {KILLS_DUE}")
+    median = journal.median_first_record_s
+    if median is None or median > FIRST_RECORD_BOUND_S:
+        found.append(
+            f"first record of an added cluster after {median} s (median), of at most {FIRST_RECORD_BOUND_S:g} s"
+        )
+    return found
+
+
+def write_json(report: Report, path: Path) -> None:
+    """`report.json`, as the issue and its readers know it."""
+    path.write_text(json.dumps(as_json(report), indent=2) + "\n")
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The report as numbers. Times `at` are ISO 8601 in UTC, `at_seconds` count from the story's beginning."""
+    journal, verdict = report.journal, report.verdict
+
+    def at(moment: float) -> dict[str, Any]:
+        return {
+            "at": datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds"),
+            "at_seconds": _rounded(moment - journal.began),
+        }
+
+    return {
+        "holds": report.holds,
+        "problems": list(report.problems),
+        "produced": verdict.produced,
+        "delivered": verdict.delivered,
+        "lost": verdict.lost,
+        "duplicated": verdict.duplicated,
+        "unknown": verdict.unknown,
+        "misplaced": verdict.misplaced,
+        "offset_gaps": verdict.gaps,
+        "kills": len(journal.kills),
+        "changes": [
+            {
+                "what": change.what,
+                **at(change.at),
+                "clusters": list(change.clusters),
+                "seconds_in_force": _rounded(change.in_force_s),
+                "seconds_to_first_record": _rounded(change.first_record_s),
+            }
+            for change in journal.changes
+        ],
+        "restarts_for_changes": report.restarts_for_changes,
+        "driver_starts": report.starts,
+        "median_seconds_to_first_record": _rounded(journal.median_first_record_s),
+        "allowed_seconds_to_first_record": FIRST_RECORD_BOUND_S,
+        "discovery_interval_seconds": DISCOVERY_S,
+        "trigger_seconds": TRIGGER_S,
+        "kill_details": [
+            {
+                **at(kill.at),
+                "moment": kill.wanted,
+                "found": kill.found,
+                "processes": kill.processes,
+                "seconds_to_next_batch": _rounded(kill.recovered_s),
+            }
+            for kill in journal.kills
+        ],
+        "clusters": {
+            cluster: {
+                "produced": produced,
+                "delivered": delivered,
+                "broker_end_offsets": journal.broker_ends.get(cluster),
+                "aggregate": report.aggregate.get(cluster),
+            }
+            for cluster, (produced, delivered) in verdict.per_cluster.items()
+        },
+        "returns": {cluster: [asdict(lane) for lane in lanes] for cluster, lanes in report.returns.items()},
+        "uncommitted_files_left_by_kills": report.left_behind,
+        "batches": len(report.readable),
+        "seed": report.settings.seed,
+        "duration": report.settings.duration,
+        "story_seconds": _rounded(journal.ended - journal.began),
+    }
+
+
+def _by_second(rows: Iterable[Delivered], began: float) -> dict[str, dict[int, int]]:
+    counts: dict[str, Counter[int]] = {}
+    for row in rows:
+        counts.setdefault(row.cluster, Counter())[int((row.written_at - began) // 1)] += 1
+    return {cluster: dict(found) for cluster, found in sorted(counts.items())}
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)

@@ -1,0 +1,217 @@
+"""The story: A, then B, then C, then A again, under kills. Metadata changes are all that ever tells the driver.
+
+Each act waits for what it has caused. What the seed decides (which moments the driver is killed at) is drawn up front.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from demo import journal
+from demo.checkpoint import Checkpoint
+from demo.journal import Change, ChangeKind, Kill
+from demo.producers import COUNT
+from demo.settings import TOPIC
+from demo.stage import Stage, StoryError
+
+AFTER_EDIT = "right after the metadata file was replaced"
+IN_BATCH = "in the middle of a batch"
+IN_SINK = "between the sink's commit and Spark's"
+
+_HUNT_S = 20.0
+"""How long to lie in wait for a moment; then the driver is killed anyway."""
+
+
+@dataclass(frozen=True)
+class Fate:
+    """Where the driver dies: after one edit, and during two of the three moves.
+
+    Attributes:
+        edit: what the edit does to which cluster.
+        in_batch: the cluster that producers move to when it dies in the middle of a batch.
+        in_sink: likewise, when it dies between the two commits.
+        delay_s: how long after the edit, and within the batch.
+    """
+
+    edit: tuple[ChangeKind, str]
+    in_batch: str
+    in_sink: str
+    delay_s: tuple[float, float]
+
+    @classmethod
+    def of(cls, seed: int) -> Fate:
+        """What a seed means."""
+        chance = random.Random(seed)
+        in_batch, in_sink = chance.sample(["B", "C", "A"], 2)
+        edits: list[tuple[ChangeKind, str]] = [("remove", "A"), ("remove", "B"), ("remove", "C"), ("add", "C")]
+        return cls(chance.choice(edits), in_batch, in_sink, (chance.uniform(0, 1.5), chance.uniform(0, 0.1)))
+
+
+class Story:
+    """Plays on an open stage."""
+
+    def __init__(self, stage: Stage) -> None:
+        """Nothing happens yet."""
+        self.stage = stage
+        self.fate = Fate.of(stage.settings.seed)
+
+    def play(self) -> None:
+        """From the first batch to the last record. Raises whatever did not go as told."""
+        stage = self.stage
+        stage.linger(0.10)
+        self._add("B", "add")
+        stage.linger(0.30)
+        self._remove("A")
+        stage.linger(0.44)
+        self._add("C", "add")
+        stage.linger(0.58)
+        self._remove("B")
+        stage.linger(0.66)
+        self._add("A", "return")
+        stage.linger(0.86)
+        self._remove("C")
+        stage.linger(1.0)
+        self._finish()
+
+    def _add(self, cluster: str, kind: ChangeKind) -> None:
+        stage = self.stage
+        if not stage.clusters[cluster].broker.running:
+            stage.clusters[cluster].start().wait_ready()
+            journal.begin(stage.journal.broker, cluster, time.time())
+            stage.say("story", f"the broker of {cluster} is started again, on the data it had")
+        before = stage.producers.counts().get(cluster, 0)
+        stage.producers.move(1, cluster)
+        stage.wait(f"records in {cluster}", lambda: stage.producers.counts().get(cluster, 0) > before)
+        stage.say("story", f"one of {COUNT} producers moves to {cluster}, which the stream does not read yet")
+        back = " back" if kind == "return" else ""
+        change = self._change(f"{cluster} is added{back}", kind, cluster, (*stage.members, cluster))
+        stage.wait(f"the first record of {cluster}", lambda: stage.first_row(cluster, change.at))
+        first = stage.first_row(cluster, change.at)
+        assert first is not None
+        change.first_record_s = first - change.at
+        stage.say(
+            "change", f"the first record of {cluster} is in the sink {change.first_record_s:.1f} s after the edit"
+        )
+        self._in_force(change)
+        self._move_rest(cluster)
+
+    def _move_rest(self, cluster: str) -> None:
+        stage = self.stage
+        stage.say("story", f"the other producers move to {cluster}, one by one")
+        for moved in range(COUNT - 1):
+            stage.producers.move(1, cluster)
+            if moved == COUNT // 2 - 1:
+                if cluster == self.fate.in_batch:
+                    self._kill(IN_BATCH, self._amid_batch, self.fate.delay_s[1])
+                elif cluster == self.fate.in_sink:
+                    self._kill(IN_SINK, self._amid_commits, 0.0)
+            done = len(stage.batches)
+            stage.wait("the next batch", lambda done=done: len(stage.batches) > done)  # type: ignore[misc]
+
+    def _remove(self, cluster: str) -> None:
+        stage = self.stage
+        stage.producers.settle(cluster)
+        ends = stage.producers.ends(cluster)
+        self._ask_broker(cluster)
+        for query in (stage.parquet, stage.aggregate):
+            stage.wait(f"{cluster} to be drained", lambda query=query: _drained(query, cluster, ends))  # type: ignore[misc]
+        stage.say("story", f"{cluster} is drained: every record of it is in a committed batch")
+        left = tuple(name for name in stage.members if name != cluster)
+        change = self._change(f"{cluster} is removed", "remove", cluster, left)
+        self._in_force(change)
+        stage.clusters[cluster].stop()
+        journal.end(stage.journal.broker, cluster, time.time())
+        kept = stage.parquet.parked_next(cluster, TOPIC)
+        stage.say("story", f"the broker of {cluster} is stopped; kept offsets: {sorted(kept.items())}")
+
+    def _finish(self) -> None:
+        stage = self.stage
+        last = stage.members[0]
+        stage.producers.stop()
+        self._ask_broker(last)
+        stage.say("story", "the producers end; the stream reads to the end")
+        ends = stage.producers.ends(last)
+        for query in (stage.parquet, stage.aggregate):
+            stage.wait(f"{last} to be drained", lambda query=query: _drained(query, last, ends))  # type: ignore[misc]
+        stage.journal.ended = time.time()
+        stage.look()
+        stage.driver.stop()
+        stage.say("story", "the driver is stopped, in order this time")
+
+    # Metadata
+
+    def _change(self, what: str, kind: ChangeKind, cluster: str, clusters: tuple[str, ...]) -> Change:
+        stage = self.stage
+        change = Change(what, kind, cluster, clusters, at=stage.name_clusters(clusters))
+        stage.journal.changes.append(change)
+        stage.say("change", f"metadata: {what}; the stream lives on {' and '.join(clusters)}")
+        if self.fate.edit == (kind, cluster):
+            self._kill(AFTER_EDIT, lambda: True, self.fate.delay_s[0])
+        return change
+
+    def _in_force(self, change: Change) -> None:
+        """Wait until both queries have committed a batch that was planned with the change."""
+        stage, wanted = self.stage, set(change.clusters)
+        for query in (stage.parquet, stage.aggregate):
+            stage.wait(f"'{change.what}' to be in force", lambda query=query: _reads(query) == wanted)  # type: ignore[misc]
+            change.in_force_s = change.in_force_s or time.time() - change.at
+        if change.kind == "remove":
+            stage.say(
+                "change", f"{change.cluster} is out of the running query {change.in_force_s:.1f} s after the edit"
+            )
+
+    def _ask_broker(self, cluster: str) -> None:
+        """A second witness for what was produced."""
+        self.stage.journal.broker_ends[cluster] = sum(self.stage.clusters[cluster].end_offsets(TOPIC).values())
+
+    # Kills
+
+    def _kill(self, moment: str, has_come: Callable[[], bool], delay_s: float) -> None:
+        """Lie in wait for a moment, kill -9, start again at once, and wait for the next batch."""
+        stage = self.stage
+        stage.look()
+        deadline = time.monotonic() + _HUNT_S
+        while not has_come() and time.monotonic() < deadline:
+            time.sleep(0.0005)
+        time.sleep(delay_s)
+        processes = stage.driver.kill()
+        kill = Kill(time.time(), moment, self._what_it_left(), processes)
+        committed = stage.parquet.committed()
+        stage.driver.start()
+        stage.journal.kills.append(kill)
+        stage.say("kill", f"kill -9, {moment}: {processes} processes die; {kill.found}; started again at once")
+        stage.wait("a batch after the kill", lambda: stage.parquet.committed() > committed)
+        kill.recovered_s = time.time() - kill.at
+        stage.say("kill", f"the driver goes on; {kill.recovered_s:.1f} s after the kill its next batch is committed")
+
+    def _amid_batch(self) -> bool:
+        planned = self.stage.parquet.planned()
+        return planned > self.stage.parquet.committed() and not self.stage.sink.has(planned)
+
+    def _amid_commits(self) -> bool:
+        planned = self.stage.parquet.planned()
+        return self.stage.sink.has(planned) and planned > self.stage.parquet.committed()
+
+    def _what_it_left(self) -> str:
+        planned, committed = self.stage.parquet.planned(), self.stage.parquet.committed()
+        if planned == committed:
+            return f"batch {committed} was committed, none was under way"
+        if self.stage.sink.has(planned):
+            return f"batch {planned} was in the sink, and not committed by Spark"
+        return f"batch {planned} was planned, and not in the sink"
+
+
+def _drained(query: Checkpoint, cluster: str, ends: dict[int, int]) -> bool:
+    at = query.committed_next(cluster, TOPIC)
+    return all(at.get(partition, 0) >= end for partition, end in ends.items())
+
+
+def _reads(query: Checkpoint) -> set[str]:
+    committed = query.committed()
+    return set(query.document(committed).clusters) if committed >= 0 else set()
+
+
+__all__ = ["Fate", "Story", "StoryError"]
