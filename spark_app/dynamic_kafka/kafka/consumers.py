@@ -39,7 +39,9 @@ class CachedConsumer:
 
     @property
     def hint(self) -> str | None:
-        """The last complaint of librdkafka about a connection, such as a failed authentication."""
+        """The last complaint of librdkafka about a connection, such as a failed authentication. For errors only: a
+        record that has just arrived may be dropped."""
+        self.consumer.poll(0)  # serves error_cb: calls that wait for an answer do not
         return self.hints[-1] if self.hints else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -155,7 +156,7 @@ def test_a_failed_commit_is_counted_and_reading_goes_on(
     text = document(fine=at(brokers.a, name), broken=at(broken, name))
 
     # When several batches are read
-    with query(static(text, startingOffsets="earliest", kafka__group__id=group)) as reading:
+    with query(static(text, startingOffsets="earliest", kafka__group__id=group, readTimeout="2s")) as reading:
         rows = reading.batch()
         for number in range(1, 4):
             for cluster in (brokers.a, broken):
@@ -190,8 +191,6 @@ def test_a_cluster_that_hangs_in_a_commit_holds_up_nobody(
 
         # When offsets are handed over
         began = time.monotonic()
-        import json
-
         reading.reader.commit(json.loads(saved))
         took = time.monotonic() - began
         arrived = eventually(lambda: brokers.a.committed_offsets(group) == {(name, 0): 1})
