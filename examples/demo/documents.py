@@ -12,7 +12,7 @@ from demo.settings import STREAM, TOPIC
 
 
 def write_streams(path: Path, clusters: Iterable[str], servers: Mapping[str, str]) -> None:
-    """Make `path` say that the stream lives on `clusters`. A reader sees the old file or the new one, never half of it."""
+    """Make `path` say that the stream lives on `clusters`. A reader sees the old file or the new one, never a part."""
     listed = [{"clusterId": name, "bootstrapServers": servers[name], "topics": [TOPIC]} for name in clusters]
     draft = path.with_suffix(".draft")
     with draft.open("w") as stream:

@@ -157,7 +157,8 @@ def _footer(report: Report) -> str:
         f" A record counts as produced when its broker confirmed it to an idempotent producer, and as delivered when a"
         f" file that holds it is named by the sink's own log, <code>_spark_metadata</code>. {report.left_behind} files"
         " in the folder are named nowhere: traces of the kills, which no reader sees. A first record is timed from the"
-        " moment the new metadata file was in place to the moment the log of the sink named a file with a row of that cluster."
+        " moment the new metadata file was in place to the moment the log of the sink named a file with a row of that"
+        " cluster."
         " Zero restarts means: the driver was started once, and once more after each kill."
     )
 

@@ -22,7 +22,7 @@ from demo.screen import ClusterState, Screen, State
 from demo.settings import CLUSTERS, PARTITIONS, TOPIC, Settings
 from tests.support.kafka import KafkaCluster, start_all
 
-PATIENCE_S = 90.0
+PATIENCE_S = 180.0
 """How long any one event may take on a machine that has other things to do."""
 _LOOK_S = 0.05
 _SHOW_S = 0.25

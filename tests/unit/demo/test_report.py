@@ -1,0 +1,203 @@
+"""What makes a run of the demo wrong, beyond its records; and what its reports say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from demo.driver import Driver
+from demo.journal import Change, Journal, Kill, Span
+from demo.page import render
+from demo.proof import Return, prove
+from demo.report import Report, as_json, find_returns, wrong_records, wrong_returns, wrong_run, wrong_totals
+from demo.settings import FIRST_RECORD_BOUND_S, TOPIC, Settings, parse
+from demo.story import Fate
+from dynamic_kafka.planning.progress import (
+    ClusterProgress,
+    OffsetDocument,
+    ParkedCluster,
+    ParkedTopic,
+    TopicProgress,
+)
+
+BEGAN = 1_000_000.0
+
+
+def journal(first_records: tuple[float | None, ...] = (1.0, 2.0, 30.0)) -> Journal:
+    story = Journal(began=BEGAN, ended=BEGAN + 150)
+    for number, (cluster, seconds) in enumerate(zip("BCA", first_records, strict=True)):
+        at = BEGAN + 20.0 * number
+        story.changes.append(Change(f"{cluster} is added", "add", cluster, ("A", cluster), at, 1.0, seconds))
+        story.changes.append(Change(f"{cluster} is removed", "remove", cluster, ("A",), at + 10, 1.0))
+    story.changes[4].kind = "return"
+    story.kills = [Kill(BEGAN + 30, "in a batch", "batch 7 was planned", 12, 9.0) for _ in range(2)]
+    story.member = [Span("A", BEGAN - 20, BEGAN + 40), Span("B", BEGAN)]
+    story.broker_ends = {"A": 3}
+    return story
+
+
+def driver(folder: Path, *, starts: int = 3, kills: int = 2) -> Driver:
+    found = Driver(folder)
+    found.starts, found.kills = list(range(starts)), kills
+    return found
+
+
+def report(*problems: str) -> Report:
+    return Report(
+        settings=Settings(seed=1, duration=150, keep=False, build=Path("build")),
+        journal=journal(),
+        verdict=prove({("A", 0): {0: 0, 1: 1, 2: 2}}, []),
+        returns={"A": [Return(0, 10, 9, 10, 0)]},
+        aggregate={"A": 3},
+        starts=3,
+        restarts_for_changes=0,
+        left_behind=1,
+        written={"A": {-3: 1, 4: 2}, "B": {9: 5}},
+        readable=[(1.0, {"A": 3}), (12.0, {"B": 5})],
+        problems=problems,
+    )
+
+
+def test_a_run_as_told_has_no_problems(tmp_path: Path) -> None:
+    assert wrong_run(journal(), driver(tmp_path)) == []
+
+
+def test_a_start_that_no_kill_explains_is_a_restart_for_a_change(tmp_path: Path) -> None:
+    restarted = driver(tmp_path, starts=4)
+
+    assert restarted.restarts_beyond_kills == 1
+    assert "1 times for something else" in wrong_run(journal(), restarted)[0]
+
+
+def test_too_few_kills_or_changes_prove_too_little(tmp_path: Path) -> None:
+    short = journal()
+    del short.changes[4:]
+
+    assert len(wrong_run(short, driver(tmp_path, starts=2, kills=1))) == 2
+
+
+@pytest.mark.parametrize(
+    ("first_records", "late"),
+    [
+        ((1.0, 2.0, 60.0), False),  # a kill fell into one of them
+        ((1.0, FIRST_RECORD_BOUND_S, 60.0), False),
+        ((1.0, FIRST_RECORD_BOUND_S + 0.1, 60.0), True),
+        ((None, None, None), True),
+    ],
+)
+def test_the_median_of_first_records_decides(
+    tmp_path: Path, first_records: tuple[float | None, ...], late: bool
+) -> None:
+    assert bool(wrong_run(journal(first_records), driver(tmp_path))) == late
+
+
+def test_a_return_without_kept_offsets_is_wrong() -> None:
+    exact = Return(0, 10, 9, 10, 0)
+
+    assert wrong_returns(journal(), {"A": [exact]}) == []
+    assert wrong_returns(journal(), {"A": [exact, replace(exact, first_after=0, read_again=10)]})
+    assert wrong_returns(journal(), {"A": []})
+    assert wrong_returns(journal(), {})
+
+
+def test_witnesses_that_count_otherwise_are_named() -> None:
+    verdict = prove({("A", 0): {0: 0, 1: 1}}, [])
+
+    assert wrong_totals(verdict, "the aggregate counts", {"A": 2}) == []
+    assert wrong_totals(verdict, "the aggregate counts", {"A": 3}) == [
+        "A: 2 records were produced, the aggregate counts 3"
+    ]
+    assert wrong_totals(verdict, "the aggregate counts", {})
+    assert wrong_records(verdict)[0] == "2 records were lost"
+
+
+def document(*active: str, parked: tuple[str, ...] = ()) -> OffsetDocument:
+    return OffsetDocument(
+        query="q",
+        number=1,
+        clusters={name: ClusterProgress({TOPIC: TopicProgress("orders", {0: 5})}) for name in active},
+        parked={name: ParkedCluster({TOPIC: ParkedTopic("orders", {0: 7}, until_ms=1)}) for name in parked},
+    )
+
+
+def test_returns_are_found_in_the_offset_documents() -> None:
+    story = [document("A"), document("A", "B"), document("B", parked=("A",)), document("A", "B")]
+
+    assert find_returns(story) == [("A", {0: 7}, 3)]
+    assert find_returns(story[:3]) == []
+
+
+def test_a_return_whose_offsets_were_forgotten_is_found_without_any() -> None:
+    assert find_returns([document("A"), document("B"), document("A", "B")]) == [("A", {}, 2)]
+
+
+def test_the_json_has_what_its_readers_expect() -> None:
+    told = json.loads(json.dumps(as_json(report())))
+
+    assert {key: told[key] for key in ("produced", "delivered", "lost", "duplicated", "kills")} == {
+        "produced": 3,
+        "delivered": 0,
+        "lost": 3,
+        "duplicated": 0,
+        "kills": 2,
+    }
+    assert told["restarts_for_changes"] == 0
+    assert told["median_seconds_to_first_record"] == 2.0
+    assert [change["seconds_to_first_record"] for change in told["changes"]] == [1.0, None, 2.0, None, 30.0, None]
+    assert told["changes"][0]["at"] == "1970-01-12T13:46:40.000+00:00"
+
+
+class Links(HTMLParser):
+    """Everything that a page would fetch."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [f"{tag} {name}={value}" for name, value in attrs if name in ("src", "href", "srcset")]
+
+
+def test_the_page_needs_nothing_from_outside() -> None:
+    page = render(report())
+
+    assert Links(page).found == []
+    assert "http" not in page
+    assert "url(" not in page and "@import" not in page
+
+
+def test_the_page_marks_each_change_and_each_kill() -> None:
+    page = render(report())
+
+    assert page.count('class="head change"') == 6
+    assert page.count('class="head kill"') == 2
+
+
+def test_the_page_of_a_wrong_run_says_so_first_and_escapes_what_it_shows() -> None:
+    page = render(report("3 records were <lost>"))
+
+    assert "This run is wrong" in page
+    assert "3 records were &lt;lost&gt;" in page
+    assert "Nothing lost" not in page
+
+
+def test_options_are_read_and_unknown_ones_refused(tmp_path: Path) -> None:
+    assert parse(["--seed", "7", "--duration", "90", "--keep"], tmp_path) == Settings(7, 90.0, True, tmp_path)
+    assert parse([], tmp_path).duration == 150
+    for wrong in (["--sed", "7"], ["--dur", "90"], ["--duration", "5"], ["--seed", "x"], ["more"]):
+        with pytest.raises(SystemExit) as refused:
+            parse(wrong, tmp_path)
+        assert refused.value.code == 2
+
+
+def test_a_seed_decides_when_the_driver_dies_and_kills_fall_into_different_moves() -> None:
+    fates = [Fate.of(seed) for seed in range(50)]
+
+    assert fates == [Fate.of(seed) for seed in range(50)]
+    assert len({fate.edit for fate in fates}) == 4
+    assert all(fate.in_batch != fate.in_sink for fate in fates)
