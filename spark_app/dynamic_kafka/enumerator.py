@@ -235,6 +235,8 @@ class Enumerator:
     def _plan_with(self, logged: OffsetDocument, observed: Observed, unlimited: bool) -> Plan:
         situation = self.situation(logged, observed, unlimited=unlimited)
         done = plan_batch(situation, _PlanEdge(self, logged, observed))
+        # Only now, not with a look that a replay or `Trigger.AvailableNow` made: their first offsets judged no split.
+        self._opened |= observed.answers.keys()
         if len(observed.answers) == len(observed.subscription.clusters):
             self._good = observed.found
         self._check_group(logged, observed)
@@ -432,7 +434,7 @@ class Enumerator:
             if cluster in answers and self.status.stalled.pop(cluster, None) is not None:
                 log.warning("cluster %s answers again", cluster)
         # A cluster that failed is opened anew when it is back: its log may have moved on meanwhile.
-        self._opened = ((self._opened | answers.keys()) - failures.keys()) & subscription.clusters.keys()
+        self._opened = (self._opened - failures.keys()) & subscription.clusters.keys()
         if everyone and (broken or failures):
             raise next(iter({**broken, **failures}.values()))
         self._judge({**broken, **failures})

@@ -165,8 +165,10 @@ class _RangeReader:
         if self.task.fail_on_data_loss:
             raise DataLossError(
                 f"data loss: cannot read {self.task.part} from offset {self.position}: {why}."
-                " Records of this range have expired, or the log was truncated. Accept the loss with"
-                " failOnDataLoss=false, or restore the records"
+                " Records of this range have expired, or the log was truncated. Restore them, accept the loss for good"
+                " with failOnDataLoss=false, or once: leave the range out with `python -m dynamic_kafka.app abandon"
+                f" app.yaml {'/'.join(map(str, self.task.part.split))}`, then `python -m dynamic_kafka.app accept"
+                " app.yaml --data-loss`"
             )
         first, _ = self.watermarks()
         resume = min(max(first, self.position), self.task.part.end)

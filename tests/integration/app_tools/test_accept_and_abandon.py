@@ -1,0 +1,192 @@
+"""The tools that write: a refused query goes on after the word that its error asks for, with exact rows, on record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from tests.integration.app_tools.story import MakeStory, Tools, contents, every_file
+from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.streams import Rows, assert_rows, cluster, produce
+
+Topic = Callable[[str], str]
+
+
+def test_a_wiped_cluster_is_read_from_its_start_once_it_is_accepted(
+    brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, make_story: MakeStory, tools: Tools
+) -> None:
+    # given a query, one of whose clusters is replaced by a new one behind the same servers
+    name = topic("orders")
+    east = fresh_cluster()
+    for broker in (brokers.a, east):
+        broker.create_topic(name)
+    story = make_story()
+    story.names(cluster("a", brokers.a, [name]), cluster("east", east, [name]))
+    wanted = produce("a", brokers.a, name, 3) + produce("east", east, name, 8)
+    assert_rows(story.run(), wanted)
+    former = east.kafka_id
+    east.wipe()
+    east.start().wait_ready()
+    east.create_topic(name)
+    wanted = produce("a", brokers.a, name, 2) + produce("east", east, name, 5, prefix="new")
+
+    # then the query refuses, and so says the plan
+    with pytest.raises(StreamingQueryException, match=r"accept app\.yaml --identity east="):
+        story.run()
+    assert tools("plan", story.app) == 4
+    assert f"--identity east={east.kafka_id}" in tools.said
+
+    # and nothing happens without a yes, nor for another cluster than the one that answers
+    before = every_file(story.folder)
+    assert tools("accept", story.app, "--identity", f"east={east.kafka_id}") == 2
+    assert tools("accept", story.app, "--identity", f"east={former}x", "--yes") == 2
+    assert every_file(story.folder) == before
+
+    # when all that is refused is accepted
+    assert tools("accept", story.app, "--yes") == 0
+
+    # then it is on record, and the query reads the new cluster from its start and the other one on
+    (accepted,) = contents(next(story.state.glob("*/accepted")))
+    assert accepted == {"kind": "identity", "cluster": "east", "kafkaId": east.kafka_id}
+    (audit,) = contents(story.state / "audit")
+    assert audit["before"] == {"kafkaId": former, "next": {f"{name}/0": 8}} and "@" in audit["who"]
+    assert tools("plan", story.app) == 0
+    assert_rows(story.run(), wanted)
+
+
+def test_a_loss_is_accepted_once_and_for_its_own_offset_only(
+    brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
+) -> None:
+    # given a query that misses records that retention has taken
+    name = topic("orders")
+    brokers.a.create_topic(name)
+    story = make_story()
+    story.names(cluster("a", brokers.a, [name]))
+    wanted = produce("a", brokers.a, name, 4)
+    assert_rows(story.run(), wanted)
+    lost = produce("a", brokers.a, name, 6)
+    wanted = produce("a", brokers.a, name, 2)
+    brokers.a.delete_records(name, 0, 10)
+
+    # then plan and query refuse, with the count
+    plan = tools.json("plan", story.app, code=4)
+    assert [(c["records"], c["topic"]) for c in plan["changes"] if c["action"] == "refuse"] == [(lost.total(), name)]
+    with pytest.raises(StreamingQueryException, match=r"accept app\.yaml --data-loss"):
+        story.run()
+
+    # when it is accepted
+    assert tools("accept", story.app, "--data-loss", "--yes") == 0
+    assert "6 records are given up" in tools.said
+
+    # then what is left is read, and a second loss is refused again
+    (accepted,) = contents(next(story.state.glob("*/accepted")))
+    assert accepted["from"] == 4 and accepted["to"] == 10
+    assert_rows(story.run(), wanted)
+    produce("a", brokers.a, name, 3)
+    brokers.a.delete_records(name, 0, 14)
+    assert tools("plan", story.app) == 4
+
+
+def test_a_loss_inside_the_pending_batch_is_abandoned_and_then_accepted(
+    brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
+) -> None:
+    # given a pending batch, whose first records expire before it could be repeated
+    name = topic("orders")
+    brokers.a.create_topic(name)
+    story = make_story()
+    story.names(cluster("a", brokers.a, [name]))
+    wanted = produce("a", brokers.a, name, 10)
+    story.run(fails=True)
+    brokers.a.delete_records(name, 0, 4)
+    with pytest.raises(StreamingQueryException, match=rf"abandon app\.yaml a/{name}/0"):
+        story.run()
+
+    # when the words are said that the error names
+    assert tools("abandon", story.app, f"a/{name}/0", "--stopped", "--yes") == 0
+    assert tools("accept", story.app, "--data-loss", "--yes") == 0
+
+    # then the rest is read
+    assert_rows(story.run(), Rows({row: 1 for row in wanted if row.offset >= 4}))
+
+
+def test_an_abandoned_range_is_left_out_once_and_read_when_its_cluster_is_back(
+    brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
+) -> None:
+    # given a pending batch over two clusters, of which metadata names one no more, and the query refuses
+    name = topic("orders")
+    for broker in (brokers.a, brokers.b):
+        broker.create_topic(name)
+    story = make_story(pendingRemovedRanges="refuse")
+    both = (cluster("a", brokers.a, [name]), cluster("b", brokers.b, [name]))
+    story.names(*both)
+    first, second = produce("a", brokers.a, name, 3), produce("b", brokers.b, name, 5)
+    story.run(fails=True)
+    story.names(both[0])
+    with pytest.raises(StreamingQueryException, match=r"abandon app\.yaml"):
+        story.run()
+
+    # then abandoning asks first, refuses what seems to run and what is not pending, and changes nothing
+    before = every_file(story.folder)
+    assert tools("abandon", story.app, "b", "--yes") == 2 and "may be running" in tools.errors
+    assert tools("abandon", story.app, "b", "--stopped") == 2 and "--yes" in tools.errors
+    assert tools("abandon", story.app, "c", "--stopped", "--yes") == 2 and f"b/{name}" in tools.errors
+    assert every_file(story.folder) == before
+
+    # when it is abandoned
+    assert tools("abandon", story.app, f"b/{name}/0", "--stopped", "--yes") == 0
+
+    # then the batch runs without it, on record, and the cluster's return reads it whole
+    (audit,) = contents(story.state / "audit")
+    assert audit["before"] == {f"b/{name}[0]": 5} and audit["after"] == {f"b/{name}[0]": 0}
+    assert_rows(story.run(), first)
+    story.names(*both)
+    assert_rows(story.run(), second)
+    assert tools("abandon", story.app, "b", "--stopped", "--yes") == 2 and "no batch is pending" in tools.errors
+
+
+def test_a_pending_range_of_a_replaced_cluster_is_abandoned_and_then_the_new_one_accepted(
+    brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, make_story: MakeStory, tools: Tools
+) -> None:
+    # given a pending batch of a cluster that is another one by now
+    name = topic("orders")
+    east = fresh_cluster()
+    for broker in (brokers.a, east):
+        broker.create_topic(name)
+    story = make_story()
+    story.names(cluster("a", brokers.a, [name]), cluster("east", east, [name]))
+    wanted = produce("a", brokers.a, name, 3)
+    produce("east", east, name, 8)
+    story.run(fails=True)
+    east.wipe()
+    east.start().wait_ready()
+    east.create_topic(name)
+    wanted += produce("east", east, name, 5, prefix="new")
+    with pytest.raises(StreamingQueryException, match=r"abandon app\.yaml east"):
+        story.run()
+
+    # when both words are said, as the errors name them
+    assert tools("abandon", story.app, "east", "--stopped", "--yes") == 0
+    assert tools("accept", story.app, "--identity", f"east={east.kafka_id}", "--yes") == 0
+
+    # then the query goes on, exactly
+    assert_rows(story.run(), wanted)
+
+
+def test_a_bare_checkpoint_needs_to_know_where_its_query_looks(tmp_path: Path, tools: Tools) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text(
+        'v1\n{}\n{"version":2,"query":"q","number":1,"previous":"x","clusters":{"a":{"kafkaId":"old","topics":'
+        '{"orders":{"stream":"orders","partitions":1,"next":4}}}}}'
+    )
+
+    assert tools("accept", tmp_path, "--identity", "a=new", "--yes") == 2
+    assert "--state-location" in tools.errors
+
+    state = tmp_path / "elsewhere"
+    assert tools("accept", tmp_path, "--identity", "a=new", "--yes", "--state-location", state) == 0
+    assert contents(state / "q" / "accepted") == [{"kind": "identity", "cluster": "a", "kafkaId": "new"}]
+    assert tools("accept", tmp_path, "--identity", "a=newer", "--yes", "--state-location", state) == 0
+    assert [each["kafkaId"] for each in contents(state / "q" / "accepted")] == ["new", "newer"]

@@ -1,0 +1,181 @@
+"""The tools that look: what they say is what the query then does, and they change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.integration.app_tools.story import MakeStory, Tools, every_file
+from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.streams import assert_rows, cluster, produce, start_query, write_metadata
+
+Topic = Callable[[str], str]
+
+
+def by_action(plan: dict[str, Any]) -> dict[str, list[tuple[str, int, int | None]]]:
+    found: dict[str, list[tuple[str, int, int | None]]] = {}
+    for change in plan["changes"]:
+        found.setdefault(change["action"], []).append((change["cluster"], change["splits"], change["records"]))
+    return found
+
+
+def test_a_migration_is_planned_before_it_happens(
+    brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
+) -> None:
+    # given a query that reads clusters a and b
+    name = topic("orders")
+    for broker in brokers:
+        broker.create_topic(name, 2)
+    story = make_story()
+    story.names(cluster("a", brokers.a, [name]), cluster("b", brokers.b, [name]))
+    wanted = produce("a", brokers.a, name, 10) + produce("b", brokers.b, name, 5)
+
+    # then before its first batch the plan says what that reads
+    assert by_action(tools.json("plan", story.app)) == {"add": [("a", 2, 10), ("b", 2, 5)]}
+    assert_rows(story.run(), wanted)
+
+    # when metadata takes a away and adds c, which holds 7 records already, and 3 more wait in b
+    wanted = produce("c", brokers.c, name, 7) + produce("b", brokers.b, name, 3)
+    produce("a", brokers.a, name, 4)
+    story.names(cluster("b", brokers.b, [name]), cluster("c", brokers.c, [name]))
+    before = every_file(story.folder)
+    plan = tools.json("plan", story.app)
+
+    # then the plan names all of it, and nothing was written
+    assert by_action(plan) == {"park": [("a", 2, None)], "add": [("c", 2, 7)], "read": [("b", 2, 3)]}
+    assert plan["nextBatch"] == 10
+    assert every_file(story.folder) == before
+    assert tools("plan", story.app) == 0
+    assert "starts at earliest" in tools.said and "kept until" in tools.said
+
+    # and the query does just that
+    assert_rows(story.run(), wanted)
+
+    # when a is named again, then its 4 records are what resuming means
+    story.names(cluster("a", brokers.a, [name]), cluster("c", brokers.c, [name]))
+    assert by_action(tools.json("plan", story.app)) == {
+        "park": [("b", 2, None)],
+        "resume": [("a", 2, 4)],
+        "read": [("c", 2, 0)],
+    }
+
+    # and inspect shows the offsets, and what is parked until when
+    shown = tools.json("inspect", story.app)
+    assert shown["clusters"]["c"]["topics"][name]["next"] == {"0": 7, "1": 0}
+    assert shown["parked"]["a"]["topics"][name]["next"] == {"0": 10, "1": 0}
+    assert shown["batches"]["pending"] is None
+    assert tools("inspect", story.checkpoint) == 0
+    assert "in 6 d" in tools.said and brokers.c.kafka_id in tools.said
+
+
+def test_the_plan_names_what_the_pending_batch_would_leave_out(
+    brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
+) -> None:
+    # given a batch of a and b that failed in the sink, and metadata that names b no more
+    name = topic("orders")
+    for broker in (brokers.a, brokers.b):
+        broker.create_topic(name)
+    story = make_story()
+    story.names(cluster("a", brokers.a, [name]), cluster("b", brokers.b, [name]))
+    wanted = produce("a", brokers.a, name, 6)
+    produce("b", brokers.b, name, 4)
+    story.run(fails=True)
+    story.names(cluster("a", brokers.a, [name]))
+
+    # when the tools are asked
+    shown = tools.json("inspect", story.app)
+    plan = tools.json("plan", story.app)
+
+    # then they name the ranges, and which of them a restart leaves out; no amendment was made by asking
+    assert shown["pendingRanges"] == [["a", name, 0, 0, 6], ["b", name, 0, 0, 4]]
+    assert plan["pending"]["leftOut"] == [["b", name, 0, 0, 4]]
+    assert plan["pending"]["reasons"] == {"b": "removed"}
+    assert not story.state.exists()
+
+    # and the restart does it
+    assert_rows(story.run(), wanted)
+    shown = tools.json("inspect", story.app)
+    assert shown["amendments"][0]["leftOut"] == [["b", name, 0, 0, 4]]
+    assert shown["parked"]["b"]["topics"][name]["next"] == {"0": 0}
+
+
+def test_with_refuse_the_plan_says_that_the_query_would_not_start(
+    brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
+) -> None:
+    name = topic("orders")
+    for broker in (brokers.a, brokers.b):
+        broker.create_topic(name)
+    story = make_story(pendingRemovedRanges="refuse")
+    story.names(cluster("a", brokers.a, [name]), cluster("b", brokers.b, [name]))
+    produce("a", brokers.a, name, 1)
+    produce("b", brokers.b, name, 1)
+    story.run(fails=True)
+    story.names(cluster("a", brokers.a, [name]))
+
+    assert tools("plan", story.app) == 4
+    assert "abandon app.yaml" in tools.said
+
+
+def test_a_cluster_that_hangs_is_named_and_the_others_are_planned(
+    brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, make_story: MakeStory, tools: Tools
+) -> None:
+    name = topic("orders")
+    hanging = fresh_cluster()
+    for broker in (brokers.a, hanging):
+        broker.create_topic(name)
+    story = make_story(**{"kafka.socket.timeout.ms": "3000"})
+    story.names(cluster("a", brokers.a, [name]), cluster("h", hanging, [name]))
+    produce("a", brokers.a, name, 2)
+    hanging.pause()
+
+    plan = tools.json("plan", story.app, code=5)
+
+    assert by_action(plan)["add"] == [("a", 1, 2)]
+    assert list(plan["silent"]) == ["h"]
+
+
+def test_a_topic_that_does_not_exist_is_refused_by_name(
+    brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
+) -> None:
+    name = topic("orders")
+    brokers.a.create_topic(name)
+    story = make_story()
+    story.names(cluster("a", brokers.a, [name]), cluster("b", brokers.b, ["no-such"]))
+
+    plan = tools.json("plan", story.app, code=5)
+
+    assert by_action(plan)["add"] == [("a", 1, 0)]
+    assert "no-such" in plan["refusals"][0]["text"]
+
+
+def test_inspect_works_while_the_query_runs(
+    spark: SparkSession, brokers: Brokers, topic: Topic, tmp_path: Path, tools: Tools
+) -> None:
+    name = topic("orders")
+    brokers.a.create_topic(name)
+    path = write_metadata(
+        tmp_path / "s.json", {"streamId": "orders", "clusterMetadataList": [cluster("a", brokers.a, [name])]}
+    )
+    options = {"streamIds": "orders", "metadataPath": path, "startingOffsets": "earliest"}
+    with start_query(spark, options, tmp_path) as query:
+        for _ in range(5):
+            query.wait_rows(query.rows().total() + produce("a", brokers.a, name, 3).total())
+            assert tools.json("inspect", query.checkpoint)["clusters"]["a"]["kafkaId"] == brokers.a.kafka_id
+        shown = tools.json("inspect", query.checkpoint)
+    assert shown["clusters"]["a"]["topics"][name]["next"] == {"0": 15}
+
+
+@pytest.mark.parametrize("kind", ["nothing", "foreign"])
+def test_a_folder_that_is_no_checkpoint_of_ours_is_refused_in_a_sentence(
+    kind: str, tmp_path: Path, tools: Tools
+) -> None:
+    if kind == "foreign":
+        (tmp_path / "offsets").mkdir()
+        (tmp_path / "offsets" / "0").write_text('v1\n{}\n{"orders":{"0":4}}')
+
+    assert tools("inspect", tmp_path) in (2, 4)
+    assert ("import-checkpoint" if kind == "foreign" else "no batch") in tools.errors
