@@ -16,10 +16,12 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from dynamic_kafka.clusters import ClusterProbes, client_of
 from dynamic_kafka.errors import ClusterError, DataLossError, DynamicKafkaError, IdentityError
+from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.commits import CommitMark, GroupCommitter, check_group
 from dynamic_kafka.kafka.probe import ClusterProbe, Question, gather, resolve
 from dynamic_kafka.kafka.reader import ReadTask
@@ -39,6 +41,7 @@ from dynamic_kafka.planning.splits import Split, slice_ranges
 from dynamic_kafka.planning.starting import (
     OffsetQuery,
     Resolution,
+    check_positions,
     resolve_start,
     resolve_stop,
     starting_spec,
@@ -268,13 +271,15 @@ class Enumerator:
             return
         mark = CommitMark(self._query_of(logged), logged.number, 0)
         allow_old = self.options.allow_old_checkpoint
-        checks = [
-            observed.probes[cluster].ask(lambda admin: check_group(admin, group, mark, allow_old=allow_old))
-            for cluster in observed.answers
-        ]
-        for check in checks:
+        checks = {}
+        for cluster, answer in observed.answers.items():
+            keys = [(name, partition) for name, topic in answer.topics.items() for partition in topic.latest]
+            checks[cluster] = observed.probes[cluster].ask(
+                partial(ClusterAdmin.committed, group=group, partitions=keys)
+            )
+        for cluster, check in checks.items():
             try:
-                check.result()
+                check_group(cluster, group, check.result(), mark, allow_old=allow_old)
             except ClusterError as error:
                 log.warning("the commits of group %s cannot be looked at: %s", group, error)
         self._group_checked = True
@@ -326,6 +331,9 @@ class Enumerator:
     ) -> tuple[dict[Split, int], dict[Split, int]]:
         """Starts of new splits, and stops of splits that should have one: numbers that the document then keeps."""
         options, clusters = self.options, observed.subscription.clusters
+        if logged.is_initial:
+            seen = {c: {name: t.latest for name, t in answer.topics.items()} for c, answer in observed.answers.items()}
+            check_positions(options, {**dict.fromkeys(clusters), **seen})
         starts: dict[Split, Resolution] = {}
         for split, new_topic in done.new.items():
             own = clusters[split.cluster].starting_offsets

@@ -8,13 +8,11 @@ apart from the planner's. Only bulk calls: a call per partition costs 930 ms for
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     TopicCollection,
@@ -23,12 +21,17 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError
+from dynamic_kafka.kafka.aside import drop_aside, quiet_logger
 from dynamic_kafka.kafka.errors import TRANSIENT, error_of, translate
+from dynamic_kafka.kafka.groups import Commits, GroupClient
 from dynamic_kafka.planning.starting import OffsetQuery
 
 T = TypeVar("T")
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """Kafka's text for a topic id of all zeros: a broker that tells none."""
+NO_SUCH_RECORD = -1
+"""Kafka's answer where no record is as new as a timestamp. Anything below is no answer at all: librdkafka fills a result
+whose broker did not answer in time with -1001, and raises nothing."""
 PAUSE_S = 0.1
 """Pause before a transient answer (a leader that is just moving) is asked for again."""
 
@@ -50,6 +53,8 @@ class ClusterAdmin:
         self._deadline_s = deadline_s
         self._isolation = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
         self._hint: str | None = None
+        self._config = config
+        self._groups: dict[str, GroupClient] = {}
         settings: dict[str, Any] = {**config, "error_cb": self._on_error}
         self._client = AdminClient(settings, logger=quiet_logger())
 
@@ -117,49 +122,27 @@ class ClusterAdmin:
                     if error is None or error.code() not in TRANSIENT or time.monotonic() > deadline:
                         raise self._translated(f"list offsets of {key[0]}[{key[1]}]", raised) from None
                     continue
+                if found.offset < NO_SUCH_RECORD:
+                    if time.monotonic() > deadline:
+                        raise self._translated(f"list offsets of {key[0]}[{key[1]}]", TimeoutError("no answer in time"))
+                    continue
                 answers[key] = (found.offset, found.leader_epoch)
                 del waiting[key]
             if waiting:
                 time.sleep(PAUSE_S)
         return answers
 
-    def committed(
-        self, group: str, partitions: Iterable[tuple[str, int]] | None
-    ) -> dict[tuple[str, int], tuple[int, str]]:
-        """What a group has committed: {(topic, partition): (offset, metadata)}; those without a commit are absent.
-
-        With `partitions` None, everything that the group has.
-        """
-        asked = None if partitions is None else [TopicPartition(*key) for key in partitions]
-        result = self._call(
-            f"list the offsets of group {group!r}",
-            lambda left: self._client.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group, asked)], request_timeout=left
-            )[group],
-        )
-        return {
-            (found.topic, found.partition): (found.offset, found.metadata or "")
-            for found in result.topic_partitions
-            if found.error is None and found.offset >= 0
-        }
-
-    def commit(self, group: str, offsets: Mapping[tuple[str, int], int], metadata: str) -> None:
-        """Commit offsets to a group, with a metadata text of at most 4 KiB. Raises ClusterError."""
-        asked = [TopicPartition(topic, p, offset, metadata) for (topic, p), offset in offsets.items()]
-        result = self._call(
-            f"commit offsets to group {group!r}",
-            lambda left: self._client.alter_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group, asked)], request_timeout=left
-            )[group],
-        )
-        failed = [found for found in result.topic_partitions if found.error is not None]
-        if failed:
-            raise ClusterError(self.cluster, f"could not commit to group {group!r}: {failed[0].error}")
+    def committed(self, group: str, partitions: Iterable[tuple[str, int]]) -> Commits:
+        """What a group has committed; partitions without a commit are absent. Raises ClusterError."""
+        if group not in self._groups:
+            self._groups[group] = GroupClient(self.cluster, group, self._config, deadline_s=self._deadline_s)
+        return self._groups[group].committed(partitions)
 
     def close_aside(self) -> None:
         """Let the client go in a thread of its own: a hung cluster may hold its destruction up."""
-        client = self.__dict__.pop("_client", None)
-        drop_aside([client], f"close-{self.cluster}")
+        drop_aside([self.__dict__.pop("_client", None)], f"close-{self.cluster}")
+        for client in self._groups.values():
+            client.close_aside()
 
     def _call(self, doing: str, ask: Callable[[float], Any]) -> Any:
         """Ask, and ask again while the answer is a transient one, until the deadline."""
@@ -190,24 +173,3 @@ _SPECS: Mapping[str, Callable[[OffsetQuery], OffsetSpec]] = {
     "latest": lambda _: OffsetSpec.latest(),
     "timestamp": lambda query: OffsetSpec.for_timestamp(query.timestamp_ms or 0),
 }
-
-
-def quiet_logger() -> logging.Logger:
-    """Where librdkafka's own log lines go: a logger of ours instead of the standard error of an executor."""
-    return logging.getLogger("dynamic_kafka.librdkafka")
-
-
-def drop_aside(resources: list[Any], name: str) -> None:
-    """Drop the last references to Kafka clients in a daemon thread; what goes wrong there is logged, never raised."""
-
-    def drop() -> None:
-        try:
-            for resource in resources:
-                close = getattr(resource, "close", None)
-                if close is not None:
-                    close()
-            resources.clear()
-        except Exception as error:
-            log.warning("a client did not close cleanly (%s): %s", name, error)
-
-    threading.Thread(target=drop, name=f"dynamic-kafka-{name}", daemon=True).start()

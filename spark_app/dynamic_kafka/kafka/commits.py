@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dynamic_kafka.errors import DynamicKafkaError, GroupInUseError, StaleCheckpointError
-from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.client_config import ClusterClient
+from dynamic_kafka.kafka.groups import Commits, GroupClient
 from dynamic_kafka.planning.progress import OffsetDocument
 
 MARK = "dynamic-kafka/1"
@@ -136,13 +136,13 @@ class GroupCommitter:
         """How to reach a cluster now."""
         return self._client_of(cluster)
 
-    def check(self, admin: ClusterAdmin, mark: CommitMark) -> None:
+    def check(self, cluster: str, commits: Commits, mark: CommitMark) -> None:
         """Look at the group's commits for another query, and for a later self."""
-        check_group(admin, self._group, mark, allow_old=self._allow_old)
+        check_group(cluster, self._group, commits, mark, allow_old=self._allow_old)
 
 
-def check_group(admin: ClusterAdmin, group: str, mark: CommitMark, *, allow_old: bool) -> None:
-    """Look at a group's commits on one cluster before committing to it.
+def check_group(cluster: str, group: str, commits: Commits, mark: CommitMark, *, allow_old: bool) -> None:
+    """Look at what a group has committed on one cluster before committing to it.
 
     Args:
         mark: the query, and the document that it is at.
@@ -151,22 +151,21 @@ def check_group(admin: ClusterAdmin, group: str, mark: CommitMark, *, allow_old:
     Raises:
         GroupInUseError: another query has committed within the last minute.
         StaleCheckpointError: this query has committed a later document than its checkpoint knows.
-        ClusterError: the cluster did not say.
     """
     now_ms = time.time_ns() // 1_000_000
-    for _, text in admin.committed(group, None).values():
+    for _, text in commits.values():
         other = CommitMark.parse(text)
         if other is None:
             continue
         if other.query != mark.query and now_ms - other.at_ms < IN_USE_MS:
             raise GroupInUseError(
-                f"query {other.query} commits to consumer group {group!r} of cluster {admin.cluster!r}, last"
+                f"query {other.query} commits to consumer group {group!r} of cluster {cluster!r}, last"
                 f" {(now_ms - other.at_ms) // 1000} s ago: give each query a group of its own (kafka.group.id). If"
                 f" that query has ended, start again in {IN_USE_MS // 1000} s"
             )
         if other.query == mark.query and other.number > mark.number and not allow_old:
             raise StaleCheckpointError(
-                f"the checkpoint is at document {mark.number}, but group {group!r} of cluster {admin.cluster!r} has"
+                f"the checkpoint is at document {mark.number}, but group {group!r} of cluster {cluster!r} has"
                 f" commits of its document {other.number}: the checkpoint was restored from a backup. Restore the newer"
                 " one, or set allowOldCheckpoint=true to read again what came after it"
             )
@@ -182,7 +181,7 @@ class _Lane:
         self._changed = threading.Condition()
         self._next: tuple[Offsets, CommitMark] | None = None
         self._busy = self._closed = False
-        self._admin: tuple[str, ClusterAdmin] | None = None
+        self._client: tuple[str, GroupClient] | None = None
         self._checked_at: float | None = None
         threading.Thread(target=self._run, name=f"dynamic-kafka-commit-{cluster}", daemon=True).start()
 
@@ -212,19 +211,19 @@ class _Lane:
                 offsets, mark = self._next
                 self._next, self._busy = None, True
             self._commit(offsets, mark)
-        if self._admin is not None:
-            self._admin[1].close_aside()
+        if self._client is not None:
+            self._client[1].close_aside()
 
     def _commit(self, offsets: Offsets, mark: CommitMark) -> None:
         changed = {key: offset for key, offset in offsets.items() if self.committed.get(key) != offset}
         if not changed:
             return
         try:
-            admin = self._connect()
+            client = self._connect()
             if self._checked_at is None or time.monotonic() - self._checked_at > CHECK_S:
-                self._owner.check(admin, mark)
+                self._owner.check(self._cluster, client.committed(offsets), mark)
                 self._checked_at = time.monotonic()
-            admin.commit(self._owner.group, changed, str(mark))
+            client.commit(changed, str(mark))
         except (GroupInUseError, StaleCheckpointError) as error:
             log.error("%s", error)
             self._owner.refuse(error)
@@ -240,13 +239,13 @@ class _Lane:
             self.counts.last_error = None
             self.committed = dict(offsets)
 
-    def _connect(self) -> ClusterAdmin:
+    def _connect(self) -> GroupClient:
         client = self._owner.reach(self._cluster)
         config = client.admin_config()
         digest = client.digest(config)
-        if self._admin is None or self._admin[0] != digest:
-            if self._admin is not None:
-                self._admin[1].close_aside()
-            admin = ClusterAdmin(self._cluster, config, read_committed=client.read_committed, deadline_s=DEADLINE_S)
-            self._admin = (digest, admin)
-        return self._admin[1]
+        if self._client is None or self._client[0] != digest:
+            if self._client is not None:
+                self._client[1].close_aside()
+            group = self._owner.group
+            self._client = (digest, GroupClient(self._cluster, group, config, deadline_s=DEADLINE_S))
+        return self._client[1]

@@ -17,7 +17,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from dynamic_kafka.kafka.admin import drop_aside, quiet_logger
+from dynamic_kafka.kafka.aside import drop_aside, quiet_logger
 from dynamic_kafka.kafka.errors import translate
 
 IDLE_S = 300.0

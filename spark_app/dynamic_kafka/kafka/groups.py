@@ -1,0 +1,107 @@
+"""What a consumer group has committed on one cluster, and committing to it. Driver; blocks the calling thread.
+
+Through a consumer that never joins its group, not through the admin client: librdkafka's admin calls for offsets end
+the process with a segmentation fault when a broker answers that it is not (yet) the group's coordinator, as it does in
+a new cluster and whenever a coordinator moves (librdkafka issue 5040; in 2.16 still there).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from dynamic_kafka.errors import ClusterError, ClusterUnreachableError
+from dynamic_kafka.kafka.aside import drop_aside, quiet_logger
+from dynamic_kafka.kafka.errors import TRANSIENT, error_of, translate
+
+Commits = Mapping[tuple[str, int], tuple[int, str]]
+"""{(topic, partition): (offset, metadata)}."""
+
+PAUSE_S = 0.1
+"""Pause before a transient answer (a coordinator that is just moving) is asked for again."""
+POLL_S = 0.02
+
+
+class GroupClient:
+    """A client for one group's offsets.
+
+    Args:
+        cluster: the user's id of the cluster, for messages.
+        config: resolved librdkafka properties of an admin client.
+        deadline_s: seconds that one question may take.
+    """
+
+    def __init__(self, cluster: str, group: str, config: Mapping[str, Any], *, deadline_s: float) -> None:
+        self._cluster, self._group, self._deadline_s = cluster, group, deadline_s
+        self._answers: list[tuple[KafkaError | None, list[TopicPartition]]] = []
+        settings: dict[str, Any] = {
+            **config,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "on_commit": self._on_commit,
+            "socket.timeout.ms": int(deadline_s * 1000),
+        }
+        self._consumer: Consumer | None = Consumer(settings, logger=quiet_logger())
+
+    def committed(self, partitions: Iterable[tuple[str, int]]) -> Commits:
+        """What the group has committed; partitions without a commit are absent. Raises ClusterError."""
+        asked = [TopicPartition(*key) for key in partitions]
+        if not asked:
+            return {}
+        found = self._ask(
+            f"list the offsets of group {self._group!r}", lambda client, left: client.committed(asked, timeout=left)
+        )
+        return {
+            (f.topic, f.partition): (f.offset, f.metadata or "") for f in found if f.error is None and f.offset >= 0
+        }
+
+    def commit(self, offsets: Mapping[tuple[str, int], int], metadata: str) -> None:
+        """Commit offsets, with a metadata text of at most 4 KiB. Raises ClusterError."""
+        asked = [TopicPartition(topic, p, offset, metadata) for (topic, p), offset in offsets.items()]
+        doing = f"commit offsets to group {self._group!r}"
+        results = self._ask(doing, lambda client, left: self._commit(client, asked, left))
+        failed = [found for found in results if found.error is not None]
+        if failed:
+            raise ClusterError(self._cluster, f"could not {doing}: {failed[0].error}")
+
+    def _commit(self, client: Consumer, asked: list[TopicPartition], left: float) -> list[TopicPartition]:
+        # The client's own synchronous commit has no deadline: against a broker that hangs it never returns.
+        client.commit(offsets=asked, asynchronous=True)
+        deadline = time.monotonic() + left
+        wanted = {(each.topic, each.partition, each.offset) for each in asked}
+        while time.monotonic() < deadline:
+            client.poll(min(POLL_S, max(0.0, deadline - time.monotonic())))
+            for error, results in self._answers:
+                # Answers to commits that were given up may come late.
+                if {(each.topic, each.partition, each.offset) for each in results} == wanted:
+                    self._answers.clear()
+                    if error is not None:
+                        raise KafkaException(error)
+                    return results
+        raise ClusterUnreachableError(
+            self._cluster, f"no answer to a commit to group {self._group!r} within {left:.0f} s"
+        )
+
+    def _on_commit(self, error: KafkaError | None, results: list[TopicPartition]) -> None:
+        self._answers.append((error, results))
+
+    def close_aside(self) -> None:
+        """Let the client go in a thread of its own: a hung cluster may hold its destruction up."""
+        consumer, self._consumer = self._consumer, None
+        drop_aside([consumer], f"close-{self._cluster}")
+
+    def _ask(self, doing: str, ask: Callable[[Consumer, float], list[TopicPartition]]) -> list[TopicPartition]:
+        """Ask, and ask again while the answer is a transient one, until the deadline."""
+        assert self._consumer is not None
+        deadline = time.monotonic() + self._deadline_s
+        while True:
+            try:
+                return ask(self._consumer, max(0.1, deadline - time.monotonic()))
+            except KafkaException as raised:
+                error = error_of(raised)
+                if error is None or error.code() not in TRANSIENT or time.monotonic() + PAUSE_S > deadline:
+                    raise translate(self._cluster, doing, raised) from None
+            time.sleep(PAUSE_S)
