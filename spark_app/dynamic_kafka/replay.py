@@ -23,7 +23,7 @@ from dynamic_kafka.errors import (
 )
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planning.amendments import Amendment, Reason, leave_out, merge, rewind, rewound
+from dynamic_kafka.planning.amendments import Amendment, Reason, leave_out, rewind, rewound
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.observation import ClusterObservation
@@ -54,7 +54,7 @@ class Replays:
 
     def __init__(self, options: SourceOptions, state: StateLocation | None, look: Callable[[], World]) -> None:
         self._options, self._state, self._look = options, state, look
-        self._amendments: dict[tuple[str, str], Amendment] = {}
+        self._amendments: dict[tuple[str, str], list[Amendment]] = {}
         self._settled: set[tuple[str, str]] = set()
         self._restored = False
 
@@ -85,10 +85,13 @@ class Replays:
 
     def after(self, logged: OffsetDocument) -> tuple[OffsetDocument, frozenset[Split]]:
         """Progress after a logged document's batch: settled, and back where an amendment left ranges out."""
-        amendment = self._amendments.get((logged.previous, fingerprint(logged))) if self._amendments else None
-        if amendment is None:
-            return logged.settled(), frozenset()
-        return rewind(logged.settled(), amendment), frozenset(part.split for part in rewound(amendment))
+        progress = logged.settled()
+        # One batch may have several amendments, each for what had gone by then, and each with reasons of its own: what
+        # was left out before the sink had the batch goes back, what was left out after it stays.
+        found = self._amendments.get((logged.previous, fingerprint(logged)), []) if self._amendments else []
+        for amendment in found:
+            progress = rewind(progress, amendment)
+        return progress, frozenset(part.split for amendment in found for part in rewound(amendment))
 
     def planned(self, start: OffsetDocument, end: OffsetDocument) -> None:
         """This process planned the batch just now: its metadata is fresh, nothing has to be checked again."""
@@ -113,14 +116,13 @@ class Replays:
 
     def remaining(self, ranges: list[SplitRange], key: tuple[str, str]) -> list[SplitRange]:
         """The ranges that no amendment leaves out."""
-        amendment = self._amendments.get(key)
-        return leave_out(ranges, amendment) if amendment else ranges
+        for amendment in self._amendments.get(key, ()):
+            ranges = leave_out(ranges, amendment)
+        return ranges
 
     def obey(self, amendment: Amendment) -> None:
         """Take an amendment into account from now on."""
-        key = (amendment.start, amendment.end)
-        before = self._amendments.get(key)
-        self._amendments[key] = merge(before, amendment) if before else amendment
+        self._amendments.setdefault((amendment.start, amendment.end), []).append(amendment)
 
     def _decide(self, ranges: list[SplitRange], end: OffsetDocument, key: tuple[str, str]) -> None:
         """Make an amendment for the ranges that cannot be read any more, if there are any."""
@@ -153,9 +155,14 @@ class Replays:
         left_out = []
         for part in ranges:
             reason = self._reason(part, end, world)
-            if reason is not None:
-                reasons[part.split.cluster] = "delivered" if end_is_delivered(self._options, key[1]) else reason
-                left_out.append(part)
+            if reason is None:
+                continue
+            left_out.append(part)
+            if end_is_delivered(self._options, key[1]):
+                reason = "delivered"
+            # A topic may be removed from a cluster that does not answer either: `pendingRemovedRanges` decides then.
+            if reasons.get(part.split.cluster) != "removed":
+                reasons[part.split.cluster] = reason
         if not left_out:
             return None
         return Amendment(end.query, end.number, *key, tuple(left_out), reasons, time.time_ns() // 1_000_000)

@@ -83,7 +83,7 @@ class StateLocation:
         return contents
 
     def amendments(self, query: str) -> list[Amendment]:
-        """All amendments of a query, oldest first."""
+        """All amendments of a query, by batch; those of one batch in no particular order."""
         return [Amendment.from_wire(wire) for wire in self.read_folder(f"{query}/amendments")]
 
     def save_amendment(self, amendment: Amendment) -> None:

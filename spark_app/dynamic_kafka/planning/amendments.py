@@ -78,8 +78,10 @@ class Amendment:
 
 
 def merge(first: Amendment, second: Amendment) -> Amendment:
-    """Two amendments of one batch as one. The first one's reasons win: it was obeyed before the second was made."""
-    return replace(first, left_out=(*first.left_out, *second.left_out), reasons={**second.reasons, **first.reasons})
+    """Two amendments of one batch as one, for showing them. Where a cluster's reasons differ, "delivered" gives way;
+    what is exact for each range is to apply them one after the other."""
+    delivered_first = sorted([*first.reasons.items(), *second.reasons.items()], key=lambda item: item[1] != "delivered")
+    return replace(first, left_out=(*first.left_out, *second.left_out), reasons=dict(delivered_first))
 
 
 def leave_out(ranges: Iterable[SplitRange], amendment: Amendment) -> list[SplitRange]:

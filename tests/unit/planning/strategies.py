@@ -1,0 +1,86 @@
+"""Hypothesis strategies for what planning is made of."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation, WantedCluster
+from dynamic_kafka.planning.progress import (
+    ClusterProgress,
+    Column,
+    OffsetDocument,
+    ParkedCluster,
+    ParkedTopic,
+    TopicProgress,
+)
+
+IDS = st.sampled_from(["east", "west", "a b/c", "ü", '"', "0"])
+OFFSETS = st.integers(0, 1 << 62)
+HASHES = st.text("0123456789abcdef", min_size=4, max_size=4)
+KAFKA_IDS = st.none() | st.sampled_from(["Mk", "Qx"])
+
+
+def columns() -> st.SearchStrategy[Column]:
+    """A number per partition: all of them, some of them, or the same for all."""
+    same = st.builds(lambda count, offset: dict.fromkeys(range(count), offset), st.integers(1, 5), OFFSETS)
+    return st.dictionaries(st.integers(0, 5), OFFSETS, min_size=1, max_size=6) | same
+
+
+@st.composite
+def topics(draw: st.DrawFn) -> TopicProgress:
+    following = draw(columns())
+    some = st.just({}) | st.dictionaries(st.sampled_from(sorted(following)), OFFSETS)
+    return TopicProgress(
+        draw(IDS),
+        following,
+        topic_id=draw(st.none() | HASHES),
+        epochs=draw(some),
+        starts=draw(some),
+        stops=draw(some | st.just(following)),
+    )
+
+
+@st.composite
+def parked_topics(draw: st.DrawFn, until: st.SearchStrategy[int] = OFFSETS) -> ParkedTopic:
+    topic = draw(topics())
+    return ParkedTopic(
+        topic.stream, topic.next, draw(until), topic.topic_id, topic.epochs, topic.stops, draw(st.booleans())
+    )
+
+
+def documents() -> st.SearchStrategy[OffsetDocument]:
+    """Any offset document that a plan can have made, first ones excluded."""
+    named = st.dictionaries(IDS, topics(), min_size=1, max_size=3)
+    kept = st.dictionaries(IDS, parked_topics(), min_size=1, max_size=3)
+    return st.builds(
+        OffsetDocument,
+        query=HASHES,
+        number=st.integers(1, 10_000),
+        previous=HASHES,
+        bounded=st.booleans(),
+        clusters=st.dictionaries(IDS, st.builds(ClusterProgress, named, KAFKA_IDS), max_size=3),
+        parked=st.dictionaries(IDS, st.builds(ParkedCluster, kept, KAFKA_IDS), max_size=3),
+    )
+
+
+def wanted() -> st.SearchStrategy[dict[str, WantedCluster]]:
+    """What metadata may name."""
+    return st.dictionaries(
+        IDS, st.builds(WantedCluster, st.dictionaries(IDS, IDS, min_size=1), st.none() | IDS), max_size=4
+    )
+
+
+def observations(named: dict[str, WantedCluster]) -> st.SearchStrategy[dict[str, ClusterObservation]]:
+    """What some of the named clusters may answer."""
+    topic = st.builds(TopicObservation, columns(), topic_id=st.none() | HASHES)
+    if not named:
+        return st.just({})
+    answers = st.dictionaries(st.sampled_from(sorted(named)), st.dictionaries(IDS, topic, max_size=3))
+    return answers.map(
+        lambda found: {
+            cluster: ClusterObservation(
+                {name: seen for name, seen in all_seen.items() if name in named[cluster].topics}
+            )
+            for cluster, all_seen in found.items()
+        }
+    )

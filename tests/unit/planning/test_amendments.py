@@ -1,0 +1,70 @@
+"""Ranges that a planned batch leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dynamic_kafka.errors import OffsetDocumentError
+from dynamic_kafka.planning.amendments import Amendment, leave_out, merge, rewind, rewound
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.splits import Split, SplitRange
+
+EAST = SplitRange(Split("east", "t", 0), 5, 9)
+WEST = SplitRange(Split("west", "t", 1), 2, 3)
+MADE = Amendment("q", 3, "s", "e", (EAST,), {"east": "removed"}, 1_000)
+DOCUMENT = OffsetDocument(
+    "q",
+    3,
+    "s",
+    clusters={
+        "east": ClusterProgress({"t": TopicProgress("s", {0: 9, 1: 4})}),
+        "west": ClusterProgress({"t": TopicProgress("s", {1: 3})}),
+    },
+)
+
+
+def test_it_is_saved_and_read_again() -> None:
+    assert Amendment.from_wire(MADE.to_wire()) == MADE
+    assert Amendment.from_wire(replace(MADE, left_out=(EAST, WEST)).to_wire()).left_out == (EAST, WEST)
+
+
+def test_a_newer_one_is_refused() -> None:
+    with pytest.raises(OffsetDocumentError, match="version 2"):
+        Amendment.from_wire({**MADE.to_wire(), "version": 2})
+
+
+@pytest.mark.parametrize("field", ["query", "number", "start", "end", "leftOut", "reasons", "madeMs"])
+def test_a_damaged_one_is_refused(field: str) -> None:
+    wire = {name: value for name, value in MADE.to_wire().items() if name != field}
+    with pytest.raises(OffsetDocumentError, match="damaged"):
+        Amendment.from_wire(wire)
+
+
+def test_the_other_ranges_of_the_batch_remain() -> None:
+    assert leave_out([EAST, WEST], MADE) == [WEST]
+
+
+def test_its_splits_go_back_to_the_start_of_their_range() -> None:
+    after = rewind(DOCUMENT, MADE)
+    assert after.next_of(EAST.split) == 5
+    assert after.next_of(Split("east", "t", 1)) == 4
+    assert after.clusters["west"] == DOCUMENT.clusters["west"]
+
+
+def test_what_the_sink_has_stays_read() -> None:
+    delivered = replace(MADE, reasons={"east": "delivered"})
+    assert rewound(delivered) == ()
+    assert rewind(DOCUMENT, delivered) == DOCUMENT
+
+
+def test_two_of_one_batch_leave_out_both() -> None:
+    both = merge(MADE, replace(MADE, left_out=(WEST,), reasons={"west": "unreachable"}))
+    assert leave_out([EAST, WEST], both) == []
+    assert both.reasons == {"east": "removed", "west": "unreachable"}
+
+
+def test_shown_together_nothing_counts_as_delivered_that_is_not_for_certain() -> None:
+    delivered = replace(MADE, left_out=(), reasons={"east": "delivered"})
+    assert merge(MADE, delivered).reasons == merge(delivered, MADE).reasons == {"east": "removed"}

@@ -1,0 +1,54 @@
+"""Offsets belong to one physical cluster."""
+
+from __future__ import annotations
+
+from dynamic_kafka.planning.identity import identity_problems, saved_identity
+from dynamic_kafka.planning.observation import ClusterObservation
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster
+
+
+def answer(kafka_id: str | None) -> ClusterObservation:
+    return ClusterObservation({}, kafka_id)
+
+
+SAVED = OffsetDocument("q", 1, "p", clusters={"east": ClusterProgress({}, "Mk")})
+PARKED = OffsetDocument("q", 1, "p", parked={"east": ParkedCluster({}, "Mk")})
+
+
+def test_the_same_cluster_behind_other_servers_goes_on() -> None:
+    assert identity_problems(SAVED, {"east": answer("Mk")}, {}) == []
+
+
+def test_another_cluster_is_a_problem_that_names_both_and_the_way_out() -> None:
+    (problem,) = identity_problems(SAVED, {"east": answer("Qx")}, {})
+    assert problem.cluster == "east"
+    assert "Mk" in problem.text
+    assert "Qx" in problem.text
+    assert "dynamic_kafka.app accept" in problem.text
+
+
+def test_a_parked_cluster_that_comes_back_as_another_is_a_problem_too() -> None:
+    assert len(identity_problems(PARKED, {"east": answer("Qx")}, {})) == 1
+
+
+def test_an_accepted_identity_is_none_but_only_that_one() -> None:
+    assert identity_problems(SAVED, {"east": answer("Qx")}, {"east": "Qx"}) == []
+    assert len(identity_problems(SAVED, {"east": answer("Zz")}, {"east": "Qx"})) == 1
+
+
+def test_two_ids_for_one_cluster_would_read_everything_twice() -> None:
+    (problem,) = identity_problems(OffsetDocument(), {"east": answer("Mk"), "ost": answer("Mk")}, {})
+    assert "'east' and 'ost' are one and the same" in problem.text
+
+
+def test_a_broker_that_tells_no_id_is_let_pass() -> None:
+    assert identity_problems(SAVED, {"east": answer(None), "west": answer(None)}, {}) == []
+
+
+def test_the_active_identity_counts_before_the_parked_one() -> None:
+    both = OffsetDocument(
+        clusters={"east": ClusterProgress({}, "Mk")}, parked={"east": ParkedCluster({}, "Qx"), "w": ParkedCluster({})}
+    )
+    assert saved_identity(both, "east") == "Mk"
+    assert saved_identity(PARKED, "east") == "Mk"
+    assert saved_identity(both, "w") is None

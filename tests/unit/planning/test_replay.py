@@ -1,0 +1,205 @@
+"""A batch that was planned and not committed is read again, the same ranges, but for what is durably left out."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dynamic_kafka.errors import (
+    ClusterUnreachableError,
+    IdentityError,
+    PendingRangesError,
+    StaleCheckpointError,
+)
+from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
+from dynamic_kafka.options import parse_options
+from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.codec import fingerprint
+from dynamic_kafka.planning.observation import ClusterObservation
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.replay import Replays, World
+from tests.unit.planning.simulation import MemoryState
+
+OPTIONS = parse_options(
+    {"streamIds": "s", "metadataPath": "/streams.yaml", "stateLocation": "memory", "clusterFailurePolicy": "stall"},
+    mode="streaming",
+)
+START = OffsetDocument(
+    "q",
+    1,
+    "",
+    clusters={
+        "east": ClusterProgress({"t": TopicProgress("s", {0: 5}), "u": TopicProgress("s", {0: 1})}, "Mk"),
+        "west": ClusterProgress({"t": TopicProgress("s", {0: 7})}, "Qx"),
+    },
+)
+END = replace(
+    START,
+    number=2,
+    previous=fingerprint(START),
+    clusters={
+        "east": ClusterProgress({"t": TopicProgress("s", {0: 9}), "u": TopicProgress("s", {0: 4})}, "Mk"),
+        "west": ClusterProgress({"t": TopicProgress("s", {0: 8})}, "Qx"),
+    },
+)
+EAST_T, EAST_U = SplitRange(Split("east", "t", 0), 5, 9), SplitRange(Split("east", "u", 0), 1, 4)
+WEST_T = SplitRange(Split("west", "t", 0), 7, 8)
+EVERYTHING: Mapping[str, Any] = {"east": ("t", "u"), "west": ("t",)}
+KAFKA_IDS = {"east": "Mk", "west": "Qx"}
+
+
+def world(named: Mapping[str, Any] = EVERYTHING, *, silent: str = "", ids: Mapping[str, str] = KAFKA_IDS) -> World:
+    clusters = {cluster: SubscribedCluster(dict.fromkeys(topics, "s"), {}) for cluster, topics in named.items()}
+    answers = {cluster: ClusterObservation({}, ids[cluster]) for cluster in named if cluster != silent}
+    return World(Subscription(clusters, ("s",)), answers)
+
+
+def restarted(state: MemoryState | None, found: World, *, sink_has_it: bool = False, **options: Any) -> Replays:
+    """The query's next process, as it finds the world."""
+    chosen = replace(OPTIONS, raw={"deliveredbatch": fingerprint(END)} if sink_has_it else {}, **options)
+    replays = Replays(chosen, state, lambda: found)
+    replays.restore(END)
+    return replays
+
+
+def test_the_same_ranges_are_read_again() -> None:
+    assert restarted(MemoryState(), world()).ranges(START, END) == [EAST_T, EAST_U, WEST_T]
+
+
+def test_a_batch_planned_just_now_is_not_checked_again() -> None:
+    def nobody_looks() -> World:
+        raise AssertionError("looked")
+
+    replays = Replays(OPTIONS, None, nobody_looks)
+    replays.planned(START, END)
+    assert len(replays.ranges(START, END)) == 3
+
+
+def test_what_metadata_names_no_longer_is_left_out_and_goes_back() -> None:
+    state = MemoryState()
+    replays = restarted(state, world({"east": ("t", "u")}))
+    assert replays.ranges(START, END) == [EAST_T, EAST_U]
+    after, rewound = replays.after(END)
+    assert after.next_of(WEST_T.split) == 7
+    assert rewound == {WEST_T.split}
+
+
+def test_what_is_left_out_is_told_as_possibly_delivered(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        restarted(MemoryState(), world({"east": ("t", "u")})).ranges(START, END)
+    assert [record.message for record in caplog.records] == [
+        "left out of the pending batch, possibly delivered by an earlier attempt: west/t[0] 7..8 (cluster removed)"
+    ]
+
+
+def test_later_replays_obey_also_when_the_cluster_is_back() -> None:
+    state = MemoryState()
+    restarted(state, world({"east": ("t", "u")})).ranges(START, END)
+    assert restarted(state, world()).ranges(START, END) == [EAST_T, EAST_U]
+    assert len(state.files) == 1
+
+
+def test_what_goes_after_an_amendment_needs_one_more() -> None:
+    state = MemoryState()
+    restarted(state, world({"east": ("t", "u")})).ranges(START, END)
+    again = restarted(state, world({"east": ("t",)}))
+    assert again.ranges(START, END) == [EAST_T]
+    assert restarted(state, world()).ranges(START, END) == [EAST_T]
+    assert {amendment.left_out for amendment in state.amendments("q")} == {(WEST_T,), (EAST_U,)}
+
+
+def test_a_silent_cluster_is_left_out_under_stall() -> None:
+    assert restarted(MemoryState(), world(silent="east")).ranges(START, END) == [WEST_T]
+
+
+def test_what_the_sink_has_already_stays_read() -> None:
+    replays = restarted(MemoryState(), world({"east": ("t", "u")}), sink_has_it=True)
+    assert replays.ranges(START, END) == [EAST_T, EAST_U]
+    after, rewound = replays.after(END)
+    assert after.next_of(WEST_T.split) == 8
+    assert rewound == frozenset()
+
+
+@pytest.mark.parametrize("first", [EAST_T, EAST_U], ids=str)
+def test_left_out_before_the_sink_had_the_batch_goes_back_left_out_after_it_stays(first: SplitRange) -> None:
+    # Given a topic that was left out, a batch that reached the sink without it, and another topic that went then
+    state = MemoryState()
+    (other,) = {EAST_T, EAST_U} - {first}
+    restarted(state, world({"east": (other.split.topic,), "west": ("t",)})).ranges(START, END)
+    restarted(state, world({"west": ("t",)}), sink_has_it=True).ranges(START, END)
+    # When the query is restarted, whatever the order in which it finds what it saved
+    after, _ = restarted(state, world()).after(END)
+    # Then the first is still to be read, and the second is not read twice
+    assert after.next_of(first.split) == first.start
+    assert after.next_of(other.split) == other.end
+
+
+def test_the_order_of_saved_amendments_does_not_matter() -> None:
+    key = (fingerprint(START), fingerprint(END))
+    removed = Amendment("q", 2, *key, (EAST_T,), {"east": "removed"}, 1)
+    delivered = Amendment("q", 2, *key, (EAST_U,), {"east": "delivered"}, 2)
+    for order in itertools.permutations([removed, delivered]):
+        replays = restarted(None, world())
+        for amendment in order:
+            replays.obey(amendment)
+        after, _ = replays.after(END)
+        assert (after.next_of(EAST_T.split), after.next_of(EAST_U.split)) == (5, 4)
+
+
+def test_refused_on_request_with_the_choices() -> None:
+    state = MemoryState()
+    with pytest.raises(PendingRangesError, match=r"west/t\[0\] 7\.\.8.*state Draining is enough.*app abandon"):
+        restarted(state, world({"east": ("t", "u")}), pending_removed_ranges="refuse").ranges(START, END)
+    assert not state.files
+
+
+def test_a_removed_topic_is_refused_also_when_its_cluster_is_silent() -> None:
+    state = MemoryState()
+    found = world({"east": ("u",), "west": ("t",)}, silent="east")
+    with pytest.raises(PendingRangesError, match=r"east/t\[0\]"):
+        restarted(state, found, pending_removed_ranges="refuse").ranges(START, END)
+    assert not state.files
+
+
+def test_without_a_state_location_nothing_is_left_out() -> None:
+    with pytest.raises(PendingRangesError, match="no stateLocation"):
+        restarted(None, world({"east": ("t", "u")})).ranges(START, END)
+    with pytest.raises(ClusterUnreachableError, match=r"\[CLUSTER_UNREACHABLE cluster=west\].*the pending batch needs"):
+        restarted(None, world(silent="west")).ranges(START, END)
+
+
+def test_a_range_of_a_renamed_cluster_is_read_under_its_new_id() -> None:
+    clusters = {
+        "east": SubscribedCluster({"t": "s", "u": "s"}, {}),
+        "occident": SubscribedCluster({"t": "s"}, {}, renamed_from="west"),
+    }
+    answers = {"east": ClusterObservation({}, "Mk"), "occident": ClusterObservation({}, "Qx")}
+    replays = restarted(MemoryState(), World(Subscription(clusters, ("s",)), answers))
+    assert replays.ranges(START, END) == [EAST_T, EAST_U, WEST_T]
+
+
+def test_a_range_is_never_read_from_another_physical_cluster() -> None:
+    replays = restarted(MemoryState(), world(ids={"east": "Mk", "west": "Other"}))
+    with pytest.raises(IdentityError, match=r"west/t\[0\] 7\.\.8 of Kafka cluster Qx.*answer with Other"):
+        replays.ranges(START, END)
+
+
+def test_a_checkpoint_older_than_its_amendments_is_refused_unless_allowed() -> None:
+    state = MemoryState()
+    restarted(state, world({"east": ("t", "u")})).ranges(START, END)
+    with pytest.raises(StaleCheckpointError, match=r"ends at document 1 .*amendment of document 2.*allowOldCheckpoint"):
+        Replays(OPTIONS, state, world).restore(START)
+    Replays(replace(OPTIONS, allow_old_checkpoint=True), state, world).restore(START)
+
+
+@pytest.mark.scenario(17)
+def test_what_was_restored_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        Replays(OPTIONS, None, world).restore(START)
+    assert "restored offsets of east/t: {0: 5}" in caplog.messages
