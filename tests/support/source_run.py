@@ -62,7 +62,8 @@ class SourceRun:
     def enumerator(self) -> Enumerator:
         """The planner of this run; a restart makes another."""
         if self._enumerator is None:
-            self._enumerator = Enumerator(parse_options(self.options, mode="streaming"))
+            given = {name.lower(): value for name, value in self.options.items()}  # as they arrive from Spark
+            self._enumerator = Enumerator(parse_options(given, mode="streaming"))
         return self._enumerator
 
     def restart(self, **options: object) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from dynamic_kafka.planning.codec import decode
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.source import register
 from tests.support.kafka import KafkaCluster
-from tests.support.places import ROOT
+from tests.support.places import BUILD, ROOT
 from tests.support.spark import spark_environment
 
 if TYPE_CHECKING:
@@ -372,6 +373,7 @@ class DriverProcess:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        shutil.rmtree(BUILD / "spark" / str(self._process.pid), ignore_errors=True)
 
     def last_words(self, lines: int = 30) -> str:
         """The end of its output."""

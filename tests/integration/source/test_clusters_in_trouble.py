@@ -1,0 +1,463 @@
+"""Clusters that hang, fail, come back, or have lost records: what a query does then, by its options.
+
+A cluster hangs by SIGSTOP: connections stay open and nobody answers, the worst that a planner can meet. `shaky` is
+paused and resumed again and again; what does more harm has a cluster of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DataLossError, ReadTimeoutError
+from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.kafka import KafkaCluster
+from tests.support.kafka.ports import reserve_ports
+from tests.support.source_run import SourceRun, read
+from tests.support.streams import (
+    Collected,
+    Rows,
+    assert_rows,
+    cluster,
+    next_offsets,
+    parked_offsets,
+    produce,
+    start_query,
+    stream,
+    write_metadata,
+)
+
+Topic = Callable[[str], str]
+
+
+@pytest.fixture(scope="module")
+def own_cluster() -> Iterator[KafkaCluster]:
+    with KafkaCluster("shaky") as made:
+        yield made.start().wait_ready()
+
+
+@pytest.fixture
+def shaky(own_cluster: KafkaCluster) -> Iterator[KafkaCluster]:
+    """A cluster to pause; it runs again after the test."""
+    yield own_cluster
+    own_cluster.resume()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "streams.json"
+
+
+@pytest.fixture
+def orders(brokers: Brokers, shaky: KafkaCluster, topic: Topic) -> str:
+    """A topic of one partition on `a` and on `shaky`."""
+    name = topic("orders")
+    for at in (brokers.a, shaky):
+        at.create_topic(name)
+    return name
+
+
+@contextmanager
+def reading(path: Path, **options: object) -> Iterator[SourceRun]:
+    """A query on the stream `orders` whose clients give up after two seconds."""
+    given: dict[str, Any] = {
+        "streamIds": "orders",
+        "metadataPath": path,
+        "stateLocation": path.parent / "state",
+        "kafka.socket.timeout.ms": 2000,
+        "readTimeout": "2s",
+    }
+    with SourceRun(**(given | options)) as run:
+        yield run
+
+
+def amendments(path: Path) -> list[tuple[Any, Any]]:
+    files = sorted((path.parent / "state").glob("*/amendments/*.json"))
+    return [(found["leftOut"], found["reasons"]) for found in (json.loads(file.read_text()) for file in files)]
+
+
+def until_fails(run: SourceRun, kind: type[Exception]) -> str:
+    """Run batches until one fails with this kind of error; returns its text."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            run.batch()
+        except kind as error:
+            run.stop()
+            return str(error)
+    raise AssertionError(f"no {kind.__name__} within a minute")
+
+
+# -- at the start ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.scenario(24)
+@pytest.mark.scenario(25)
+def test_a_cluster_that_does_not_exist_fails_the_query_by_name(
+    spark: SparkSession, brokers: Brokers, orders: str, tmp_path: Path, path: Path
+) -> None:
+    [nobody] = reserve_ports(1)
+    write_metadata(
+        path, stream("orders", cluster("a", brokers.a, [orders]), cluster("west", f"127.0.0.1:{nobody}", [orders]))
+    )
+    produce("a", brokers.a, orders, 3)
+    options = {"streamIds": "orders", "metadataPath": path, "kafka.socket.timeout.ms": 2000}
+    with start_query(spark, options, tmp_path) as query:
+        said = query.wait_failed()
+
+        assert "[CLUSTER_UNREACHABLE cluster=west]" in said
+        assert (query.document(), query.rows()) == (None, Rows())
+
+
+@pytest.mark.scenario(24)
+def test_a_topic_that_does_not_exist_fails_the_query_at_the_start(
+    brokers: Brokers, orders: str, topic: Topic, path: Path
+) -> None:
+    absent = topic("absent")
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders, absent])))
+    produce("a", brokers.a, orders, 3)
+    with reading(path) as run:
+        with pytest.raises(ClusterError) as refused:
+            run.batch()
+
+        said = f"[CLUSTER_ERROR cluster=a] has no topic '{absent}': create it, or take it out of the stream"
+        assert said in str(refused.value)
+        assert (run.offsets, run.rows()) == ([], Rows())
+
+
+def test_under_stall_a_cluster_that_is_away_at_the_start_is_waited_for_and_read_from_its_beginning(
+    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
+) -> None:
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
+    of_a, of_s = produce("a", brokers.a, orders, 5), produce("s", shaky, orders, 6)
+    shaky.pause()
+    with reading(path, clusterFailurePolicy="stall") as run:
+        run.until_rows(of_a)
+        assert run.next == {("a", orders): {0: 5}}
+        run.until(lambda: "waiting" in run.report(), "the report of who is waited for")
+        assert "CLUSTER_UNREACHABLE cluster=s" in run.report()["waiting"]["s"]
+        shaky.resume()
+        run.until_rows(of_a + of_s)
+
+        assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 6}}
+        assert "waiting" not in run.report()
+
+
+# -- while running -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.scenario(25)
+def test_under_fail_a_cluster_that_hangs_fails_the_query_by_name_and_a_restart_is_exact(
+    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
+) -> None:
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
+    wanted = produce("a", brokers.a, orders, 5) + produce("s", shaky, orders, 6)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        shaky.pause()
+        said = until_fails(run, ClusterUnreachableError)
+        assert "[CLUSTER_UNREACHABLE cluster=s]" in said
+        assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 6}}
+        shaky.resume()
+        wanted += produce("a", brokers.a, orders, 2) + produce("s", shaky, orders, 2)
+        run.until_rows(wanted)
+
+        assert run.next == {("a", orders): {0: 7}, ("s", orders): {0: 8}}
+
+
+def test_under_stall_a_cluster_that_hangs_stays_where_it_is_and_the_others_are_read(
+    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
+    wanted = produce("a", brokers.a, orders, 5) + produce("s", shaky, orders, 6)
+    with reading(path, clusterFailurePolicy="stall") as run:
+        run.until_rows(wanted)
+        waiting = produce("s", shaky, orders, 3)
+        shaky.pause()
+        wanted += produce("a", brokers.a, orders, 2)
+        run.until_rows(wanted)
+        run.until(lambda: "stalled" in run.report()["clusters"]["s"], "the report of the stall")
+        assert "CLUSTER_UNREACHABLE cluster=s" in run.report()["clusters"]["s"]["stalled"]
+        assert run.next == {("a", orders): {0: 7}, ("s", orders): {0: 6}}
+        # Once it is known to hang, it holds up no plan any more.
+        begun = time.monotonic()
+        wanted += produce("a", brokers.a, orders, 1)
+        run.batch()
+        assert time.monotonic() - begun < 1.5
+        shaky.resume()
+        run.until_rows(wanted + waiting)
+
+        assert run.next == {("a", orders): {0: 8}, ("s", orders): {0: 9}}
+        assert "stalled" not in run.report()["clusters"]["s"]
+        assert "cluster s is stalled, the others are read on" in caplog.text
+        assert "cluster s answers again" in caplog.text
+
+
+def test_a_range_in_flight_fails_after_the_read_timeout_and_under_stall_its_replay_leaves_it_out(
+    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
+) -> None:
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
+    of_a, of_s = produce("a", brokers.a, orders, 5), produce("s", shaky, orders, 6)
+    with reading(path, clusterFailurePolicy="stall") as run:
+        run.batch(crash="logged")
+        run.restart()
+        run.batch(crash="partitioned")  # the replay is planned while the cluster is well
+        shaky.pause()
+        [in_flight] = [task for task in run.tasks if task.part.split.cluster == "s"]
+        begun = time.monotonic()
+        with pytest.raises(ReadTimeoutError) as failed:
+            list(read(in_flight))
+        assert 1.5 < time.monotonic() - begun < 8
+        assert "[READ_TIMEOUT cluster=s]" in str(failed.value) and "readTimeout (2 s)" in str(failed.value)
+        run.until_rows(of_a)  # the restart in place, as the application does it
+        assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 0}}
+        assert amendments(path) == [([["s", orders, 0, 0, 6]], {"s": "unreachable"})]
+        shaky.resume()
+        run.until_rows(of_a + of_s)
+
+        assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 6}}
+
+
+def test_under_fail_a_pending_batch_of_a_cluster_that_hangs_is_not_left_out(
+    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
+) -> None:
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
+    wanted = produce("a", brokers.a, orders, 5) + produce("s", shaky, orders, 6)
+    with reading(path) as run:
+        run.batch(crash="logged")
+        shaky.pause()
+        with pytest.raises(ClusterUnreachableError, match="cluster=s"):
+            run.batch()
+        assert (run.rows(), amendments(path)) == (Rows(), [])
+        shaky.resume()
+        run.restart()
+        run.until_rows(wanted)
+
+        assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 6}}
+
+
+# -- removed while it hangs --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["fail", "stall"])
+def test_the_removal_of_a_cluster_that_hangs_takes_effect_at_the_next_plan(
+    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path, policy: str
+) -> None:
+    a, s = cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])
+    write_metadata(path, stream("orders", a, s))
+    wanted = produce("a", brokers.a, orders, 5) + produce("s", shaky, orders, 6)
+    # Its clients would wait for half a minute.
+    with reading(path, clusterFailurePolicy=policy, **{"kafka.socket.timeout.ms": 30_000}) as run:
+        run.until_rows(wanted)
+        shaky.pause()
+        wanted += produce("a", brokers.a, orders, 1)
+        run.until(lambda: run.rows() == wanted, "a plan that it holds up, but does not stop")
+        write_metadata(path, stream("orders", a))
+        begun = time.monotonic()
+        run.until(lambda: bool(run.parked), "it to be parked")
+        assert time.monotonic() - begun < 8
+        begun = time.monotonic()
+        wanted += produce("a", brokers.a, orders, 1)
+        run.until_rows(wanted)
+        assert time.monotonic() - begun < 2
+
+        assert (run.next, run.parked) == ({("a", orders): {0: 7}}, {("s", orders): {0: 6}})
+        assert run.report()["clusters"].keys() == {"a"}
+
+
+def test_the_removal_of_a_cluster_that_hangs_with_a_range_in_flight_takes_effect_after_the_read_timeout(
+    spark: SparkSession, brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
+) -> None:
+    a, s = cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])
+    write_metadata(path, stream("orders", a, s))
+    of_a, of_s = produce("a", brokers.a, orders, 5), produce("s", shaky, orders, 6)
+    options = {
+        "streamIds": "orders",
+        "metadataPath": path,
+        "startingOffsets": "earliest",
+        "stateLocation": path.parent / "state",
+        "readTimeout": "2s",
+        "maxRecordsPerPartition": 1,
+    }
+
+    class Pausing(Collected):
+        """Pauses the cluster once the batch is planned and before it is read: its reading begins in here."""
+
+        def __call__(self, frame: Any, batch: int) -> None:
+            shaky.pause()
+            super().__call__(frame, batch)
+
+    with start_query(spark, options, path.parent, sink=Pausing()) as query:
+        assert "[READ_TIMEOUT cluster=s]" in query.wait_failed()
+        assert query.rows() == Rows()
+    write_metadata(path, stream("orders", a))
+    sink = Collected()
+    with start_query(spark, options, path.parent, sink=sink) as query:
+        query.wait_rows(of_a)
+        query.wait_document(lambda found: bool(parked_offsets(found)), "it to be parked")
+        assert amendments(path) == [([["s", orders, 0, 0, 6]], {"s": "removed"})]
+        shaky.resume()
+        write_metadata(path, stream("orders", a, s))
+        query.wait_rows(of_a + of_s)
+
+        assert next_offsets(query.document()) == {("a", orders): {0: 5}, ("s", orders): {0: 6}}
+
+
+def test_an_available_now_run_after_a_cluster_was_removed_ends_by_itself(
+    spark: SparkSession, brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
+) -> None:
+    a, s = cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])
+    write_metadata(path, stream("orders", a, s))
+    wanted = produce("a", brokers.a, orders, 5) + produce("s", shaky, orders, 6)
+    options = {"streamIds": "orders", "metadataPath": path, "startingOffsets": "earliest"}
+    sink, once = Collected(), {"availableNow": True}
+    start_query(spark, options, path.parent, sink=sink, trigger=once).query.awaitTermination(120)
+    assert_rows(sink.rows(), wanted)
+
+    shaky.pause()
+    write_metadata(path, stream("orders", a))
+    wanted += produce("a", brokers.a, orders, 2)
+    again = start_query(spark, options, path.parent, sink=sink, trigger=once)
+
+    assert again.query.awaitTermination(120)
+    assert again.error() == ""
+    assert_rows(sink.rows(), wanted)
+    assert next_offsets(again.document()) == {("a", orders): {0: 7}}
+    assert parked_offsets(again.document()) == {("s", orders): {0: 6}}
+
+
+# -- restarted brokers -------------------------------------------------------------------------------------------------
+
+
+def test_a_broker_that_is_killed_and_started_again_is_read_on(
+    fresh_cluster: FreshCluster, topic: Topic, path: Path
+) -> None:
+    at = fresh_cluster("restarted")
+    orders = at.create_topic(topic("orders"))
+    write_metadata(path, stream("orders", cluster("r", at, [orders])))
+    wanted = produce("r", at, orders, 5)
+    with reading(path, **{"kafka.socket.timeout.ms": 20_000, "readTimeout": "20s"}) as run:
+        run.until_rows(wanted)
+        at.kill()
+        at.restart()
+        wanted += produce("r", at, orders, 4)
+        run.until_rows(wanted)
+
+        assert run.next == {("r", orders): {0: 9}}
+        assert run.report()["clusters"]["r"]["lag"] == 0
+
+
+# -- records that are gone ---------------------------------------------------------------------------------------------
+
+
+def expired(brokers: Brokers, orders: str) -> Rows:
+    """Six more records, of which the first four have expired; returns the two that are left."""
+    found = produce("a", brokers.a, orders, 6)
+    first = min(row.offset for row in found)
+    brokers.a.delete_records(orders, 0, first + 4)
+    return Rows({row: 1 for row in found if row.offset >= first + 4})
+
+
+def test_expired_offsets_fail_a_restart_with_the_reason(brokers: Brokers, orders: str, path: Path) -> None:
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
+    wanted = produce("a", brokers.a, orders, 5)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        run.stop()
+        wanted += expired(brokers, orders)
+        with pytest.raises(DataLossError) as lost:
+            run.batch()
+        assert f"data loss: a/{orders}[0]: offsets 5..9 have expired" in str(lost.value)
+        assert "failOnDataLoss=false" in str(lost.value)
+        assert run.next == {("a", orders): {0: 5}}
+        run.restart(failOnDataLoss="false")
+        run.until_rows(wanted)
+
+        assert run.next == {("a", orders): {0: 11}}
+        assert any(
+            note.kind == "data-loss" and "5..9 have expired" in note.text for note in run.enumerator.status.notes
+        )
+
+
+def test_offsets_that_expire_before_they_are_read_fail_the_batch_with_the_reason(
+    brokers: Brokers, orders: str, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
+    wanted = produce("a", brokers.a, orders, 5)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        wanted += expired(brokers, orders)
+        with pytest.raises(DataLossError) as lost:
+            run.batch()
+        assert f"data loss: cannot read a/{orders}[0] 5..11 from offset 5" in str(lost.value)
+        assert run.rows().total() == 5
+        run.restart(failOnDataLoss="false")
+        run.until_rows(wanted)
+
+        assert run.next == {("a", orders): {0: 11}}
+        assert f"data loss accepted: a/{orders}[0] 5..11 goes on at 9" in caplog.text
+
+
+def test_fewer_partitions_fail_the_query_and_can_be_accepted(brokers: Brokers, topic: Topic, path: Path) -> None:
+    orders = brokers.a.create_topic(topic("orders"), 2)
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
+    wanted = produce("a", brokers.a, orders, 5) + produce("a", brokers.a, orders, 4, partition=1)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        brokers.a.delete_topic(orders)
+        brokers.a.create_topic(orders, 1)
+        produce("a", brokers.a, orders, 5, prefix="again")
+        said = until_fails(run, DataLossError)
+        assert f"a/{orders}[1]: the partition exists no more" in said
+        assert run.next == {("a", orders): {0: 5, 1: 4}}
+        run.restart(failOnDataLoss="false")
+        run.until(lambda: run.next == {("a", orders): {0: 5}}, "the partition to be given up")
+        wanted += produce("a", brokers.a, orders, 3, prefix="again")
+        run.until_rows(wanted)
+
+        assert run.next == {("a", orders): {0: 8}}
+        assert any("the partition exists no more" in note.text for note in run.enumerator.status.notes)
+
+
+def test_a_log_that_ends_before_the_saved_offset_fails_the_query_and_can_be_accepted(
+    brokers: Brokers, orders: str, path: Path
+) -> None:
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
+    wanted = produce("a", brokers.a, orders, 9)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        brokers.a.delete_topic(orders)
+        brokers.a.create_topic(orders)
+        produce("a", brokers.a, orders, 4, prefix="again")
+        said = until_fails(run, DataLossError)
+        assert (
+            f"a/{orders}[0]: the log ends at 4, before the next offset 9 (truncated, or the topic re-created)" in said
+        )
+        assert run.next == {("a", orders): {0: 9}}
+        run.restart(failOnDataLoss="false")
+        run.until(lambda: run.next == {("a", orders): {0: 4}}, "the split to go back to the end of its log")
+        wanted += produce("a", brokers.a, orders, 5, prefix="again")
+        run.until_rows(wanted)
+
+        assert run.next == {("a", orders): {0: 9}}
+        assert any(note.kind == "data-loss" for note in run.enumerator.status.notes)
+
+
+def test_a_topic_that_is_deleted_fails_the_query_by_name(brokers: Brokers, orders: str, path: Path) -> None:
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
+    wanted = produce("a", brokers.a, orders, 5)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        brokers.a.delete_topic(orders)
+        said = until_fails(run, Exception)
+
+        assert orders in said and ("the topic exists no more" in said or "cluster=a" in said)
+        assert run.next == {("a", orders): {0: 5}}
+        assert_rows(run.rows(), wanted)

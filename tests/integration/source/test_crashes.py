@@ -1,0 +1,337 @@
+"""A crash at every step between planning and commit loses nothing and repeats nothing.
+
+Each point is tried without Spark, where a crash can be put exactly, with metadata that changes meanwhile and without.
+Spark itself is crashed in two ways: a sink that fails after it had the batch, and kill -9 of a driver that writes
+Parquet.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from dynamic_kafka.planning.codec import fingerprint
+from dynamic_kafka.planning.progress import OffsetDocument
+from tests.support.fixtures import Brokers
+from tests.support.places import ROOT
+from tests.support.source_run import CRASH_POINTS, CrashPoint, SourceRun, read
+from tests.support.spark import spark_environment
+from tests.support.streams import (
+    Collected,
+    DriverProcess,
+    Rows,
+    assert_rows,
+    cluster,
+    last_batch,
+    last_document,
+    next_offsets,
+    parked_offsets,
+    parquet_rows,
+    produce,
+    start_query,
+    stream,
+    write_metadata,
+)
+
+Topic = Callable[[str], str]
+
+DRIVER = """
+import json, sys
+from pathlib import Path
+from tests.support.spark import start_spark
+from tests.support.streams import start_query
+
+run = start_query(start_spark("to be killed"), json.loads(sys.argv[1]), Path(sys.argv[2]), sink="parquet")
+run.query.awaitTermination()
+"""
+EXECUTOR = """
+import pickle, sys
+from tests.support.source_run import read
+
+rows = [row for task in pickle.load(sys.stdin.buffer) for row in read(task)]
+sys.stdout.buffer.write(pickle.dumps(rows))
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "streams.json"
+
+
+@pytest.fixture
+def orders(brokers: Brokers, topic: Topic) -> str:
+    """A topic of two partitions on each of the three clusters."""
+    name = topic("orders")
+    for at in brokers:
+        at.create_topic(name, 2)
+    return name
+
+
+@contextmanager
+def reading(path: Path, **options: object) -> Iterator[SourceRun]:
+    """A query on the stream `orders`, with a state location beside the metadata."""
+    given: dict[str, Any] = {"streamIds": "orders", "metadataPath": path, "stateLocation": path.parent / "state"}
+    with SourceRun(**(given | options)) as run:
+        yield run
+
+
+# -- every step, without Spark -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first_batch", [True, False], ids=["in the first batch", "in a later batch"])
+@pytest.mark.parametrize("point", CRASH_POINTS)
+def test_after_a_crash_every_record_is_delivered_once(
+    brokers: Brokers, orders: str, path: Path, point: CrashPoint, first_batch: bool
+) -> None:
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])))
+    wanted = produce("a", brokers.a, orders, 6) + produce("b", brokers.b, orders, 4, partition=1)
+    with reading(path, maxOffsetsPerTrigger=7) as run:
+        if not first_batch:
+            run.batch()
+        run.batch(crash=point)
+        wanted += produce("a", brokers.a, orders, 5, partition=1)
+        run.until_rows(wanted)
+
+        assert run.next == {("a", orders): {0: 6, 1: 5}, ("b", orders): {0: 0, 1: 4}}
+        assert run.report()["document"] == run.document.number == len(run.offsets)
+
+
+@pytest.mark.parametrize("point", CRASH_POINTS)
+def test_a_crash_while_a_cluster_goes_and_comes_back_loses_nothing(
+    brokers: Brokers, orders: str, path: Path, point: CrashPoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
+    write_metadata(path, stream("orders", a, b))
+    first_a, first_b = produce("a", brokers.a, orders, 6), produce("b", brokers.b, orders, 4)
+    with reading(path) as run:
+        run.batch(crash=point)
+        write_metadata(path, stream("orders", b))
+        delivered = first_a + first_b if point in ("sunk", "committed") else first_b
+        run.until_rows(delivered)
+        run.until(lambda: run.next.keys() == {("b", orders)}, "only b to be read")
+        if point != "planned":  # with nothing saved, there is nothing to park
+            assert run.parked == {("a", orders): {0: 6 if point == "committed" else 0, 1: 0}}
+        more_a, more_b = produce("a", brokers.a, orders, 3), produce("b", brokers.b, orders, 3)
+        write_metadata(path, stream("orders", a, b))
+        # Once for all but one: what the sink had and Spark did not know is read again, as the log has said.
+        pending = Rows() if point == "committed" else first_a
+        run.until_rows(delivered + pending + more_a + more_b)
+        assert ("possibly delivered by an earlier attempt" in caplog.text) == (point not in ("planned", "committed"))
+
+        assert run.next == {("a", orders): {0: 9, 1: 0}, ("b", orders): {0: 7, 1: 0}}
+        assert set(run.report()["clusters"]) == {"a", "b"}
+
+
+def test_crash_after_crash_while_clusters_come(brokers: Brokers, orders: str, path: Path) -> None:
+    known = [cluster(name, at, [orders]) for name, at in zip("abc", brokers, strict=True)]
+    wanted = Rows()
+    with reading(path, maxOffsetsPerTrigger=5) as run:
+        for turn, point in enumerate((*CRASH_POINTS, *reversed(CRASH_POINTS))):
+            write_metadata(path, stream("orders", *known[: 1 + turn // 5]))
+            for name, at in zip("abc", brokers, strict=True):
+                wanted += produce(name, at, orders, 2, partition=turn % 2)
+            run.batch(crash=point)
+        run.until_rows(wanted)
+
+        assert run.next == {(name, orders): {0: 14, 1: 14} for name in "abc"}
+        assert run.parked == {}
+        assert all(found["lag"] == 0 for found in run.report()["clusters"].values())
+
+
+def test_what_the_sink_says_it_has_is_not_read_again_after_its_cluster_went(
+    brokers: Brokers, orders: str, path: Path
+) -> None:
+    a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
+    write_metadata(path, stream("orders", a, b))
+    wanted = produce("a", brokers.a, orders, 4) + produce("b", brokers.b, orders, 4)
+    with reading(path) as run:
+        run.batch(crash="sunk")
+        write_metadata(path, stream("orders", b))
+        run.configure(deliveredBatch=fingerprint(run.document))  # as the application does for a file sink
+        run.until(lambda: bool(run.parked), "a to be parked")
+        assert run.parked == {("a", orders): {0: 4, 1: 0}}
+        write_metadata(path, stream("orders", a, b))
+        wanted += produce("a", brokers.a, orders, 2)
+        run.until_rows(wanted)
+
+        assert run.next == {("a", orders): {0: 6, 1: 0}, ("b", orders): {0: 4, 1: 0}}
+        assert any(note.kind == "resumed" for note in run.enumerator.status.notes)
+
+
+def test_an_amendment_that_cannot_be_written_stops_the_query_before_anything_is_read(
+    brokers: Brokers, orders: str, path: Path
+) -> None:
+    a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
+    write_metadata(path, stream("orders", a, b))
+    of_a, of_b = produce("a", brokers.a, orders, 4), produce("b", brokers.b, orders, 4)
+    with reading(path) as run:
+        run.batch(crash="logged")
+        write_metadata(path, stream("orders", b))
+        blocked = path.parent / "state"
+        blocked.write_text("a file where the folder should be")
+        with pytest.raises(OSError, match="state"):
+            run.batch()
+        assert (run.rows(), len(run.offsets)) == (Rows(), 1)
+        blocked.unlink()
+        run.restart()
+        run.until_rows(of_b)
+        write_metadata(path, stream("orders", a, b))
+        run.until_rows(of_a + of_b)
+
+        assert run.next == {("a", orders): {0: 4, 1: 0}, ("b", orders): {0: 4, 1: 0}}
+
+
+@pytest.mark.scenario(22)
+def test_a_task_that_failed_in_the_middle_is_read_again_from_the_same_offset(
+    brokers: Brokers, orders: str, path: Path
+) -> None:
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
+    produce("a", brokers.a, orders, 10)
+    wanted = produce("a", brokers.a, orders, 10)
+    with reading(path, startingOffsets=json.dumps({"a": {orders: {"0": 10, "1": 0}}})) as run:
+        run.batch(crash="partitioned")
+        [task] = run.tasks
+        attempt = read(task)
+        for _ in range(4):
+            next(attempt)
+        attempt.close()
+
+        assert_rows(Rows(read(task)), wanted)
+        run.until_rows(wanted)
+        assert run.next == {("a", orders): {0: 20, 1: 0}}
+        assert run.report()["clusters"]["a"]["lag"] == 0
+
+
+@pytest.mark.scenario(15)
+def test_the_driver_plans_before_there_is_any_executor(brokers: Brokers, orders: str, path: Path) -> None:
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])))
+    wanted = produce("a", brokers.a, orders, 6) + produce("b", brokers.b, orders, 4)
+    with reading(path) as run:
+        run.batch(crash="partitioned")
+        assert run.next == {("a", orders): {0: 6, 1: 0}, ("b", orders): {0: 4, 1: 0}}
+        run.stop()
+
+        # An executor that comes to life after the driver has planned, and knows nothing but its tasks.
+        late = subprocess.run(
+            [sys.executable, "-c", EXECUTOR],
+            input=pickle.dumps(run.tasks),
+            capture_output=True,
+            cwd=ROOT,
+            env=spark_environment(),
+            check=True,
+            timeout=60,
+        )
+        assert_rows(Rows(pickle.loads(late.stdout)), wanted)
+        assert b"Error" not in late.stderr
+
+
+# -- on Spark ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_that_the_sink_had_before_spark_knew_is_handed_to_it_again_the_same(
+    spark: SparkSession, brokers: Brokers, orders: str, tmp_path: Path, path: Path
+) -> None:
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])))
+    wanted = produce("a", brokers.a, orders, 20) + produce("b", brokers.b, orders, 20)
+    options = {
+        "streamIds": "orders",
+        "metadataPath": path,
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": 16,
+    }
+
+    class FailsAfter(Collected):
+        """Takes each batch, and fails once it has it; at the second attempt it only compares."""
+
+        def __call__(self, frame: DataFrame, batch: int) -> None:
+            before = self.batches.get(batch)
+            super().__call__(frame, batch)
+            if before is None and batch < 2:
+                raise RuntimeError("the sink failed after it had the batch")
+            assert before in (None, self.batches[batch]), "a replay differs from the first attempt"
+
+    sink = FailsAfter()
+    for _ in range(2):
+        with start_query(spark, options, tmp_path, sink=sink) as query:
+            assert "the sink failed after it had the batch" in query.wait_failed()
+        wanted += produce("a", brokers.a, orders, 5, partition=1)
+    with start_query(spark, options, tmp_path, sink=sink) as query:
+        query.wait_rows(wanted)
+
+        assert next_offsets(query.document()) == {("a", orders): {0: 20, 1: 10}, ("b", orders): {0: 20, 1: 0}}
+        report = query.wait_report(bool, "a report")
+        assert report["clusters"].keys() == {"a", "b"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)  # three drivers start, on a machine that may be busy
+def test_three_kills_of_the_driver_lose_and_repeat_nothing(
+    spark: SparkSession, brokers: Brokers, orders: str, tmp_path: Path, path: Path
+) -> None:
+    a, b, c = (cluster(name, at, [orders]) for name, at in zip("abc", brokers, strict=True))
+    write_metadata(path, stream("orders", a, b))
+    wanted = produce("a", brokers.a, orders, 900) + produce("b", brokers.b, orders, 900, partition=1)
+    options = {
+        "streamIds": "orders",
+        "metadataPath": str(path),
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "450",
+        "metadataDiscoveryInterval": "500ms",
+        "stateLocation": str(tmp_path / "state"),
+    }
+    checkpoint, output = tmp_path / "query-checkpoint", tmp_path / "query-output"
+
+    def planned() -> int:
+        return last_batch(checkpoint / "offsets")
+
+    def committed() -> int:
+        return last_batch(checkpoint / "commits")
+
+    def last_saved() -> OffsetDocument:
+        found = last_document(checkpoint)
+        assert found is not None
+        return found
+
+    def killed(when: Callable[[], bool], what: str) -> None:
+        with DriverProcess(DRIVER, [json.dumps(options), str(tmp_path)], tmp_path / "driver.log") as driver:
+            driver.wait_until(when, what)
+
+    killed(lambda: planned() >= 1 and planned() > committed(), "a batch in flight")
+    before = committed()
+    write_metadata(path, stream("orders", a, b, c))
+    wanted += produce("c", brokers.c, orders, 300)
+    killed(lambda: committed() > before, "a commit")
+    # A cluster goes while nobody runs, and its part of a pending batch with it.
+    write_metadata(path, stream("orders", b, c))
+    wanted += produce("b", brokers.b, orders, 300)
+    if last_batch(output / "_spark_metadata") > committed():
+        # As the application does: the sink has the pending batch, so nothing of it must be read again.
+        options["deliveredBatch"] = fingerprint(last_saved())
+    before = planned()
+    killed(lambda: planned() >= before + 2, "plans without it")
+    assert ("a", orders) not in next_offsets(last_saved())
+    options.pop("deliveredBatch", None)
+    write_metadata(path, stream("orders", a, b, c))
+    last = start_query(spark, options, tmp_path, sink="parquet", trigger={"availableNow": True})
+    last.query.awaitTermination()
+
+    assert last.error() == ""
+    assert_rows(parquet_rows(output), wanted)
+    assert next_offsets(last.document()) == {
+        ("a", orders): {0: 900, 1: 0},
+        ("b", orders): {0: 300, 1: 900},
+        ("c", orders): {0: 300, 1: 0},
+    }
+    assert parked_offsets(last.document()) == {}
+    log = (tmp_path / "driver.log").read_text()
+    assert f"topic {orders!r} of cluster 'a' is no longer named by metadata: its offsets are kept" in log
+    assert "replaying batch of document" in log
