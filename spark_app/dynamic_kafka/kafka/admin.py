@@ -30,8 +30,8 @@ T = TypeVar("T")
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """Kafka's text for a topic id of all zeros: a broker that tells none."""
 NO_SUCH_RECORD = -1
-"""Kafka's answer where no record is as new as a timestamp. Anything below is no answer at all: librdkafka fills a result
-whose broker did not answer in time with -1001, and raises nothing."""
+"""Kafka's answer where no record is as new as a timestamp. Anything below is no answer: librdkafka says -1001 for a
+broker that did not answer in time, and raises nothing."""
 PAUSE_S = 0.1
 """Pause before a transient answer (a leader that is just moving) is asked for again."""
 

@@ -38,6 +38,10 @@ TRANSIENT = frozenset(
 """Codes of a leader or coordinator that is just moving: asked again, the cluster answers."""
 
 
+class UnknownTopicError(ClusterError):
+    """A topic or partition is not there: gone since it was described, or not yet known everywhere."""
+
+
 def error_of(raised: BaseException) -> KafkaError | None:
     """The librdkafka error inside an exception, None if it is of another kind."""
     if isinstance(raised, KafkaException) and raised.args and isinstance(raised.args[0], KafkaError):
@@ -61,5 +65,6 @@ def translate(cluster: str, doing: str, raised: BaseException, hint: str | None 
     reason = error.str() if error is not None else f"{type(raised).__name__}: {raised}"
     because = f" ({hint})" if hint else ""
     unreachable = isinstance(raised, TimeoutError) or (error is not None and error.code() in UNREACHABLE)
-    kind = ClusterUnreachableError if unreachable else ClusterError
+    unknown = error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+    kind = ClusterUnreachableError if unreachable else UnknownTopicError if unknown else ClusterError
     return kind(cluster, f"could not {doing}: {reason}{because}")

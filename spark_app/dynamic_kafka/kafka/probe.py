@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any
 
 from dynamic_kafka.errors import ClusterError, DynamicKafkaError, OptionError
-from dynamic_kafka.kafka.admin import ClusterAdmin
-from dynamic_kafka.kafka.errors import translate
+from dynamic_kafka.kafka.admin import PAUSE_S, ClusterAdmin
+from dynamic_kafka.kafka.errors import UnknownTopicError, translate
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.planning.starting import OffsetQuery
 
 LATEST = OffsetQuery("latest")
 EARLIEST = OffsetQuery("earliest")
+
+
+UNKNOWN_RETRIES = 10
+"""How often topics are described again, a pause in between, when the cluster does not know one that it described."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,16 @@ class ClusterProbe:
             self._admin.close_aside()
 
     def _observe(self, admin: ClusterAdmin, question: Question) -> ClusterObservation:
+        for _ in range(UNKNOWN_RETRIES):
+            try:
+                return self._look(admin, question)
+            except UnknownTopicError:
+                # Deleted, re-created or created a moment ago: what was described before says so no longer.
+                self._described = None
+                time.sleep(PAUSE_S)
+        return self._look(admin, question)
+
+    def _look(self, admin: ClusterAdmin, question: Question) -> ClusterObservation:
         if question.describe or self._described is None or self._described_for != question.topics:
             self._described = (admin.kafka_id(), *admin.describe_topics(question.topics))
             # A topic that is being created or moved is in neither list: the next plan asks again, due or not.
