@@ -29,9 +29,12 @@ class DynamicKafkaDataSource(DataSource):
         return NAME
 
     def schema(self) -> StructType:
-        """Spark's Kafka columns, then `kafka_cluster` and `kafka_stream`."""
-        given = {key.lower(): value for key, value in self.options.items()}
-        return spark_schema(given.get("includeheaders", "false").lower() == "true")
+        """Spark's Kafka columns, then `kafka_cluster` and `kafka_stream`.
+
+        Spark asks in `load()`: what is wrong in a stream and a batch alike is refused there, before there is a plan
+        that the options could get into, and not when the query has started. Raises OptionError.
+        """
+        return spark_schema(_checked(dict(self.options), "streaming").include_headers)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For `spark.readStream`. Raises OptionError for options that are wrong."""

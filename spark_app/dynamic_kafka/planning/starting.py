@@ -8,11 +8,12 @@ metadata says of a cluster wins in both cases.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.model import EARLIEST, LATEST, OffsetSpec
+from dynamic_kafka.options import PerCluster, SourceOptions
 from dynamic_kafka.planning.splits import Split
 
 
@@ -94,6 +95,43 @@ def resolve_stop(spec: OffsetSpec, split: Split) -> Resolution:
     if spec.kind == "explicit":
         return _special(spec.offsets.get(split.topic, {}).get(split.partition, -1))
     return OffsetQuery(spec.kind)
+
+
+Known = Mapping[str, Mapping[str, Collection[int]] | None]
+"""{cluster id: {topic: partitions}} as metadata and brokers have them; None for a cluster that has not answered yet."""
+
+
+def check_positions(options: SourceOptions, known: Known) -> None:
+    """Refuse options that name what is not there: mistyped, they would have no effect, and what was meant would start
+    at the default.
+
+    Raises:
+        OptionError: explicit positions or `assign` name an unknown cluster, topic or partition.
+    """
+    single = options.single
+    for name, rule in (("starting offsets", options.starting), ("ending offsets", options.ending)):
+        if isinstance(rule, PerCluster):
+            _refuse_unknown(name, rule.clusters, known)
+        elif rule is not None and single is not None:
+            _refuse_unknown(name, {single.cluster_id: rule}, known)
+    if single is not None and single.assign:
+        assigned = {topic: dict.fromkeys(partitions, 0) for topic, partitions in single.assign.items()}
+        _refuse_unknown("partitions to assign", {single.cluster_id: OffsetSpec("explicit", offsets=assigned)}, known)
+
+
+def _refuse_unknown(name: str, named: Mapping[str, OffsetSpec], known: Known) -> None:
+    unknown: list[str] = []
+    for cluster, spec in sorted(named.items()):
+        if cluster not in known:
+            unknown.append(f"cluster {cluster!r}")
+            continue
+        topics = known[cluster]
+        for topic, positions in {**spec.offsets, **spec.timestamps}.items() if topics is not None else ():
+            there = (topics or {}).get(topic, ())
+            unknown.extend(str(Split(cluster, topic, partition)) for partition in positions if partition not in there)
+    if unknown:
+        some = ", ".join(unknown[:5]) + (f" and {len(unknown) - 5} more" if len(unknown) > 5 else "")
+        raise OptionError(f"the {name} name what is not there: {some}. Put the names right, or leave them out")
 
 
 def per_cluster(configured: OffsetSpec | Mapping[str, OffsetSpec], cluster: str) -> OffsetSpec | None:

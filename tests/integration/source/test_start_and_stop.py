@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dynamic_kafka import register, stop_when_finished
-from dynamic_kafka.errors import ClusterError, OptionError
+from dynamic_kafka.errors import ClusterError, DataLossError, OptionError
 from tests.integration.source.driving import Query, at, document, numbered, query, read_batch, static, values
 from tests.support.fixtures import Brokers
 from tests.support.kafka import KafkaCluster, Record
@@ -206,6 +206,40 @@ def test_explicit_offsets_have_to_name_every_partition(brokers: Brokers, topic: 
         query(static(document(east=at(brokers.a, name)), startingOffsets=starts)) as reading,
         pytest.raises(OptionError, match=r"no offset for east/.*\[1\]"),
     ):
+        reading.plan()
+
+
+def test_an_offset_behind_the_end_of_the_log_is_a_loss(brokers: Brokers, topic: Topic) -> None:
+    name = filled(brokers.a, topic("orders"), "r", 3)
+    starts = json.dumps({"east": {name: {"0": 7}}})
+
+    with (
+        query(static(document(east=at(brokers.a, name)), startingOffsets=starts)) as reading,
+        pytest.raises(DataLossError, match=r"east/.*the log ends at 3, before the next offset 7"),
+    ):
+        reading.plan()
+
+
+@pytest.mark.parametrize(("place", "said"), [(("eest", 0), "cluster 'eest'"), (("east", 1), r"east/orders-\d+\[1\]")])
+@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets", "startingOffsetsByTimestamp"])
+def test_positions_of_what_is_not_there_are_refused(
+    brokers: Brokers, topic: Topic, option: str, place: tuple[str, int], said: str
+) -> None:
+    # Given a mistyped cluster, or a partition that does not exist: without effect, what was meant would be skipped
+    name = filled(brokers.a, topic("orders"), "r", 3)
+    cluster, partition = place
+    positions = json.dumps({cluster: {name: {"0": 1, str(partition): 1}}})
+    options = static(document(east=at(brokers.a, name))) | {option: positions}
+
+    with query(options) as reading, pytest.raises(OptionError, match=said):
+        reading.plan()
+
+
+def test_a_partition_to_assign_that_does_not_exist_is_refused(brokers: Brokers, topic: Topic) -> None:
+    name = filled(brokers.a, topic("orders"), "r", 1)
+    options = {"kafka.bootstrap.servers": brokers.a.bootstrap, "assign": json.dumps({name: [0, 4]})}
+
+    with query(options) as reading, pytest.raises(OptionError, match=r"partitions to assign.*\[4\]"):
         reading.plan()
 
 

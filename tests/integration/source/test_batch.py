@@ -1,0 +1,111 @@
+"""Batch reads: `spark.read` over many clusters, and what Spark's own source refuses there."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from dynamic_kafka import register
+from dynamic_kafka.errors import OptionError
+from tests.integration.source.driving import at, at_offsets, document, numbered, read_batch, static, values
+from tests.support.fixtures import Brokers
+
+Topic = Callable[[str], str]
+
+
+def test_a_batch_reads_from_earliest_to_latest_by_default(brokers: Brokers, topic: Topic) -> None:
+    name = topic("orders")
+    for cluster in (brokers.a, brokers.b):
+        cluster.create_topic(name, 2)
+        cluster.produce(name, numbered(10), partition=0)
+        cluster.produce(name, numbered(5), partition=1)
+
+    rows = read_batch(static(document(east=at(brokers.a, name), west=at(brokers.b, name))))
+
+    assert at_offsets(rows) == Counter(
+        (cluster, name, partition, offset)
+        for cluster in ("east", "west")
+        for partition, count in ((0, 10), (1, 5))
+        for offset in range(count)
+    )
+
+
+def test_a_batch_with_nothing_to_read(brokers: Brokers, topic: Topic) -> None:
+    name = brokers.a.create_topic(topic("orders"), 2)
+
+    assert read_batch(static(document(east=at(brokers.a, name)))) == []
+
+
+def test_a_topic_that_two_streams_share_is_read_once(brokers: Brokers, topic: Topic) -> None:
+    name, other = (brokers.a.create_topic(topic(prefix)) for prefix in ("shared", "other"))
+    for given in (name, other):
+        brokers.a.produce(given, ["x"])
+    text = json.dumps(
+        {
+            "streams": {
+                "payments": {"clusters": {"east": at(brokers.a, name, other)}},
+                "orders": {"clusters": {"east": at(brokers.a, name)}},
+            }
+        }
+    )
+
+    rows = read_batch(static(text))
+
+    # Under the first stream id in order.
+    assert Counter((row["topic"], row["kafka_stream"]) for row in rows) == {(name, "orders"): 1, (other, "payments"): 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"startingOffsets": "latest"}, "startingOffsets"),
+        ({"endingOffsets": "earliest"}, "endingOffsets"),
+        ({"startingOffsets": '{"east":{"t":{"0":-1}}}'}, "startingOffsets"),
+        ({"endingOffsets": '{"east":{"t":{"0":-2}}}'}, "endingOffsets"),
+    ],
+)
+def test_what_spark_refuses_in_a_batch_is_refused(options: dict[str, str], said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        read_batch(static(document(east={"bootstrapServers": "127.0.0.1:1", "topics": ["t"]})) | options)
+
+
+def test_spark_reads_a_batch_with_all_columns(brokers: Brokers, topic: Topic, spark: SparkSession) -> None:
+    # Given records on two clusters
+    register(spark)
+    name = topic("orders")
+    for cluster, count in ((brokers.a, 30), (brokers.b, 20)):
+        cluster.create_topic(name, 3)
+        cluster.produce(name, numbered(count))
+    options = static(document(east=at(brokers.a, name), west=at(brokers.b, name)), maxRecordsPerPartition=7)
+
+    # When Spark counts them, twice, and takes a few
+    frame = spark.read.format("dynamic-kafka").options(**options).load()
+    counts = {row.kafka_cluster: row["count"] for row in frame.groupBy("kafka_cluster").count().collect()}
+    again = frame.count()
+    few = frame.limit(3).collect()
+
+    # Then each job is a read of its own
+    assert counts == {"east": 30, "west": 20}
+    assert again == 50
+    assert len(few) == 3
+
+
+def test_spark_shows_what_is_wrong_with_a_batch(spark: SparkSession) -> None:
+    register(spark)
+    options = static(document(east={"bootstrapServers": "127.0.0.1:1", "topics": ["t"]}), startingOffsets="latest")
+
+    with pytest.raises(PySparkException, match="can't be latest in a batch read"):
+        spark.read.format("dynamic-kafka").options(**options).load().count()
+
+
+def test_the_same_read_gives_the_same_rows(brokers: Brokers, topic: Topic) -> None:
+    name = brokers.a.create_topic(topic("orders"), 3)
+    brokers.a.produce(name, numbered(100))
+    options = static(document(east=at(brokers.a, name)))
+
+    assert values(read_batch(options)) == values(read_batch(options)) == Counter(v.encode() for v in numbered(100))
