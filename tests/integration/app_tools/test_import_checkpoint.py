@@ -1,0 +1,117 @@
+"""From Spark's own source to ours: the new query begins exactly where the old one had got to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.integration.app_tools.spark_run import run_spark
+from tests.integration.app_tools.story import MakeStory, Tools, contents, every_file
+from tests.support.fixtures import Brokers
+from tests.support.spark_kafka import SPARK42_PYTHON, connector_jars
+from tests.support.streams import assert_rows, cluster, produce
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_job_moves_over_from_spark_s_kafka_source(
+    brokers: Brokers, topic: Callable[[str], str], tmp_path: Path, make_story: MakeStory, tools: Tools
+) -> None:
+    # given a query on Spark's source that has read 15 records, and whose next batch failed in the sink
+    name = topic("orders")
+    brokers.a.create_topic(name, 2)
+    produce("east", brokers.a, name, 10)
+    produce("east", brokers.a, name, 5, partition=1)
+    old = {"kafka.bootstrap.servers": brokers.a.bootstrap, "subscribe": name, "startingOffsets": "earliest"}
+    folder = tmp_path / "old"
+    run_spark(SPARK42_PYTHON, "kafka", old, folder, jars=connector_jars())
+    wanted = produce("east", brokers.a, name, 3)
+    run_spark(SPARK42_PYTHON, "kafka", old, folder, jars=connector_jars(), fails=True)
+    before = every_file(folder)
+
+    # when its checkpoint is imported
+    target = tmp_path / "start.yaml"
+    asked = ("import-checkpoint", folder / "checkpoint", "--cluster", "east")
+    assert tools(*asked, "-o", target, "--state-location", tmp_path / "state") == 0
+
+    # then it says where the committed batch ended, and what the pending one means; the old checkpoint is untouched
+    assert f'{{"east": {{"{name}": {{"0": 10, "1": 5}}}}}}' in tools.said
+    assert "Batch 1 is pending" in tools.said and "--after-pending" in tools.said
+    assert every_file(folder) == before
+    start = yaml.safe_load(target.read_text())
+    assert start == {"startingOffsets": {name: {"0": 10, "1": 5}}}
+    (audit,) = contents(tmp_path / "state" / "audit")
+    assert audit["after"] == {"east": {name: {"0": 10, "1": 5}}}
+
+    # and with --after-pending, where the pending batch ended
+    assert tools(*asked, "--after-pending") == 0
+    assert f'{{"{name}": {{"0": 13, "1": 5}}}}' in tools.said
+
+    # when the new query starts with the metadata's form, it reads exactly what the old one had not committed
+    story = make_story()
+    story.names(cluster("east", brokers.a, [name], **start))
+    wanted += produce("east", brokers.a, name, 2, partition=1)
+    assert [change["records"] for change in tools.json("plan", story.app)["changes"]] == [5]
+    assert_rows(story.run(), wanted)
+
+
+def test_the_option_s_form_is_what_the_option_takes(tmp_path: Path, tools: Tools) -> None:
+    from dynamic_kafka.metadata.model import OffsetSpec
+    from dynamic_kafka.options import PerCluster, parse_options
+
+    _checkpoint(tmp_path, 'v1\n{}\n{"orders":{"0":4,"11":7}}')
+
+    assert tools("import-checkpoint", tmp_path, "--cluster", "east") == 0
+
+    printed = next(line for line in tools.said.splitlines() if "startingOffsets  {" in line).split("  ")[-1]
+    options = {"streamIds": "o", "metadataPath": "/x", "startingOffsets": printed}
+    starting = parse_options(options, mode="streaming").starting
+    assert starting == PerCluster({"east": OffsetSpec("explicit", offsets={"orders": {0: 4, 11: 7}})})
+
+
+def test_of_several_sources_one_is_chosen(tmp_path: Path, tools: Tools) -> None:
+    _checkpoint(tmp_path, 'v1\n{}\n{"orders":{"0":4}}\n-\n{"payments":{"0":9}}')
+
+    assert tools("import-checkpoint", tmp_path, "--cluster", "east") == 2
+    assert "--source: 0: orders; 2: payments" in tools.errors
+    assert tools("import-checkpoint", tmp_path, "--cluster", "east", "--source", "2") == 0
+    assert json.dumps({"payments": {"0": 9}}) in tools.said
+    assert tools("import-checkpoint", tmp_path, "--cluster", "east", "--source", "1") == 2
+
+
+def test_named_sources_are_read_too(tmp_path: Path, tools: Tools) -> None:
+    # Spark's second form of the offset log, as `spark.sql.streaming.offsetLog.formatVersion=2` writes it.
+    _checkpoint(tmp_path, 'v2\n{}\n0:{"orders":{"0":4}}\npaid:{"payments":{"0":9}}')
+
+    assert tools("import-checkpoint", tmp_path, "--cluster", "east", "--source", "paid") == 0
+    assert json.dumps({"payments": {"0": 9}}) in tools.said
+
+
+@pytest.mark.parametrize(
+    ("text", "committed", "code", "says"),
+    [
+        ('v1\n{}\n{"orders":{"0":4}}', False, 2, "none was committed"),
+        ('v1\n{}\n{"version":2}', True, 4, "dynamic-kafka already"),
+        ('v1\n{}\n{"logOffset":4}', True, 2, "no source of the query is Spark's"),
+        ('v9\n{}\n{"orders":{"0":4}}', True, 4, "v9"),
+    ],
+)
+def test_what_cannot_be_imported_is_refused_with_the_reason(  # noqa: PLR0917
+    tmp_path: Path, tools: Tools, text: str, committed: bool, code: int, says: str
+) -> None:
+    _checkpoint(tmp_path, text, committed=committed)
+
+    assert tools("import-checkpoint", tmp_path, "--cluster", "east") == code
+    assert says in tools.errors
+
+
+def _checkpoint(folder: Path, text: str, *, committed: bool = True) -> None:
+    for log in ("offsets", "commits"):
+        (folder / log).mkdir()
+    (folder / "offsets" / "0").write_text(text)
+    if committed:
+        (folder / "commits" / "0").write_text("v1\n{}")

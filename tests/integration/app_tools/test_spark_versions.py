@@ -1,0 +1,62 @@
+"""A checkpoint goes from the oldest supported Spark to the newest, and back, with a batch pending."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.integration.app_tools.spark_run import run_spark
+from tests.support.fixtures import Brokers
+from tests.support.spark_kafka import SPARK42_PYTHON
+from tests.support.streams import assert_rows, cluster, parquet_rows, produce, write_metadata
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("first", "then", "versions"),
+    [
+        pytest.param(SPARK42_PYTHON, Path(sys.executable), ("4.2", "4.3"), id="4.2 to 4.3"),
+        pytest.param(Path(sys.executable), SPARK42_PYTHON, ("4.3", "4.2"), id="4.3 to 4.2"),
+    ],
+)
+def test_a_checkpoint_is_continued_by_another_spark(  # noqa: PLR0917
+    brokers: Brokers,
+    topic: Callable[[str], str],
+    tmp_path: Path,
+    first: Path,
+    then: Path,
+    versions: tuple[str, str],
+) -> None:
+    # given a query over two clusters that one Spark has run, and whose second batch stayed pending there
+    name = topic("orders")
+    for broker in (brokers.a, brokers.b):
+        broker.create_topic(name, 2)
+    path = write_metadata(
+        tmp_path / "streams.json",
+        {
+            "streamId": "orders",
+            "clusterMetadataList": [cluster("a", brokers.a, [name]), cluster("b", brokers.b, [name])],
+        },
+    )
+    options = {
+        "streamIds": "orders",
+        "metadataPath": str(path),
+        "startingOffsets": "earliest",
+        "stateLocation": str(tmp_path / "state"),
+    }
+    wanted = produce("a", brokers.a, name, 10) + produce("b", brokers.b, name, 6, partition=1)
+    assert run_spark(first, "dynamic-kafka", options, tmp_path).startswith(versions[0])
+    assert_rows(parquet_rows(tmp_path / "output"), wanted)
+    wanted += produce("a", brokers.a, name, 4, partition=1)
+    run_spark(first, "dynamic-kafka", options, tmp_path, fails=True)
+
+    # when another Spark goes on with it, and more has come
+    wanted += produce("b", brokers.b, name, 5)
+    assert run_spark(then, "dynamic-kafka", options, tmp_path).startswith(versions[1])
+
+    # then everything is there exactly once
+    assert_rows(parquet_rows(tmp_path / "output"), wanted)
