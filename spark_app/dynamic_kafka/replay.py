@@ -102,7 +102,7 @@ class Replays:
 
         Raises:
             PendingRangesError: metadata no longer names a cluster of the batch, and nothing may be left out.
-            IdentityError: a cluster of the batch is answered by another one.
+            IdentityError: a saved cluster is answered by another one, whether the batch reads it or not.
         """
         ranges = ranges_between(start, end)
         key = (fingerprint(start), fingerprint(end))
@@ -127,7 +127,9 @@ class Replays:
     def _decide(self, ranges: list[SplitRange], end: OffsetDocument, key: tuple[str, str]) -> None:
         """Make an amendment for the ranges that cannot be read any more, if there are any."""
         log.info("replaying batch of document %d: %d ranges", end.number, len(ranges))
-        amendment = self.judge(ranges, end, key, self._look())
+        world = self._look()
+        amendment = self.judge(ranges, end, key, world)
+        self._check_identities(end, world)
         if amendment is None:
             return
         refusal = self.refusal(amendment)
@@ -182,6 +184,19 @@ class Replays:
                 f" `python -m dynamic_kafka.app abandon app.yaml {cluster}`"
             )
         return None
+
+    def _check_identities(self, end: OffsetDocument, world: World) -> None:
+        """The clusters that the batch does not read: the next plan would refuse them, with this batch delivered."""
+        accepted = self._state.accepted_identities(end.query) if self._state else {}
+        for saved_as in sorted({*end.clusters, *end.parked}):
+            cluster, saved = named_as(world.subscription, saved_as), saved_identity(end, saved_as)
+            answer = world.answers.get(cluster) if cluster else None
+            found = answer.kafka_id if answer else None
+            if cluster and saved and found and found not in (saved, accepted.get(cluster)):
+                raise IdentityError(
+                    f"cluster {cluster!r} has the saved Kafka cluster.id {saved}, but its servers answer with {found}:"
+                    " the pending batch is not read. Put the servers right, or give the new cluster an id of its own"
+                )
 
     def refusal(self, amendment: Amendment) -> DynamicKafkaError | None:
         """Why the options do not allow an amendment, None if they do."""
