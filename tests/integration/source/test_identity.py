@@ -1,0 +1,243 @@
+"""A cluster id stands for one physical Kafka cluster: offsets are never taken to another one by accident.
+
+Servers are exchanged in the metadata, or a cluster is wiped behind its servers; its own `cluster.id` tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dynamic_kafka.errors import IdentityError
+from dynamic_kafka.state import StateLocation
+from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.kafka.ports import reserve_ports
+from tests.support.source_run import SourceRun, read
+from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
+
+Topic = Callable[[str], str]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "streams.json"
+
+
+@pytest.fixture
+def orders(brokers: Brokers, topic: Topic) -> str:
+    """A topic of one partition on each of the three clusters."""
+    name = topic("orders")
+    for at in brokers:
+        at.create_topic(name)
+    return name
+
+
+@contextmanager
+def reading(path: Path, **options: object) -> Iterator[SourceRun]:
+    """A query on the stream `orders`, with a state location beside the metadata."""
+    given: dict[str, Any] = {"streamIds": "orders", "metadataPath": path, "stateLocation": path.parent / "state"}
+    with SourceRun(**(given | options)) as run:
+        yield run
+
+
+# -- at the start ------------------------------------------------------------------------------------------------------
+
+
+def test_at_the_start_another_cluster_is_refused_before_a_record_is_read(
+    brokers: Brokers, orders: str, path: Path
+) -> None:
+    write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
+    wanted = produce("east", brokers.a, orders, 5)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        run.stop()
+        produce("east", brokers.b, orders, 9)
+        write_metadata(path, stream("orders", cluster("east", brokers.b, [orders])))
+        with pytest.raises(IdentityError) as refused:
+            run.batch()
+
+        said = str(refused.value)
+        assert "cluster 'east' has the saved Kafka cluster.id" in said and "accept" in said
+        assert brokers.a.kafka_id in said and brokers.b.kafka_id in said
+        assert_rows(run.rows(), wanted)
+        assert run.next == {("east", orders): {0: 5}}
+
+
+@pytest.mark.parametrize("exchanged", ["east", "west"])
+def test_at_the_start_another_cluster_is_refused_before_a_pending_batch_is_read(
+    brokers: Brokers, orders: str, path: Path, exchanged: str
+) -> None:
+    east, west = cluster("east", brokers.a, [orders]), cluster("west", brokers.b, [orders])
+    write_metadata(path, stream("orders", east, west))
+    wanted = produce("east", brokers.a, orders, 5) + produce("west", brokers.b, orders, 5)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        wanted += produce("east", brokers.a, orders, 2)  # the pending batch is of one cluster only
+        run.batch(crash="logged")
+        wrong = {"east": east, "west": west} | {exchanged: cluster(exchanged, brokers.c, [orders])}
+        write_metadata(path, stream("orders", *wrong.values()))
+        with pytest.raises(IdentityError, match=f"cluster '{exchanged}'"):
+            run.batch()
+        assert run.rows().total() == 10
+        assert run.next == {("east", orders): {0: 7}, ("west", orders): {0: 5}}
+        write_metadata(path, stream("orders", east, west))
+        run.restart()
+        run.until_rows(wanted)
+
+
+def test_two_ids_of_one_cluster_are_refused(brokers: Brokers, orders: str, path: Path) -> None:
+    write_metadata(path, stream("orders", cluster("east", brokers.a, [orders]), cluster("alias", brokers.a, [orders])))
+    produce("east", brokers.a, orders, 5)
+    with reading(path) as run:
+        with pytest.raises(IdentityError) as refused:
+            run.batch()
+
+        said = f"clusters 'alias' and 'east' are one and the same Kafka cluster ({brokers.a.kafka_id})"
+        assert said in str(refused.value) and "renamedFrom" in str(refused.value)
+        assert (run.offsets, run.rows()) == ([], Rows())
+
+
+# -- while running -----------------------------------------------------------------------------------------------------
+
+
+def test_a_revision_that_brings_another_cluster_is_rejected_whole_and_the_last_good_one_stays(
+    brokers: Brokers, orders: str, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    east, added = cluster("east", brokers.a, [orders]), cluster("new", brokers.c, [orders])
+    write_metadata(path, stream("orders", east))
+    wanted = produce("east", brokers.a, orders, 5)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        of_new = produce("new", brokers.c, orders, 3)
+        write_metadata(path, stream("orders", cluster("east", brokers.b, [orders]), added))
+        run.until(lambda: "rejected" in run.report(), "the rejection to be reported")
+        assert brokers.b.kafka_id in run.report()["rejected"]
+        assert "is rejected: cluster 'east' has the saved Kafka cluster.id" in caplog.text
+        wanted += produce("east", brokers.a, orders, 4)
+        run.until_rows(wanted)  # of the last good revision, and of nothing that came with the bad one
+        assert run.next == {("east", orders): {0: 9}}
+        write_metadata(path, stream("orders", east, added))
+        run.until_rows(wanted + of_new)
+
+        assert run.next == {("east", orders): {0: 9}, ("new", orders): {0: 3}}
+        assert "rejected" not in run.report()
+
+
+def test_an_alias_that_comes_while_running_is_rejected(brokers: Brokers, orders: str, path: Path) -> None:
+    east = cluster("east", brokers.a, [orders])
+    write_metadata(path, stream("orders", east))
+    wanted = produce("east", brokers.a, orders, 5)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        write_metadata(path, stream("orders", east, cluster("alias", brokers.a, [orders])))
+        run.until(lambda: "rejected" in run.report(), "the rejection to be reported")
+        wanted += produce("east", brokers.a, orders, 4)
+        run.until_rows(wanted)
+
+        assert "one and the same Kafka cluster" in run.report()["rejected"]
+        assert run.next == {("east", orders): {0: 9}}
+
+
+def test_a_parked_cluster_that_comes_back_as_another_one_is_rejected_and_stays_parked(
+    brokers: Brokers, orders: str, path: Path
+) -> None:
+    east, west = cluster("east", brokers.a, [orders]), cluster("west", brokers.b, [orders])
+    write_metadata(path, stream("orders", east, west))
+    wanted = produce("east", brokers.a, orders, 5)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        write_metadata(path, stream("orders", west))
+        run.until(lambda: bool(run.parked), "east to be parked")
+        produce("east", brokers.c, orders, 7)
+        write_metadata(path, stream("orders", cluster("east", brokers.c, [orders]), west))
+        run.until(lambda: "rejected" in run.report(), "the rejection to be reported")
+        assert run.parked == {("east", orders): {0: 5}}
+        wanted += produce("east", brokers.a, orders, 1)
+        write_metadata(path, stream("orders", east, west))
+        run.until_rows(wanted)
+
+        assert run.next == {("east", orders): {0: 6}, ("west", orders): {0: 0}}
+
+
+def test_a_cluster_that_is_wiped_behind_its_servers_ends_the_query(
+    fresh_cluster: FreshCluster, topic: Topic, path: Path
+) -> None:
+    at = fresh_cluster("wiped")
+    orders, before = at.create_topic(topic("orders")), at.kafka_id
+    write_metadata(path, stream("orders", cluster("east", at, [orders])))
+    wanted = produce("east", at, orders, 5)
+    with reading(path, **{"kafka.socket.timeout.ms": 20_000}) as run:
+        run.until_rows(wanted)
+        at.wipe()
+        at.start().wait_ready()
+        at.create_topic(orders)
+        produce("east", at, orders, 9)
+        with pytest.raises(IdentityError) as ended:
+            run.until(lambda: False, "the query to end")
+
+        assert before in str(ended.value) and at.kafka_id in str(ended.value)
+        assert_rows(run.rows(), wanted)
+        assert run.next == {("east", orders): {0: 5}}
+
+
+def test_servers_that_moved_but_are_the_same_cluster_are_read_on(brokers: Brokers, orders: str, path: Path) -> None:
+    write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
+    wanted = produce("east", brokers.a, orders, 5)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        [nobody] = reserve_ports(1)
+        moved = f"127.0.0.1:{nobody},{brokers.a.bootstrap}"
+        revision = run.report()["revision"]
+        write_metadata(path, stream("orders", cluster("east", moved, [orders])))
+        run.until(lambda: run.report()["revision"] != revision, "the new servers to be in force")
+        wanted += produce("east", brokers.a, orders, 4)
+        run.until_rows(wanted)
+
+        assert {task.client.own["bootstrap.servers"] for task in run.tasks} == {moved}
+        assert run.next == {("east", orders): {0: 9}}
+        assert "rejected" not in run.report()
+
+
+# -- executors, and people ---------------------------------------------------------------------------------------------
+
+
+def test_an_executor_that_reaches_another_cluster_reads_nothing(brokers: Brokers, orders: str, path: Path) -> None:
+    write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
+    wanted = produce("east", brokers.a, orders, 5)
+    produce("east", brokers.b, orders, 5)
+    with reading(path) as run:
+        run.batch(crash="partitioned")
+        [task] = run.tasks
+        # Where the executor runs, the same names lead somewhere else.
+        elsewhere = replace(task, client=replace(task.client, own={"bootstrap.servers": brokers.b.bootstrap}))
+        rows = read(elsewhere)
+        with pytest.raises(IdentityError) as refused:
+            next(rows)
+
+        said = str(refused.value)
+        assert f"was planned as Kafka cluster {brokers.a.kafka_id}" in said and brokers.b.kafka_id in said
+        assert "nothing was read" in said
+        run.until_rows(wanted)
+        assert run.next == {("east", orders): {0: 5}}
+
+
+def test_a_new_identity_that_a_person_accepted_starts_as_new(brokers: Brokers, orders: str, path: Path) -> None:
+    write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
+    wanted = produce("east", brokers.a, orders, 5)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        run.stop()
+        wanted += produce("east", brokers.b, orders, 3)
+        write_metadata(path, stream("orders", cluster("east", brokers.b, [orders])))
+        accepted = {"kind": "identity", "cluster": "east", "kafkaId": brokers.b.kafka_id}
+        StateLocation(str(path.parent / "state")).write(f"{run.document.query}/accepted/1-identity.json", accepted)
+        run.until_rows(wanted)
+
+        assert run.next == {("east", orders): {0: 3}}
+        assert run.document.clusters["east"].kafka_id == brokers.b.kafka_id
+        assert run.report()["clusters"]["east"]["lag"] == 0
