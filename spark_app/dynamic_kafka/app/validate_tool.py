@@ -113,7 +113,7 @@ def _metadata(options: SourceOptions) -> Iterator[Finding]:
     except DynamicKafkaError as error:
         yield Finding("metadata", str(error), error)
         return
-    text = f"{streams} streams, read are: {', '.join(subscription.stream_ids) or 'none'}"
+    text = f"reads {len(subscription.stream_ids)} of {streams}: {', '.join(subscription.stream_ids) or 'none yet'}"
     yield Finding("metadata", f"{text}; clusters: {', '.join(subscription.clusters) or 'none'}")
     for name, cluster in subscription.clusters.items():
         where = f"cluster {name}"

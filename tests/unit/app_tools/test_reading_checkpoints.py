@@ -1,0 +1,90 @@
+"""Spark's logs, read from outside: whose offsets, and what is pending."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dynamic_kafka.app.checkpoints import Batches, Checkpoint
+from dynamic_kafka.app.saved import amendment_of, progress_of, read_saved, remaining
+from dynamic_kafka.errors import OptionError
+from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.codec import encode, fingerprint
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.splits import Split, SplitRange
+
+FIRST = OffsetDocument(
+    "q",
+    1,
+    fingerprint(OffsetDocument()),
+    clusters={"east": ClusterProgress({"t": TopicProgress("s", {0: 4}, starts={0: 1})})},
+)
+SECOND = OffsetDocument(
+    "q", 2, fingerprint(FIRST), clusters={"east": ClusterProgress({"t": TopicProgress("s", {0: 9})})}
+)
+
+
+def log(folder: Path, *batches: str, committed: int) -> Checkpoint:
+    """A checkpoint with these lines for its sources per batch, of which so many are committed."""
+    for name in ("offsets", "commits"):
+        (folder / name).mkdir()
+    for number, lines in enumerate(batches):
+        (folder / "offsets" / str(number)).write_text(f"v1\n{{}}\n{lines}")
+        (folder / "offsets" / f".{number}.crc").write_text("crc")
+    for number in range(committed):
+        (folder / "commits" / str(number)).write_text("v1\n{}")
+    return Checkpoint(str(folder))
+
+
+def text(document: OffsetDocument) -> str:
+    return json.dumps(encode(document))
+
+
+def test_a_committed_batch_leaves_nothing_pending(tmp_path: Path) -> None:
+    saved = read_saved(log(tmp_path, text(FIRST), committed=1))
+
+    assert saved.batches == Batches(0, 0)
+    assert saved.latest == FIRST and saved.ranges() == []
+
+
+def test_the_first_batch_is_pending_from_its_own_starts(tmp_path: Path) -> None:
+    saved = read_saved(log(tmp_path, text(FIRST), committed=0))
+
+    assert saved.ranges() == [SplitRange(Split("east", "t", 0), 1, 4)]
+
+
+def test_a_pending_batch_goes_on_from_the_one_before(tmp_path: Path) -> None:
+    saved = read_saved(log(tmp_path, text(FIRST), text(SECOND), committed=1))
+
+    assert saved.ranges() == [SplitRange(Split("east", "t", 0), 4, 9)]
+
+
+def test_a_batch_that_another_source_brought_about_reads_nothing_here(tmp_path: Path) -> None:
+    lines = (f'{{"a":{{"0":1}}}}\n{text(FIRST)}', f'{{"a":{{"0":2}}}}\n{text(FIRST)}')
+    saved = read_saved(log(tmp_path, *lines, committed=1))
+
+    assert saved.source == "1" and saved.batches.pending == 1
+    assert saved.ranges() == []
+
+
+def test_of_two_of_our_sources_one_has_to_be_chosen(tmp_path: Path) -> None:
+    checkpoint = log(tmp_path, f"{text(FIRST)}\n{text(SECOND)}", committed=1)
+
+    with pytest.raises(OptionError, match="ours are 0, 1"):
+        read_saved(checkpoint)
+    assert read_saved(checkpoint, "1").latest == SECOND
+
+
+def test_what_is_left_out_is_no_longer_pending_and_goes_back(tmp_path: Path) -> None:
+    saved = read_saved(log(tmp_path, text(FIRST), text(SECOND), committed=1))
+    part = SplitRange(Split("east", "t", 0), 4, 9)
+    made = Amendment("q", 2, *saved.key, (part,), {"east": "abandoned"}, 0)
+    other = Amendment("q", 1, "x", "y", (part,), {"east": "removed"}, 0)
+
+    found = amendment_of(saved, [other, made])
+
+    assert found == made
+    assert remaining(saved, found) == []
+    assert progress_of(saved, found).next_of(part.split) == 4

@@ -1,0 +1,113 @@
+"""`validate`: all findings of one run, each where it is, and no secret among them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dynamic_kafka.app.cli import main
+
+PASSWORD = "hunter2-very-secret"
+
+
+def write(folder: Path, **fields: Any) -> Path:
+    """An app.yaml over a metadata file beside it, with a password by reference."""
+    (folder / "secrets.properties").write_text(f"pw={PASSWORD}\n")
+    (folder / "streams.yaml").write_text(
+        "- streamId: orders\n"
+        "  clusterMetadataList:\n"
+        "    - {clusterId: east, bootstrapServers: 'e:9092', topics: [orders]}\n"
+    )
+    content = {
+        "name": "shop",
+        "metadata": str(folder / "streams.yaml"),
+        "streams": {"ids": ["orders"]},
+        "options": {
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.sasl.mechanism": "PLAIN",
+            "kafka.sasl.username": "me",
+            "kafka.sasl.password": f"${{file:{folder}/secrets.properties:pw}}",
+        },
+        "checkpoint": str(folder / "checkpoint"),
+        "sinks": [{"name": "out", "type": "console"}],
+        **fields,
+    }
+    path = folder / "app.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def findings(capsys: pytest.CaptureFixture[str], path: Path, code: int) -> dict[str, list[str]]:
+    """What is wrong, by check. Also: neither form of the output shows the password."""
+    assert main(["validate", str(path)]) == code
+    said = capsys.readouterr()
+    assert PASSWORD not in said.out + said.err
+    main(["validate", str(path), "--json"])
+    printed = capsys.readouterr().out
+    assert PASSWORD not in printed
+    wrong: dict[str, list[str]] = {}
+    for each in json.loads(printed):
+        if not each["ok"]:
+            wrong.setdefault(each["check"], []).append(each["text"])
+    return wrong
+
+
+def test_a_good_application_has_no_findings_and_nothing_was_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path)
+    before = sorted(tmp_path.iterdir())
+
+    assert findings(capsys, path, 0) == {}
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_fault_in_app_yaml_is_named_by_line_and_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, sinks=[{"name": "out", "type": "consul"}])
+
+    (text,) = findings(capsys, path, 2)["app.yaml"]
+
+    assert "app.yaml:" in text and "type" in text
+
+
+def test_a_fault_in_the_metadata_is_named_by_line_and_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path)
+    (tmp_path / "streams.yaml").write_text(
+        "- streamId: orders\n"
+        "  clusterMetadataList:\n"
+        "    - {clusterId: east, bootstrapServer: 'e:9092', topics: [orders]}\n"
+    )
+
+    (text,) = findings(capsys, path, 3)["metadata"]
+
+    assert "streams.yaml:3" in text and "did you mean 'bootstrapServers'" in text
+
+
+def test_a_stream_that_the_metadata_does_not_have_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, streams={"ids": ["order"]})
+
+    assert "known are orders" in findings(capsys, path, 3)["metadata"][0]
+
+
+def test_several_faults_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(
+        tmp_path,
+        sinks=[{"name": "out", "foreachBatch": "no_such_module:function"}],
+        options={"kafka.sesion.timeout.ms": "1000", "kafka.sasl.password": "${file:/no/such/file:pw}"},
+    )
+
+    wrong = findings(capsys, path, 2)
+
+    assert "no_such_module" in wrong["function of sink out"][0]
+    assert "session.timeout.ms" in wrong["client properties"][0]
+    assert "/no/such/file" in wrong["cluster east"][0]
+
+
+def test_a_class_of_the_user_s_has_to_be_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, metadata=None, options={"metadataService": "json:JSONDecoder"})
+
+    assert "KafkaMetadataService" in findings(capsys, path, 2)["metadata service"][0]
