@@ -90,19 +90,42 @@ class AQueryAndItsWorld(RuleBasedStateMachine):
     def spark_takes_a_step(self, limit: int | None, pieces: int | None, looks: bool, crash: CrashPoint | None) -> None:
         self.world.step(crash=crash, limits=Limits(max_offsets=limit), pieces=pieces, looks=looks)
 
-    @rule(limit=LIMITS, crash=CRASHES, more=st.lists(st.tuples(CLUSTERS, CHANGES, st.none() | CRASHES, st.booleans())))
-    def spark_dies_and_the_world_changes_meanwhile(
-        self, limit: int | None, crash: CrashPoint, more: list[tuple[str, Change, CrashPoint | None, bool]]
+    @rule(
+        cluster=CLUSTERS,
+        limit=LIMITS,
+        crash=CRASHES,
+        more=st.lists(st.tuples(CHANGES, st.none() | CRASHES, st.booleans()), min_size=1, max_size=4),
+    )
+    def spark_dies_and_a_cluster_changes_meanwhile(
+        self,
+        cluster: str,
+        limit: int | None,
+        crash: CrashPoint,
+        more: list[tuple[Change, CrashPoint | None, bool]],
     ) -> None:
         for physical in self.world.clusters.values():
             for topic in physical.topics.values():
                 topic.ends = {partition: end + 1 for partition, end in topic.ends.items()}
         self.world.step(crash=crash, limits=Limits(max_offsets=limit))
-        for cluster, change, again, looks in more:
-            physical = self.world.clusters[cluster]
-            physical.named, physical.reachable = change
+        for change, again, looks in more:
+            self.world.clusters[cluster].named, self.world.clusters[cluster].reachable = change
             self.world.step(crash=again, looks=looks)
             self.world.check_delivered()
+
+    @rule(cluster=CLUSTERS, first=CRASHES, second=CRASHES, looks=st.booleans())
+    def topics_go_one_after_the_other_while_a_batch_is_pending(
+        self, cluster: str, first: CrashPoint, second: CrashPoint, looks: bool
+    ) -> None:
+        physical = self.world.clusters[cluster]
+        physical.named, physical.reachable = {"t", "u"}, True
+        self.world.step()
+        for topic in physical.topics.values():
+            topic.ends[0] += 2
+        self.world.step(crash=first)
+        physical.named = {"u"}
+        self.world.step(crash=second, looks=looks)
+        physical.named = set()
+        self.world.step(crash="amended", looks=looks)
 
     @rule(cluster=CLUSTERS, first=TIMES, second=TIMES, third=TIMES, crash=st.none() | CRASHES)
     def a_cluster_goes_and_comes_back_but_answers_later(
@@ -147,9 +170,8 @@ class AQueryAndItsWorld(RuleBasedStateMachine):
 
 TestAQueryAndItsWorld = AQueryAndItsWorld.TestCase
 TestAQueryAndItsWorld.settings = settings(
-    max_examples=150,
+    max_examples=2 * settings().max_examples,
     stateful_step_count=40,
-    deadline=None,
     report_multiple_bugs=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )

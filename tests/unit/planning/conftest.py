@@ -1,0 +1,15 @@
+"""Properties in this folder run the same bounded number of examples each time, however slow the machine is.
+
+`EXPLORE=5000 pytest tests/unit/planning` looks at other ones, and at that many.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+EXPLORE = int(os.environ.get("EXPLORE", "0"))
+
+settings.register_profile("planning", max_examples=EXPLORE or 60, deadline=None, derandomize=not EXPLORE)
+settings.load_profile("planning")

@@ -1,0 +1,166 @@
+"""From progress to the next document, and from two documents to the ranges of a batch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dynamic_kafka.errors import OffsetDocumentError
+from dynamic_kafka.planning.codec import fingerprint
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.planning.plan import Limits, Plan, advance, open_splits, ranges_between
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.splits import Split, SplitRange
+
+EAST, WEST = Split("east", "t", 0), Split("west", "t", 0)
+
+
+def logged(**clusters: TopicProgress) -> OffsetDocument:
+    return OffsetDocument(
+        "q", 4, "p", clusters={name: ClusterProgress({"t": topic}) for name, topic in clusters.items()}
+    )
+
+
+def at(*following: int, **more: Any) -> TopicProgress:
+    return TopicProgress("s", dict(enumerate(following)), **more)
+
+
+def ends(epoch: int | None = None, **clusters: int) -> dict[str, ClusterObservation]:
+    epochs = {} if epoch is None else {0: epoch}
+    return {
+        name: ClusterObservation({"t": TopicObservation({0: end}, epochs=epochs)}) for name, end in clusters.items()
+    }
+
+
+def planned(
+    document: OffsetDocument,
+    observed: dict[str, ClusterObservation],
+    *,
+    of: OffsetDocument | None = None,
+    **limits: Any,
+) -> Plan:
+    return advance(of or document, document, observed=observed, limits=Limits(**limits), query="q")
+
+
+def test_a_batch_takes_what_is_there() -> None:
+    document = logged(east=at(5))
+    plan = planned(document, ends(east=9))
+    assert plan.document.next_of(EAST) == 9
+    assert (plan.document.number, plan.document.previous) == (5, fingerprint(document))
+    assert (plan.admitted, plan.lag) == (4, {"east": 4})
+
+
+def test_without_news_it_is_the_very_same_document() -> None:
+    document = logged(east=at(5, starts={0: 3}))
+    assert planned(document.settled(), ends(east=5), of=document).document is document
+
+
+def test_a_silent_cluster_stays_where_it_is_and_the_others_go_on() -> None:
+    plan = planned(logged(east=at(5), west=at(7)), ends(east=9))
+    assert (plan.document.next_of(EAST), plan.document.next_of(WEST)) == (9, 7)
+    assert plan.lag == {"east": 4}
+
+
+def test_a_limit_is_shared_over_the_clusters() -> None:
+    plan = planned(logged(east=at(0), west=at(0)), ends(east=91, west=11), max_offsets=12)
+    assert (plan.document.next_of(EAST), plan.document.next_of(WEST)) == (10, 2)
+    assert plan.lag == {"east": 91, "west": 11}
+    assert plan.admitted == 12
+
+
+def test_too_few_offsets_wait() -> None:
+    document = logged(east=at(5))
+    few = {"min_offsets": 10, "max_delay_ms": 1_000}
+    assert planned(document, ends(east=9), waited_ms=10, **few).document is document
+    assert planned(document, ends(east=9), waited_ms=1_000, **few).document.next_of(EAST) == 9
+
+
+def test_a_run_up_to_now_reads_no_further() -> None:
+    document = logged(east=at(5), west=at(7))
+    plan = planned(document, ends(east=9, west=9), targets={EAST: 6})
+    assert (plan.document.next_of(EAST), plan.document.next_of(WEST)) == (6, 7)
+
+
+def test_a_stopping_offset_ends_a_split() -> None:
+    document = replace(logged(east=at(5, stops={0: 6})), bounded=True)
+    plan = planned(document, ends(east=9))
+    assert plan.document.next_of(EAST) == 6
+    assert plan.document.finished
+    assert planned(plan.document, ends(east=9)).document is plan.document
+
+
+def test_a_log_that_is_shorter_than_what_was_read_gives_nothing() -> None:
+    document = logged(east=at(5))
+    assert planned(document, ends(east=2)).document is document
+
+
+def test_a_leader_epoch_moves_with_its_split_only() -> None:
+    document = logged(east=at(5, epochs={0: 1}))
+    assert planned(document, ends(epoch=2, east=5)).document is document
+    assert planned(document, ends(epoch=2, east=6)).document.topic("east", "t") == at(6, epochs={0: 2})
+
+
+def test_the_first_document_is_written_even_when_there_is_nothing_to_read() -> None:
+    opened = replace(logged(east=at(5)), query="", number=0, previous="")
+    plan = planned(opened, ends(east=5), of=OffsetDocument())
+    assert plan.document.query == "q"
+    assert plan.document.topic("east", "t") == at(5, starts={0: 5})
+
+
+# -- starts ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_start_is_written_where_the_document_before_does_not_show_it() -> None:
+    before = logged(east=at(5, 6))
+    progress = logged(east=at(2, 6, 1))  # 0 went back, 2 is new
+    topic = planned(progress, {}, of=before).document.topic("east", "t")
+    assert topic is not None
+    assert topic.starts == {0: 2, 2: 1}
+
+
+def test_a_cluster_under_a_new_id_has_all_its_starts() -> None:
+    before, after = logged(east=at(5)), logged(ost=at(5))
+    document = planned(after, ends(ost=9), of=before).document
+    assert ranges_between(before, document) == [SplitRange(Split("ost", "t", 0), 5, 9)]
+
+
+def test_starts_are_those_of_one_batch() -> None:
+    first = logged(east=at(5, starts={0: 3}))
+    document = planned(first.settled(), ends(east=9), of=first).document
+    assert document.topic("east", "t") == at(9)
+
+
+# -- new splits --------------------------------------------------------------------------------------------------------
+
+
+def test_new_splits_are_entered_at_their_start_and_with_their_stop() -> None:
+    opened = open_splits(logged(east=at()), {EAST: 7}, {EAST: 9})
+    assert opened.topic("east", "t") == at(7, stops={0: 9})
+
+
+def test_a_topic_of_which_nobody_knows_the_start_waits() -> None:
+    assert open_splits(logged(east=at(), west=at(1)), {}, {}) == logged(west=at(1))
+
+
+# -- ranges ------------------------------------------------------------------------------------------------------------
+
+
+def test_ranges_lead_from_one_document_to_the_next() -> None:
+    ranges = ranges_between(logged(east=at(5, 1, epochs={0: 3})), logged(east=at(9, 1)))
+    assert ranges == [SplitRange(EAST, 5, 9, epoch=3)]
+
+
+def test_a_start_of_its_own_counts_before_the_document_before() -> None:
+    assert ranges_between(logged(east=at(5)), logged(east=at(9, starts={0: 2}))) == [SplitRange(EAST, 2, 9)]
+
+
+def test_what_is_read_no_longer_has_no_range() -> None:
+    assert ranges_between(logged(east=at(5), west=at(7)), logged(west=at(7))) == []
+
+
+@pytest.mark.parametrize("before", [logged(), logged(east=at(10))], ids=["unknown", "ahead"])
+def test_documents_that_do_not_belong_together_are_refused(before: OffsetDocument) -> None:
+    with pytest.raises(OffsetDocumentError, match=r"east/t\[0\] goes from .* do not belong together"):
+        ranges_between(before, logged(east=at(9)))

@@ -1,0 +1,283 @@
+"""Saved splits meet fresh metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation, WantedCluster
+from dynamic_kafka.planning.progress import (
+    ClusterProgress,
+    OffsetDocument,
+    ParkedCluster,
+    ParkedTopic,
+    TopicProgress,
+)
+from dynamic_kafka.planning.reconcile import Reconciled, forget, reconcile, rename
+from dynamic_kafka.planning.splits import Split
+from tests.unit.planning import strategies
+from tests.unit.planning.simulation import everything
+
+NOW, RETENTION = 10_000, 1_000
+READING = {"t": TopicProgress("s", {0: 5, 1: 6}, topic_id="T")}
+
+
+def active(**clusters: Mapping[str, TopicProgress]) -> OffsetDocument:
+    return OffsetDocument(
+        "q", 3, "p", clusters={name: ClusterProgress(found, "Mk") for name, found in clusters.items()}
+    )
+
+
+def parked(until_ms: int = NOW + 500, *, awaited: bool = False, **clusters: dict[int, int]) -> OffsetDocument:
+    kept = {
+        name: ParkedCluster({"t": ParkedTopic("s", following, until_ms, topic_id="T", awaited=awaited)}, "Mk")
+        for name, following in clusters.items()
+    }
+    return OffsetDocument("q", 3, "p", parked=kept)
+
+
+def named(*topics: str, renamed_from: str | None = None) -> WantedCluster:
+    return WantedCluster(dict.fromkeys(topics, "s"), renamed_from)
+
+
+def seen(topic_id: str | None = "T", **topics: dict[int, int]) -> ClusterObservation:
+    return ClusterObservation({name: TopicObservation(ends, topic_id=topic_id) for name, ends in topics.items()}, "Mk")
+
+
+def done(document: OffsetDocument, wanted: Any, observed: Any = None, *, retention: int = RETENTION) -> Reconciled:
+    return reconcile(document, wanted, observed or {}, now_ms=NOW, retention_ms=retention)
+
+
+def kinds(found: Reconciled) -> list[str]:
+    return [note.kind for note in found.notes]
+
+
+# -- nothing changes ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.scenario(19)
+def test_what_is_still_named_goes_on_as_it_is() -> None:
+    document = active(east=READING)
+    found = done(document, {"east": named("t")}, {"east": seen(t={0: 9, 1: 9})})
+    assert found.document == document
+    assert not found.new
+    assert not found.notes
+
+
+def test_a_silent_cluster_keeps_its_splits() -> None:
+    document = active(east=READING)
+    assert done(document, {"east": named("t")}).document == document
+
+
+# -- new ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.scenario(13)
+def test_a_new_topic_brings_new_splits_alone() -> None:
+    found = done(active(east=READING), {"east": named("t", "u")}, {"east": seen(t={0: 9, 1: 9}, u={0: 3})})
+    assert found.new == {Split("east", "u", 0): True}
+    assert found.document.clusters["east"].topics["t"] == READING["t"]
+
+
+def test_an_added_partition_is_not_a_new_topic() -> None:
+    found = done(active(east=READING), {"east": named("t")}, {"east": seen(t={0: 9, 1: 9, 2: 1})})
+    assert found.new == {Split("east", "t", 2): False}
+
+
+# -- parked ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.scenario(31)
+def test_a_removed_cluster_is_parked_where_it_was() -> None:
+    found = done(active(east=READING), {})
+    kept = ParkedTopic("s", {0: 5, 1: 6}, NOW + RETENTION, topic_id="T")
+    assert found.document.clusters == {}
+    assert found.document.parked == {"east": ParkedCluster({"t": kept}, "Mk")}
+    assert kinds(found) == ["parked"]
+
+
+@pytest.mark.scenario(18)
+@pytest.mark.scenario(32)
+def test_a_removed_topic_is_parked_and_the_others_go_on() -> None:
+    both = {**READING, "u": TopicProgress("s", {0: 1})}
+    found = done(active(east=both), {"east": named("t")}, {"east": seen(t={0: 9, 1: 9})})
+    assert set(found.document.clusters["east"].topics) == {"t"}
+    assert set(found.document.parked["east"].topics) == {"u"}
+
+
+def test_without_retention_nothing_is_kept() -> None:
+    found = done(active(east=READING), {}, retention=0)
+    assert found.document.parked == {}
+    assert kinds(found) == ["expired"]
+
+
+def test_a_deadline_is_written_once() -> None:
+    document = parked(NOW + 1, east={0: 5})
+    assert done(document, {}).document == document
+
+
+# -- back --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.scenario(20)
+def test_back_in_time_it_resumes_exactly() -> None:
+    found = done(parked(NOW + 1, east={0: 5}), {"east": named("t")}, {"east": seen(t={0: 9})})
+    assert found.document == active(east={"t": TopicProgress("s", {0: 5}, topic_id="T")})
+    assert not found.new
+    assert kinds(found) == ["resumed"]
+
+
+def test_back_too_late_it_starts_as_new_and_says_so() -> None:
+    found = done(parked(NOW, east={0: 5}), {"east": named("t")}, {"east": seen(t={0: 9})})
+    assert found.new == {Split("east", "t", 0): True}
+    assert found.document.parked == {}
+    assert kinds(found) == ["expired"]
+    assert "starts as new" in found.notes[0].text
+
+
+def test_named_in_time_it_resumes_however_late_its_cluster_answers() -> None:
+    # Given a cluster that is named again in time, and silent
+    silent = done(parked(NOW + 1, east={0: 5}), {"east": named("t")}).document
+    assert silent == parked(NOW + 1, awaited=True, east={0: 5})
+    # When it answers long after its deadline
+    found = reconcile(
+        silent, {"east": named("t")}, {"east": seen(t={0: 9})}, now_ms=NOW + 10_000, retention_ms=RETENTION
+    )
+    # Then it goes on where it was
+    assert found.document.next_of(Split("east", "t", 0)) == 5
+
+
+def test_named_too_late_it_is_not_awaited() -> None:
+    assert done(parked(NOW, east={0: 5}), {"east": named("t")}).document.parked == {}
+
+
+def test_gone_again_before_it_answered_is_a_parking_of_its_own() -> None:
+    found = done(parked(NOW - 500, awaited=True, east={0: 5}), {})
+    assert found.document == parked(NOW + RETENTION, east={0: 5})
+
+
+def test_a_topic_that_its_cluster_does_not_have_is_not_awaited() -> None:
+    missing = ClusterObservation({}, "Mk", frozenset({"t"}))
+    found = done(parked(NOW + 1, east={0: 5}), {"east": named("t")}, {"east": missing})
+    assert found.document == parked(NOW + 1, east={0: 5})
+
+
+def test_recreated_while_it_was_parked_it_starts_as_new() -> None:
+    found = done(parked(east={0: 5}), {"east": named("t")}, {"east": seen("other", t={0: 9})})
+    assert found.new == {Split("east", "t", 0): True}
+    assert kinds(found) == ["recreated"]
+    assert found.document.clusters["east"].topics["t"].topic_id == "other"
+
+
+def test_recreated_while_it_was_read_it_is_told() -> None:
+    found = done(active(east=READING), {"east": named("t")}, {"east": seen("other", t={0: 9, 1: 9})})
+    assert kinds(found) == ["recreated"]
+    assert found.document.next_of(Split("east", "t", 0)) == 5
+
+
+def test_brokers_that_tell_no_topic_ids_are_believed() -> None:
+    found = done(parked(east={0: 5}), {"east": named("t")}, {"east": seen(None, t={0: 9})})
+    assert kinds(found) == ["resumed"]
+
+
+def test_known_twice_the_active_progress_wins_never_the_larger_offset() -> None:
+    both = OffsetDocument(
+        "q", 3, "p", clusters=active(east=READING).clusters, parked=parked(east={0: 900, 2: 7}).parked
+    )
+    found = done(both, {"east": named("t")}, {"east": seen(t={0: 999, 1: 9, 2: 9})})
+    assert found.document.clusters["east"].topics["t"].next == {0: 5, 1: 6, 2: 7}
+    assert found.document.parked == {}
+
+
+def test_parked_twice_the_progress_that_was_active_wins() -> None:
+    both = OffsetDocument(
+        "q", 3, "p", clusters=active(east=READING).clusters, parked=parked(east={0: 900, 2: 7}).parked
+    )
+    assert done(both, {}).document.parked["east"].topics["t"].next == {0: 5, 1: 6, 2: 7}
+
+
+def test_a_version_1_document_gets_its_stream_and_identity_with_the_next_plan() -> None:
+    old = OffsetDocument("", 1, clusters={"east": ClusterProgress({"t": TopicProgress("", {0: 5})})})
+    found = done(old, {"east": named("t")}, {"east": seen(t={0: 9})})
+    assert found.document.clusters == {"east": ClusterProgress({"t": TopicProgress("s", {0: 5}, topic_id="T")}, "Mk")}
+
+
+# -- renamed -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_renamed_cluster_carries_its_offsets_over() -> None:
+    document, notes = rename(active(east=READING), {"ost": named("t", renamed_from="east")})
+    assert document == active(ost=READING)
+    assert [note.kind for note in notes] == ["renamed"]
+
+
+def test_a_parked_cluster_is_renamed_too() -> None:
+    document, _ = rename(parked(east={0: 5}), {"ost": named("t", renamed_from="east")})
+    assert document == parked(ost={0: 5})
+
+
+def test_a_rename_happens_once() -> None:
+    document = active(ost=READING)
+    assert rename(document, {"ost": named("t", renamed_from="east")}) == (document, [])
+
+
+def test_no_rename_while_the_old_id_is_wanted_too() -> None:
+    document = active(east=READING)
+    assert rename(document, {"ost": named("t", renamed_from="east"), "east": named("t")}) == (document, [])
+
+
+def test_forgetting_a_cluster_drops_all_of_it() -> None:
+    both = OffsetDocument("q", 3, "p", clusters=active(east=READING).clusters, parked=parked(west={0: 5}).parked)
+    assert forget(both, {"east", "west"}) == OffsetDocument("q", 3, "p")
+
+
+# -- over any world ----------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[OffsetDocument, dict[str, WantedCluster], dict[str, ClusterObservation]]:
+    document = draw(strategies.documents())
+    # A split is active or parked, as every document has it.
+    kept = {
+        cluster: ParkedCluster(
+            {n: t for n, t in found.topics.items() if document.topic(cluster, n) is None}, found.kafka_id
+        )
+        for cluster, found in document.parked.items()
+    }
+    clean = OffsetDocument(document.query, document.number, document.previous, clusters=document.clusters, parked=kept)
+    wanted = draw(strategies.wanted())
+    return clean, wanted, draw(strategies.observations(wanted))
+
+
+@given(world=worlds(), now=st.integers(0, 1 << 62), retention=st.integers(0, 1 << 40))
+def test_a_split_is_active_or_parked_and_its_offset_never_moves(
+    world: tuple[OffsetDocument, dict[str, WantedCluster], dict[str, ClusterObservation]], now: int, retention: int
+) -> None:
+    document, wanted, observed = world
+    before = dict(everything(document))
+    found = reconcile(document, wanted, observed, now_ms=now, retention_ms=retention)
+    after = list(everything(found.document))
+    assert len(after) == len({split for split, _ in after}), "known twice"
+    assert all(before[split] == following for split, following in after)
+    assert not found.new.keys() & dict(after).keys(), "new and known"
+    given_up = {(note.cluster, note.topic) for note in found.notes if note.kind in ("expired", "recreated")}
+    assert all((split.cluster, split.topic) in given_up for split in before.keys() - dict(after).keys())
+    for cluster, kept in found.document.parked.items():
+        for topic, left in kept.topics.items():
+            assert left.until_ms > now or left.awaited or retention == 0, (cluster, topic)
+
+
+@given(world=worlds(), now=st.integers(0, 1 << 62))
+def test_the_same_world_a_second_time_changes_nothing(
+    world: tuple[OffsetDocument, dict[str, WantedCluster], dict[str, ClusterObservation]], now: int
+) -> None:
+    document, wanted, observed = world
+    once = reconcile(document, wanted, observed, now_ms=now, retention_ms=1_000)
+    opened = {split for split, _ in everything(once.document)}
+    again = reconcile(once.document, wanted, observed, now_ms=now, retention_ms=1_000)
+    assert {split for split, _ in everything(again.document)} == opened
+    assert not [note for note in again.notes if note.kind in ("parked", "resumed", "expired")]
