@@ -7,6 +7,7 @@ any query is.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
 import sys
@@ -14,11 +15,12 @@ import threading
 from typing import TYPE_CHECKING
 
 from dynamic_kafka.app.config import AppConfig, describe, load_config
-from dynamic_kafka.app.exit_codes import ExitCode
+from dynamic_kafka.app.exit_codes import ExitCode, code_of
 from dynamic_kafka.app.logs import set_up_logs
 from dynamic_kafka.app.session import refuse_connect, start_session
 from dynamic_kafka.app.sink_status import StatusBoard
 from dynamic_kafka.app.stop_request import StopRequest
+from dynamic_kafka.errors import DynamicKafkaError, OptionError
 from dynamic_kafka.services import make_discovery
 
 if TYPE_CHECKING:
@@ -65,6 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
         code = ExitCode.QUERY
         try:
             code = _supervise(spark, config, discovery, stop, live=live)
+        except DynamicKafkaError as error:
+            code = code_of(error)
+            raise
         finally:
             stopped = _stop_spark(spark)
             log.info("ended with exit code %d", code, extra={"event": "ended", "code": int(code)})
@@ -86,7 +91,36 @@ def _supervise(
     stop.on_signals()
     stop.on_jvm_shutdown(spark, config.file.grace_period / 1000)
     board = StatusBoard([sink.name for sink in config.sinks])
-    return Supervisor(spark, config, discovery, board, stop).run()
+    with contextlib.ExitStack() as reports:
+        _report(reports, config, discovery, board, live=live)
+        return Supervisor(spark, config, discovery, board, stop).run()
+
+
+def _report(
+    reports: contextlib.ExitStack, config: AppConfig, discovery: MetadataDiscovery, board: StatusBoard, *, live: bool
+) -> None:
+    """Start what was asked for of metrics and live progress, and the prober that both need."""
+    if config.file.metrics is None and not live:
+        return
+    from dynamic_kafka.app.lag import LagProber
+
+    prober = LagProber(config.parsed_options(config.sinks[0]), discovery)
+    prober.start()
+    reports.callback(prober.stop)
+    if config.file.metrics is not None:
+        from dynamic_kafka.app.metrics import AppCollector, serve_metrics
+
+        collector = AppCollector(board, prober.ends, discovery.status)
+        metrics = config.file.metrics
+        try:
+            reports.callback(serve_metrics(collector, metrics.port, metrics.host))
+        except OSError as error:
+            where = f"{metrics.host}:{metrics.port}"
+            raise OptionError(f"{config.source}: metrics: {where} cannot be listened on: {error.strerror}") from None
+    if live:
+        from dynamic_kafka.app.display import show_progress
+
+        reports.callback(show_progress(config.name, board, prober.ends))
 
 
 def _stop_spark(spark: SparkSession) -> bool:

@@ -1,0 +1,74 @@
+"""How far each split's end is ahead, asked beside the queries. Driver; a thread of its own, which nothing waits for.
+
+The planner tells the lag of a cluster when it plans. Between plans, during a long batch or while a cluster is parked,
+only the clusters themselves know: they are asked every ten seconds, all at once, each in its own thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+
+from dynamic_kafka.clusters import ClusterProbes
+from dynamic_kafka.errors import DynamicKafkaError
+from dynamic_kafka.kafka.probe import Question, gather
+from dynamic_kafka.metadata.discovery import MetadataDiscovery
+from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planning.splits import Split
+
+INTERVAL_S = 10.0
+PATIENCE_S = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class LagProber:
+    """Knows the end offsets of all splits of the clusters that answered last."""
+
+    def __init__(self, options: SourceOptions, discovery: MetadataDiscovery, interval_s: float = INTERVAL_S) -> None:
+        self._options, self._discovery, self._interval_s = options, discovery, interval_s
+        self._probes = ClusterProbes(options)
+        self._ends: Mapping[Split, int] = {}
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        """Begin asking."""
+        threading.Thread(target=self._run, name="lag-prober", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop asking. Waits for nobody."""
+        self._stopped.set()
+
+    def ends(self) -> Mapping[Split, int]:
+        """The ends that were found last. A cluster that did not answer has none: its lag is not known."""
+        return self._ends
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self._ends = self._ask()
+            except DynamicKafkaError as error:
+                log.debug("the lag is not known: %s", error)
+            if self._stopped.wait(self._interval_s):
+                self._probes.close()
+                return
+
+    def _ask(self) -> dict[Split, int]:
+        subscription = self._discovery.current().subscription
+        probes, _ = self._probes.for_subscription(subscription)
+        single = self._options.single
+        assigned = single.assign if single else None
+        pending = {}
+        for cluster, probe in probes.items():
+            question = Question(tuple(sorted(subscription.clusters[cluster].topics)), assigned)
+            pending[cluster] = probe.observe(lambda question=question: question)  # type: ignore[misc]
+        answers, failures = gather(pending, grace_s=PATIENCE_S, everyone=False)
+        for cluster in (*answers, *failures):
+            probes[cluster].taken()
+        return {
+            Split(cluster, name, partition): end
+            for cluster, answer in answers.items()
+            for name, topic in answer.topics.items()
+            for partition, end in topic.latest.items()
+        }

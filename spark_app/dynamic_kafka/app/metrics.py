@@ -1,0 +1,203 @@
+"""The application's metrics, for Prometheus. Driver.
+
+Nothing is kept here: every scrape is a picture of what the progress events, the committers and the lag prober know at
+that moment. So a series is there exactly as long as its cluster and split are. `METRICS` is the whole list.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from dynamic_kafka.app.sink_status import SinkStatus, StatusBoard
+from dynamic_kafka.metadata.lookups import DiscoveryStatus
+from dynamic_kafka.planning.splits import Split
+
+PREFIX = "dynamic_kafka_"
+SINK, STREAM, CLUSTER = ("sink",), ("sink", "stream"), ("sink", "cluster")
+SPLIT = ("sink", "cluster", "topic", "partition")
+
+
+@dataclass(frozen=True)
+class Described:
+    """One metric: its labels, what it says, and whether it only grows."""
+
+    labels: tuple[str, ...]
+    doc: str
+    counter: bool = False
+
+
+METRICS: Mapping[str, Described] = {
+    "split_current_offset": Described(SPLIT, "Next offset to read, by the batches that Spark has committed."),
+    "split_committed_offset": Described(SPLIT, "Offset last committed to the consumer group."),
+    "split_lag": Described(SPLIT, "Offsets between the split's end and the current offset; asked every 10 s."),
+    "split_offsets_read": Described(
+        SPLIT, "Offsets read since the application started: records and gaps.", counter=True
+    ),
+    "split_idle_seconds": Described(SPLIT, "Time since the split last got on."),
+    "cluster_splits": Described(CLUSTER, "Active splits."),
+    "cluster_lag": Described(CLUSTER, "Sum of the lags of its splits, as far as they are known."),
+    "cluster_stalled": Described(CLUSTER, "1 while the planner leaves the cluster out because it does not answer."),
+    "cluster_offsets_read": Described(CLUSTER, "Sum of its splits' offsets read.", counter=True),
+    "cluster_commits_succeeded": Described(CLUSTER, "Commits to the consumer group.", counter=True),
+    "cluster_commits_failed": Described(CLUSTER, "Commits to the consumer group that failed.", counter=True),
+    "clusters": Described(STREAM, "Clusters with active splits."),
+    "active_splits": Described(STREAM, "Splits that are read."),
+    "parked_splits": Described(STREAM, "Splits of removed clusters and topics whose offsets are kept."),
+    "finished_splits": Described(STREAM, "Splits that have reached their stopping offset."),
+    "minOffsetsBehindLatest": Described(SINK, "Smallest lag of a split, under the name that Spark's source uses."),
+    "avgOffsetsBehindLatest": Described(SINK, "Average lag of the splits."),
+    "maxOffsetsBehindLatest": Described(SINK, "Largest lag of a split."),
+    "batch": Described(SINK, "Number of the last batch."),
+    "batch_seconds": Described(SINK, "How long the last batch took."),
+    "batch_rows": Described(SINK, "Rows of the last batch."),
+    "restarts": Described(SINK, "Restarts of the query within the process.", counter=True),
+    "metadata_failures": Described((), "Look-ups in a row that had no answer."),
+    "metadata_rejected": Described((), "1 while newer metadata is not in force because it is invalid."),
+}
+"""Every metric by its name without the prefix; Prometheus adds `_total` to counters."""
+
+
+@dataclass
+class _Family:
+    """The samples of one scrape."""
+
+    samples: dict[str, list[tuple[tuple[str, ...], float]]] = field(default_factory=dict)
+
+    def add(self, name: str, labels: Iterable[object], value: float | None) -> None:
+        if value is not None:
+            self.samples.setdefault(name, []).append((tuple(map(str, labels)), float(value)))
+
+    def metrics(self) -> Iterator[Metric]:
+        for name, described in METRICS.items():
+            kind = CounterMetricFamily if described.counter else GaugeMetricFamily
+            family = kind(PREFIX + name, described.doc, labels=list(described.labels))
+            for labels, value in self.samples.get(name, []):
+                family.add_metric(labels, value)
+            yield family
+
+
+class AppCollector(Collector):
+    """Makes the metrics of a scrape.
+
+    Args:
+        ends: the end offsets of splits, as far as they are known.
+        discovery: how looking for metadata is going.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        board: StatusBoard,
+        ends: Callable[[], Mapping[Split, int]],
+        discovery: Callable[[], DiscoveryStatus],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._board, self._ends, self._discovery, self._clock = board, ends, discovery, clock
+
+    def collect(self) -> Iterator[Metric]:
+        """One scrape."""
+        found, ends, now = _Family(), self._ends(), self._clock()
+        for status in self._board.sinks().values():
+            _splits(found, status, ends, now)
+            _clusters(found, status, ends)
+            _streams(found, status)
+            _sink(found, status, ends)
+        discovery = self._discovery()
+        found.add("metadata_failures", (), discovery.consecutive_failures)
+        found.add("metadata_rejected", (), discovery.rejected is not None)
+        yield from found.metrics()
+
+    def describe(self) -> list[Metric]:
+        """Nothing is known before the first scrape."""
+        return []
+
+
+def serve_metrics(collector: AppCollector, port: int, host: str) -> Callable[[], None]:
+    """Serve the metrics on a port, in a registry of their own. Returns what ends it."""
+    registry = CollectorRegistry()
+    registry.register(collector)
+    server, thread = start_http_server(port, addr=host, registry=registry)
+
+    def stop() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join(1)
+
+    return stop
+
+
+def lags(status: SinkStatus, ends: Mapping[Split, int]) -> dict[Split, int]:
+    """The lag of each active split whose end is known."""
+    return {
+        split: max(0, ends[split] - (status.document.next_of(split) or 0))
+        for split in status.document.splits()
+        if split in ends
+    }
+
+
+def _splits(found: _Family, status: SinkStatus, ends: Mapping[Split, int], now: float) -> None:
+    known = lags(status, ends)
+    for split in status.document.splits():
+        labels = (status.name, split.cluster, split.topic, split.partition)
+        found.add("split_current_offset", labels, status.document.next_of(split))
+        committed = status.committed.get(split.cluster, {}).get((split.topic, split.partition))
+        found.add("split_committed_offset", labels, committed)
+        found.add("split_lag", labels, known.get(split))
+        found.add("split_offsets_read", labels, status.records.get(split, 0))
+        found.add("split_idle_seconds", labels, now - status.advanced_at.get(split, now))
+
+
+def _clusters(found: _Family, status: SinkStatus, ends: Mapping[Split, int]) -> None:
+    known = lags(status, ends)
+    for cluster in status.document.clusters:
+        labels = (status.name, cluster)
+        own = [split for split in status.document.splits() if split.cluster == cluster]
+        found.add("cluster_splits", labels, len(own))
+        planned = status.summary.get("clusters", {}).get(cluster, {}).get("lag")
+        asked = [known[split] for split in own if split in known]
+        found.add("cluster_lag", labels, sum(asked) if asked else planned)
+        found.add("cluster_stalled", labels, cluster in status.stalled)
+        found.add("cluster_offsets_read", labels, sum(status.records.get(split, 0) for split in own))
+        if cluster in status.commits:
+            found.add("cluster_commits_succeeded", labels, status.commits[cluster].succeeded)
+            found.add("cluster_commits_failed", labels, status.commits[cluster].failed)
+
+
+def _streams(found: _Family, status: SinkStatus) -> None:
+    clusters, active, parked, finished = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    for progress in status.document.clusters.values():
+        clusters.update({topic.stream for topic in progress.topics.values()})
+        for topic in progress.topics.values():
+            done = sum(topic.finished(partition) for partition in topic.next)
+            finished[topic.stream] += done
+            active[topic.stream] += len(topic.next) - done
+    for kept in status.document.parked.values():
+        for parked_topic in kept.topics.values():
+            parked[parked_topic.stream] += len(parked_topic.next)
+    for stream in sorted(clusters.keys() | active.keys() | parked.keys()):
+        labels = (status.name, stream)
+        found.add("clusters", labels, clusters[stream])
+        found.add("active_splits", labels, active[stream])
+        found.add("parked_splits", labels, parked[stream])
+        found.add("finished_splits", labels, finished[stream])
+
+
+def _sink(found: _Family, status: SinkStatus, ends: Mapping[Split, int]) -> None:
+    labels = (status.name,)
+    known = list(lags(status, ends).values())
+    if known:
+        found.add("minOffsetsBehindLatest", labels, min(known))
+        found.add("avgOffsetsBehindLatest", labels, sum(known) / len(known))
+        found.add("maxOffsetsBehindLatest", labels, max(known))
+    if status.batch >= 0:
+        found.add("batch", labels, status.batch)
+        found.add("batch_seconds", labels, status.batch_ms / 1000)
+        found.add("batch_rows", labels, status.rows)
+    found.add("restarts", labels, status.restarts)

@@ -1,0 +1,170 @@
+"""Runs of the application as processes of their own, under python and under spark-submit, for tests.
+
+A run has a token in its environment, so that a test can tell whether anything of it is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.places import ROOT
+from tests.support.spark import spark_environment, spark_settings
+from tests.support.streams import POLL_S, Rows, assert_rows, last_batch, parquet_rows
+
+DEADLINE_S = 240.0
+"""A run starts a JVM and Python workers of its own, which takes a minute on a machine that is busy."""
+TOKEN = "DYNAMIC_KAFKA_TEST_RUN"
+PYTHON = (sys.executable, "-m", "dynamic_kafka.app")
+MAIN = ROOT / "spark_app" / "dynamic_kafka" / "app" / "__main__.py"
+
+
+def spark_submit(folder: Path) -> tuple[str, ...]:
+    """The application's command under a real spark-submit."""
+    settings = [part for key, value in spark_settings(folder).items() for part in ("--conf", f"{key}={value}")]
+    return (str(Path(sys.executable).parent / "spark-submit"), *settings, str(MAIN))
+
+
+def write_app(folder: Path, **fields: Any) -> Path:
+    """An app.yaml in `folder`, with Spark settings that keep all it writes there, and a Parquet sink `lake`."""
+    lake = {"name": "lake", "type": "parquet", "options": {"path": str(folder / "lake")}}
+    content = {
+        "name": "test",
+        "metadata": str(folder / "streams.json"),
+        "streams": {"ids": ["st"]},
+        "options": {"startingOffsets": "earliest", "metadataDiscoveryInterval": "1s"},
+        "trigger": {"interval": "200ms"},
+        "checkpoint": str(folder / "checkpoints"),
+        "sinks": [lake],
+        "spark": spark_settings(folder),
+        **fields,
+    }
+    path = folder / "app.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+class AppRun:
+    """One run of the application."""
+
+    def __init__(
+        self, config: Path, command: tuple[str, ...] = PYTHON, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.config, self.folder = config, config.parent
+        self.log = self.folder / "app.log"
+        self._seen = len(self.log.read_text()) if self.log.exists() else 0
+        self.token = uuid.uuid4().hex
+        with self.log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [*command, "run", str(config)],
+                cwd=self.folder,
+                env={
+                    **os.environ,
+                    **spark_environment(),
+                    TOKEN: self.token,
+                    "PYTHONFAULTHANDLER": "1",
+                    **(environment or {}),
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    # -- what it did ---------------------------------------------------------------------------------------------
+
+    def rows(self, sink: str = "lake") -> Rows:
+        """What a Parquet sink has, by its own log."""
+        return parquet_rows(self.folder / sink)
+
+    def text(self) -> str:
+        """All that this run has written so far."""
+        return self.log.read_text(errors="replace")[self._seen :]
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        """The JSON lines about one kind of event."""
+        lines = [
+            json.loads(line) for line in self.text().splitlines() if line.startswith('{"time"') and line[-1] == "}"
+        ]
+        return [line for line in lines if line.get("event") == kind]
+
+    def left(self) -> list[int]:
+        """The processes of this run that are still there."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdecimal() and self.token.encode() in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+        return found
+
+    # -- waiting -------------------------------------------------------------------------------------------------
+
+    def wait_until(self, done: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S) -> None:
+        """Wait for something while it runs."""
+        deadline = time.monotonic() + timeout_s
+        while not done():
+            if self.process.poll() is not None and not done():
+                raise AssertionError(f"ended with {self.process.returncode} while {what} was awaited:\n{self.words()}")
+            assert time.monotonic() < deadline, f"waited {timeout_s:g} s for {what}:\n{self.words()}"
+            time.sleep(POLL_S)
+
+    def wait_rows(self, wanted: Rows, sink: str = "lake") -> None:
+        """Wait for at least as many rows as wanted."""
+        self.wait_until(lambda: self.rows(sink).total() >= wanted.total(), f"{wanted.total()} rows")
+
+    def wait_exit(self, timeout_s: float = DEADLINE_S) -> int:
+        """The exit code; nothing of the run may be left."""
+        try:
+            code = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still runs after {timeout_s:g} s:\n{self.words()}") from None
+        deadline = time.monotonic() + 10
+        while self.left() and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+        assert not self.left(), f"left behind: {self.left()}"
+        return code
+
+    def terminate(self) -> None:
+        """SIGTERM to the process that was started: Python itself, or spark-submit's JVM."""
+        self.process.send_signal(signal.SIGTERM)
+
+    def committed_batch(self, sink: str = "lake") -> int:
+        """The last batch in the checkpoint's commit log."""
+        return last_batch(self.folder / "checkpoints" / sink / "commits")
+
+    def planned_batch(self, sink: str = "lake") -> int:
+        """The last batch in the checkpoint's offset log."""
+        return last_batch(self.folder / "checkpoints" / sink / "offsets")
+
+    def words(self, lines: int = 60) -> str:
+        """The end of its output."""
+        return "\n".join(self.text().splitlines()[-lines:])
+
+    def __enter__(self) -> AppRun:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pid in self.left():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def run_to_end(config: Path, wanted: Rows, command: tuple[str, ...] = PYTHON, sink: str = "lake") -> AppRun:
+    """A run that ends by itself with exit code 0, and has exactly the wanted rows then."""
+    with AppRun(config, command) as run:
+        code = run.wait_exit()
+        assert code == 0, run.words()
+        assert_rows(run.rows(sink), wanted)
+    return run

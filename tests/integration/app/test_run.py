@@ -1,0 +1,139 @@
+"""The application from its file to its exit code, on real brokers, each run a process of its own."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions
+
+from tests.integration.app.driving import run_to_end, write_app
+from tests.support.fixtures import Brokers
+from tests.support.kafka import KafkaCluster
+from tests.support.kafka.ports import reserve_ports
+from tests.support.streams import cluster, produce, stream, write_metadata
+
+
+def committed(at: KafkaCluster, group: str) -> dict[tuple[str, int], int]:
+    """What a group has committed."""
+    found = at.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result()
+    return {(each.topic, each.partition): each.offset for each in found.topic_partitions}
+
+
+@pytest.mark.timeout(600)
+def test_available_now_delivers_everything_commits_the_last_batch_and_exits_0(
+    brokers: Brokers, topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    name = topic("run")
+    for at in brokers[:2]:
+        at.create_topic(name, partitions=2)
+    wanted = produce("a", brokers.a, name, 300) + produce("a", brokers.a, name, 100, partition=1)
+    wanted += produce("b", brokers.b, name, 200)
+    write_metadata(
+        tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name]), cluster("b", brokers.b, [name]))
+    )
+    config = write_app(
+        tmp_path,
+        trigger={"availableNow": True},
+        options={"startingOffsets": "earliest", "maxOffsetsPerTrigger": 250, "kafka.group.id": name},
+    )
+    run = run_to_end(config, wanted)
+    assert committed(brokers.a, name) == {(name, 0): 300, (name, 1): 100}
+    assert committed(brokers.b, name)[name, 0] == 200
+    assert len(run.events("batch")) >= 3
+    assert (tmp_path / "checkpoints" / "lake" / "offsets" / "0").exists()
+
+
+SINK = """
+import json
+from pathlib import Path
+
+def keep(frame, batch):
+    rows = [[r.kafka_cluster, r.offset] for r in frame.select("kafka_cluster", "offset").collect()]
+    (Path(__file__).parent / f"kept-{batch}.json").write_text(json.dumps(rows))
+"""
+
+
+def scrape(port: int) -> str:
+    """The metrics as text; empty until they are served."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            text: str = answer.read().decode()
+            return text
+    except OSError:
+        return ""
+
+
+@pytest.mark.scenario(8)
+@pytest.mark.scenario(35)
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_two_sinks_have_queries_groups_and_metrics_of_their_own_and_series_go_with_their_cluster(
+    brokers: Brokers, topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    name = topic("two")
+    for at in brokers[:2]:
+        at.create_topic(name)
+    wanted = produce("a", brokers.a, name, 40) + produce("b", brokers.b, name, 20)
+    both = (cluster("a", brokers.a, [name]), cluster("b", brokers.b, [name]))
+    metadata = write_metadata(tmp_path / "streams.json", stream("st", *both))
+    (tmp_path / "my_sink.py").write_text(SINK)
+    (port,) = reserve_ports(1)
+    config = write_app(
+        tmp_path,
+        transformation={"sql": "SELECT * FROM stream WHERE offset >= 0"},
+        sinks=[
+            {"name": "lake", "type": "parquet", "options": {"path": str(tmp_path / "lake")}, "groupId": f"{name}-lake"},
+            {"name": "mine", "foreachBatch": "my_sink:keep", "groupId": f"{name}-mine"},
+        ],
+        metrics={"port": port, "host": "127.0.0.1"},
+    )
+
+    def kept() -> int:
+        return sum(len(json.loads(file.read_text())) for file in tmp_path.glob("kept-*.json"))
+
+    with AppRun(config) as run:
+        run.wait_rows(wanted)
+        run.wait_until(lambda: kept() == 60, "60 rows in the function")
+        split = f'dynamic_kafka_split_committed_offset{{cluster="b",partition="0",sink="mine",topic="{name}"}} 20.0'
+        run.wait_until(lambda: split in scrape(port), "the committed offset of cluster b")
+        write_metadata(metadata, stream("st", both[0]))
+        run.wait_until(lambda: 'cluster="b"' not in scrape(port) and 'cluster="a"' in scrape(port), "b's series to go")
+        run.wait_until(lambda: 'parked_splits{sink="lake",stream="st"} 1.0' in scrape(port), "the parked split")
+        run.terminate()
+        assert run.wait_exit() == 0, run.words()
+        assert_rows(run.rows(), wanted)
+    for sink in ("lake", "mine"):
+        assert committed(brokers.a, f"{name}-{sink}") == {(name, 0): 40}
+        assert (tmp_path / "checkpoints" / sink / "commits" / "0").exists()
+
+
+@pytest.mark.timeout(600)
+def test_a_bounded_run_ends_by_itself(brokers: Brokers, topic: Callable[[str], str], tmp_path: Path) -> None:
+    name = topic("bounded")
+    brokers.a.create_topic(name)
+    wanted = produce("a", brokers.a, name, 50)
+    write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name])))
+    config = write_app(tmp_path, options={"startingOffsets": "earliest", "endingOffsets": "latest"})
+    run_to_end(config, wanted)
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "said"),
+    [
+        ({"sinks": [{"name": "lake", "type": "parqet"}]}, 2, "sinks[0].type: must be"),
+        ({"streams": {"ids": ["other"]}}, 3, "other"),
+        ({"spark": {"spark.remote": "sc://localhost"}}, 2, "Spark Connect is not supported"),
+    ],
+)
+def test_what_is_wrong_is_told_without_starting_spark(
+    change: dict[str, Any], code: int, said: str, tmp_path: Path
+) -> None:
+    write_metadata(tmp_path / "streams.json", stream("st", cluster("a", "127.0.0.1:1", ["t"])))
+    with AppRun(write_app(tmp_path, **change)) as run:
+        assert run.wait_exit() == code
+        assert said in run.text()
+        assert "jdk.incubator" not in run.text()

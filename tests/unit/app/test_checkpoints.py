@@ -1,0 +1,82 @@
+"""Checkpoints and sink logs, as files: what is pending, what is delivered, what is too old."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from dynamic_kafka.app.checkpoints import Checkpoint
+from dynamic_kafka.app.old_checkpoint import delivered_batch, refuse_old_checkpoint
+from dynamic_kafka.errors import StaleCheckpointError
+from dynamic_kafka.planning.codec import encode, fingerprint
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+
+
+def document(number: int) -> OffsetDocument:
+    topics: Mapping[str, TopicProgress] = {"orders": TopicProgress("st", {0: number * 10})}
+    return OffsetDocument("q", number, "p", clusters={"east": ClusterProgress(topics)})
+
+
+def write(folder: Path, name: str, text: str = "v1\n") -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """Batches 0 and 1 planned, 0 committed."""
+    folder = tmp_path / "checkpoint"
+    for batch in (0, 1):
+        write(folder / "offsets", str(batch), f"v1\n{{}}\n{json.dumps(encode(document(batch + 1)))}\n")
+        write(folder / "offsets", f".{batch}.crc")
+    write(folder / "commits", "0")
+    return folder
+
+
+def test_a_planned_batch_that_is_not_committed_is_pending(checkpoint: Path) -> None:
+    found = Checkpoint(str(checkpoint))
+    assert (found.planned, found.committed, found.pending) == (1, 0, 1)
+    assert found.last_committed() == document(1)
+    write(checkpoint / "commits", "1")
+    assert found.pending is None
+
+
+def test_a_checkpoint_that_does_not_exist_has_nothing(tmp_path: Path) -> None:
+    found = Checkpoint(f"file://{tmp_path}/none")
+    assert (found.planned, found.committed, found.pending, found.last_committed()) == (None, None, None, None)
+
+
+def test_a_pending_batch_that_the_sink_has_is_told_by_its_fingerprint(checkpoint: Path, tmp_path: Path) -> None:
+    write(tmp_path / "sink" / "_spark_metadata", "0")
+    assert delivered_batch(Checkpoint(str(checkpoint)), str(tmp_path / "sink")) is None
+    write(tmp_path / "sink" / "_spark_metadata", "1")
+    assert delivered_batch(Checkpoint(str(checkpoint)), str(tmp_path / "sink")) == fingerprint(document(2))
+
+
+def test_a_stateful_query_needs_its_pending_batch_again(checkpoint: Path, tmp_path: Path) -> None:
+    write(tmp_path / "sink" / "_spark_metadata", "1")
+    (checkpoint / "state").mkdir()
+    assert delivered_batch(Checkpoint(str(checkpoint)), str(tmp_path / "sink")) is None
+
+
+@pytest.mark.parametrize("newest", ["2", "9.compact"])
+def test_a_sink_that_is_newer_than_the_checkpoint_is_refused(checkpoint: Path, tmp_path: Path, newest: str) -> None:
+    write(tmp_path / "sink" / "_spark_metadata", newest)
+    found = Checkpoint(str(checkpoint))
+    with pytest.raises(StaleCheckpointError, match=r"ends at batch 1, but the log of the sink .* has batch"):
+        refuse_old_checkpoint(found, str(tmp_path / "sink"), allowed=False)
+    refuse_old_checkpoint(found, str(tmp_path / "sink"), allowed=True)
+
+
+def test_a_new_checkpoint_for_old_files_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "sink" / "_spark_metadata", "0")
+    with pytest.raises(StaleCheckpointError, match="has no batch yet"):
+        refuse_old_checkpoint(Checkpoint(str(tmp_path / "new")), str(tmp_path / "sink"), allowed=False)
+
+
+def test_a_sink_that_is_as_far_as_the_checkpoint_is_fine(checkpoint: Path, tmp_path: Path) -> None:
+    write(tmp_path / "sink" / "_spark_metadata", "1")
+    refuse_old_checkpoint(Checkpoint(str(checkpoint)), str(tmp_path / "sink"), allowed=False)

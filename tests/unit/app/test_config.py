@@ -1,0 +1,137 @@
+"""`app.yaml`: what it says, and how it is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dynamic_kafka.app.cli import main
+from dynamic_kafka.app.config import AppConfig, load_config, parse_config
+from dynamic_kafka.errors import OptionError
+from tests.support.places import ROOT
+
+MINIMAL = """\
+name: orders
+metadata: /etc/kafkastreams
+streams: {ids: [orders]}
+checkpoint: /data/checkpoints/
+sinks:
+- name: lake
+  type: parquet
+  options: {path: /data/lake}
+"""
+
+
+def parsed(text: str) -> AppConfig:
+    return parse_config(text, source="app.yaml")
+
+
+def refused(text: str) -> str:
+    with pytest.raises(OptionError) as caught:
+        parsed(text)
+    return str(caught.value)
+
+
+def test_a_sink_has_a_checkpoint_of_its_own_and_state_in_it() -> None:
+    config = parsed(MINIMAL)
+    sink = config.sink()
+    assert config.checkpoint_of(sink) == "/data/checkpoints/lake"
+    assert config.source_options(sink) == {
+        "metadataPath": "/etc/kafkastreams",
+        "streamIds": "orders",
+        "stateLocation": "/data/checkpoints/lake/dynamic-kafka",
+    }
+
+
+def test_a_state_location_of_the_users_stays() -> None:
+    config = parsed(MINIMAL + "options: {stateLocation: 's3://bucket/state'}\n")
+    assert config.source_options(config.sink())["stateLocation"] == "s3://bucket/state"
+
+
+def test_the_application_commits_itself_where_the_source_would_have() -> None:
+    config = parsed(MINIMAL + "options: {kafka.group.id: g, commitOffsets: true}\n")
+    assert config.parsed_options(config.sink()).commit_offsets
+    given = config.reader_options(config.sink())
+    assert given["commitOffsets"] == "false"
+    assert given["applicationCommits"] == "true"
+
+
+def test_option_values_are_text_and_mappings_are_json() -> None:
+    config = parsed(MINIMAL + "options: {includeHeaders: true, startingOffsets: {east: {orders: {'0': 42}}}}\n")
+    options = config.source_options(config.sink())
+    assert options["includeHeaders"] == "true"
+    assert options["startingOffsets"] == '{"east": {"orders": {"0": 42}}}'
+
+
+def test_references_to_secrets_stay_as_they_are() -> None:
+    config = parsed(MINIMAL + "options: {kafka.sasl.password: '${env:PASSWORD}'}\n")
+    assert config.source_options(config.sink())["kafka.sasl.password"] == "${env:PASSWORD}"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("name: orders", "nam: orders"), "app.yaml:1: nam: unknown field; did you mean 'name'?"),
+        (("{ids: [orders]}", "{ids: [orders], pattern: o.*}"), "app.yaml:3: streams: set exactly one of"),
+        (("type: parquet", "type: parqet"), "app.yaml:7: sinks[0].type: must be 'parquet', 'kafka'"),
+        (("{path: /data/lake}", "{}"), "app.yaml:8: sinks[0].options: a Parquet sink needs the option `path`"),
+        (("name: lake", "name: la/ke"), "app.yaml:6: sinks[0].name: a name has 1 to 100"),
+        (("sinks:", "trigger: {interval: soon}\nsinks:"), "app.yaml:5: trigger.interval: the duration is 'soon'"),
+        (("sinks:", "trigger: {once: true, availableNow: true}\nsinks:"), "app.yaml:5: trigger: set exactly one of"),
+        (("sinks:", "options: {readTimout: 3s}\nsinks:"), "app.yaml:5: options.readTimout: unknown option"),
+        (("sinks:", "options: {streamIds: a}\nsinks:"), "app.yaml:5: options.streamIds: is said by `streams`"),
+        (("sinks:", "options: {deliveredBatch: x}\nsinks:"), "app.yaml:5: options.deliveredBatch: is set by"),
+        (("sinks:", "spark: {executor.memory: 1g}\nsinks:"), "app.yaml:5: spark.\"executor.memory\": settings of Spark"),
+        (("sinks:", "metrics: {port: 99999}\nsinks:"), "app.yaml:5: metrics.port"),
+        (("type: parquet", "foreachBatch: no function"), "app.yaml:7: sinks[0].foreachBatch: must be written"),
+        (("{path: /data/lake}", "{path: /x, checkpointLocation: /y}"), "app.yaml:8: sinks[0].options.checkpointLocation"),
+        (("metadata: /etc/kafkastreams\n", ""), "metadataService=file needs 'metadataPath'"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_refused_with_line_and_field(change: tuple[str, str], said: str) -> None:
+    text = MINIMAL.replace(*change)
+    assert text != MINIMAL
+    assert said in refused(text)
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    said = refused(MINIMAL.replace("name: orders", "nam: orders").replace("parquet", "parqet"))
+    assert said.startswith("2 problems in app.yaml:")
+
+
+def test_two_sinks_need_groups_of_their_own() -> None:
+    two = MINIMAL + "- {name: second, type: console}\noptions: {kafka.group.id: g}\n"
+    assert "sinks 'lake' and 'second' would commit to the same consumer group 'g'" in refused(two)
+    config = parsed(two.replace("name: second", "name: second, groupId: other"))
+    assert [config.parsed_options(sink).group_id for sink in config.sinks] == ["g", "other"]
+
+
+def test_two_sinks_need_names_of_their_own() -> None:
+    assert "a second sink 'lake'" in refused(MINIMAL + "- {name: lake, type: console}\n")
+
+
+@pytest.mark.parametrize("where", ["options: {kafka.sasl.password: hunter2}\n", "# sink"])
+def test_a_literal_secret_is_refused_and_not_shown(where: str) -> None:
+    text = MINIMAL + where
+    if where == "# sink":
+        options = "{kafka.bootstrap.servers: 'k:9092', kafka.sasl.password: hunter2}"
+        text = MINIMAL + f"- {{name: out, type: kafka, options: {options}}}\n"
+    said = refused(text)
+    assert "sasl.password" in said
+    assert "hunter2" not in said
+
+
+@pytest.mark.parametrize("text", ["", "   \n", "[]", "just text", "name: [unclosed"])
+def test_what_is_no_mapping_is_refused(text: str) -> None:
+    assert "app.yaml" in refused(text)
+
+
+def test_a_missing_file_is_refused_with_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(tmp_path / "none.yaml")]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_the_example_is_valid() -> None:
+    config = load_config(ROOT / "examples" / "app.yaml")
+    assert len(config.sinks) >= 2

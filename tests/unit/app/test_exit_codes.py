@@ -1,0 +1,65 @@
+"""Exit codes: one for each kind of ending, also where the JVM has turned the error into text."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from dynamic_kafka import errors
+from dynamic_kafka.app.exit_codes import CODES, ExitCode, code_of, code_of_text, reason_in
+from tests.support.places import ROOT
+
+JVM = """[STREAM_FAILED] Query [id = 1] terminated with exception: Error from python worker:
+Traceback (most recent call last):
+  File "enumerator.py", line 1, in latest
+dynamic_kafka.errors.{name}: {message}
+ SQLSTATE: XXKST"""
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.OptionError("x"), 2),
+        (errors.SecretError("x"), 2),
+        (errors.MetadataInvalidError("x"), 3),
+        (errors.MetadataTooOldError("x"), 3),
+        (errors.StaleCheckpointError("x"), 4),
+        (errors.IdentityError("x"), 4),
+        (errors.PendingRangesError("x"), 4),
+        (errors.DataLossError("x"), 4),
+        (errors.ClusterUnreachableError("east", "x"), 5),
+        (errors.ReadTimeoutError("east", "x"), 5),
+        (errors.GroupInUseError("x"), 7),
+    ],
+)
+def test_an_error_has_its_code_as_itself_and_as_text(error: errors.DynamicKafkaError, code: int) -> None:
+    text = JVM.format(name=type(error).__name__, message=error)
+    assert code_of(error) == code
+    assert code_of_text(text) == code
+    assert reason_in(text) == f"{type(error).__name__}: {error}"
+
+
+def test_a_cluster_code_is_enough_where_the_class_name_is_lost() -> None:
+    assert code_of_text("Task failed: [READ_TIMEOUT cluster=east] no progress for 30 s") == ExitCode.CLUSTER
+
+
+def test_of_an_error_and_its_cause_the_error_counts() -> None:
+    text = JVM.format(name="SecretError", message="inner") + "\n" + JVM.format(name="IdentityError", message="outer")
+    assert code_of_text(text) == ExitCode.REFUSED
+
+
+def test_anything_else_is_a_failed_query() -> None:
+    assert code_of_text("java.lang.ArithmeticException: / by zero") == ExitCode.QUERY
+    assert code_of(RuntimeError("x")) == ExitCode.QUERY
+
+
+def test_every_class_of_errors_has_a_code() -> None:
+    classes = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.DynamicKafkaError)]
+    assert all(any(base in CODES for base in each.__mro__) for each in classes)
+
+
+def test_the_documentation_lists_them_all() -> None:
+    text = (ROOT / "docs" / "application.md").read_text()
+    documented = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
+    assert documented == {int(code) for code in ExitCode}

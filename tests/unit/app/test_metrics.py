@@ -1,0 +1,147 @@
+"""Metrics: their names, their values, and that they go with their cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+from rich.console import Console
+
+from dynamic_kafka.app.display import progress_table
+from dynamic_kafka.app.metrics import METRICS, PREFIX, AppCollector
+from dynamic_kafka.app.sink_status import StatusBoard
+from dynamic_kafka.kafka.commits import CommitCounts
+from dynamic_kafka.metadata.lookups import DiscoveryStatus
+from dynamic_kafka.planning.codec import encode
+from dynamic_kafka.planning.progress import (
+    ClusterProgress,
+    OffsetDocument,
+    ParkedCluster,
+    ParkedTopic,
+    TopicProgress,
+)
+from dynamic_kafka.planning.splits import Split
+from tests.support.places import ROOT
+
+ENDS = {Split("east", "orders", 0): 100, Split("east", "orders", 1): 50, Split("west", "orders", 0): 30}
+
+
+def document(number: int, *clusters: str, offset: int, parked: str | None = None) -> OffsetDocument:
+    kept = {parked: ParkedCluster({"orders": ParkedTopic("st", {0: 7}, 0)})} if parked else {}
+    partitions = {"east": (0, 1), "west": (0,)}
+    topics = {c: {"orders": TopicProgress("st", dict.fromkeys(partitions[c], offset))} for c in clusters}
+    return OffsetDocument("q", number, "p", clusters={c: ClusterProgress(t) for c, t in topics.items()}, parked=kept)
+
+
+def event(batch: int, start: OffsetDocument, end: OffsetDocument, **latest: Any) -> Mapping[str, Any]:
+    source = {"startOffset": encode(start), "endOffset": encode(end), "latestOffset": latest}
+    return {"batchId": batch, "numInputRows": 30, "durationMs": {"triggerExecution": 1500}, "sources": [source]}
+
+
+class Scrape:
+    """The metrics as Prometheus gets them."""
+
+    def __init__(self, board: StatusBoard, status: DiscoveryStatus) -> None:
+        self.registry = CollectorRegistry()
+        self.registry.register(AppCollector(board, lambda: ENDS, lambda: status, lambda: 60.0))
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(PREFIX + name, labels)
+
+    def names(self, cluster: str) -> set[str]:
+        samples = [sample for metric in self.registry.collect() for sample in metric.samples]
+        return {sample.name for sample in samples if sample.labels.get("cluster") == cluster}
+
+
+@pytest.fixture
+def board() -> StatusBoard:
+    """Two clusters read up to offset 10, the last batch 40 seconds ago."""
+    made = StatusBoard(["lake"])
+    zero = document(1, "east", "west", offset=0)
+    made.progress("lake", event(0, zero, zero), 0.0)
+    made.progress("lake", event(1, zero, document(2, "east", "west", offset=10)), 20.0)
+    made.update("lake", commits={"east": CommitCounts(3, 1)}, committed={"east": {("orders", 0): 9}}, restarts=2)
+    return made
+
+
+@pytest.fixture
+def scrape(board: StatusBoard) -> Scrape:
+    return Scrape(board, DiscoveryStatus(None, None, 2, None, "bad"))
+
+
+@pytest.mark.scenario(41)
+def test_the_documentation_lists_all_metrics_with_their_labels() -> None:
+    text = (ROOT / "docs" / "application.md").read_text()
+    rows = re.findall(r"^\| `(dynamic_kafka_\w+)` \| ([^|]*) \|", text, re.MULTILINE)
+    documented = {name: tuple(re.findall(r"\w+", labels)) for name, labels in rows}
+    assert documented == {PREFIX + name + "_total" * each.counter: each.labels for name, each in METRICS.items()}
+
+
+def test_a_split_tells_offsets_lag_and_idle_time(scrape: Scrape) -> None:
+    split = {"sink": "lake", "cluster": "east", "topic": "orders", "partition": "0"}
+    assert scrape.value("split_current_offset", **split) == 10
+    assert scrape.value("split_committed_offset", **split) == 9
+    assert scrape.value("split_lag", **split) == 90
+    assert scrape.value("split_offsets_read_total", **split) == 10
+    assert scrape.value("split_idle_seconds", **split) == 40
+
+
+def test_a_cluster_sums_up_its_splits_and_counts_commits(scrape: Scrape) -> None:
+    labels = {"sink": "lake", "cluster": "east"}
+    assert scrape.value("cluster_lag", **labels) == 130
+    assert scrape.value("cluster_offsets_read_total", **labels) == 20
+    assert scrape.value("cluster_commits_succeeded_total", **labels) == 3
+    assert scrape.value("cluster_commits_failed_total", **labels) == 1
+
+
+def test_the_sink_has_sparks_names_for_lag(scrape: Scrape) -> None:
+    found = [scrape.value(f"{kind}OffsetsBehindLatest", sink="lake") for kind in ("min", "avg", "max")]
+    assert found == [20, 50, 90]
+    assert scrape.value("restarts_total", sink="lake") == 2
+    assert scrape.value("batch_seconds", sink="lake") == 1.5
+
+
+def test_metadata_trouble_is_seen(scrape: Scrape) -> None:
+    assert (scrape.value("metadata_failures"), scrape.value("metadata_rejected")) == (2, 1)
+
+
+@pytest.mark.scenario(8)
+@pytest.mark.scenario(35)
+def test_series_vanish_with_their_cluster_and_the_gauge_of_active_splits_follows(
+    board: StatusBoard, scrape: Scrape
+) -> None:
+    assert "dynamic_kafka_split_current_offset" in scrape.names("west")
+    assert scrape.value("active_splits", sink="lake", stream="st") == 3
+    before = document(2, "east", "west", offset=10)
+    board.progress("lake", event(2, before, document(3, "east", offset=10, parked="west")), 30.0)
+    assert scrape.names("west") == set()
+    assert scrape.value("active_splits", sink="lake", stream="st") == 2
+    assert scrape.value("parked_splits", sink="lake", stream="st") == 1
+    assert scrape.value("clusters", sink="lake", stream="st") == 1
+
+
+def test_a_repeated_event_counts_nothing_twice(board: StatusBoard, scrape: Scrape) -> None:
+    again = event(1, document(1, "east", "west", offset=0), document(2, "east", "west", offset=10))
+    board.progress("lake", again, 30.0)
+    assert scrape.value("cluster_offsets_read_total", sink="lake", cluster="east") == 20
+
+
+def test_a_source_of_another_kind_says_nothing() -> None:
+    foreign = {"batchId": 0, "sources": [{"endOffset": {"topic": {"0": 1}}}, {"endOffset": None}]}
+    assert StatusBoard(["lake"]).progress("lake", foreign, 0.0) is None
+
+
+def test_the_live_table_shows_clusters_lag_and_trouble(board: StatusBoard) -> None:
+    before = document(2, "east", "west", offset=10)
+    stalled = {"east": {"stalled": "no answer"}}
+    board.progress("lake", event(2, before, document(3, "east", offset=10, parked="west"), clusters=stalled), 30.0)
+    board.update("lake", last_error="[READ_TIMEOUT cluster=east] no progress")
+    console = Console(width=140, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(progress_table("orders", board.sinks(), ENDS))
+    text = console.export_text()
+    assert re.search(r"lake .* east .* 2 .* 130 .* stalled", text)
+    assert re.search(r"west .* 1 .* parked", text)
+    assert "[READ_TIMEOUT cluster=east]" in text

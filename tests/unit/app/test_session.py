@@ -1,0 +1,74 @@
+"""Spark Connect is refused, before a session is made and after."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Mapping
+
+import pytest
+
+from dynamic_kafka.app.logs import JsonFormatter
+from dynamic_kafka.app.session import refuse_connect, refuse_remote
+from dynamic_kafka.app.sinks import GUARANTEES, kafka_options, load_function
+from dynamic_kafka.errors import OptionError
+from tests.support.places import ROOT
+
+
+@pytest.mark.parametrize(
+    ("settings", "environment"),
+    [
+        ({"spark.remote": "sc://host"}, {}),
+        ({"spark.api.mode": "connect"}, {}),
+        ({}, {"SPARK_REMOTE": "sc://host"}),
+    ],
+)
+def test_what_asks_for_spark_connect_is_refused(settings: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    with pytest.raises(OptionError, match="Spark Connect is not supported"):
+        refuse_connect(settings, environment)
+
+
+def test_a_remote_session_is_refused() -> None:
+    remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})
+    with pytest.raises(OptionError, match="Spark Connect is not supported"):
+        refuse_remote(remote())
+
+
+def test_a_classic_session_is_fine() -> None:
+    refuse_connect({"spark.master": "local[1]"}, {})
+    refuse_remote(type("SparkSession", (), {"__module__": "pyspark.sql.session"})())
+
+
+def test_a_function_is_found_beside_the_file(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = str(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with open(f"{folder}/beside_app.py", "w") as file:
+        file.write("def change(frame):\n    return frame\n")
+    assert load_function("beside_app:change", f"{folder}/app.yaml")(1) == 1
+    with pytest.raises(OptionError, match="has no function 'other'"):
+        load_function("beside_app:other", f"{folder}/app.yaml")
+    with pytest.raises(OptionError, match="does not import"):
+        load_function("no_such_module_here:x", f"{folder}/app.yaml")
+
+
+def test_references_of_a_kafka_sink_are_left_to_kafkas_own_providers() -> None:
+    found = kafka_options({"kafka.sasl.jaas.config": "${env:JAAS}", "topic": "out"})
+    assert found["kafka.config.providers"] == "env"
+    assert found["kafka.config.providers.env.class"].endswith("EnvVarConfigProvider")
+    assert found["kafka.sasl.jaas.config"] == "${env:JAAS}"
+    assert kafka_options({"topic": "out"}) == {"topic": "out"}
+
+
+def test_the_documentation_states_every_sinks_guarantee() -> None:
+    text = (ROOT / "docs" / "application.md").read_text()
+    for kind, promise in GUARANTEES.items():
+        assert f"| `{kind}` | {promise} |" in text
+
+
+def test_a_json_line_has_the_event_and_its_fields() -> None:
+    record = logging.makeLogRecord(
+        {"name": "x", "levelname": "INFO", "msg": "batch %d", "args": (3,), "event": "batch"}
+    )
+    line = json.loads(JsonFormatter().format(record))
+    assert (line["message"], line["event"], line["level"]) == ("batch 3", "batch", "INFO")
