@@ -8,13 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 
-from tests.integration.app.driving import run_to_end, write_app
+from tests.integration.app.driving import AppRun, run_to_end, write_app
 from tests.support.fixtures import Brokers
 from tests.support.kafka import KafkaCluster
 from tests.support.kafka.ports import reserve_ports
-from tests.support.streams import cluster, produce, stream, write_metadata
+from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
 
 
 def committed(at: KafkaCluster, group: str) -> dict[tuple[str, int], int]:

@@ -82,10 +82,10 @@ def test_references_to_secrets_stay_as_they_are() -> None:
         (("sinks:", "options: {readTimout: 3s}\nsinks:"), "app.yaml:5: options.readTimout: unknown option"),
         (("sinks:", "options: {streamIds: a}\nsinks:"), "app.yaml:5: options.streamIds: is said by `streams`"),
         (("sinks:", "options: {deliveredBatch: x}\nsinks:"), "app.yaml:5: options.deliveredBatch: is set by"),
-        (("sinks:", "spark: {executor.memory: 1g}\nsinks:"), "app.yaml:5: spark.\"executor.memory\": settings of Spark"),
+        (("sinks:", "spark: {executor.memory: 1g}\nsinks:"), 'spark."executor.memory": settings of Spark'),
         (("sinks:", "metrics: {port: 99999}\nsinks:"), "app.yaml:5: metrics.port"),
         (("type: parquet", "foreachBatch: no function"), "app.yaml:7: sinks[0].foreachBatch: must be written"),
-        (("{path: /data/lake}", "{path: /x, checkpointLocation: /y}"), "app.yaml:8: sinks[0].options.checkpointLocation"),
+        (("{path: /data/lake}", "{path: /x, checkpointLocation: /y}"), "sinks[0].options.checkpointLocation"),
         (("metadata: /etc/kafkastreams\n", ""), "metadataService=file needs 'metadataPath'"),
     ],
 )  # fmt: skip

@@ -17,9 +17,7 @@ def policy(*, stall: bool, named: bool = True) -> RestartPolicy:
     ("stall", "named", "restarts"),
     [(True, True, True), (True, False, True), (False, False, True), (False, True, False)],
 )
-def test_a_hanging_cluster_restarts_under_stall_or_when_it_was_removed(
-    stall: bool, named: bool, restarts: bool
-) -> None:
+def test_a_hanging_cluster_restarts_under_stall_or_if_removed(stall: bool, named: bool, restarts: bool) -> None:
     assert (policy(stall=stall, named=named).pause_before(TIMEOUT) is not None) == restarts
 
 
