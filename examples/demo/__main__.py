@@ -48,6 +48,8 @@ def main() -> int:
         return 1
     except KeyboardInterrupt:
         right = True  # nothing is wrong: whoever asked for it wants no traces
+        stage.screen.close()
+        console.print("interrupted: stopping all that runs")
         return 130
     finally:
         # A second Ctrl-C must not leave half of it running.
@@ -91,7 +93,10 @@ def _summarise(report: Report, console: Console) -> None:
             f"edit to first record, median (at most {FIRST_RECORD_BOUND_S:g} s)",
             "–" if median is None else f"{median:.1f} s",
         ),
-        ("came back exactly", ", ".join(sorted(report.returns)) or "–"),
+        (
+            "came back exactly",
+            ", ".join(name for name, lanes in report.returns.items() if all(at.exact for at in lanes)) or "–",
+        ),
         ("story", f"{journal.ended - journal.began:.0f} s"),
     ):
         table.add_row(what, value)

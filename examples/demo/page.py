@@ -64,7 +64,7 @@ def _tiles(report: Report) -> Iterable[str]:
         (f"{verdict.delivered:,}", "delivered", verdict.delivered != verdict.produced),
         (f"{verdict.lost:,}", "lost", verdict.lost > 0),
         (f"{verdict.duplicated:,}", "duplicated", verdict.duplicated > 0),
-        (f"{len(journal.changes)}", "metadata changes", False),
+        (f"{len(journal.changes)}", "changes", False),
         (f"{report.restarts_for_changes}", "restarts", report.restarts_for_changes != 0),
         (f"{len(journal.kills)}", "kill -9", False),
         ("–" if median is None else f"{median:.1f} s", "to first record", late),

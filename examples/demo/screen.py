@@ -105,6 +105,7 @@ class LiveScreen:
         self._console = console
         self._live = Live(console=console, refresh_per_second=8, transient=True)
         self._events: list[Text] = []
+        self._printed = 0
         self._open = False
 
     def say(self, event: Event, began: float) -> None:
@@ -113,7 +114,7 @@ class LiveScreen:
         line.append(event.text, style=STYLES[event.kind])
         self._events.append(line)
         if not self._open:
-            self._console.print(line)
+            self._print_rest()
 
     def show(self, state: State) -> None:
         """Draw anew."""
@@ -127,8 +128,12 @@ class LiveScreen:
         if self._open:
             self._live.stop()
             self._open = False
-            for line in self._events:
-                self._console.print(line)
+            self._print_rest()
+
+    def _print_rest(self) -> None:
+        for line in self._events[self._printed :]:
+            self._console.print(line)
+        self._printed = len(self._events)
 
     def _view(self, state: State) -> Group:
         table = Table(expand=True, box=None, padding=(0, 1))
