@@ -195,7 +195,9 @@ class Replays:
             if cluster and saved and found and found not in (saved, accepted.get(cluster)):
                 raise IdentityError(
                     f"cluster {cluster!r} has the saved Kafka cluster.id {saved}, but its servers answer with {found}:"
-                    " the pending batch is not read. Put the servers right, or give the new cluster an id of its own"
+                    " the pending batch is not read. Put the servers right, give the new cluster an id of its own, or"
+                    " accept it as new with"
+                    f" `python -m dynamic_kafka.app accept app.yaml --identity {cluster}={found}`"
                 )
 
     def refusal(self, amendment: Amendment) -> DynamicKafkaError | None:

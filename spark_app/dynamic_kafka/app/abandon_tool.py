@@ -12,7 +12,7 @@ import time
 
 from dynamic_kafka.app.audit import confirm, record
 from dynamic_kafka.app.exit_codes import ExitCode
-from dynamic_kafka.app.saved import amendment_of, progress_of, remaining
+from dynamic_kafka.app.saved import progress_of, remaining
 from dynamic_kafka.app.tables import table
 from dynamic_kafka.app.target import Target, add_target, open_target
 from dynamic_kafka.errors import OptionError, PendingRangesError
@@ -42,8 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     target = open_target(arguments)
     state = target.writable_state()
-    amendment = amendment_of(target.saved, state.amendments(target.query))
-    left_out = _chosen(target, arguments.what, amendment)
+    left_out = _chosen(target, arguments.what, state.amendments(target.query))
     _refuse_running(target, stopped=arguments.stopped)
     rows = [(*part.split, part.start, part.end, part.size) for part in left_out]
     print(f"Left out of pending batch {target.saved.batches.pending}:")
@@ -55,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     confirm("Abandon these ranges?", yes=arguments.yes)
     made = _amendment(target, left_out)
-    after = progress_of(target.saved, made)
+    after = progress_of(target.saved, [made])
     audited = record(
         state,
         "abandon",
@@ -74,11 +73,11 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _chosen(target: Target, what: str, amendment: Amendment | None) -> tuple[SplitRange, ...]:
+def _chosen(target: Target, what: str, amendments: list[Amendment]) -> tuple[SplitRange, ...]:
     saved = target.saved
     if saved.batches.pending is None:
         raise OptionError(f"{target.name}: no batch is pending; what was committed cannot be abandoned")
-    ranges = remaining(saved, amendment)
+    ranges = remaining(saved, amendments)
     # Compared whole, since ids and names may hold any separator.
     chosen = tuple(
         part

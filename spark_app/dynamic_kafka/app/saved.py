@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dynamic_kafka.app.checkpoints import Batches, Checkpoint, Logged, our_document
 from dynamic_kafka.errors import OffsetDocumentError, OptionError
-from dynamic_kafka.planning.amendments import Amendment, leave_out, merge, rewind
+from dynamic_kafka.planning.amendments import Amendment, leave_out, rewind
 from dynamic_kafka.planning.codec import decode, fingerprint
 from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
@@ -83,25 +83,26 @@ def nothing_saved() -> Saved:
     return Saved(Batches(None, None), "0", OffsetDocument(), None)
 
 
-def amendment_of(saved: Saved, amendments: Iterable[Amendment]) -> Amendment | None:
-    """All that is left out of the batch that led to the latest document, as one amendment."""
+def amendments_of(saved: Saved, amendments: Iterable[Amendment]) -> list[Amendment]:
+    """Those that leave something out of the batch that led to the latest document; each with reasons of its own."""
     key = (saved.latest.previous, fingerprint(saved.latest))
-    merged: Amendment | None = None
-    for amendment in amendments:
-        if (amendment.start, amendment.end) == key:
-            merged = merge(merged, amendment) if merged else amendment
-    return merged
+    return [amendment for amendment in amendments if (amendment.start, amendment.end) == key]
 
 
-def progress_of(saved: Saved, amendment: Amendment | None) -> OffsetDocument:
+def progress_of(saved: Saved, amendments: Iterable[Amendment]) -> OffsetDocument:
     """Where reading goes on after the latest batch, what was left out of it being back at its start."""
-    settled = saved.latest.settled()
-    return rewind(settled, amendment) if amendment else settled
+    progress = saved.latest.settled()
+    for amendment in amendments_of(saved, amendments):
+        progress = rewind(progress, amendment)
+    return progress
 
 
-def remaining(saved: Saved, amendment: Amendment | None) -> list[SplitRange]:
+def remaining(saved: Saved, amendments: Iterable[Amendment]) -> list[SplitRange]:
     """The ranges of the pending batch that are still to be read."""
-    return leave_out(saved.ranges(), amendment) if amendment else saved.ranges()
+    ranges = saved.ranges()
+    for amendment in amendments_of(saved, amendments):
+        ranges = leave_out(ranges, amendment)
+    return ranges
 
 
 def _ours(logged: tuple[Logged, ...], source: str | None, checkpoint: Checkpoint) -> Logged:
