@@ -1,0 +1,101 @@
+"""What users write down: names that go away break their code, their options and their error handling."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import dynamic_kafka
+from dynamic_kafka import errors
+from dynamic_kafka.options import OPTIONS
+
+
+def test_the_public_names_are_pinned() -> None:
+    assert sorted(dynamic_kafka.__all__) == ["DynamicKafkaDataSource", "register", "stop_when_finished"]
+    assert all(getattr(dynamic_kafka, name).__name__ == name for name in dynamic_kafka.__all__)
+
+
+def test_another_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'DynamicKafka'"):
+        _ = dynamic_kafka.DynamicKafka
+
+
+def test_the_package_is_importable_without_spark() -> None:
+    """The operator imports `dynamic_kafka.metadata` from an image that has neither Spark nor a Kafka client."""
+    code = (
+        "import sys, dynamic_kafka, dynamic_kafka.metadata, dynamic_kafka.planning.batch;"
+        "print(sorted({'pyspark', 'confluent_kafka', 'pyarrow'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, encoding="utf-8")
+    assert done.stdout == "[]\n"
+
+
+def test_the_option_names_are_pinned() -> None:
+    """As in the table of `docs/options.md`; the names of Spark's own source stay as they are there."""
+    table = """
+        streamIds streamPattern streamSubscriber metadataService metadataPath metadataRevision metadataTimeout
+        metadataDiscoveryInterval metadataFailureThreshold removedClusterRetention partitionDiscoveryInterval
+        clusterFailurePolicy readTimeout stateLocation pendingRemovedRanges subscribe subscribePattern assign
+        topicIntegrityCheck recordEvaluator internalTopicsSetup watermarkMode timeCharacteristic
+        watermarkAlignmentMaxDrift idleTimeout commitOffsets startingOffsets endingOffsets startingTimestamp
+        startingOffsetsByTimestamp endingTimestamp endingOffsetsByTimestamp startingOffsetsByTimestampStrategy
+        failOnDataLoss maxOffsetsPerTrigger minOffsetsPerTrigger maxTriggerDelay minPartitions maxRecordsPerPartition
+        includeHeaders groupIdPrefix
+    """
+    assert set(table.split()) - {option.name for option in OPTIONS.values()} == set()
+
+
+def test_the_names_of_the_original_proposals_are_pinned() -> None:
+    aliases = {alias: option.name for option in OPTIONS.values() for alias in option.aliases}
+    named = {
+        "stream-ids": "streamIds",
+        "stream-pattern": "streamPattern",
+        "metadata-service": "metadataService",
+        "stream-metadata-discovery-interval-ms": "metadataDiscoveryInterval",
+        "stream-metadata-discovery-failure-threshold": "metadataFailureThreshold",
+        "stream-metadata-removed-cluster-retention-ms": "removedClusterRetention",
+        "scan.topic-partition-discovery.interval": "partitionDiscoveryInterval",
+        "partition.discovery.interval.ms": "partitionDiscoveryInterval",
+        "kafkaConsumer.pollTimeoutMs": "readTimeout",
+        "scan.topic-integrity-check.enabled": "topicIntegrityCheck",
+        "scan.record.evaluator.class": "recordEvaluator",
+        "internal.topics.setup": "internalTopicsSetup",
+        "commit.offsets.on.checkpoint": "commitOffsets",
+    }
+    assert {alias: aliases.get(alias) for alias in named} == named
+
+
+def test_the_errors_are_pinned() -> None:
+    """An error that a user can catch, under the root that they catch it by."""
+    found = {
+        name: kind.__bases__[0].__name__
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, Exception)
+    }
+    assert found == {
+        "DynamicKafkaError": "Exception",
+        "OptionError": "DynamicKafkaError",
+        "MetadataError": "DynamicKafkaError",
+        "MetadataInvalidError": "MetadataError",
+        "MetadataConflictError": "MetadataInvalidError",
+        "MetadataUnavailableError": "MetadataError",
+        "MetadataTooOldError": "MetadataError",
+        "SecretError": "DynamicKafkaError",
+        "OffsetDocumentError": "DynamicKafkaError",
+        "StaleCheckpointError": "OffsetDocumentError",
+        "IdentityError": "DynamicKafkaError",
+        "PendingRangesError": "DynamicKafkaError",
+        "DataLossError": "DynamicKafkaError",
+        "GroupInUseError": "DynamicKafkaError",
+        "ClusterError": "DynamicKafkaError",
+        "ClusterUnreachableError": "ClusterError",
+        "ReadTimeoutError": "ClusterError",
+    }
+
+
+def test_the_drawing_of_the_hierarchy_names_every_error() -> None:
+    assert errors.__doc__ is not None
+    kinds = [name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)]
+    assert [name for name in kinds if name not in errors.__doc__] == []

@@ -1,0 +1,106 @@
+"""What a query keeps beside the checkpoint: whole files, written once, that survive the process."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dynamic_kafka.errors import OffsetDocumentError, OptionError
+from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.state import StateLocation
+
+PART = SplitRange(Split("east", "t", 0), 5, 9)
+MADE = Amendment("q", 3, "aa", "bb", (PART,), {"east": "removed"}, 1_000)
+
+
+@pytest.fixture(params=["path", "uri"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    folder = tmp_path / "state"
+    return str(folder) if request.param == "path" else folder.as_uri()
+
+
+def test_an_amendment_is_there_for_the_next_process(uri: str) -> None:
+    StateLocation(uri).save_amendment(MADE)
+    assert StateLocation(uri).amendments("q") == [MADE]
+
+
+def test_each_query_has_its_own(uri: str) -> None:
+    StateLocation(uri).save_amendment(MADE)
+    assert StateLocation(uri).amendments("another") == []
+
+
+def test_nothing_is_made_before_the_first_write(tmp_path: Path) -> None:
+    assert StateLocation(str(tmp_path / "state")).amendments("q") == []
+    assert not (tmp_path / "state").exists()
+
+
+def test_two_amendments_of_one_batch_are_two_files(uri: str) -> None:
+    state = StateLocation(uri)
+    other = replace(MADE, left_out=(replace(PART, split=Split("west", "t", 0)),))
+    state.save_amendment(MADE)
+    state.save_amendment(other)
+    assert len(state.amendments("q")) == 2
+
+
+def test_the_same_amendment_twice_is_one_file(uri: str) -> None:
+    state = StateLocation(uri)
+    state.save_amendment(MADE)
+    state.save_amendment(MADE)
+    assert state.amendments("q") == [MADE]
+
+
+def test_later_batches_come_later(uri: str) -> None:
+    state = StateLocation(uri)
+    for number in (10, 9, 100):
+        state.save_amendment(replace(MADE, number=number))
+    assert [made.number for made in state.amendments("q")] == [9, 10, 100]
+
+
+def test_a_write_that_did_not_get_through_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def power_cut(handle: int) -> None:
+        raise OSError("power cut")
+
+    state = StateLocation(str(tmp_path))
+    monkeypatch.setattr(os, "fsync", power_cut)
+    with pytest.raises(OSError, match="power cut"):
+        state.save_amendment(MADE)
+    monkeypatch.undo()
+    assert StateLocation(str(tmp_path)).amendments("q") == []
+
+
+def test_drafts_and_other_files_are_passed_over(tmp_path: Path) -> None:
+    state = StateLocation(str(tmp_path))
+    state.save_amendment(MADE)
+    folder = tmp_path / "q" / "amendments"
+    (folder / ".draft.json").write_text("{", encoding="utf-8")
+    (folder / "notes.txt").write_text("by hand", encoding="utf-8")
+    (folder / "sub.json").mkdir()
+    assert state.amendments("q") == [MADE]
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    state = StateLocation(str(tmp_path))
+    state.write("q/amendments/1.json", MADE.to_wire())
+    (tmp_path / "q" / "amendments" / "1.json").write_text('{"version": 1', encoding="utf-8")
+    with pytest.raises(OffsetDocumentError, match=r"q/amendments/1\.json is damaged"):
+        state.amendments("q")
+
+
+def test_acceptances_are_told_apart(uri: str) -> None:
+    state = StateLocation(uri)
+    loss = {"kind": "data-loss", "cluster": "east", "topic": "t", "partition": 0, "from": 5, "to": 9}
+    state.write("q/accepted/000000000001-identity.json", {"kind": "identity", "cluster": "east", "kafkaId": "Mk"})
+    state.write("q/accepted/000000000002-identity.json", {"kind": "identity", "cluster": "east", "kafkaId": "Qx"})
+    state.write("q/accepted/000000000003-data-loss.json", loss)
+    assert state.accepted_identities("q") == {"east": "Qx"}
+    assert state.accepted_losses("q") == [loss]
+
+
+@pytest.mark.parametrize("wrong", ["nosuchfs://folder", "file:relative"])
+def test_a_place_that_nobody_reaches_is_refused(wrong: str) -> None:
+    with pytest.raises(OptionError, match="stateLocation"):
+        StateLocation(wrong)
