@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 DEADLINE_S = 90.0
 """How long anything is waited for: generous, since nothing waits longer than the event takes."""
+DRIVER_DEADLINE_S = 240.0
+"""The same for a driver of its own: a JVM has to start first, on a machine that may be busy."""
 POLL_S = 0.05
 
 
@@ -357,7 +359,7 @@ class DriverProcess:
                 start_new_session=True,
             )
 
-    def wait_until(self, done: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S) -> None:
+    def wait_until(self, done: Callable[[], bool], what: str, timeout_s: float = DRIVER_DEADLINE_S) -> None:
         """Wait for something to come true while the driver runs."""
         deadline = time.monotonic() + timeout_s
         while not done():
