@@ -20,7 +20,7 @@ from dynamic_kafka.app.logs import set_up_logs
 from dynamic_kafka.app.session import refuse_connect, start_session
 from dynamic_kafka.app.sink_status import StatusBoard
 from dynamic_kafka.app.stop_request import StopRequest
-from dynamic_kafka.errors import DynamicKafkaError, OptionError
+from dynamic_kafka.errors import DynamicKafkaError, MetadataError, OptionError
 from dynamic_kafka.services import make_discovery
 
 if TYPE_CHECKING:
@@ -59,7 +59,13 @@ def run(arguments: argparse.Namespace) -> int:
     for warning in options.warnings:
         log.warning("%s", warning)
     discovery = make_discovery(options)
-    discovery.start()
+    # A look-up that hangs, or a revision that does not come, must not hold up stopping. What is known stays known.
+    threading.Thread(target=_stop_discovery, args=(stop, discovery), name="stop-discovery", daemon=True).start()
+    try:
+        discovery.start()
+    except MetadataError:
+        if not stop.asked:
+            raise
     try:
         if stop.asked:
             return ExitCode.DONE
@@ -121,6 +127,11 @@ def _report(
         from dynamic_kafka.app.display import show_progress
 
         reports.callback(show_progress(config.name, board, prober.ends))
+
+
+def _stop_discovery(stop: StopRequest, discovery: MetadataDiscovery) -> None:
+    stop.wait()
+    discovery.stop()
 
 
 def _stop_spark(spark: SparkSession) -> bool:

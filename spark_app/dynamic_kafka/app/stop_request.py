@@ -54,7 +54,7 @@ class StopRequest:
         """Whether anyone has asked."""
         return self._asked.is_set()
 
-    def wait(self, timeout_s: float) -> bool:
+    def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until somebody asks."""
         return self._asked.wait(timeout_s)
 
