@@ -112,7 +112,7 @@ def check_positions(options: SourceOptions, known: Known) -> None:
     for name, rule in (("starting offsets", options.starting), ("ending offsets", options.ending)):
         if isinstance(rule, PerCluster):
             _refuse_unknown(name, rule.clusters, known)
-        elif rule is not None and single is not None:
+        elif rule is not None and single is not None and (rule.offsets or rule.timestamps):
             _refuse_unknown(name, {single.cluster_id: rule}, known)
     if single is not None and single.assign:
         assigned = {topic: dict.fromkeys(partitions, 0) for topic, partitions in single.assign.items()}

@@ -1,0 +1,188 @@
+"""Saved state: documents of the first version restore, and what Spark saved is what a restart reads."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from dynamic_kafka.errors import OffsetDocumentError
+from dynamic_kafka.planning.codec import VERSION, decode, encode
+from tests.integration.source.driving import Query, at, document, numbered, query, static, values
+from tests.support.fixtures import Brokers
+from tests.support.streams import last_batch, next_offsets, produce, saved_offset, start_query
+
+Topic = Callable[[str], str]
+
+
+def first_version(offsets: dict[str, dict[str, dict[str, int]]]) -> str:
+    """A document as the first version wrote it: offsets only."""
+    return json.dumps({"version": 1, "clusters": offsets})
+
+
+def restored(options: dict[str, str], saved: str) -> Query:
+    """A query that starts on a checkpoint with one committed batch."""
+    made = Query(options)
+    made.log, made.committed = [saved], 1
+    return made
+
+
+@pytest.mark.scenario(7)
+@pytest.mark.scenario(39)
+def test_state_of_the_first_version_restores(brokers: Brokers, topic: Topic) -> None:
+    # Given offsets of two clusters in the first version's form, one topic of which is no longer named
+    name, gone = topic("orders"), topic("gone")
+    for cluster in (brokers.a, brokers.b):
+        cluster.create_topic(name, 2)
+        for partition in range(2):
+            cluster.produce(name, numbered(10), partition=partition)
+    saved = first_version({"east": {name: {"0": 4, "1": 10}, gone: {"0": 77}}, "west": {name: {"0": 9, "1": 0}}})
+
+    # When a query goes on from there
+    reading = restored(static(document(east=at(brokers.a, name), west=at(brokers.b, name))), saved)
+    rows = reading.batch()
+    again = reading.plan()
+    reading.stop()
+
+    # Then it reads on at exactly those offsets, and the new document knows what the old one could not
+    read = Counter((row["kafka_cluster"], row["partition"], row["offset"]) for row in rows)
+    assert read == Counter(
+        [("east", 0, o) for o in range(4, 10)] + [("west", 0, 9)] + [("west", 1, o) for o in range(10)]
+    )
+    assert {row["kafka_stream"] for row in rows} == {"orders"}
+    assert again is False
+    assert json.loads(reading.log[-1])["version"] == VERSION
+    assert reading.saved.query
+    for cluster, broker in (("east", brokers.a), ("west", brokers.b)):
+        assert reading.saved.clusters[cluster].kafka_id == broker.kafka_id
+        assert reading.saved.clusters[cluster].topics[name].topic_id == broker.topic_id(name)
+    assert reading.saved.parked["east"].topics[gone].next == {0: 77}
+
+
+@pytest.mark.scenario(7)
+def test_a_pending_batch_of_the_first_version_is_replayed_exactly(brokers: Brokers, topic: Topic) -> None:
+    name = brokers.a.create_topic(topic("orders"))
+    brokers.a.produce(name, numbered(10))
+    reading = restored(static(document(east=at(brokers.a, name))), first_version({"east": {name: {"0": 2}}}))
+    reading.log.append(first_version({"east": {name: {"0": 6}}}))
+
+    pending = reading.run()
+    rest = reading.batch()
+    reading.stop()
+
+    assert values(pending) == Counter(v.encode() for v in numbered(10)[2:6])
+    assert values(rest) == Counter(v.encode() for v in numbered(10)[6:])
+
+
+@pytest.mark.scenario(7)
+@pytest.mark.scenario(39)
+def test_a_spark_checkpoint_of_the_first_version_restores(
+    brokers: Brokers, topic: Topic, spark: SparkSession, tmp_path: Path
+) -> None:
+    # Given a checkpoint whose offset log is put back to the first version's form
+    name = brokers.a.create_topic(topic("orders"), 2)
+    options = static(document(east=at(brokers.a, name)), startingOffsets="earliest")
+    wanted = produce("east", brokers.a, name, 5)
+    with start_query(spark, options, tmp_path, sink="parquet") as running:
+        running.wait_rows(wanted)
+        checkpoint = running.checkpoint
+    last = checkpoint / "offsets" / str(last_batch(checkpoint / "offsets"))
+    *head, _ = last.read_text().splitlines()
+    last.write_text("\n".join([*head, first_version({"east": {name: {"0": 5, "1": 0}}})]))
+    (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
+
+    # When the query starts again
+    wanted += produce("east", brokers.a, name, 4) + produce("east", brokers.a, name, 3, partition=1)
+    with start_query(spark, options, tmp_path, sink="parquet") as running:
+        running.wait_rows(wanted)
+        found = running.document()
+
+    # Then nothing was lost or doubled, and the new form is saved
+    assert next_offsets(found) == {("east", name): {0: 9, 1: 3}}
+    assert found is not None and found.query
+
+
+@pytest.mark.scenario(39)
+def test_what_spark_saved_is_the_document_to_the_letter(
+    brokers: Brokers, topic: Topic, spark: SparkSession, tmp_path: Path
+) -> None:
+    # Given documents that Spark has written, with a parked topic among them
+    name, other = brokers.a.create_topic(topic("orders"), 3), brokers.a.create_topic(topic("other"))
+    both, one = (static(document(east=at(brokers.a, *topics))) for topics in ((name, other), (name,)))
+    wanted = produce("east", brokers.a, name, 3) + produce("east", brokers.a, other, 2)
+    with start_query(spark, both | {"startingOffsets": "earliest"}, tmp_path) as running:
+        running.wait_rows(wanted)
+        sink = running.sink
+    assert sink is not None
+    wanted += produce("east", brokers.a, name, 2, partition=1)
+    with start_query(spark, one, tmp_path, sink=sink) as running:
+        running.wait_rows(wanted)
+        checkpoint = running.checkpoint
+
+    # Then each one decodes and encodes to the very same text
+    texts = [saved_offset(checkpoint, batch) for batch in range(last_batch(checkpoint / "offsets") + 1)]
+    assert [json.dumps(encode(decode(text))) for text in texts] == [json.dumps(text) for text in texts]
+    assert decode(texts[-1]).parked["east"].topics[other].next == {0: 2}
+
+
+def test_a_newer_version_is_refused_clearly(brokers: Brokers, topic: Topic) -> None:
+    name = brokers.a.create_topic(topic("orders"))
+    newer = json.dumps({"version": VERSION + 1, "clusters": {"east": {"anything": 1}}})
+    reading = restored(static(document(east=at(brokers.a, name))), newer)
+
+    with pytest.raises(
+        OffsetDocumentError, match=f"have version {VERSION + 1}, this dynamic-kafka reads up to {VERSION}"
+    ):
+        reading.plan()
+    reading.stop()
+
+
+@pytest.mark.scenario(4)
+def test_a_single_cluster_end_to_end(brokers: Brokers, topic: Topic, spark: SparkSession, tmp_path: Path) -> None:
+    # Given Spark's own options for one cluster, and a pattern
+    prefix = topic("single")
+    first = brokers.a.create_topic(f"{prefix}-first", 2)
+    options = {
+        "kafka.bootstrap.servers": brokers.a.bootstrap,
+        "subscribePattern": f"{prefix}-.*",
+        "startingOffsets": "earliest",
+        "metadataDiscoveryInterval": "300ms",
+    }
+    wanted = produce("default", brokers.a, first, 5)
+
+    # When a topic appears while it runs, and the query is restarted
+    with start_query(spark, options, tmp_path, sink="parquet") as running:
+        running.wait_rows(wanted)
+        second = brokers.a.create_topic(f"{prefix}-second")
+        wanted += produce("default", brokers.a, second, 4)
+        running.wait_rows(wanted)
+    wanted += produce("default", brokers.a, first, 3, partition=1)
+    with start_query(spark, options, tmp_path, sink="parquet") as running:
+        running.wait_rows(wanted)
+        found = running.document()
+        report = running.report()
+
+    # Then each topic is a stream of its own, read once
+    assert next_offsets(found) == {("default", first): {0: 5, 1: 3}, ("default", second): {0: 4}}
+    assert found is not None
+    assert {name: at.stream for name, at in found.clusters["default"].topics.items()} == {first: first, second: second}
+    assert report["clusters"]["default"]["splits"] == 3
+
+
+def test_idle_triggers_write_nothing(brokers: Brokers, topic: Topic) -> None:
+    name = brokers.a.create_topic(topic("orders"), 4)
+    brokers.a.produce(name, numbered(10))
+
+    options = static(document(east=at(brokers.a, name)), startingOffsets="earliest", metadataDiscoveryInterval="50ms")
+    with query(options) as reading:
+        reading.batch()
+        idle = [reading.plan() for _ in range(30)]
+        reading.restart()
+        idle += [reading.plan() for _ in range(3)]
+
+    assert not any(idle)
+    assert len(reading.log) == 1
