@@ -96,6 +96,7 @@ class Enumerator:
         self._group_checked = False
         self._targets: Mapping[Split, int] | None = None
         self._opened: set[str] = set()
+        self._met: set[str] = set()
         self._late: set[str] = set()
         self._described_at: dict[str, tuple[float, int]] = {}
         self._last_batch_at: float | None = None
@@ -240,7 +241,10 @@ class Enumerator:
         done = plan_batch(situation, _PlanEdge(self, logged, observed))
         # Only now, not with a look that a replay or `Trigger.AvailableNow` made: their first offsets judged no split.
         self._opened |= observed.answers.keys()
-        if len(observed.answers) == len(observed.subscription.clusters):
+        self._met |= observed.answers.keys()
+        # Good is what all clusters answered to. Under `stall` one may be away from the start: what the others were read
+        # by is what there is to go back to, then.
+        if self._good is None or len(observed.answers) == len(observed.subscription.clusters):
             self._good = observed.found
         self._check_group(logged, observed)
         self.status.note([*done.notes, *_new_notes(done.new)])
@@ -302,7 +306,7 @@ class Enumerator:
                 if progress.topic(cluster, topic) is None
                 and topic not in (progress.parked[cluster].topics if cluster in progress.parked else {})
             )
-            if absent and (self._good is None or observed.new_revision):
+            if absent and (cluster not in self._met or observed.new_revision):
                 error = ClusterError(
                     cluster,
                     f"has no topic {', '.join(map(repr, absent))}: create it, or take it out of the stream",
