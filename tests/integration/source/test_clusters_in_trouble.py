@@ -243,6 +243,27 @@ def test_under_fail_a_pending_batch_of_a_cluster_that_hangs_is_not_left_out(
         assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 6}}
 
 
+def test_under_stall_bad_metadata_is_rejected_also_while_a_cluster_was_never_seen(
+    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
+) -> None:
+    brokers.b.create_topic(orders)
+    s = cluster("s", shaky, [orders])
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), s))
+    wanted, of_s = produce("a", brokers.a, orders, 5), produce("s", shaky, orders, 6)
+    shaky.pause()
+    with reading(path, clusterFailurePolicy="stall") as run:
+        run.until_rows(wanted)
+        write_metadata(path, stream("orders", cluster("a", brokers.b, [orders]), s))  # another cluster's servers
+        run.until(lambda: "rejected" in run.report(), "the rejection to be reported")
+        assert brokers.b.kafka_id in run.report()["rejected"]
+        wanted += produce("a", brokers.a, orders, 2)
+        run.until_rows(wanted)
+        shaky.resume()
+        run.until_rows(wanted + of_s)
+
+        assert run.next == {("a", orders): {0: 7}, ("s", orders): {0: 6}}
+
+
 # -- removed while it hangs --------------------------------------------------------------------------------------------
 
 
@@ -403,6 +424,27 @@ def test_offsets_that_expire_before_they_are_read_fail_the_batch_with_the_reason
 
         assert run.next == {("a", orders): {0: 11}}
         assert f"data loss accepted: a/{orders}[0] 5..11 goes on at 9" in caplog.text
+
+
+def test_offsets_that_expire_while_their_cluster_is_parked_are_noticed_when_it_returns(
+    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
+) -> None:
+    a, s = cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])
+    write_metadata(path, stream("orders", a, s))
+    wanted = produce("a", brokers.a, orders, 5)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        write_metadata(path, stream("orders", s))
+        run.until(lambda: bool(run.parked), "a to be parked")
+        wanted += expired(brokers, orders)
+        write_metadata(path, stream("orders", a, s))
+        said = until_fails(run, DataLossError)
+        assert f"a/{orders}[0]" in said and "failOnDataLoss=false" in said
+        assert run.rows().total() == 5
+        run.restart(failOnDataLoss="false")
+        run.until_rows(wanted)
+
+        assert run.next == {("a", orders): {0: 11}, ("s", orders): {0: 0}}
 
 
 def test_fewer_partitions_fail_the_query_and_can_be_accepted(brokers: Brokers, topic: Topic, path: Path) -> None:
