@@ -1,0 +1,51 @@
+"""An offset document of 10,000 splits stays small: progress events carry it up to three times a batch."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from dynamic_kafka.planning.codec import decode, encode
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+
+LIMIT = 250_000
+
+
+def document(starts: str, *, clusters: int = 5, partitions: int = 2000, seed: int = 1) -> OffsetDocument:
+    """10,000 splits at offsets of up to ten digits, no two alike, whose leaders have all moved differently often."""
+    chance = random.Random(seed)
+    found = {}
+    for cluster in range(clusters):
+        following = {p: chance.randrange(10**9, 10**10) for p in range(partitions)}
+        start = {"none": {}, "latest": dict(following), "earliest": dict.fromkeys(following, 0)}[starts]
+        epochs = {p: chance.randrange(50) for p in following}
+        topic = TopicProgress("orders", following, topic_id="d4Gk8Zp2QmWvT1xYb7NcRg", epochs=epochs, starts=start)
+        found[f"cluster-{cluster}"] = ClusterProgress({"orders-of-a-region": topic}, "Mk3NTRjNDcwNTdENDM2Qk")
+    return OffsetDocument(query="5f" * 16, number=123_456, previous="9c" * 16, clusters=found)
+
+
+@pytest.mark.parametrize(
+    "starts", ["none", "latest", "earliest"], ids=["steady", "first at latest", "first at earliest"]
+)
+def test_ten_thousand_splits_fit_as_spark_writes_them(starts: str) -> None:
+    made = document(starts)
+
+    # Spark saves what json.dumps makes of it, spaces and all.
+    text = json.dumps(encode(made))
+
+    assert len(list(made.splits())) == 10_000
+    assert len(text) <= LIMIT
+    assert decode(text) == made
+
+
+def test_parked_splits_cost_no_more_than_active_ones() -> None:
+    from dynamic_kafka.planning.observation import WantedCluster
+    from dynamic_kafka.planning.reconcile import reconcile
+
+    named = {"cluster-0": WantedCluster({"orders-of-a-region": "orders"})}
+    parked = reconcile(document("none"), named, {}, now_ms=1_795_219_200_000, retention_ms=604_800_000).document
+
+    assert sum(len(topic.next) for kept in parked.parked.values() for topic in kept.topics.values()) == 8_000
+    assert len(json.dumps(encode(parked))) <= LIMIT
