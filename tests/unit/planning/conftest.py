@@ -7,9 +7,15 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import settings
 
 EXPLORE = int(os.environ.get("EXPLORE", "0"))
 
 settings.register_profile("planning", max_examples=EXPLORE or 60, deadline=None, derandomize=not EXPLORE)
 settings.load_profile("planning")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items if EXPLORE else ():
+        item.add_marker(pytest.mark.timeout(0))
