@@ -6,6 +6,7 @@ A query is made anew for each start, in-process restarts among them: nothing of 
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+log = logging.getLogger(__name__)
 
 VIEW = "stream"
 """The view that `transformation.sql` reads."""
@@ -55,7 +58,7 @@ def start_query(spark: SparkSession, config: AppConfig, sink: Sink) -> Streaming
         OptionError: a function does not import, or a connector is missing.
     """
     checkpoint = config.checkpoint_of(sink)
-    options = config.reader_options(sink) | _delivered(config, sink, Checkpoint(checkpoint))
+    options = config.reader_options(sink) | _delivered(config, sink)
     frame = spark.readStream.format("dynamic-kafka").options(**options).load()
     writer = _transformed(spark, config, frame).writeStream.queryName(query_name(config, sink))
     writer = writer.outputMode(sink.output_mode).option("checkpointLocation", checkpoint)
@@ -104,12 +107,19 @@ def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
     return {"kafka.config.providers": ",".join(used), **providers, **options}
 
 
-def _delivered(config: AppConfig, sink: Sink, checkpoint: Checkpoint) -> dict[str, str]:
+def _delivered(config: AppConfig, sink: Sink) -> dict[str, str]:
     path = file_path(sink)
     if path is None:
         return {}
-    refuse_old_checkpoint(checkpoint, path, allowed=config.parsed_options(sink).allow_old_checkpoint)
-    delivered = delivered_batch(checkpoint, path)
+    allowed = config.parsed_options(sink).allow_old_checkpoint
+    try:
+        checkpoint = Checkpoint(config.checkpoint_of(sink))
+        refuse_old_checkpoint(checkpoint, path, allowed=allowed)
+        delivered = delivered_batch(checkpoint, path)
+    except OptionError as error:
+        # Spark reaches more file systems than pyarrow does.
+        log.warning("sink %s: whether its checkpoint is older than its files is not known: %s", sink.name, error)
+        return {}
     return {} if delivered is None else {"deliveredBatch": delivered}
 
 

@@ -22,7 +22,7 @@ from dynamic_kafka.app.sink_status import StatusBoard
 from dynamic_kafka.app.sinks import query_name, start_query
 from dynamic_kafka.app.stop_request import StopRequest
 from dynamic_kafka.clusters import client_of
-from dynamic_kafka.errors import DynamicKafkaError, MetadataError
+from dynamic_kafka.errors import DynamicKafkaError, MetadataError, OptionError
 from dynamic_kafka.kafka.commits import GroupCommitter
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 
@@ -77,6 +77,8 @@ class SinkQuery:
             document = self.checkpoint.last_committed()
             if document is not None:
                 self.committer.commit(document)
+        except OptionError as error:
+            log.warning("sink %s: its last batch is not committed to the group: %s", self.sink.name, error)
         except DynamicKafkaError as error:
             self.failure = self.failure or error
 
