@@ -1,0 +1,68 @@
+"""Planning: from the call of `latestOffset` to the new document, over 5 clusters with 2,000 partitions each.
+
+Every repetition finds a new record in every partition, so that each plan moves, encodes and compares all 10,000 splits.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from dynamic_kafka.enumerator import Enumerator
+from dynamic_kafka.options import parse_options
+from tests.bench.clusters import TOPIC, clusters, document
+from tests.bench.report import Report, spread
+
+CLUSTERS, PARTITIONS, REPEATS = 5, 2000, 15
+
+
+def run(report: Report) -> None:
+    """Measure plans with news in every split, plans without any, the first plan, and the tasks of a batch."""
+    with clusters(CLUSTERS, PARTITIONS) as brokers:
+        options = {
+            "metadataService": "static",
+            "metadataDocument": document(brokers),
+            "streamIds": "orders",
+            "startingOffsets": "earliest",
+        }
+        enumerator = Enumerator(parse_options(options, mode="streaming"))
+        try:
+            saved, first, cpu = _plan(enumerator, {"version": 2})
+            report.row(what="first plan (connections, topics, first offsets)", **spread([first]), cpu_s=cpu)
+            news: list[tuple[float, float]] = []
+            tasks: list[float] = []
+            for _ in range(REPEATS):
+                for broker in brokers:
+                    _one_record_each(broker.bootstrap)
+                before = saved
+                saved, wall, cpu = _plan(enumerator, before)
+                news.append((wall, cpu))
+                began = time.perf_counter()
+                planned = len(enumerator.tasks(before, saved))
+                tasks.append(time.perf_counter() - began)
+                assert planned == CLUSTERS * PARTITIONS
+            idle = [_plan(enumerator, saved)[1:] for _ in range(REPEATS)]
+        finally:
+            enumerator.stop()
+        for what, measured in (("10,000 splits with news", news), ("10,000 splits, nothing new", idle)):
+            cpu = sorted(found[1] for found in measured)[len(measured) // 2]
+            report.row(what=what, **spread([found[0] for found in measured]), cpu_s=cpu)
+        report.row(what="tasks of 10,000 ranges", **spread(tasks))
+        report.row(what="offset document as Spark writes it", bytes=len(json.dumps(saved)))
+
+
+def _plan(enumerator: Enumerator, saved: dict[str, Any]) -> tuple[dict[str, Any], float, float]:
+    began, cpu = time.perf_counter(), time.process_time()
+    # As in Spark: the document comes and goes as text.
+    text = json.dumps(enumerator.latest(json.loads(json.dumps(saved))))
+    return json.loads(text), time.perf_counter() - began, round(time.process_time() - cpu, 4)
+
+
+def _one_record_each(bootstrap: str) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
+    for partition in range(PARTITIONS):
+        producer.produce(TOPIC, b"x", partition=partition)
+    producer.flush(60)

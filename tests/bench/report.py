@@ -1,0 +1,81 @@
+"""One benchmark's result: rows for people, JSON for machines, and what it ran on."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.support.places import BUILD
+
+
+class Report:
+    """Rows of figures, printed as they come and written when the benchmark is done."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.rows: list[dict[str, Any]] = []
+        self.began = datetime.datetime.now(datetime.UTC)
+        self.load = os.getloadavg()[0]
+        print(f"\n{name} on {machine()['cpu']}, {os.cpu_count()} cores, load {self.load:.1f} before", flush=True)
+
+    def row(self, **figures: Any) -> None:
+        """Add and print a row; the first figure names it."""
+        self.rows.append(figures)
+        print("  " + "  ".join(f"{key}: {_shown(value)}" for key, value in figures.items()), flush=True)
+
+    def finish(self) -> Path:
+        """Write build/bench/<name>.json and return its path."""
+        path = BUILD / "bench" / f"{self.name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = {
+            "name": self.name,
+            "at": self.began.isoformat(timespec="seconds"),
+            "machine": machine(),
+            "loadBefore": round(self.load, 2),
+            "rows": self.rows,
+        }
+        path.write_text(json.dumps(content, indent=1) + "\n")
+        return path
+
+
+def spread(seconds: Sequence[float]) -> dict[str, float]:
+    """Median, lowest and highest of repeated measurements, in seconds."""
+    return {
+        "median_s": round(statistics.median(seconds), 4),
+        "min_s": round(min(seconds), 4),
+        "max_s": round(max(seconds), 4),
+    }
+
+
+def machine() -> dict[str, Any]:
+    """What it runs on."""
+    model = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        platform.machine(),
+    )
+    return {"cpu": model, "cores": os.cpu_count(), "python": platform.python_version()}
+
+
+def rss_mb(pid: int | str = "self") -> float:
+    """Resident memory of a process, in MB (10^6 bytes), its own pages and those of mapped libraries."""
+    return _status(pid, "VmRSS:")
+
+
+def peak_rss_mb(pid: int | str = "self") -> float:
+    """The highest `rss_mb` so far."""
+    return _status(pid, "VmHWM:")
+
+
+def _status(pid: int | str, field: str) -> float:
+    text = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) * 1024 / 1e6 for line in text.splitlines() if line.startswith(field))
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
