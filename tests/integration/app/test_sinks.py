@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dynamic_kafka.app.checkpoints import Checkpoint
 from dynamic_kafka.app.config import load_config
 from dynamic_kafka.app.sinks import start_query
 from dynamic_kafka.app.supervisor import make_listener
@@ -47,6 +48,7 @@ def test_a_batch_that_the_sink_has_does_not_come_again_although_its_cluster_was_
     config = write_app(tmp_path, trigger={"availableNow": True})
     run(spark, config)
     forget_commit(tmp_path / "checkpoints" / "lake", 0)
+    assert Checkpoint(str(tmp_path / "checkpoints" / "lake")).pending == 0
     write_metadata(metadata, stream("st", both[0]))
     run(spark, config)
     write_metadata(metadata, stream("st", *both))
@@ -63,7 +65,7 @@ def test_a_checkpoint_that_is_older_than_its_files_is_refused(
     produce("a", brokers.a, name, 10)
     write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name])))
     run(spark, write_app(tmp_path, trigger={"availableNow": True}))
-    anew = write_app(tmp_path, checkpoint=str(tmp_path / "another"))
+    anew = write_app(tmp_path, checkpoint=str(tmp_path / "another"), trigger={"availableNow": True})
     with pytest.raises(StaleCheckpointError, match="has no batch yet, but the log of the sink"):
         run(spark, anew)
 
