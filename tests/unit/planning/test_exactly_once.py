@@ -112,6 +112,22 @@ class AQueryAndItsWorld(RuleBasedStateMachine):
             self.world.step(crash=again, looks=looks)
             self.world.check_delivered()
 
+    @rule(cluster=CLUSTERS, removed=st.booleans(), first=CRASHES, second=st.none() | CRASHES, looks=st.booleans())
+    def a_cluster_is_away_for_one_attempt(
+        self, cluster: str, removed: bool, first: CrashPoint, second: CrashPoint | None, looks: bool
+    ) -> None:
+        physical = self.world.clusters[cluster]
+        named = physical.named
+        self.world.step()
+        for topic in physical.topics.values():
+            topic.ends[0] += 2
+        self.world.step(crash=first)
+        physical.named, physical.reachable = (set(), True) if removed else (named, False)
+        self.world.step(crash=second, looks=looks)
+        physical.named, physical.reachable = named, True
+        self.world.step()
+        self.world.step()
+
     @rule(cluster=CLUSTERS, first=CRASHES, second=CRASHES, looks=st.booleans())
     def topics_go_one_after_the_other_while_a_batch_is_pending(
         self, cluster: str, first: CrashPoint, second: CrashPoint, looks: bool

@@ -126,6 +126,12 @@ def test_a_cluster_under_a_new_id_has_all_its_starts() -> None:
     assert ranges_between(before, document) == [SplitRange(Split("ost", "t", 0), 5, 9)]
 
 
+def test_a_range_that_is_taken_again_is_news_although_it_ends_where_the_logged_one_ended() -> None:
+    before, rewound = logged(east=at(9)), logged(east=at(5))
+    document = planned(rewound, ends(east=9), of=before).document
+    assert ranges_between(before, document) == [SplitRange(EAST, 5, 9)]
+
+
 def test_starts_are_those_of_one_batch() -> None:
     first = logged(east=at(5, starts={0: 3}))
     document = planned(first.settled(), ends(east=9), of=first).document
