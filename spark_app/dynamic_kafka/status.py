@@ -13,6 +13,7 @@ from typing import Any
 
 from dynamic_kafka.planning.observation import Note
 from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.splits import Split
 
 log = logging.getLogger("dynamic_kafka")
 
@@ -87,3 +88,14 @@ class PlanStatus:
         if document.finished:
             summary["finished"] = True
         return summary
+
+
+def new_notes(new: Iterable[Split]) -> list[Note]:
+    """What to say of new splits: a line per topic."""
+    counts: dict[tuple[str, str], int] = {}
+    for split in new:
+        counts[split.cluster, split.topic] = counts.get((split.cluster, split.topic), 0) + 1
+    return [
+        Note("new", cluster, f"{count} new splits: topic {topic!r} of cluster {cluster!r}", topic)
+        for (cluster, topic), count in sorted(counts.items())
+    ]

@@ -11,7 +11,7 @@ from typing import Literal
 
 from dynamic_kafka.app.moments import shown_time
 from dynamic_kafka.app.preview import Preview
-from dynamic_kafka.enumerator import wanted_clusters
+from dynamic_kafka.lookout import wanted_clusters
 from dynamic_kafka.planning.dataloss import DataLoss
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.progress import OffsetDocument

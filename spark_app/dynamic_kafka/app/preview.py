@@ -12,9 +12,11 @@ from functools import partial
 
 from dynamic_kafka.app.saved import Saved
 from dynamic_kafka.clusters import ClusterProbes
-from dynamic_kafka.enumerator import Enumerator, Observed, RevisionRejectedError, wanted_clusters
+from dynamic_kafka.decisions import Decisions
+from dynamic_kafka.enumerator import Enumerator
 from dynamic_kafka.errors import ClusterError, DynamicKafkaError, IdentityError, OptionError, StaleCheckpointError
 from dynamic_kafka.kafka.probe import Question, gather
+from dynamic_kafka.lookout import Observed, RevisionRejectedError, wanted_clusters
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.batch import plan_batch
@@ -217,17 +219,20 @@ class _Previewing:
         return {Split(wire["cluster"], wire["topic"], int(wire["partition"])): int(wire["from"]) for wire in found}
 
     def is_refused(self, loss: DataLoss, accepted: Mapping[Split, int]) -> bool:
-        # As `Enumerator.behind`: an acceptance holds for the one offset that a person saw.
+        # As `Decisions.accept`: an acceptance holds for the one offset that a person saw.
         return self.options.fail_on_data_loss and accepted.get(loss.split) != self.opened.next_of(loss.split)
+
+    def decisions(self) -> Decisions:
+        return self.enumerator.decisions(self.saved.latest, self.observed)
 
     # -- planning.batch.Edge -------------------------------------------------------------------------------------
 
     def verify(self, progress: OffsetDocument) -> OffsetDocument:
-        return self.enumerator.verified(progress, self.observed)
+        return self.decisions().verify(progress)
 
     def resolve(self, done: Reconciled) -> tuple[Mapping[Split, int], Mapping[Split, int]]:
         self.done = done
-        starts, stops = self.enumerator.resolved(self.saved.latest, done, self.observed)
+        starts, stops = self.decisions().resolve(done)
         self.opened = self.after = open_splits(done.document, starts, stops)
         return starts, stops
 

@@ -1,0 +1,169 @@
+"""What one plan asks of its surroundings: the saved clusters or others, where new splits start, what is lost.
+
+Driver only; answers `planning.batch.Edge` from the clusters' answers, the options and the query's state. Reads, never
+writes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dynamic_kafka.errors import ClusterError, DataLossError, IdentityError
+from dynamic_kafka.kafka.probe import resolve
+from dynamic_kafka.lookout import Observed, RevisionRejectedError
+from dynamic_kafka.metadata.subscription import Subscription
+from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planning.dataloss import DataLoss, describe, skip_losses
+from dynamic_kafka.planning.identity import identity_problems, saved_identity
+from dynamic_kafka.planning.observation import Note
+from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.reconcile import Reconciled, forget
+from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.planning.starting import (
+    OffsetQuery,
+    Resolution,
+    check_positions,
+    resolve_start,
+    resolve_stop,
+    starting_spec,
+)
+from dynamic_kafka.state import StateLocation
+from dynamic_kafka.status import PlanStatus
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """The answers for one plan.
+
+    Attributes:
+        logged: the document that the plan continues.
+        observed: the look that it is made from.
+        met: clusters that an earlier plan of this process has read.
+        query: the id of a query that has none yet.
+    """
+
+    options: SourceOptions
+    state: StateLocation | None
+    status: PlanStatus
+    logged: OffsetDocument
+    observed: Observed
+    met: frozenset[str]
+    query: str
+
+    def verify(self, progress: OffsetDocument) -> OffsetDocument:
+        """Refuse clusters that are not the saved ones; forget the progress of those that a person accepted."""
+        accepted: Mapping[str, str] = {}
+        problems = identity_problems(progress, self.observed.answers, accepted)
+        if problems and self.state is not None:
+            # Looked at only when it matters: a plan is made every trigger, and the state may be an object store.
+            accepted = self.state.accepted_identities(progress.query or self.query)
+            problems = identity_problems(progress, self.observed.answers, accepted)
+        if problems:
+            text = "; ".join(problem.text for problem in problems)
+            raise RevisionRejectedError(IdentityError(text), self.observed)
+        for cluster, answer in self.observed.answers.items():
+            absent = sorted(
+                topic
+                for topic in answer.missing
+                if progress.topic(cluster, topic) is None
+                and topic not in (progress.parked[cluster].topics if cluster in progress.parked else {})
+            )
+            if absent and (cluster not in self.met or self.observed.new_revision):
+                error = ClusterError(
+                    cluster,
+                    f"has no topic {', '.join(map(repr, absent))}: create it, or take it out of the stream",
+                )
+                raise RevisionRejectedError(error, self.observed)
+            if answer.kafka_id is None:
+                text = f"cluster {cluster!r} tells no cluster.id: that it is still the same one cannot be checked"
+                self.status.once(logging.WARNING, "no-id", cluster, text=text)
+        swapped = {
+            cluster
+            for cluster, answer in self.observed.answers.items()
+            if accepted.get(cluster) == answer.kafka_id
+            and saved_identity(progress, cluster) not in (None, answer.kafka_id)
+        }
+        return forget(progress, swapped) if swapped else progress
+
+    def resolve(self, done: Reconciled) -> tuple[dict[Split, int], dict[Split, int]]:
+        """Starts of new splits, and stops of splits that should have one: numbers that the document then keeps."""
+        options, logged, observed = self.options, self.logged, self.observed
+        clusters = observed.subscription.clusters
+        if logged.is_initial:
+            seen = {c: {name: t.latest for name, t in answer.topics.items()} for c, answer in observed.answers.items()}
+            check_positions(options, {**dict.fromkeys(clusters), **seen})
+        starts: dict[Split, Resolution] = {}
+        for split, new_topic in done.new.items():
+            own = clusters[split.cluster].starting_offsets
+            spec = starting_spec(
+                first_plan=logged.is_initial,
+                new_topic=new_topic,
+                configured=options.starting_for(split.cluster),
+                own=own,
+            )
+            starts[split] = resolve_start(
+                spec,
+                split,
+                lenient=not logged.is_initial or (own is not None and spec.kind == "timestamp"),
+                strategy=options.starting_strategy,
+                strict=logged.is_initial and own is None,
+            )
+        stops: dict[Split, Resolution] = {}
+        candidates = {split: True for split in done.document.splits()} | dict(done.new)
+        for split in candidates if self._has_stops(observed.subscription) else ():
+            ending = clusters[split.cluster].stopping_offsets if split.cluster in clusters else None
+            ending = ending or options.ending_for(split.cluster)
+            topic = done.document.topic(split.cluster, split.topic)
+            if ending is not None and _is_seen(observed, split) and not (topic and split.partition in topic.stops):
+                stops[split] = resolve_stop(ending, split)
+        return self._numbers(starts), self._numbers(stops)
+
+    def _has_stops(self, subscription: Subscription) -> bool:
+        return self.options.ending is not None or any(c.stopping_offsets for c in subscription.clusters.values())
+
+    def _numbers(self, wanted: Mapping[Split, Resolution]) -> dict[Split, int]:
+        numbers = {split: offset for split, offset in wanted.items() if isinstance(offset, int)}
+        queries: dict[Split, OffsetQuery] = {}
+        for split, query in wanted.items():
+            if isinstance(query, int):
+                continue
+            seen = self.observed.answers[split.cluster].topics[split.topic]
+            if query.kind == "latest":
+                numbers[split] = seen.latest[split.partition]
+            elif query.kind == "earliest" and split.partition in seen.earliest:
+                numbers[split] = seen.earliest[split.partition]
+            else:
+                queries[split] = query
+        if queries:
+            numbers |= resolve(self.observed.probes, queries, self.options.group_id)
+        return numbers
+
+    def accept(
+        self, opened: OffsetDocument, losses: list[DataLoss]
+    ) -> tuple[OffsetDocument, frozenset[Split], list[Note]]:
+        """Refuse losses that nobody accepted; otherwise go on behind them."""
+        accepted = self.state.accepted_losses(opened.query or self.query) if self.state else []
+        allowed = {
+            Split(wire["cluster"], wire["topic"], int(wire["partition"])): int(wire["from"]) for wire in accepted
+        }
+        # An acceptance holds for the one offset that a person saw, not for whatever that split loses later.
+        refused = [loss for loss in losses if allowed.get(loss.split) != opened.next_of(loss.split)]
+        if self.options.fail_on_data_loss and refused:
+            raise DataLossError(
+                f"data loss: {describe(refused)}. Restore the records, or accept the loss once with"
+                " `python -m dynamic_kafka.app accept app.yaml --data-loss`, or for good with failOnDataLoss=false"
+            )
+        opened, moved = skip_losses(opened, losses)
+        return (
+            opened,
+            moved,
+            [Note("data-loss", loss.split.cluster, f"data loss accepted: {describe([loss])}") for loss in losses],
+        )
+
+
+def _is_seen(observed: Observed, split: Split) -> bool:
+    answer = observed.answers.get(split.cluster)
+    topic = answer.topics.get(split.topic) if answer else None
+    return topic is not None and split.partition in topic.latest

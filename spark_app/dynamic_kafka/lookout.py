@@ -1,0 +1,206 @@
+"""Look at the world: which metadata is in force, and what its clusters answer.
+
+Driver only, owned by the enumerator. It keeps what one look has to do with the next: the connections, which metadata
+was found good, which was rejected and when to try it again, and which clusters hang: nobody waits for them twice.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from dynamic_kafka.clusters import ClusterProbes
+from dynamic_kafka.errors import DynamicKafkaError
+from dynamic_kafka.kafka.probe import ClusterProbe, Question, gather
+from dynamic_kafka.metadata.discovery import MetadataDiscovery
+from dynamic_kafka.metadata.lookups import Discovered
+from dynamic_kafka.metadata.subscription import Subscription
+from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planning.observation import WantedCluster
+from dynamic_kafka.replay import World
+from dynamic_kafka.services import make_discovery
+from dynamic_kafka.status import PlanStatus
+
+GRACE_S = 2.0
+"""How long a plan waits for a slow cluster; then it goes on with the others, and the answer counts for a later one."""
+FIRST_GRACE_S = 10.0
+"""The same for the first look of a process, under `clusterFailurePolicy=stall`; under `fail` it waits for everyone."""
+RECONSIDER_S = 30.0
+"""How often rejected metadata is tried again: a missing topic may be created, wrong servers may be put right."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Observed(World):
+    """One look at the world: the metadata in force, and who answered."""
+
+    found: Discovered
+    probes: Mapping[str, ClusterProbe]
+    new_revision: bool
+
+    def without(self, cluster: str) -> Observed:
+        """The same look, as if one cluster had not answered."""
+        return replace(self, answers={name: answer for name, answer in self.answers.items() if name != cluster})
+
+
+class RevisionRejectedError(Exception):
+    """What was observed contradicts what is saved; whether that ends the query depends on who brought it."""
+
+    def __init__(self, error: DynamicKafkaError, observed: Observed) -> None:
+        super().__init__(str(error))
+        self.error, self.observed = error, observed
+
+
+def wanted_clusters(subscription: Subscription) -> dict[str, WantedCluster]:
+    """What metadata wants, as the planner reads it."""
+    return {
+        cluster: WantedCluster(named.topics, named.renamed_from) for cluster, named in subscription.clusters.items()
+    }
+
+
+def is_bounded(options: SourceOptions, subscription: Subscription) -> bool:
+    """Whether a query that starts now ends by itself: by its options, or because all its clusters have a stop."""
+    own = [cluster.stopping_offsets is not None for cluster in subscription.clusters.values()]
+    return options.bounded or (bool(own) and all(own))
+
+
+class Lookout:
+    """The metadata in force and its clusters, as one query sees them.
+
+    Making one asks nobody; the first look starts the discovery.
+    """
+
+    def __init__(self, options: SourceOptions, status: PlanStatus) -> None:
+        self.options, self.status = options, status
+        self.met: set[str] = set()
+        self._probes = ClusterProbes(options)
+        self._discovery: MetadataDiscovery | None = None
+        self._found: Discovered | None = None
+        self._good: Discovered | None = None
+        self._rejected_at: float | None = None
+        self._frozen = False
+        self._opened: set[str] = set()
+        self._late: set[str] = set()
+        self._described_at: dict[str, tuple[float, int]] = {}
+
+    def fresh(self) -> Discovered:
+        """The newest metadata that was not rejected. The first call waits for the first look-up.
+
+        Raises:
+            MetadataError: there is none, or more look-ups in a row failed than are tolerated.
+        """
+        if self._discovery is None:
+            for warning in self.options.warnings:
+                log.warning("%s", warning)
+            discovery = make_discovery(self.options)
+            discovery.start()
+            self._discovery = discovery
+        if self._frozen and self._found is not None:
+            return self._found  # Trigger.AvailableNow ends where it began
+        if self._rejected_at is not None and time.monotonic() - self._rejected_at > RECONSIDER_S:
+            self._rejected_at = None
+            self._discovery.reconsider()
+        self._found = self._discovery.current()
+        status = self._discovery.status()
+        self.status.metadata_failures = status.consecutive_failures
+        self.status.rejected = status.rejected
+        revision = self._found.revision
+        self.status.revision = revision.hash if revision.counter is None else str(revision.counter)
+        return self._found
+
+    def in_force(self) -> Discovered:
+        """The metadata that the batch at hand was planned with, however old that is by now."""
+        return self._found or self.fresh()
+
+    def freeze(self) -> None:
+        """`Trigger.AvailableNow`: keep the metadata in force as it is until the run ends."""
+        self._frozen = True
+
+    def reject(self, observed: Observed, reason: str) -> bool:
+        """Put the last good metadata in force again; False if there is none, or the one rejected was good before."""
+        if self._discovery is None or self._good is None or not observed.new_revision:
+            return False
+        self._discovery.reject(observed.found, reason, keep=self._good)
+        self._rejected_at = time.monotonic()
+        return True
+
+    def adopt(self, observed: Observed) -> None:
+        """A plan was made with this look: its clusters are opened, its metadata is something to go back to."""
+        # Only now, not with a look that a replay or `Trigger.AvailableNow` made: their first offsets judged no split.
+        self._opened |= observed.answers.keys()
+        self.met |= observed.answers.keys()
+        # Good is what all clusters answered to. Under `stall` one may be away from the start: what the others were read
+        # by is what there is to go back to, then.
+        if self._good is None or len(observed.answers) == len(observed.subscription.clusters):
+            self._good = observed.found
+
+    def stop(self) -> None:
+        """End discovery and drop the clients. Never waits for a cluster or a metadata service."""
+        if self._discovery is not None:
+            self._discovery.stop()
+        self._probes.close()
+
+    def look(self) -> Observed:
+        """Ask all clusters that metadata names at once, and wait a little for the slower ones.
+
+        Raises:
+            DynamicKafkaError: under `clusterFailurePolicy=fail`, the failure of a cluster.
+        """
+        found = self.fresh()
+        subscription = found.subscription
+        probes, broken = self._probes.for_subscription(subscription)
+        pending = {
+            cluster: probe.observe(functools.partial(self._question, subscription, cluster))
+            for cluster, probe in probes.items()
+        }
+        first = self._good is None
+        everyone = first and (self.options.cluster_failure_policy == "fail" or is_bounded(self.options, subscription))
+        # Each hanging cluster is waited for once, and then no more until it has answered.
+        patient = {c: future for c, future in pending.items() if c not in self.status.stalled and c not in self._late}
+        gather(patient, grace_s=FIRST_GRACE_S if first else GRACE_S, everyone=everyone)
+        answers, failures = gather(pending, grace_s=0, everyone=False)
+        self._late = pending.keys() - answers.keys() - failures.keys()
+        for cluster in (*answers, *failures):
+            probes[cluster].taken()
+            if cluster in answers and self.status.stalled.pop(cluster, None) is not None:
+                log.warning("cluster %s answers again", cluster)
+        # A cluster that failed is opened anew when it is back: its log may have moved on meanwhile.
+        self._opened = (self._opened - failures.keys()) & subscription.clusters.keys()
+        if everyone and (broken or failures):
+            raise next(iter({**broken, **failures}.values()))
+        self.judge({**broken, **failures})
+        new_revision = self._good is None or self._good.subscription.fingerprint != subscription.fingerprint
+        return Observed(subscription, answers, found, probes, new_revision)
+
+    def judge(self, failures: Mapping[str, DynamicKafkaError]) -> None:
+        """Under `fail`, raise the first failure; under `stall`, note them."""
+        if failures and self.options.cluster_failure_policy == "fail":
+            raise next(iter(failures.values()))
+        for cluster, error in failures.items():
+            if cluster not in self.status.stalled:
+                log.warning("cluster %s is stalled, the others are read on: %s", cluster, error)
+            self.status.stalled[cluster] = str(error)
+
+    def _question(self, subscription: Subscription, cluster: str) -> Question:
+        single = self.options.single
+        now, sequence = time.monotonic(), self.in_force().sequence
+        at, seen = self._described_at.get(cluster, (0.0, -1))
+        interval = self.options.partition_discovery_interval_ms
+        if interval is None:
+            interval = self.options.metadata_discovery_interval_ms
+            describe_now = sequence != seen or (interval > 0 and now - at >= interval / 1000)
+        else:
+            describe_now = seen < 0 or (interval > 0 and now - at >= interval / 1000)
+        if describe_now:
+            self._described_at[cluster] = (now, sequence)
+        return Question(
+            topics=tuple(sorted(subscription.clusters[cluster].topics)),
+            partitions=single.assign if single else None,
+            # First offsets are looked at when a cluster is opened; later on executors notice what has expired.
+            earliest=cluster not in self._opened,
+            describe=describe_now,
+        )
