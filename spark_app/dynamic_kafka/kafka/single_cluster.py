@@ -16,6 +16,8 @@ from dynamic_kafka.metadata.service import KafkaMetadataService
 from dynamic_kafka.options import SingleCluster
 
 DEADLINE_S = 30.0
+INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Kafka's own topics: a pattern does not match them, as in Spark's source; they may be named."""
 
 
 class SingleClusterService(KafkaMetadataService):
@@ -67,6 +69,6 @@ class SingleClusterService(KafkaMetadataService):
                 deadline_s=DEADLINE_S,
             )
         try:
-            return self._admin.list_topics()
+            return self._admin.list_topics() - INTERNAL
         except ClusterError as error:
             raise MetadataUnavailableError(str(error)) from error

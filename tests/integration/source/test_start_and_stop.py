@@ -258,6 +258,23 @@ def test_spark_s_json_for_a_single_cluster(brokers: Brokers, topic: Topic) -> No
     assert {(row["kafka_cluster"], row["kafka_stream"]) for row in rows} == {("default", name)}
 
 
+def test_a_pattern_passes_over_kafka_s_own_topics(brokers: Brokers, topic: Topic) -> None:
+    # Given a cluster with groups and transactions
+    name = brokers.a.create_topic(topic("orders"))
+    commit(brokers.a, topic("group"), name, {0: 0})
+    with brokers.a.transaction() as transaction:
+        transaction.produce(name, ["x"])
+    internal = {"__consumer_offsets", "__transaction_state"}
+    assert internal <= set(brokers.a.admin.list_topics(timeout=10).topics)
+
+    with query({"kafka.bootstrap.servers": brokers.a.bootstrap, "subscribePattern": ".*"}) as reading:
+        reading.plan()
+        read = {found for _, found in reading.offsets()}
+
+    assert name in read
+    assert not read & internal
+
+
 @pytest.mark.scenario(45)
 def test_a_topic_that_does_not_exist_is_named(brokers: Brokers, topic: Topic) -> None:
     there, missing = filled(brokers.a, topic("orders"), "r", 1), topic("nowhere")
