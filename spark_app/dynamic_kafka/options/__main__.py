@@ -1,10 +1,22 @@
-"""`python -m dynamic_kafka.options` prints the generated part of `docs/options.md`."""
+"""`python -m dynamic_kafka.options` prints the generated part of `docs/options.md`; with `--write FILE` it puts it
+there, between its two marks. `make docs` calls it."""
 
 from __future__ import annotations
 
+import argparse
 import sys
+from pathlib import Path
 
-from dynamic_kafka.options.reference import render_reference
+from dynamic_kafka.options.reference import put_into, render_reference
 
 if __name__ == "__main__":
-    sys.stdout.write(render_reference())
+    parser = argparse.ArgumentParser(prog="python -m dynamic_kafka.options", description="The reference of all options")
+    parser.add_argument("--write", metavar="FILE", type=Path, help="put it into FILE instead of printing it")
+    file: Path | None = parser.parse_args().write
+    if file is None:
+        sys.stdout.write(render_reference())
+    else:
+        try:
+            file.write_text(put_into(file.read_text(encoding="utf-8")), encoding="utf-8")
+        except (OSError, ValueError) as error:
+            sys.exit(f"{file}: {error}")
