@@ -19,7 +19,7 @@ from dynamic_kafka.options.references import check_no_literal_secret
 from dynamic_kafka.options.registry import BY_KEY, OPTIONS, Option
 
 CLASS_PREFIXES = ("metadataservice.", "streamsubscriber.")
-"""Options of users' own classes, handed on in `raw` as they are: `metadataService.url` and the like."""
+"""Options of users' own classes, handed on in `raw`, keys in lower case: `metadataservice.url` and the like."""
 
 _CLIENT_PREFIXES = ("kafka.", "properties.")
 _T = TypeVar("_T")

@@ -86,7 +86,8 @@ class SourceOptions:
         commit_offsets: whether offsets go to the consumer group after each batch; the default is resolved.
         pending_removed_ranges: `refuse` when it was not given and there is no state location.
         warnings: what was accepted but has no effect, one sentence each, for the log. Never holds a secret.
-        raw: the options as given, for users' own services and subscribers.
+        raw: the options as given, keys in lower case as Spark hands them over, for users' own services and
+            subscribers.
     """
 
     mode: Mode

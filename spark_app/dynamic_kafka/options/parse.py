@@ -75,7 +75,8 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
         max_records_per_partition=given.optional_count("maxRecordsPerPartition"),
         kafka_properties=kafka_properties,
         warnings=tuple(warnings),
-        raw=dict(options),
+        # Spark lowers the keys before the source sees them, the application does not: a user's class meets one form.
+        raw={key.lower(): value for key, value in options.items()},
     )
 
 

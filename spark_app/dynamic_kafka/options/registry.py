@@ -60,7 +60,13 @@ _WHICH_STREAMS = (
         "regular expression",
         aliases=("stream-pattern",),
     ),
-    Option("streamSubscriber", "text", "A class of yours that chooses the streams.", "`module:Class`"),
+    Option(
+        "streamSubscriber",
+        "text",
+        "A class of yours that chooses the streams. Options of its own are `streamSubscriber.<key>`; it is made with all"
+        " options as one mapping, and option keys arrive in lower case.",
+        "`module:Class`",
+    ),
     Option(
         "subscribe",
         "text",
@@ -81,7 +87,8 @@ _METADATA = (
         "metadataService",
         "text",
         "Where the streams are described. With `kafka.bootstrap.servers` and one of `subscribe`,"
-        " `subscribePattern`, `assign` the default is `single-cluster`.",
+        " `subscribePattern`, `assign` the default is `single-cluster`. Options of a class of yours are"
+        " `metadataService.<key>`; it is made with all options as one mapping, and option keys arrive in lower case.",
         "`file`, `static`, `single-cluster`, `module:Class`",
         default="file",
         aliases=("metadata-service",),
@@ -151,7 +158,7 @@ _TROUBLE = (
     Option(
         "stateLocation",
         "text",
-        "Where amendments and stop markers are kept, beside Spark's checkpoint. Some options need it.",
+        "Where amendments and acceptances are kept, beside Spark's checkpoint. Some options need it.",
         "URI or path",
     ),
     Option(

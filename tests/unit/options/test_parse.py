@@ -317,7 +317,17 @@ def test_references_are_kept_as_they_are() -> None:
 
 
 def test_users_own_classes_get_options_of_their_own() -> None:
-    given = {"streamIds": "a", "metadataService": "acme:Service", "metadataService.url": "http://registry"}
+    given = {"streamIds": "a", "metadataService": "acme:Service", "metadataService.baseUrl": "http://Registry"}
     options = parse(given)
     assert options.service == "acme:Service"
-    assert options.raw == given
+    assert options.raw == {
+        "streamids": "a",
+        "metadataservice": "acme:Service",
+        "metadataservice.baseurl": "http://Registry",
+    }
+
+
+def test_users_own_classes_get_the_same_keys_whoever_hands_them_over() -> None:
+    as_written = {"streamIds": "a", "metadataService": "acme:Service", "metadataService.baseUrl": "http://Registry"}
+    from_spark = {key.lower(): value for key, value in as_written.items()}
+    assert parse(as_written).raw == parse(from_spark).raw
