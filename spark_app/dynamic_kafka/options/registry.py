@@ -63,8 +63,8 @@ _WHICH_STREAMS = (
     Option(
         "streamSubscriber",
         "text",
-        "A class of yours that chooses the streams. Options of its own are `streamSubscriber.<key>`; it is made with all"
-        " options as one mapping, and option keys arrive in lower case.",
+        "A class of yours that chooses the streams. Options of its own are `streamSubscriber.<key>`; it is made with"
+        " all options as one mapping, and option keys arrive in lower case.",
         "`module:Class`",
     ),
     Option(
