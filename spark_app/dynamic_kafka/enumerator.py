@@ -190,7 +190,7 @@ class Enumerator:
     def _check_group(self, logged: OffsetDocument, observed: Observed) -> None:
         """Once, before the first batch: is the group somebody else's, or ahead of this checkpoint?"""
         group = self.options.group_id
-        commits = self.options.commit_offsets or self.options.raw.get("applicationcommits") == "true"
+        commits = self.options.commit_offsets or self.options.application_commits
         if self._group_checked or not commits or group is None:
             return
         mark = CommitMark(logged.query or self._query, logged.number, 0)
@@ -207,9 +207,6 @@ class Enumerator:
             except ClusterError as error:
                 log.warning("the commits of group %s cannot be looked at: %s", group, error)
         self._group_checked = True
-
-    def _query_of(self, document: OffsetDocument) -> str:
-        return document.query or self._query
 
     def _limits(self, unlimited: bool) -> Limits:
         options = self.options

@@ -239,4 +239,4 @@ def named_as(subscription: Subscription, cluster: str) -> str | None:
 
 def end_is_delivered(options: SourceOptions, end: str) -> bool:
     """Whether the application has found the batch in its sink's own log already (`deliveredBatch`)."""
-    return options.raw.get("deliveredbatch") == end
+    return options.delivered_batch == end

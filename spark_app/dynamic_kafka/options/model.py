@@ -85,6 +85,8 @@ class SourceOptions:
             `sasl.jaas.config`.
         commit_offsets: whether offsets go to the consumer group after each batch; the default is resolved.
         pending_removed_ranges: `refuse` when it was not given and there is no state location.
+        delivered_batch: fingerprint of the pending batch that the application's sink has already.
+        application_commits: the application commits to the group, so the source only checks the group.
         warnings: what was accepted but has no effect, one sentence each, for the log. Never holds a secret.
         raw: the options as given, keys in lower case as Spark hands them over, for users' own services and
             subscribers.
@@ -121,6 +123,8 @@ class SourceOptions:
     min_partitions: int | None
     max_records_per_partition: int | None
     kafka_properties: Mapping[str, str]
+    delivered_batch: str | None = None
+    application_commits: bool = False
     warnings: tuple[str, ...] = ()
     raw: Mapping[str, str] = field(default_factory=dict, repr=False)
 

@@ -74,6 +74,8 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
         min_partitions=given.optional_count("minPartitions"),
         max_records_per_partition=given.optional_count("maxRecordsPerPartition"),
         kafka_properties=kafka_properties,
+        delivered_batch=given.text("deliveredBatch"),
+        application_commits=given.boolean("applicationCommits"),
         warnings=tuple(warnings),
         # Spark lowers the keys before the source sees them, the application does not: a user's class meets one form.
         raw={key.lower(): value for key, value in options.items()},

@@ -331,3 +331,12 @@ def test_users_own_classes_get_the_same_keys_whoever_hands_them_over() -> None:
     as_written = {"streamIds": "a", "metadataService": "acme:Service", "metadataService.baseUrl": "http://Registry"}
     from_spark = {key.lower(): value for key, value in as_written.items()}
     assert parse(as_written).raw == parse(from_spark).raw
+
+
+def test_what_the_application_sets_is_checked_like_any_option() -> None:
+    given = {"deliveredBatch": "0123abcd", "applicationCommits": "TRUE"}
+    options = parse(FROM_FILE, given)
+    assert (options.delivered_batch, options.application_commits) == ("0123abcd", True)
+    assert "applicationCommits' is 'yes'; it must be true or false" in refusal(FROM_FILE, {"applicationCommits": "yes"})
+    absent = parse(FROM_FILE)
+    assert (absent.delivered_batch, absent.application_commits) == (None, False)

@@ -208,7 +208,7 @@ class Simulation:
     def restarted_options(self, looks: bool) -> Any:
         """An application that knows its sink tells which pending batch the sink has already."""
         if looks and self.pending and len(self.log) - 1 in self.sink:
-            return replace(self.options, raw={"deliveredbatch": fingerprint(self.last_document())})
+            return replace(self.options, delivered_batch=fingerprint(self.last_document()))
         return self.options
 
     def look(self) -> World:

@@ -62,7 +62,7 @@ def world(named: Mapping[str, Any] = EVERYTHING, *, silent: str = "", ids: Mappi
 
 def restarted(state: MemoryState | None, found: World, *, sink_has_it: bool = False, **options: Any) -> Replays:
     """The query's next process, as it finds the world."""
-    chosen = replace(OPTIONS, raw={"deliveredbatch": fingerprint(END)} if sink_has_it else {}, **options)
+    chosen = replace(OPTIONS, delivered_batch=fingerprint(END) if sink_has_it else None, **options)
     replays = Replays(chosen, state, lambda: found)
     replays.restore(END)
     return replays
