@@ -3,13 +3,14 @@
 `COMMANDS` names the module of each command; it is imported only when the command is used, so that a tool that needs
 no Spark starts none. A command's module has three names: `HELP`, one line; `add_arguments(parser)`; and
 `run(arguments) -> int`, whose answer is the exit code. An error of ours that it raises becomes one line on standard
-error and the error's exit code (`exit_codes.py`).
+error and the error's exit code (`exit_codes.py`); so does a file that a tool cannot read or write.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Protocol, cast
@@ -61,9 +62,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         module.add_arguments(commands.add_parser(name, help=module.HELP, description=module.HELP))
     parsed = parser.parse_args(given)
     try:
-        return loaded[parsed.command].run(parsed)
+        code = loaded[parsed.command].run(parsed)
+        sys.stdout.flush()
+        return code
     except DynamicKafkaError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return code_of(error)
+    except BrokenPipeError:
+        # The interpreter flushes once more at its end: that must find somebody who takes it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.PIPE_CLOSED
+    except OSError as error:
+        if parsed.command == "run":
+            raise  # there it is no matter of a path: the traceback is needed
+        print(f"{type(error).__name__}: {error}; check the path, and that you may read and write it", file=sys.stderr)
+        return ExitCode.CONFIGURATION
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED

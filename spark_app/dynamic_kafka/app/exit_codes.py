@@ -35,6 +35,8 @@ class ExitCode(IntEnum):
     """Stopped as asked, but not within `gracePeriod`: the batch at hand is repeated at the next start."""
     INTERRUPTED = 130
     """Interrupted from the keyboard while a tool ran."""
+    PIPE_CLOSED = 141
+    """Whoever read a tool's output has gone, as `| head` does: what a shell reports then."""
 
 
 CODES: Mapping[type[DynamicKafkaError], ExitCode] = {
