@@ -45,11 +45,17 @@ class LagProber:
         return self._ends
 
     def _run(self) -> None:
+        failing = False
         while True:
             try:
                 self._ends = self._ask()
-            except DynamicKafkaError as error:
-                log.debug("the lag is not known: %s", error)
+                failing = False
+            except Exception as error:  # whatever it is: old numbers must not go on to look like new ones
+                self._ends = {}
+                expected = isinstance(error, DynamicKafkaError)
+                if not failing:
+                    log.warning("the lag is not known for now: %s", error, exc_info=not expected)
+                failing = True
             if self._stopped.wait(self._interval_s):
                 self._probes.close()
                 return
