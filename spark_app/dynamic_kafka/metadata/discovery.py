@@ -5,9 +5,9 @@ One daemon thread makes all calls to the service, so they are serialised; the pl
 in force. What a look-up may come to:
 
     a valid answer    in force from now on; the count of failures starts anew
-    an invalid one    the last good one stays in force; logged once, and told by `status().rejected`
-    none (an error,   a failure: the last good one stays for `failure_threshold` of them in a row, and with
-    the or it hangs)      next one `current()` raises
+    an invalid one    the last good one, if any, stays in force; logged once, and told by `status().rejected`
+    none (an error,   a failure: the last good one stays for `failure_threshold` of them in a row, and with the
+    or it hangs)      next one `current()` raises
 
 Never created in a data source's constructor, which Spark runs twice.
 """
@@ -104,12 +104,15 @@ class MetadataDiscovery:
             self._state.wait_for(lambda: self._start_over or self._stopped, patience * 1.05)
             problem = self._start_problem
             done = self._start_over
+            stopped = self._stopped
         if done and problem is None:
             return
         self.stop()
+        if problem is None and stopped:
+            problem = MetadataUnavailableError("discovery was stopped before its first look-up had an answer")
         if problem is None:
             problem = MetadataUnavailableError(
-                f"the first look-up had no answer within {patience:g} s, or was stopped; check the metadata service"
+                f"the first look-up had no answer within {patience:g} s; check the metadata service"
             )
         raise problem
 
@@ -289,7 +292,8 @@ class MetadataDiscovery:
             self._lookups.end()
         elif isinstance(problem, MetadataInvalidError):
             if self._lookups.invalid(str(problem)):
-                _log.error("invalid metadata, the last good one stays in force: %s", problem)
+                kept = "the last good one stays in force" if self._lookups.current else "there is no good one yet"
+                _log.error("invalid metadata, %s: %s", kept, problem)
         elif self._lookups.failure(now, str(problem)):
             _log.warning("a metadata look-up had no answer: %s", problem)
 

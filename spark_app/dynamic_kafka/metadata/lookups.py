@@ -11,6 +11,8 @@ from dynamic_kafka.errors import MetadataUnavailableError
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.subscription import Subscription
 
+_CHECK = "check metadataPath, or the metadata service"
+
 
 @dataclass(frozen=True)
 class Discovered:
@@ -120,12 +122,12 @@ class Lookups:
             MetadataUnavailableError: there is none yet, or more failures in a row than are tolerated.
         """
         if self.current is None:
-            raise MetadataUnavailableError(f"no metadata yet{self._because(now)}")
+            raise MetadataUnavailableError(f"no metadata yet{self._because(now)}; {_CHECK}")
         failures = self.failures(now)
         if failures > self._threshold:
             raise MetadataUnavailableError(
                 f"the metadata service gave no answer {failures} times in a row, "
-                f"{self._threshold} are tolerated (metadataFailureThreshold){self._because(now)}"
+                f"{self._threshold} are tolerated (metadataFailureThreshold){self._because(now)}; {_CHECK}"
             )
         return self.current
 

@@ -106,16 +106,21 @@ def test_without_an_answer_at_start_there_is_no_tolerance(discoveries: Started) 
     with pytest.raises(MetadataUnavailableError, match="ConnectionError: refused"):
         discovery.start()
 
-    with pytest.raises(MetadataUnavailableError, match="no metadata yet; last: ConnectionError"):
+    with pytest.raises(MetadataUnavailableError, match="no metadata yet; last: ConnectionError: refused; check metadataPath"):
         discovery.current()
     assert service.closed.wait(PATIENCE_S)
 
 
-def test_an_invalid_document_at_start_stops_the_application(discoveries: Started) -> None:
+def test_an_invalid_document_at_start_stops_the_application(
+    discoveries: Started, caplog: pytest.LogCaptureFixture
+) -> None:
     service = FakeService()
     service.error = MetadataInvalidError("streams.yaml:3: topcs: unknown field")
     with pytest.raises(MetadataInvalidError, match="topcs"):
         discoveries.start(service)
+    assert [record.message for record in caplog.records] == [
+        "invalid metadata, there is no good one yet: streams.yaml:3: topcs: unknown field"
+    ]
 
 
 def test_streams_that_contradict_each_other_at_start_stop_the_application(discoveries: Started) -> None:
@@ -463,6 +468,7 @@ def test_stop_unblocks_a_start_that_hangs(discoveries: Started) -> None:
 
     starting.join(PATIENCE_S)
     assert isinstance(outcome[0], MetadataUnavailableError)
+    assert "was stopped before its first look-up" in str(outcome[0])
     service.release()
 
 
