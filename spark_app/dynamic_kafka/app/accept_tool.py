@@ -100,9 +100,8 @@ def _identity(text: str, seen: Preview | None, document: OffsetDocument) -> Acce
     saved = saved_identity(document, cluster)
     if saved is None:
         raise OptionError(f"--identity {text!r}: the checkpoint knows no Kafka cluster.id of {cluster!r} to replace")
-    answering = seen.swapped.get(cluster) if seen else None
-    if answering is not None and answering != kafka_id:
-        raise OptionError(f"--identity {text!r}: the servers of {cluster!r} answer with {answering}, not with that")
+    if seen is not None:
+        _check_answering(text, cluster, kafka_id, saved, seen)
     offsets = _offsets(document, cluster)
     meaning = (
         f"Cluster {cluster!r} is Kafka cluster {kafka_id} from now on, instead of {saved}: the offsets of"
@@ -117,6 +116,24 @@ def _identity(text: str, seen: Preview | None, document: OffsetDocument) -> Acce
         {"kafkaId": saved, "next": offsets},
         meaning,
     )
+
+
+def _check_answering(text: str, cluster: str, kafka_id: str, saved: str, seen: Preview) -> None:
+    """Only what the cluster's servers really answer now may be accepted: a word on a guess would lose offsets."""
+    if cluster in seen.answering:
+        answering = seen.answering[cluster]
+        if answering == kafka_id != saved:
+            return
+        if answering == saved:
+            wrong = f"cluster {cluster!r} is still the saved one ({saved}): there is nothing to accept"
+        else:
+            found = answering or "no cluster.id"
+            wrong = f"the servers of cluster {cluster!r} answer with {found}, not with {kafka_id}"
+    elif cluster in seen.silent:
+        wrong = f"cluster {cluster!r} does not answer, so who it is cannot be told: {seen.silent[cluster]}"
+    else:
+        wrong = f"metadata names no cluster {cluster!r}: nobody answers for it"
+    raise OptionError(f"--identity {text!r}: {wrong}; nothing was changed")
 
 
 def _losses(texts: Iterable[str], seen: Preview | None, document: OffsetDocument) -> list[Acceptance]:

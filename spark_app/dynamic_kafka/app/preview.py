@@ -46,11 +46,12 @@ class Preview:
         observed: the look that it follows from; clusters that are refused or silent are not in its answers.
         silent: clusters that do not answer, and why.
         refusals: what would be refused, data losses apart.
-        swapped: {cluster: Kafka `cluster.id` that answers now} where it is neither the saved nor an accepted one.
+        answering: {cluster: Kafka `cluster.id` that answers now}, None where it tells none.
+        swapped: those of them that are neither the saved nor an accepted one.
         pending: the ranges of the pending batch that are still to be read.
         left_out: those that a restart would leave out, with the reasons by cluster; None if there are none.
         before: progress that the plan builds upon, pending batch and amendments included.
-        opened: progress with new splits opened; None when no plan could be made. `after`: behind its losses, too.
+        opened: progress with new splits opened; None when no plan could be made.
         done: what changed between them.
         losses: records that are gone; `refused` are those nobody has accepted.
         plan: the next document.
@@ -59,17 +60,16 @@ class Preview:
     observed: Observed
     silent: Mapping[str, DynamicKafkaError]
     refusals: tuple[Refusal, ...]
+    answering: Mapping[str, str | None]
     swapped: Mapping[str, str]
     pending: tuple[SplitRange, ...]
     left_out: Amendment | None
     before: OffsetDocument
     opened: OffsetDocument | None = None
-    after: OffsetDocument | None = None
     done: Reconciled | None = None
     losses: tuple[DataLoss, ...] = ()
     refused: tuple[DataLoss, ...] = ()
     plan: Plan | None = None
-    notes: tuple[Note, ...] = ()
 
 
 def preview(options: SourceOptions, saved: Saved) -> Preview:
@@ -125,12 +125,12 @@ class _Previewing:
     swapped: dict[str, str] = field(default_factory=dict)
     done: Reconciled | None = None
     opened: OffsetDocument = field(default_factory=OffsetDocument)
-    after: OffsetDocument | None = None
     losses: list[DataLoss] = field(default_factory=list)
 
     def run(self) -> Preview:
         latest = self.saved.latest
         replays = self.enumerator.replays
+        answering = {cluster: answer.kafka_id for cluster, answer in self.observed.answers.items()}
         try:
             replays.restore(latest)
         except StaleCheckpointError as error:
@@ -146,17 +146,16 @@ class _Previewing:
             observed=self.observed,
             silent=self.silent,
             refusals=tuple(self.refusals),
+            answering=answering,
             swapped=self.swapped,
             pending=tuple(pending),
             left_out=left_out,
             before=before,
             opened=self.opened if planned else None,
-            after=self.after if planned else None,
             done=self.done if planned else None,
             losses=tuple(self.losses),
             refused=tuple(loss for loss in self.losses if self.is_refused(loss, accepted)),
-            plan=planned[0] if planned else None,
-            notes=planned[1] if planned else (),
+            plan=planned,
         )
 
     def refuse(self, cluster: str | None, error: DynamicKafkaError) -> None:
@@ -198,12 +197,11 @@ class _Previewing:
             left_out = replace(left_out, left_out=kept) if kept else None
         return pending, left_out
 
-    def plan(self, latest: OffsetDocument) -> tuple[Plan, tuple[Note, ...]] | None:
+    def plan(self, latest: OffsetDocument) -> Plan | None:
         while True:
             self.losses = []
             try:
-                planned = plan_batch(self.enumerator.situation(latest, self.observed), self)
-                return planned.plan, planned.notes
+                return plan_batch(self.enumerator.situation(latest, self.observed), self).plan
             except RevisionRejectedError as rejected:
                 error = rejected.error
             except (ClusterError, OptionError) as raised:
@@ -233,12 +231,12 @@ class _Previewing:
     def resolve(self, done: Reconciled) -> tuple[Mapping[Split, int], Mapping[Split, int]]:
         self.done = done
         starts, stops = self.decisions().resolve(done)
-        self.opened = self.after = open_splits(done.document, starts, stops)
+        self.opened = open_splits(done.document, starts, stops)
         return starts, stops
 
     def accept(
         self, opened: OffsetDocument, losses: list[DataLoss]
     ) -> tuple[OffsetDocument, frozenset[Split], list[Note]]:
         self.losses = losses
-        self.after, moved = skip_losses(opened, losses)
-        return self.after, moved, []
+        after, moved = skip_losses(opened, losses)
+        return after, moved, []

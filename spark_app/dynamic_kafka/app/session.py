@@ -48,8 +48,8 @@ def start_session(config: AppConfig) -> SparkSession:
         spark = builder.getOrCreate()
     except Exception as error:  # Python's own, PySpark's or the JVM's: no common class
         raise SparkStartError(
-            f"Spark could not be started: {_said(error)}. Spark needs a JDK >= 17, which JAVA_HOME names or `java` on the"
-            f" PATH is, and settings it can use: `spark` in {config.source}, a master that exists"
+            f"Spark could not be started: {_said(error)}. Spark needs a JDK >= 17, which JAVA_HOME names or"
+            f" `java` on the PATH is, and settings it can use: `spark` in {config.source}, a master that exists"
         ) from error
     refuse_remote(spark)
     register(spark)

@@ -1,0 +1,75 @@
+"""`accept --identity` with an app.yaml takes no word that the cluster itself does not confirm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import yaml
+
+from dynamic_kafka.app import accept_tool
+from dynamic_kafka.app.cli import main
+from dynamic_kafka.app.preview import Preview
+from dynamic_kafka.errors import ClusterUnreachableError
+from dynamic_kafka.planning.progress import OffsetDocument
+
+SAVED = (
+    'v1\n{}\n{"version":2,"query":"q","number":1,"previous":"x","clusters":{"east":{"kafkaId":"old","topics":'
+    '{"orders":{"stream":"orders","partitions":1,"next":4}}}}}'
+)
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    (tmp_path / "checkpoint" / "out" / "offsets").mkdir(parents=True)
+    (tmp_path / "checkpoint" / "out" / "offsets" / "0").write_text(SAVED)
+    content = {
+        "name": "shop",
+        "metadata": str(tmp_path / "streams.yaml"),
+        "streams": {"ids": ["orders"]},
+        "checkpoint": str(tmp_path / "checkpoint"),
+        "sinks": [{"name": "out", "type": "console"}],
+    }
+    path = tmp_path / "app.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def seen(answering: dict[str, str | None], *silent: str) -> Preview:
+    """A look at clusters, as the tool gets it."""
+    return Preview(
+        observed=cast(Any, None),
+        silent={cluster: ClusterUnreachableError(cluster, "no answer within 5 s") for cluster in silent},
+        refusals=(),
+        answering=answering,
+        swapped={},
+        pending=(),
+        left_out=None,
+        before=OffsetDocument(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("look", "said"),
+    [
+        (seen({}, "east"), "cluster 'east' does not answer"),
+        (seen({"east": "old"}), "cluster 'east' is still the saved one (old)"),
+        (seen({"east": "another"}), "the servers of cluster 'east' answer with another, not with new"),
+        (seen({"east": None}), "answer with no cluster.id, not with new"),
+        (seen({"west": "new"}), "metadata names no cluster 'east'"),
+    ],
+)
+def test_an_identity_that_does_not_answer_now_is_refused_and_nothing_is_written(
+    app: Path, look: Preview, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(accept_tool, "preview", lambda options, saved: look)
+    assert main(["accept", str(app), "--identity", "east=new", "--yes"]) == 2
+    assert said in capsys.readouterr().err
+    assert not (app.parent / "checkpoint" / "out" / "dynamic-kafka").exists()
+
+
+def test_the_identity_that_answers_is_accepted(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accept_tool, "preview", lambda options, saved: seen({"east": "new"}))
+    assert main(["accept", str(app), "--identity", "east=new", "--yes"]) == 0
+    assert list(app.parent.glob("checkpoint/out/dynamic-kafka/q/accepted/*identity-east.json"))
