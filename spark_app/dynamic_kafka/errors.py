@@ -16,7 +16,8 @@
     ├── GroupInUseError                another query commits to this consumer group
     └── ClusterError                   a Kafka cluster did not do as asked; names the cluster
         ├── ClusterUnreachableError    no answer within the deadline
-        └── ReadTimeoutError           a range in flight made no progress for `readTimeout`
+        ├── ReadTimeoutError           a range in flight made no progress for `readTimeout`
+        └── UnknownTopicError          a topic or partition is not there (in `kafka/errors.py`)
 
 Messages say what is wrong, where, and what to do; they never carry a secret. The JVM hands a Python error on as text
 only, so the errors that the application acts upon start with a code in brackets, `[READ_TIMEOUT cluster=east]`, which

@@ -1,6 +1,6 @@
 """Ranges that a batch leaves out although they were planned: the durable exceptions to exact replay.
 
-Pure values and arithmetic; `state.py` saves them, `enumerator.py` decides when to make one. An amendment names its
+Pure values and arithmetic; `state.py` saves them, `replay.py` decides when to make one. An amendment names its
 batch by the fingerprints of both offset documents, is written before the batch runs and obeyed by every later replay of
 it. Its splits go back to the start of their range, so nothing is lost; if an earlier attempt of the batch had reached
 the sink, its records may be delivered again when the cluster returns, which is why the user is told.
