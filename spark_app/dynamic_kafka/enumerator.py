@@ -168,11 +168,10 @@ class Enumerator:
 
     def situation(self, logged: OffsetDocument, observed: Observed, *, unlimited: bool = False) -> Situation:
         """What a plan is made from. The tool `plan` plans with it too, and writes nothing."""
-        progress, rewound = self.replays.after(logged)
+        progress, _ = self.replays.after(logged)
         return Situation(
             logged=logged,
             progress=progress,
-            rewound=rewound,
             wanted=wanted_clusters(observed.subscription),
             observed=observed.answers,
             now_ms=time.time_ns() // 1_000_000,

@@ -26,7 +26,6 @@ class Situation:
     Attributes:
         logged: the document that Spark has, as it has it.
         progress: the same settled, and back where an amendment left ranges out (`Replays.after`).
-        rewound: the splits that the amendment put back, under the ids of `logged`.
         wanted: the clusters and topics that metadata names.
         observed: the clusters that answered.
         now_ms: wall-clock time, milliseconds since the epoch.
@@ -38,7 +37,6 @@ class Situation:
 
     logged: OffsetDocument
     progress: OffsetDocument
-    rewound: frozenset[Split]
     wanted: Mapping[str, WantedCluster]
     observed: Mapping[str, ClusterObservation]
     now_ms: int

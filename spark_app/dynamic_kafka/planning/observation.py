@@ -53,9 +53,7 @@ class WantedCluster:
     renamed_from: str | None = None
 
 
-NoteKind = Literal[
-    "new", "parked", "resumed", "expired", "renamed", "recreated", "missing", "data-loss", "identity-unknown"
-]
+NoteKind = Literal["new", "parked", "resumed", "expired", "renamed", "recreated", "data-loss"]
 
 
 @dataclass(frozen=True)

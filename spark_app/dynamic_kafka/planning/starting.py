@@ -134,11 +134,6 @@ def _refuse_unknown(name: str, named: Mapping[str, OffsetSpec], known: Known) ->
         raise OptionError(f"the {name} name what is not there: {some}. Put the names right, or leave them out")
 
 
-def per_cluster(configured: OffsetSpec | Mapping[str, OffsetSpec], cluster: str) -> OffsetSpec | None:
-    """The part of `startingOffsets` or `endingOffsets` that concerns one cluster."""
-    return configured if isinstance(configured, OffsetSpec) else configured.get(cluster)
-
-
 def _special(offset: int) -> Resolution:
     if offset == -2:
         return OffsetQuery("earliest")

@@ -79,8 +79,8 @@ class MemoryState(StateLocation):
     def write(self, path: str, content: Mapping[str, Any]) -> None:
         self.files[path] = json.dumps(content)
 
-    def read_folder(self, path: str) -> list[dict[str, Any]]:
-        return [json.loads(self.files[name]) for name in sorted(self.files) if name.startswith(f"{path}/")]
+    def read_folder(self, path: str) -> dict[str, dict[str, Any]]:
+        return {name: json.loads(self.files[name]) for name in sorted(self.files) if name.startswith(f"{path}/")}
 
 
 class Simulation:
@@ -240,11 +240,10 @@ class Simulation:
 
     def planned(self, logged: OffsetDocument, limits: Limits) -> tuple[Planned, Situation]:
         assert self.process is not None
-        progress, rewound = self.process.after(logged)
+        progress, _ = self.process.after(logged)
         situation = Situation(
             logged=logged,
             progress=progress,
-            rewound=rewound,
             wanted={
                 cluster: WantedCluster(named.topics, named.renamed_from)
                 for cluster, named in self.subscription().clusters.items()

@@ -7,7 +7,7 @@ import pytest
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.model import COMMITTED, EARLIEST, LATEST, OffsetSpec
 from dynamic_kafka.planning.splits import Split
-from dynamic_kafka.planning.starting import OffsetQuery, per_cluster, resolve_start, resolve_stop, starting_spec
+from dynamic_kafka.planning.starting import OffsetQuery, resolve_start, resolve_stop, starting_spec
 
 SPLIT = Split("east", "orders", 1)
 EXPLICIT = OffsetSpec("explicit", offsets={"orders": {0: 5, 1: 42}})
@@ -93,9 +93,3 @@ def test_stops() -> None:
 def test_a_partition_without_a_stop_of_its_own_ends_where_it_is() -> None:
     assert resolve_stop(OffsetSpec("explicit", offsets={}), SPLIT) == OffsetQuery("latest")
     assert resolve_stop(OffsetSpec("timestamp", timestamps={}), SPLIT) == OffsetQuery("latest")
-
-
-def test_rules_by_cluster() -> None:
-    assert per_cluster(EARLIEST, "east") == EARLIEST
-    assert per_cluster({"east": EARLIEST}, "east") == EARLIEST
-    assert per_cluster({"east": EARLIEST}, "west") is None
