@@ -15,31 +15,38 @@ import hashlib
 import json
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pyarrow import fs
 
-from dynamic_kafka.errors import OffsetDocumentError, OptionError
+from dynamic_kafka.errors import DynamicKafkaError, OffsetDocumentError, OptionError
 from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.splits import Split
+
+_SETTLED = (PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError)
+"""Errors of a file system that do not go away by themselves."""
 
 
 class StateLocation:
     """A folder of small write-once JSON files.
 
     Args:
-        uri: a path or URI; made on the first write.
+        uri: a path or URI; made on the first write. Spark's `s3a:` means pyarrow's `s3:`.
 
     Raises:
-        OptionError: the URI names no file system that is reachable from here.
+        OptionError: the URI names no file system that is reachable from here; of every method: the folder is none, or
+            may not be read or written.
+        DynamicKafkaError: of every method: the file system did not do as asked, which may go away by itself.
     """
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
         try:
             if "://" in uri or uri.startswith("file:"):
-                self._fs, self._root = fs.FileSystem.from_uri(uri)
+                self._fs, self._root = fs.FileSystem.from_uri(uri.replace("s3a://", "s3://", 1))
             else:
                 self._fs, self._root = fs.LocalFileSystem(), str(Path(uri).absolute())
         except (OSError, ValueError) as error:
@@ -50,41 +57,48 @@ class StateLocation:
         data = json.dumps(content, sort_keys=True, indent=1).encode()
         full = f"{self._root}/{path}"
         folder, _, name = full.rpartition("/")
-        self._fs.create_dir(folder, recursive=True)
-        if isinstance(self._fs, fs.LocalFileSystem):
-            _write_local(Path(folder), name, data)
-            return
-        # An object store shows an object when its stream is closed; a file system needs the rename.
-        draft = f"{folder}/.{name}.{uuid.uuid4().hex}"
-        renames = isinstance(self._fs, fs.HadoopFileSystem)
-        with self._fs.open_output_stream(draft if renames else full) as stream:
-            stream.write(data)
-        if renames:
-            self._fs.move(draft, full)
+        with self._explained("written", path):
+            self._fs.create_dir(folder, recursive=True)
+            if isinstance(self._fs, fs.LocalFileSystem):
+                _write_local(Path(folder), name, data)
+                return
+            # An object store shows an object when its stream is closed; a file system needs the rename.
+            draft = f"{folder}/.{name}.{uuid.uuid4().hex}"
+            renames = isinstance(self._fs, fs.HadoopFileSystem)
+            with self._fs.open_output_stream(draft if renames else full) as stream:
+                stream.write(data)
+            if renames:
+                self._fs.move(draft, full)
 
-    def read_folder(self, path: str) -> list[dict[str, Any]]:
-        """All JSON files of a folder, by name; none when the folder does not exist.
+    def read_folder(self, path: str) -> dict[str, dict[str, Any]]:
+        """{file name: content} of all JSON files of a folder, by name; none when the folder does not exist.
 
         Raises:
-            OffsetDocumentError: a file does not parse.
+            OffsetDocumentError: a file holds no JSON object.
         """
-        selector = fs.FileSelector(f"{self._root}/{path}", allow_not_found=True)
-        files = [found for found in self._fs.get_file_info(selector) if found.is_file]
-        contents = []
-        for found in sorted(files, key=lambda info: info.base_name):
-            if found.base_name.startswith(".") or not found.base_name.endswith(".json"):
-                continue
-            with self._fs.open_input_stream(found.path) as stream:
-                data = stream.read()
-            try:
-                contents.append(json.loads(data))
-            except json.JSONDecodeError as error:
-                raise OffsetDocumentError(f"{self.uri}/{path}/{found.base_name} is damaged: {error}") from None
+        contents = {}
+        with self._explained("read", path):
+            selector = fs.FileSelector(f"{self._root}/{path}", allow_not_found=True)
+            files = [found for found in self._fs.get_file_info(selector) if found.is_file]
+            for found in sorted(files, key=lambda info: info.base_name):
+                name = found.base_name
+                if name.startswith(".") or not name.endswith(".json"):
+                    continue
+                with self._fs.open_input_stream(found.path) as stream:
+                    data = stream.read()
+                with self._whole(f"{path}/{name}"):
+                    contents[name] = json.loads(data)
+                    if not isinstance(contents[name], dict):
+                        raise ValueError("it is no JSON object")
         return contents
 
     def amendments(self, query: str) -> list[Amendment]:
         """All amendments of a query, by batch; those of one batch in no particular order."""
-        return [Amendment.from_wire(wire) for wire in self.read_folder(f"{query}/amendments")]
+        folder, found = f"{query}/amendments", []
+        for name, wire in self.read_folder(folder).items():
+            with self._whole(f"{folder}/{name}"):
+                found.append(Amendment.from_wire(wire))
+        return found
 
     def save_amendment(self, amendment: Amendment) -> None:
         """Make an amendment durable. Only after this may its batch run."""
@@ -96,15 +110,52 @@ class StateLocation:
 
     def accepted_identities(self, query: str) -> dict[str, str]:
         """{cluster id: Kafka `cluster.id`} that a person accepted, the newest where there are several."""
-        return {
-            wire["cluster"]: wire["kafkaId"]
-            for wire in self.read_folder(f"{query}/accepted")
-            if wire.get("kind") == "identity"
-        }
+        return self._accepted(query)[0]
+
+    def accepted_offsets(self, query: str) -> dict[Split, int]:
+        """Data losses that a person accepted, {split: offset that the loss was seen at}: for that offset only."""
+        return self._accepted(query)[1]
 
     def accepted_losses(self, query: str) -> list[dict[str, Any]]:
-        """Data losses that a person accepted: {cluster, topic, partition, from, to}."""
-        return [wire for wire in self.read_folder(f"{query}/accepted") if wire.get("kind") == "data-loss"]
+        """The same as a list of {cluster, topic, partition, from}."""
+        return [{**split._asdict(), "from": offset} for split, offset in self.accepted_offsets(query).items()]
+
+    def _accepted(self, query: str) -> tuple[dict[str, str], dict[Split, int]]:
+        folder = f"{query}/accepted"
+        identities: dict[str, str] = {}
+        losses: dict[Split, int] = {}
+        for name, wire in self.read_folder(folder).items():
+            with self._whole(f"{folder}/{name}"):
+                if wire["kind"] == "identity":
+                    identities[str(wire["cluster"])] = str(wire["kafkaId"])
+                elif wire["kind"] == "data-loss":
+                    split = Split(str(wire["cluster"]), str(wire["topic"]), int(wire["partition"]))
+                    losses[split] = int(wire["from"])
+                else:
+                    raise ValueError(f"kind {wire['kind']!r} is not known")
+        return identities, losses
+
+    @contextmanager
+    def _explained(self, done: str, path: str) -> Iterator[None]:
+        """Say of an error of the file system where it was, and what to do."""
+        try:
+            yield
+        except OSError as error:
+            text = f"stateLocation: {self.uri}/{path} cannot be {done}: {error}"
+            if isinstance(error, _SETTLED):
+                raise OptionError(f"{text}; name a folder that this user may read and write") from error
+            raise DynamicKafkaError(f"{text}; see that its file system is there, and start again") from error
+
+    @contextmanager
+    def _whole(self, path: str) -> Iterator[None]:
+        """Say of a damaged or too new file which one it is, and what to do."""
+        try:
+            yield
+        except (OffsetDocumentError, LookupError, TypeError, ValueError) as error:
+            text = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+            raise OffsetDocumentError(
+                f"{self.uri}/{path} is damaged: {text}; restore the file, or read it with the version that wrote it"
+            ) from None
 
 
 def _write_local(folder: Path, name: str, data: bytes) -> None:

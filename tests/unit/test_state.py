@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.errors import OffsetDocumentError, OptionError
+from dynamic_kafka.errors import DynamicKafkaError, OffsetDocumentError, OptionError
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.splits import Split, SplitRange
 from dynamic_kafka.state import StateLocation
@@ -66,7 +66,7 @@ def test_a_write_that_did_not_get_through_leaves_nothing(tmp_path: Path, monkeyp
 
     state = StateLocation(str(tmp_path))
     monkeypatch.setattr(os, "fsync", power_cut)
-    with pytest.raises(OSError, match="power cut"):
+    with pytest.raises(DynamicKafkaError, match="cannot be written: power cut"):
         state.save_amendment(MADE)
     monkeypatch.undo()
     assert StateLocation(str(tmp_path)).amendments("q") == []
@@ -97,7 +97,58 @@ def test_acceptances_are_told_apart(uri: str) -> None:
     state.write("q/accepted/000000000002-identity.json", {"kind": "identity", "cluster": "east", "kafkaId": "Qx"})
     state.write("q/accepted/000000000003-data-loss.json", loss)
     assert state.accepted_identities("q") == {"east": "Qx"}
-    assert state.accepted_losses("q") == [loss]
+    assert state.accepted_offsets("q") == {Split("east", "t", 0): 5}
+
+
+@pytest.mark.parametrize(
+    ("folder", "content", "said"),
+    [
+        ("amendments", "[]", "it is no JSON object"),
+        ("amendments", '{"version": 9}', "version 9"),
+        ("amendments", '{"version": 1}', "a saved amendment is damaged"),
+        ("accepted", '{"cluster": "east"}', "'kind' is missing"),
+        ("accepted", '{"kind": "identity", "cluster": "east"}', "'kafkaId' is missing"),
+        ("accepted", '{"kind": "rumour"}', "kind 'rumour' is not known"),
+        ("accepted", '{"kind": "data-loss", "cluster": "e", "topic": "t", "partition": "x", "from": 1}', "'x'"),
+    ],
+)
+def test_a_malformed_record_is_named_with_what_to_do(tmp_path: Path, folder: str, content: str, said: str) -> None:
+    (tmp_path / "q" / folder).mkdir(parents=True)
+    (tmp_path / "q" / folder / "1.json").write_text(content, encoding="utf-8")
+    state = StateLocation(str(tmp_path))
+    with pytest.raises(OffsetDocumentError) as caught:
+        state.amendments("q") if folder == "amendments" else state.accepted_offsets("q")
+    text = str(caught.value)
+    assert text.startswith(f"{tmp_path}/q/{folder}/1.json is damaged") and said in text and "restore the file" in text
+
+
+def test_a_file_where_the_folder_should_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("in the way")
+    state = StateLocation(str(tmp_path / "state"))
+    with pytest.raises(DynamicKafkaError, match=r"stateLocation: .*/state/q/amendments/0.* cannot be written"):
+        state.save_amendment(MADE)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_may_not_be_written_is_an_option_to_put_right(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(OptionError, match=r"cannot be written: .*may read and write"):
+        StateLocation(str(tmp_path)).save_amendment(MADE)
+
+
+def test_a_refusal_of_the_file_system_is_an_option_to_put_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(handle: int) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "fsync", read_only)
+    with pytest.raises(OptionError, match=r"cannot be written: .*may read and write"):
+        StateLocation(str(tmp_path)).save_amendment(MADE)
+
+
+def test_a_place_as_spark_writes_it_is_taken() -> None:
+    assert StateLocation("s3a://bucket/state?region=eu-west-1").uri.startswith("s3a://bucket")
 
 
 @pytest.mark.parametrize("wrong", ["nosuchfs://folder", "file:relative"])

@@ -219,7 +219,7 @@ def _source_options(file: AppFile, checkpoint: str, sink: Sink) -> dict[str, str
     if file.streams is not None and file.streams.pattern is not None:
         options["streamPattern"] = file.streams.pattern
     if "statelocation" not in keys:
-        options["stateLocation"] = f"{checkpoint}/{STATE_FOLDER}".replace("s3a://", "s3://")
+        options["stateLocation"] = f"{checkpoint}/{STATE_FOLDER}"
     if sink.group_id is not None:
         options = {key: value for key, value in options.items() if key.lower() not in _GROUP_KEYS}
         options["kafka.group.id"] = sink.group_id

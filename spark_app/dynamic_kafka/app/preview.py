@@ -211,10 +211,9 @@ class _Previewing:
                 return None
             self.refuse(error.cluster, error)
 
-    def accepted(self, query: str) -> dict[Split, int]:
+    def accepted(self, query: str) -> Mapping[Split, int]:
         state = self.enumerator.state
-        found = state.accepted_losses(query) if state and query and self.losses else []
-        return {Split(wire["cluster"], wire["topic"], int(wire["partition"])): int(wire["from"]) for wire in found}
+        return state.accepted_offsets(query) if state and query and self.losses else {}
 
     def is_refused(self, loss: DataLoss, accepted: Mapping[Split, int]) -> bool:
         # As `Decisions.accept`: an acceptance holds for the one offset that a person saw.

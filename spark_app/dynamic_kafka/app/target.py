@@ -77,7 +77,7 @@ def open_target(arguments: argparse.Namespace, *, may_be_new: bool = False) -> T
         checkpoint = Checkpoint(arguments.target)
         uri = arguments.state_location
         if uri is None and checkpoint.has(STATE_FOLDER):
-            uri = f"{checkpoint.uri}/{STATE_FOLDER}".replace("s3a://", "s3://", 1)
+            uri = f"{checkpoint.uri}/{STATE_FOLDER}"
         options, name = None, checkpoint.uri
     else:
         sink = config.sink(arguments.sink)
