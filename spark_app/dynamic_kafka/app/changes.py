@@ -124,7 +124,7 @@ def _topic_change(preview: Preview, opened: OffsetDocument, action: Action, grou
     cluster, topic, _ = group[0]
     seen = preview.observed.answers[cluster].topics.get(topic)
     if seen is None:
-        return Change(action, cluster, topic, len(group), None, "the cluster does not describe the topic just now")
+        return Change(action, cluster, topic, len(group), None, "how much is waiting is not known just now")
     starts = {split.partition: opened.next_of(split) or 0 for split in group}
     records = sum(max(0, seen.latest.get(p, start) - start) for p, start in starts.items())
     text = ""

@@ -60,7 +60,8 @@ class AppConfig:
         known = ", ".join(sink.name for sink in self.sinks)
         found = [sink for sink in self.sinks if name in (None, sink.name)]
         if len(found) != 1:
-            raise OptionError(f"{self.source}: name one of its sinks: {known}")
+            wrong = f"no sink {name!r}" if name is not None else "it has several sinks"
+            raise OptionError(f"{self.source}: {wrong}; choose with --sink: {known}")
         return found[0]
 
     def checkpoint_of(self, sink: Sink) -> str:

@@ -53,7 +53,7 @@ def _text(target: Target, amendments: list[Amendment]) -> str:
         titles = ("document", "cluster", "topic", "partition", "from", "to", "why", "when")
         parts.append("Left out of batches:\n" + table(titles, rows))
     if latest.finished:
-        parts.append("Everything of this bounded run has been planned.")
+        parts.append("This bounded run has reached all its ending offsets: nothing more will be planned.")
     return "\n\n".join(part for part in parts if part)
 
 

@@ -7,7 +7,6 @@ readers get a copy. What a cluster had is forgotten when it goes, and so are its
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -63,7 +62,6 @@ class StatusBoard:
     def __init__(self, names: list[str]) -> None:
         self._lock = threading.Lock()
         self._sinks = {name: SinkStatus(name) for name in names}
-        self.started = time.monotonic()
 
     def sinks(self) -> dict[str, SinkStatus]:
         """All of them, as they are now."""

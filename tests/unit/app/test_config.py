@@ -107,6 +107,14 @@ def test_two_sinks_need_groups_of_their_own() -> None:
     assert [config.parsed_options(sink).group_id for sink in config.sinks] == ["g", "other"]
 
 
+def test_a_sink_that_is_not_there_is_refused_with_those_that_are() -> None:
+    config = parsed(MINIMAL + "- {name: second, type: console}\n")
+    with pytest.raises(OptionError, match=r"app\.yaml: no sink 'zz'; choose with --sink: lake, second"):
+        config.sink("zz")
+    with pytest.raises(OptionError, match=r"it has several sinks; choose with --sink: lake, second"):
+        config.sink()
+
+
 def test_two_sinks_need_names_of_their_own() -> None:
     assert "a second sink 'lake'" in refused(MINIMAL + "- {name: lake, type: console}\n")
 
