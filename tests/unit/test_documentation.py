@@ -1,0 +1,72 @@
+"""The documentation holds: links lead somewhere, metrics exist, and what is copied out of it works."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dynamic_kafka.app.metrics import METRICS, PREFIX
+from dynamic_kafka.metadata import ClusterMetadata, KafkaMetadataService, KafkaStream, load_class
+from dynamic_kafka.metadata.document import parse_document
+from tests.support.places import ROOT
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+
+
+def snippets(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text())
+    files = [link.partition("#")[0] for link in links if "://" not in link and not link.startswith("mailto:")]
+    assert [each for each in files if each and not (page.parent / each).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_metric_that_is_named_exists(page: Path) -> None:
+    exported = {PREFIX + name + ("_total" if each.counter else "") for name, each in METRICS.items()}
+    named = set(re.findall(r"(?<![\w/.])dynamic_kafka_\w+", page.read_text()))
+    assert named <= exported
+
+
+def test_the_metadata_documents_are_valid() -> None:
+    for page in ("README.md", "docs/metadata.md"):
+        texts = snippets(page, "yaml")
+        assert texts
+        for text in texts:
+            assert parse_document(text, source=page).streams
+
+
+def test_the_python_is_python() -> None:
+    for page in PAGES:
+        name = str(page.relative_to(ROOT))
+        for text in snippets(name, "python"):
+            compile(text, name, "exec")
+
+
+def test_the_metadata_service_of_the_documentation_works_when_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (text,) = snippets("docs/metadata.md", "python")
+    (tmp_path / "copied_service.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    made: Any = load_class("copied_service:FromRegistry", KafkaMetadataService)
+    service = made({"streamids": "orders"})
+    orders = KafkaStream("orders", {"east": ClusterMetadata(("orders",), {"bootstrap.servers": "e1:9092"})})
+    assert service.get_all_streams() == [orders]
+    assert service.describe_streams(["orders", "gone"]) == {"orders": orders}
+    assert service.is_cluster_active("east")
+    assert not service.is_cluster_active("west")
+    service.close()
+
+
+def test_the_readme_reads_a_document_that_it_shows() -> None:
+    (document,) = snippets("README.md", "yaml")
+    (job,) = snippets("README.md", "python")
+    options = dict(re.findall(r'\.option\("(\w+)", "([^"]+)"\)', job))
+    assert options["streamIds"] in parse_document(document, source="README.md").streams
