@@ -82,7 +82,9 @@ class Decisions:
         swapped = {
             cluster
             for cluster, answer in self.observed.answers.items()
-            if accepted.get(cluster) == answer.kafka_id
+            # A cluster that tells no id was accepted by nobody, and keeps its progress.
+            if answer.kafka_id is not None
+            and accepted.get(cluster) == answer.kafka_id
             and saved_identity(progress, cluster) not in (None, answer.kafka_id)
         }
         return forget(progress, swapped) if swapped else progress
