@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dynamic_kafka.clusters import ClusterProbes
-from dynamic_kafka.errors import DynamicKafkaError
+from dynamic_kafka.errors import ClusterError, DynamicKafkaError
 from dynamic_kafka.kafka.probe import ClusterProbe, Question, gather
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.lookups import Discovered
@@ -171,15 +171,15 @@ class Lookout:
         # A cluster that failed is opened anew when it is back: its log may have moved on meanwhile.
         self._opened = (self._opened - failures.keys()) & subscription.clusters.keys()
         if everyone and (broken or failures):
-            raise next(iter({**broken, **failures}.values()))
+            raise _as_one({**broken, **failures})
         self.judge({**broken, **failures})
         new_revision = self._good is None or self._good.subscription.fingerprint != subscription.fingerprint
         return Observed(subscription, answers, found, probes, new_revision)
 
     def judge(self, failures: Mapping[str, DynamicKafkaError]) -> None:
-        """Under `fail`, raise the first failure; under `stall`, note them."""
+        """Under `fail`, raise the failures as one error; under `stall`, note them."""
         if failures and self.options.cluster_failure_policy == "fail":
-            raise next(iter(failures.values()))
+            raise _as_one(failures)
         for cluster, error in failures.items():
             if cluster not in self.status.stalled:
                 log.warning("cluster %s is stalled, the others are read on: %s", cluster, error)
@@ -204,3 +204,16 @@ class Lookout:
             earliest=cluster not in self._opened,
             describe=describe_now,
         )
+
+
+def _as_one(failures: Mapping[str, DynamicKafkaError]) -> DynamicKafkaError:
+    """The first failure, whose kind decides what the application does, with all the other clusters named in it."""
+    (_, first), *others = failures.items()
+    if not others:
+        return first
+    # Without their codes: there is one code in an error, at its head.
+    told = [f"{cluster}: {error.message if isinstance(error, ClusterError) else error}" for cluster, error in others]
+    more = f". Further clusters failed: {'; '.join(told)}"
+    if isinstance(first, ClusterError):
+        return type(first)(first.cluster, first.message + more)
+    return type(first)(f"{first}{more}")

@@ -1,0 +1,42 @@
+"""What several failing clusters come to, without asking any."""
+
+from __future__ import annotations
+
+import pytest
+
+from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, ErrorCode, SecretError
+from dynamic_kafka.lookout import Lookout
+from dynamic_kafka.options import parse_options
+from dynamic_kafka.status import PlanStatus
+
+EAST = ClusterUnreachableError("east", "could not list offsets: timed out")
+WEST = ClusterUnreachableError("west", "could not describe topics: timed out")
+NORTH = SecretError("cluster 'north': the folder is not there")
+
+
+def failing(*errors: tuple[str, DynamicKafkaError]) -> DynamicKafkaError:
+    """What the query ends with under `fail`."""
+    options = parse_options({"streamIds": "orders", "metadataPath": "streams.yaml"}, mode="streaming")
+    with pytest.raises(DynamicKafkaError) as raised:
+        Lookout(options, PlanStatus()).judge(dict(errors))
+    return raised.value
+
+
+def test_one_failure_is_raised_as_it_is() -> None:
+    assert failing(("east", EAST)) is EAST
+
+
+def test_all_clusters_that_fail_are_named_in_one_error() -> None:
+    error = failing(("east", EAST), ("west", WEST), ("north", NORTH))
+    assert str(error) == (
+        "[CLUSTER_UNREACHABLE cluster=east] could not list offsets: timed out. Further clusters failed:"
+        " west: could not describe topics: timed out; north: cluster 'north': the folder is not there"
+    )
+    assert type(error) is ClusterUnreachableError
+
+
+def test_the_first_failure_decides_what_the_application_does() -> None:
+    error = failing(("north", NORTH), ("east", EAST))
+    assert type(error) is SecretError
+    assert "east: could not list offsets" in str(error)
+    assert ErrorCode.find(str(error)) is None
