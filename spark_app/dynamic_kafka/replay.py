@@ -32,6 +32,13 @@ from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
 from dynamic_kafka.state import StateLocation
 
+CHOICES = (
+    "Choices: name the cluster and topic again until the batch is done (state Draining is enough), set stateLocation"
+    " with pendingRemovedRanges=filter, or leave the ranges out once with"
+    " `python -m dynamic_kafka.app abandon app.yaml CLUSTER`"
+)
+"""What a user can do about a pending batch whose ranges metadata no longer names."""
+
 log = logging.getLogger(__name__)
 
 
@@ -139,11 +146,15 @@ class Replays:
         self._state.save_amendment(amendment)
         self.obey(amendment)
         for part in amendment.left_out:
-            log.warning(
-                "left out of the pending batch, possibly delivered by an earlier attempt: %s (cluster %s)",
-                part,
-                amendment.reasons[part.split.cluster],
-            )
+            reason = amendment.reasons[part.split.cluster]
+            if reason == "delivered":
+                log.warning("left out of the pending batch, since the sink has it already: %s", part)
+            else:
+                log.warning(
+                    "left out of the pending batch, possibly delivered by an earlier attempt: %s (cluster %s)",
+                    part,
+                    reason,
+                )
 
     def judge(
         self, ranges: list[SplitRange], end: OffsetDocument, key: tuple[str, str], world: World
@@ -212,9 +223,7 @@ class Replays:
             why = "pendingRemovedRanges=refuse" if self._state else "there is no stateLocation to record it"
             return PendingRangesError(
                 f"the batch that was planned before the restart reads ranges that metadata no longer names: {named}."
-                f" They are not left out, since {why}. Choices: name the cluster and topic again until the batch is"
-                " done (state Draining is enough), set stateLocation with pendingRemovedRanges=filter, or leave them"
-                " out once with `python -m dynamic_kafka.app abandon app.yaml CLUSTER`"
+                f" They are not left out, since {why}. {CHOICES}"
             )
         return None
 

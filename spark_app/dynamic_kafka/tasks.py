@@ -12,7 +12,7 @@ from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import SplitRange
-from dynamic_kafka.replay import named_as
+from dynamic_kafka.replay import CHOICES, named_as
 
 
 def make_tasks(
@@ -26,7 +26,7 @@ def make_tasks(
     for part in ranges:
         cluster = named_as(subscription, part.split.cluster)
         if cluster is None:
-            raise PendingRangesError(f"metadata no longer names the cluster of {part}")
+            raise PendingRangesError(f"metadata no longer names the cluster of {part}. {CHOICES}")
         if cluster not in clients:
             clients[cluster] = client_of(options, subscription, cluster)
         topic = document.topic(part.split.cluster, part.split.topic)

@@ -98,6 +98,14 @@ def test_what_is_left_out_is_told_as_possibly_delivered(caplog: pytest.LogCaptur
     ]
 
 
+def test_what_the_sink_has_already_is_not_told_as_possibly_delivered(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        restarted(MemoryState(), world({"east": ("t", "u")}), sink_has_it=True).ranges(START, END)
+    assert [record.message for record in caplog.records] == [
+        "left out of the pending batch, since the sink has it already: west/t[0] 7..8"
+    ]
+
+
 def test_later_replays_obey_also_when_the_cluster_is_back() -> None:
     state = MemoryState()
     restarted(state, world({"east": ("t", "u")})).ranges(START, END)
