@@ -70,6 +70,41 @@ def test_a_limit_is_shared_over_the_clusters() -> None:
     assert plan.admitted == 12
 
 
+@pytest.mark.scenario(36)
+def test_holding_back_a_split_touches_just_that_split() -> None:
+    """Three ways to hold one split back; its neighbour on the same topic and the other cluster go on to their ends.
+
+    Not covered yet: alignment by watermarks as the reason for holding back. The source has none so far; when it comes,
+    it has to keep this rule.
+    """
+    # Given two splits of one topic, and one on another cluster, all with records waiting
+    held, neighbour = Split("east", "t", 0), Split("east", "t", 1)
+    document = logged(east=at(5, 5), west=at(5))
+    world = {
+        "east": ClusterObservation({"t": TopicObservation({0: 9, 1: 9})}),
+        "west": ClusterObservation({"t": TopicObservation({0: 9})}),
+    }
+    stopped = replace(
+        document, clusters={**document.clusters, "east": ClusterProgress({"t": at(5, 5, stops={0: 5})})}
+    )
+    unseen = {**world, "east": ClusterObservation({"t": TopicObservation({1: 9})})}
+    plans = {
+        # When one split has a limit of its own (the ends of a run), a stop, or no answer
+        "limit": planned(document, world, targets={held: 5, neighbour: 9, WEST: 9}),
+        "stop": planned(stopped, world),
+        "no answer": planned(document, unseen),
+    }
+    # Then it stays exactly where it is, and the others take all they have
+    for why, plan in plans.items():
+        after = [plan.document.next_of(split) for split in (held, neighbour, WEST)]
+        assert (after, plan.admitted) == ([5, 9, 9], 8), why
+        assert [part.split for part in ranges_between(document, plan.document)] == [neighbour, WEST], why
+    # And when nothing holds it back any more, it takes what it left, and nobody takes anything twice
+    for why in ("limit", "no answer"):
+        later = planned(plans[why].document, world).document
+        assert ranges_between(plans[why].document, later) == [SplitRange(held, 5, 9)], why
+
+
 def test_too_few_offsets_wait() -> None:
     document = logged(east=at(5))
     few = {"min_offsets": 10, "max_delay_ms": 1_000}
