@@ -134,7 +134,9 @@ class ClusterClient:
         own = self._own_paths(translate_java(own, where, warn=_warn_once))
         resolved = merge(merge(common, own), self._folder(own))
         if not resolved.get("bootstrap.servers"):
-            raise OptionError(f"{where} has no bootstrap.servers")
+            raise OptionError(
+                f"{where} has no bootstrap.servers; put them into its metadata, or set kafka.bootstrap.servers"
+            )
         return resolved
 
     @staticmethod
@@ -148,7 +150,8 @@ class ClusterClient:
     def _own_path(self, key: str, value: str) -> str:
         if self.secret_folder is None:
             raise SecretError(
-                f"cluster '{self.cluster}': property '{key}' names a file, but the cluster has no secret folder"
+                f"cluster '{self.cluster}': property '{key}' names a file, but the cluster has no secret folder;"
+                " name its `secretFolder` in the metadata, or take the property out"
             )
         path = secret_folder_path(self.secrets_root, self.secret_folder, cluster=self.cluster)
         return file_in_folder(path, value, cluster=self.cluster)

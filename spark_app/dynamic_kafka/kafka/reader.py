@@ -33,6 +33,7 @@ POLL_S = 0.5
 """Longest wait in one call, so that a task that is killed notices soon."""
 IDENTIFIED_S = 1.0
 """A batch of thousands of small ranges asks a cluster who it is once a second, not once a range."""
+_AFTER_TIMEOUT = "; check the cluster; raise readTimeout, or set clusterFailurePolicy=stall"
 
 log = logging.getLogger(__name__)
 
@@ -217,7 +218,7 @@ class _RangeReader:
         raise ReadTimeoutError(
             self.task.part.split.cluster,
             f"no record of {self.task.part} from offset {self.position} arrived within readTimeout"
-            f" ({self.task.read_timeout_s:g} s){hint}",
+            f" ({self.task.read_timeout_s:g} s){hint}{_AFTER_TIMEOUT}",
         )
 
 
@@ -234,7 +235,7 @@ def _check_identity(task: ReadTask, cached: CachedConsumer) -> None:
         if isinstance(error, KafkaError) and error.code() in UNREACHABLE:
             hint = f" ({cached.hint})" if cached.hint else ""
             raise ReadTimeoutError(
-                split.cluster, f"no answer within readTimeout ({task.read_timeout_s:g} s){hint}"
+                split.cluster, f"no answer within readTimeout ({task.read_timeout_s:g} s){hint}{_AFTER_TIMEOUT}"
             ) from None
         raise translate(split.cluster, "ask for its identity", raised, cached.hint) from None
     if answer.cluster_id is not None and answer.cluster_id != task.kafka_id:

@@ -43,28 +43,30 @@ def parse_bounds(given: Given, *, mode: Mode, single: bool, has_group: bool) -> 
         OptionError: not understood, a batch that starts at latest, an end at earliest, `committed` without a
             group, a start after the end, or explicit positions of both for different partitions.
     """
-    starting, lost_starts = _side(given, "starting", single)
-    ending, lost_ends = _side(given, "ending", single)
+    starting, started_by, lost_starts = _side(given, "starting", single)
+    ending, ended_by, lost_ends = _side(given, "ending", single)
     if mode == "batch":
         _refuse(starting, LATEST, _LATEST_OFFSET, "start can't be latest in a batch read", "startingOffsets")
     _refuse(ending, EARLIEST, _EARLIEST_OFFSET, "end can't be earliest: nothing would be read", "endingOffsets")
     for name, rule in (("startingOffsets", starting), ("endingOffsets", ending)):
         if not has_group and any(spec.kind == "committed" for _, spec in _specs(rule)):
             raise OptionError(f"option '{name}' is committed, but no group is named; set kafka.group.id")
-    _refuse_start_after_end(starting, ending)
+    _refuse_start_after_end(starting, ending, f"{started_by} and {ended_by}")
     default = EARLIEST if mode == "batch" else LATEST
     default_end = LATEST if mode == "batch" else None
     return Bounds(starting or default, ending or default_end, (*lost_starts, *lost_ends))
 
 
-def _side(given: Given, side: str, single: bool) -> tuple[Rule | None, tuple[str, ...]]:
+def _side(given: Given, side: str, single: bool) -> tuple[Rule | None, str, tuple[str, ...]]:
+    """The rule of one side, which option gave it, and what it overrules."""
     ordered = (f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets")
     named = [name for name in ordered if given.has(name)]
     # All are read, so that a mistake in one that is overruled does not come to light years later.
     rules = [_read(given, name, single) for name in named]
     if not rules:
-        return None, ()
-    return rules[0], tuple(f"option '{name}' has no effect beside '{named[0]}'" for name in named[1:])
+        return None, "", ()
+    lost = tuple(f"option '{name}' has no effect beside '{named[0]}'" for name in named[1:])
+    return rules[0], given.where(named[0]), lost
 
 
 def _read(given: Given, name: str, single: bool) -> Rule:
@@ -94,7 +96,7 @@ def _refuse(rule: Rule | None, word: OffsetSpec, offset: int, why: str, option: 
                 raise OptionError(f"option '{option}'{place}, {topic}-{partition}: the {why}")
 
 
-def _refuse_start_after_end(starting: Rule | None, ending: Rule | None) -> None:
+def _refuse_start_after_end(starting: Rule | None, ending: Rule | None, options: str) -> None:
     ends = dict(_specs(ending))
     for cluster, start in _specs(starting):
         end = ends.get(cluster)
@@ -102,24 +104,35 @@ def _refuse_start_after_end(starting: Rule | None, ending: Rule | None) -> None:
             continue
         place = f" of cluster '{cluster}'" if cluster else ""
         if start.timestamp_ms is not None and end.timestamp_ms is not None and start.timestamp_ms > end.timestamp_ms:
-            raise OptionError(f"the starting time{place} is later than the ending time")
-        _compare(start.offsets, end.offsets, f"offsets{place}")
-        _compare(start.timestamps, end.timestamps, f"timestamps{place}")
+            raise OptionError(
+                f"{options}: the starting time{place} ({start.timestamp_ms}) is later than the ending time"
+                f" ({end.timestamp_ms}); start earlier or end later"
+            )
+        _compare(start.offsets, end.offsets, f"offsets{place}", options)
+        _compare(start.timestamps, end.timestamps, f"timestamps{place}", options)
 
 
-def _compare(starts: Mapping[str, Mapping[int, int]], ends: Mapping[str, Mapping[int, int]], what: str) -> None:
+def _compare(
+    starts: Mapping[str, Mapping[int, int]], ends: Mapping[str, Mapping[int, int]], what: str, options: str
+) -> None:
     if not starts or not ends:
         return
     first = {(topic, partition): number for topic, partition, number in _flat(starts)}
     last = {(topic, partition): number for topic, partition, number in _flat(ends)}
     if first.keys() != last.keys():
         odd = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(first.keys() ^ last.keys())[:5])
-        raise OptionError(f"the starting and ending {what} must name the same partitions; only one of them names {odd}")
+        raise OptionError(
+            f"{options}: the starting and ending {what} must name the same partitions; only one of them names {odd}:"
+            " name them in both, or in none"
+        )
     for (topic, partition), start in first.items():
         end = last[topic, partition]
         # Negative numbers stand for earliest and latest, which are not known yet.
         if 0 <= end < start:
-            raise OptionError(f"the starting {what} of {topic}-{partition} ({start}) lie after the ending ones ({end})")
+            raise OptionError(
+                f"{options}: the starting {what} of {topic}-{partition} ({start}) lie after the ending ones ({end});"
+                " start earlier or end later"
+            )
 
 
 def _flat(positions: Mapping[str, Mapping[int, int]]) -> Iterator[tuple[str, int, int]]:

@@ -102,7 +102,10 @@ def _rates(given: Given) -> tuple[int | None, int | None]:
     lowest = given.optional_count("minOffsetsPerTrigger")
     highest = given.optional_count("maxOffsetsPerTrigger")
     if lowest is not None and highest is not None and lowest > highest:
-        raise OptionError(f"option 'minOffsetsPerTrigger' ({lowest}) is higher than 'maxOffsetsPerTrigger' ({highest})")
+        raise OptionError(
+            f"{given.where('minOffsetsPerTrigger')} ({lowest}) is higher than {given.where('maxOffsetsPerTrigger')}"
+            f" ({highest}): no batch could hold so many; lower the first or raise the second"
+        )
     return lowest, highest
 
 

@@ -34,6 +34,7 @@ from dynamic_kafka.planning.progress import (
 )
 
 VERSION = 2
+_RESTORE = "restore the checkpoint, or start with a new one"
 
 
 def encode(document: OffsetDocument) -> dict[str, Any]:
@@ -77,7 +78,7 @@ def decode(wire: Mapping[str, Any] | str) -> OffsetDocument:
     try:
         document: Any = json.loads(wire) if isinstance(wire, str) else wire
     except json.JSONDecodeError as error:
-        raise OffsetDocumentError(f"the saved offsets are no JSON: {error}") from None
+        raise OffsetDocumentError(f"the saved offsets are no JSON: {error}; {_RESTORE}") from None
     version = document.get("version") if isinstance(document, Mapping) else None
     if type(version) is not int or version < 1:
         raise OffsetDocumentError(
@@ -92,7 +93,9 @@ def decode(wire: Mapping[str, Any] | str) -> OffsetDocument:
     try:
         return _decode_v1(document) if version == 1 else _decode_v2(document)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise OffsetDocumentError(f"the saved offsets (version {version}) are damaged: {error!r}") from None
+        raise OffsetDocumentError(
+            f"the saved offsets (version {version}) are damaged: {error!r}; {_RESTORE}"
+        ) from None
 
 
 def _decode_v1(wire: Mapping[str, Any]) -> OffsetDocument:

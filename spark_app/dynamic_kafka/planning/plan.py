@@ -125,7 +125,7 @@ def ranges_between(start: OffsetDocument, end: OffsetDocument) -> list[SplitRang
                 if first is None or following < first:
                     raise OffsetDocumentError(
                         f"{split} goes from {first} to {following}: the offset documents {start.number} and"
-                        f" {end.number} do not belong together"
+                        f" {end.number} do not belong together; restore the checkpoint, or start with a new one"
                     )
                 if following > first:
                     ranges.append(SplitRange(split, first, following, epoch))

@@ -176,7 +176,7 @@ def test_paths_of_metadata_lead_nowhere_else(tmp_path: Path, path: str) -> None:
     secret_folder(tmp_path, {})
     with pytest.raises(SecretError, match="bare name of a file"):
         client(own={"ssl.ca.location": path}, root=tmp_path).consumer_config()
-    with pytest.raises(SecretError, match="has no secret folder"):
+    with pytest.raises(SecretError, match="has no secret folder; name its `secretFolder`"):
         client(own={"ssl.ca.location": path}).consumer_config()
 
 

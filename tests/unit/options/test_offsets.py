@@ -138,7 +138,7 @@ def test_times_that_are_not_understood_are_refused(text: str) -> None:
         (
             SINGLE,
             {"startingOffsets": '{"orders":{"0":5}}', "endingOffsets": '{"orders":{"0":4}}'},
-            "orders-0 (5) lie after the ending ones (4)",
+            "option 'startingOffsets' and option 'endingOffsets': the starting offsets of orders-0 (5) lie after",
         ),
         (
             MANY,
@@ -150,7 +150,11 @@ def test_times_that_are_not_understood_are_refused(text: str) -> None:
             {"startingOffsets": '{"orders":{"0":5}}', "endingOffsets": '{"orders":{"1":9}}'},
             "only one of them names orders-0, orders-1",
         ),
-        (SINGLE, {"startingTimestamp": "9", "endingTimestamp": "8"}, "later than the ending time"),
+        (
+            SINGLE,
+            {"startingTimestamp": "9", "endingTimestamp": "8"},
+            "option 'startingTimestamp' and option 'endingTimestamp': the starting time (9) is later than",
+        ),
     ],
 )
 def test_batches_refuse_what_spark_refuses(base: dict[str, str], given: dict[str, str], told: str) -> None:
