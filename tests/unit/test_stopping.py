@@ -20,9 +20,10 @@ def document(following: int, *, bounded: bool = True) -> dict[str, Any]:
     return encode(OffsetDocument("q", 1, "p", bounded=bounded, clusters=clusters))
 
 
-def progress(*ends: Any) -> Any:
-    """A progress event as Spark makes it, one source per end."""
-    return SimpleNamespace(json=json.dumps({"sources": [{"endOffset": end} for end in ends]}))
+def progress(*ends: Any, told: Any = None) -> Any:
+    """A progress event as Spark makes it, one source per end; the planner says `told`, by default that it is done."""
+    latest = {"finished": True} if told is None else told
+    return SimpleNamespace(json=json.dumps({"sources": [{"endOffset": end, "latestOffset": latest} for end in ends]}))
 
 
 class Query:
@@ -52,6 +53,20 @@ def finished(*ends: Any) -> bool:
 def test_it_is_finished_when_every_split_is() -> None:
     assert finished(document(10))
     assert not finished(document(9))
+
+
+@pytest.mark.parametrize("told", [{}, {"finished": False}, "finished", {"version": 2, "clusters": {}}])
+def test_what_the_last_batch_left_out_is_still_to_be_read(told: Any) -> None:
+    assert not is_finished(progress(document(10), told=told))
+
+
+def test_a_source_whose_planner_says_nothing_is_not_done() -> None:
+    event = SimpleNamespace(json=json.dumps({"sources": [{"endOffset": document(10)}]}))
+    assert not is_finished(event)
+
+
+def test_the_planner_alone_does_not_end_a_batch_that_is_not_done() -> None:
+    assert not is_finished(progress(document(9), told={"finished": True}))
 
 
 def test_with_two_sources_both_have_to_be() -> None:
