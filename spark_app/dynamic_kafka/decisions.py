@@ -142,9 +142,7 @@ class Decisions:
             numbers |= resolve(self.observed.probes, queries, self.options.group_id)
         return numbers
 
-    def accept(
-        self, opened: OffsetDocument, losses: list[DataLoss]
-    ) -> tuple[OffsetDocument, frozenset[Split], list[Note]]:
+    def accept(self, opened: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, list[Note]]:
         """Refuse losses that nobody accepted; otherwise go on behind them."""
         accepted = self.state.accepted_losses(opened.query or self.query) if self.state else []
         allowed = {
@@ -157,12 +155,8 @@ class Decisions:
                 f"data loss: {describe(refused)}. Restore the records, or accept the loss once with"
                 " `python -m dynamic_kafka.app accept app.yaml --data-loss`, or for good with failOnDataLoss=false"
             )
-        opened, moved = skip_losses(opened, losses)
-        return (
-            opened,
-            moved,
-            [Note("data-loss", loss.split.cluster, f"data loss accepted: {describe([loss])}") for loss in losses],
-        )
+        notes = [Note("data-loss", loss.split.cluster, f"data loss accepted: {describe([loss])}") for loss in losses]
+        return skip_losses(opened, losses), notes
 
 
 def _is_seen(observed: Observed, split: Split) -> bool:

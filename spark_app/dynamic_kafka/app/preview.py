@@ -233,9 +233,6 @@ class _Previewing:
         self.opened = open_splits(done.document, starts, stops)
         return starts, stops
 
-    def accept(
-        self, opened: OffsetDocument, losses: list[DataLoss]
-    ) -> tuple[OffsetDocument, frozenset[Split], list[Note]]:
+    def accept(self, opened: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, list[Note]]:
         self.losses = losses
-        after, moved = skip_losses(opened, losses)
-        return after, moved, []
+        return skip_losses(opened, losses), []

@@ -55,10 +55,8 @@ class Edge(Protocol):
     def resolve(self, done: Reconciled) -> tuple[Mapping[Split, int], Mapping[Split, int]]:
         """The starts of the splits that are new, and the stops of those that should have one."""
 
-    def accept(
-        self, opened: OffsetDocument, losses: list[DataLoss]
-    ) -> tuple[OffsetDocument, frozenset[Split], list[Note]]:
-        """Refuse data losses, or go on behind them: the document, the splits that moved, what to tell the user."""
+    def accept(self, opened: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, list[Note]]:
+        """Refuse data losses, or go on behind them: the document, what to tell the user."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ def plan_batch(situation: Situation, edge: Edge) -> Planned:
     opened = open_splits(done.document, starts, stops)
     losses = find_data_loss(opened, observed)
     if losses:
-        opened, _, lost = edge.accept(opened, losses)
+        opened, lost = edge.accept(opened, losses)
         notes = [*notes, *lost]
     plan = advance(logged, opened, observed=observed, limits=situation.limits, query=situation.query)
     return Planned(plan, (*notes, *done.notes), done.new)

@@ -72,8 +72,8 @@ def describe(losses: list[DataLoss], limit: int = 10) -> str:
     return "; ".join(lines)
 
 
-def skip_losses(document: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, frozenset[Split]]:
-    """Go on behind the losses (`failOnDataLoss=false`, or accepted): returns the document and the splits that moved."""
+def skip_losses(document: OffsetDocument, losses: list[DataLoss]) -> OffsetDocument:
+    """Go on behind the losses (`failOnDataLoss=false`, or accepted); what is gone for good is dropped."""
     clusters = {cluster: dict(progress.topics) for cluster, progress in document.clusters.items()}
     for loss in losses:
         topics = clusters[loss.split.cluster]
@@ -84,8 +84,7 @@ def skip_losses(document: OffsetDocument, losses: list[DataLoss]) -> tuple[Offse
         )
         for cluster, topics in clusters.items()
     }
-    moved = frozenset(loss.split for loss in losses if loss.resume_at is not None)
-    return replace(document, clusters={cluster: p for cluster, p in kept.items() if p.topics}), moved
+    return replace(document, clusters={cluster: p for cluster, p in kept.items() if p.topics})
 
 
 def _skip(topic: TopicProgress, loss: DataLoss) -> TopicProgress:

@@ -466,9 +466,7 @@ class SimulatedEdge:
             else self.world.answers()[split.cluster].topics[split.topic].latest[split.partition]
         )
 
-    def accept(
-        self, opened: OffsetDocument, losses: list[DataLoss]
-    ) -> tuple[OffsetDocument, frozenset[Split], list[Note]]:
+    def accept(self, opened: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, list[Note]]:
         raise AssertionError(f"nothing was lost, but the plan says {losses}")
 
 
