@@ -93,9 +93,7 @@ def decode(wire: Mapping[str, Any] | str) -> OffsetDocument:
     try:
         return _decode_v1(document) if version == 1 else _decode_v2(document)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise OffsetDocumentError(
-            f"the saved offsets (version {version}) are damaged: {error!r}; {_RESTORE}"
-        ) from None
+        raise OffsetDocumentError(f"the saved offsets (version {version}) are damaged: {error!r}; {_RESTORE}") from None
 
 
 def _decode_v1(wire: Mapping[str, Any]) -> OffsetDocument:
