@@ -82,6 +82,9 @@ class Enumerator:
         """The read tasks of the batch between two documents, planned just now or by an earlier run."""
         first, last = decode(start), decode(end)
         self.replays.restore(last)
+        if self._commits and not self._group_checked and not self.replays.is_settled(first, last):
+            # A restored backup usually has a pending batch, and that would be delivered again before the first plan.
+            self._check_group(last, self.lookout.look())
         ranges = self.replays.ranges(first, last)
         sliced = slice_ranges(
             ranges,
@@ -121,7 +124,8 @@ class Enumerator:
 
     def report(self) -> dict[str, Any]:
         """The summary for Spark's progress event."""
-        return self.status.summary(self._latest)
+        progress, _ = self.replays.after(self._latest)
+        return self.status.summary(self._latest, finished=progress.finished)
 
     def stop(self) -> None:
         """End discovery and drop the clients. Never waits for a cluster or a metadata service."""
@@ -134,7 +138,7 @@ class Enumerator:
     def _plan(self, logged: OffsetDocument, unlimited: bool) -> Plan:
         while True:
             try:
-                return self._plan_without_broken(logged, self.lookout.look(), unlimited)
+                return self._plan_without_broken(logged, self.lookout.look(initial=logged.is_initial), unlimited)
             except RevisionRejectedError as rejected:
                 # What came last does not fit the clusters it names. That is not this query's fault, unless there was
                 # nothing before, or it was found good earlier and the cluster itself has changed since.
@@ -186,11 +190,14 @@ class Enumerator:
         met = frozenset(self.lookout.met)
         return Decisions(self.options, self.state, self.status, logged, observed, met, self._query)
 
+    @property
+    def _commits(self) -> bool:
+        return self.options.group_id is not None and (self.options.commit_offsets or self.options.application_commits)
+
     def _check_group(self, logged: OffsetDocument, observed: Observed) -> None:
         """Once, before the first batch: is the group somebody else's, or ahead of this checkpoint?"""
         group = self.options.group_id
-        commits = self.options.commit_offsets or self.options.application_commits
-        if self._group_checked or not commits or group is None:
+        if self._group_checked or not self._commits or group is None:
             return
         mark = CommitMark(logged.query or self._query, logged.number, 0)
         allow_old = self.options.allow_old_checkpoint

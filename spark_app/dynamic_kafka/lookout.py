@@ -144,8 +144,12 @@ class Lookout:
             self._discovery.stop()
         self._probes.close()
 
-    def look(self) -> Observed:
+    def look(self, *, initial: bool = False) -> Observed:
         """Ask all clusters that metadata names at once, and wait a little for the slower ones.
+
+        Args:
+            initial: for a query's first plan. It alone applies `startingOffsets`, and in a bounded run it finds all
+                there is to read: a cluster that it would miss must answer, whatever the policy.
 
         Raises:
             DynamicKafkaError: under `clusterFailurePolicy=fail`, the failure of a cluster.
@@ -158,7 +162,8 @@ class Lookout:
             for cluster, probe in probes.items()
         }
         first = self._good is None
-        everyone = first and (self.options.cluster_failure_policy == "fail" or is_bounded(self.options, subscription))
+        needed = initial and (is_bounded(self.options, subscription) or self._starts_elsewhere(subscription))
+        everyone = first and (self.options.cluster_failure_policy == "fail" or needed)
         # Each hanging cluster is waited for once, and then no more until it has answered.
         patient = {c: future for c, future in pending.items() if c not in self.status.stalled and c not in self._late}
         gather(patient, grace_s=FIRST_GRACE_S if first else GRACE_S, everyone=everyone)
@@ -175,6 +180,14 @@ class Lookout:
         self.judge({**broken, **failures})
         new_revision = self._good is None or self._good.subscription.fingerprint != subscription.fingerprint
         return Observed(subscription, answers, found, probes, new_revision)
+
+    def _starts_elsewhere(self, subscription: Subscription) -> bool:
+        """Whether a cluster would start elsewhere if it were found later: then it would start at earliest."""
+        starts = (
+            named.starting_offsets or self.options.starting_for(cluster)
+            for cluster, named in subscription.clusters.items()
+        )
+        return any(start.kind != "earliest" for start in starts)
 
     def judge(self, failures: Mapping[str, DynamicKafkaError]) -> None:
         """Under `fail`, raise the failures as one error; under `stall`, note them."""

@@ -18,6 +18,7 @@ from dynamic_kafka.errors import (
     ClusterUnreachableError,
     DynamicKafkaError,
     IdentityError,
+    OffsetDocumentError,
     PendingRangesError,
     StaleCheckpointError,
 )
@@ -111,8 +112,15 @@ class Replays:
             PendingRangesError: metadata no longer names a cluster of the batch, and nothing may be left out.
             IdentityError: a saved cluster is answered by another one, whether the batch reads it or not.
         """
-        ranges = ranges_between(start, end)
         key = (fingerprint(start), fingerprint(end))
+        if key[0] == key[1]:
+            return []  # a document leads nowhere by itself; its starts are those of the batch that ended with it
+        if end.previous not in ("", key[0]):
+            raise OffsetDocumentError(
+                f"the offset document {end.number} does not follow the one that Spark names before it ({start.number}):"
+                " the checkpoint was edited or mixed up; restore it, or start with a new one"
+            )
+        ranges = ranges_between(start, end)
         remaining = self.remaining(ranges, key)
         if key not in self._settled and remaining:
             # An earlier replay's amendment is obeyed; what has gone since then needs one more.
@@ -120,6 +128,10 @@ class Replays:
             remaining = self.remaining(ranges, key)
         self._settled.add(key)
         return remaining
+
+    def is_settled(self, start: OffsetDocument, end: OffsetDocument) -> bool:
+        """Whether this process has planned or decided the batch already."""
+        return (fingerprint(start), fingerprint(end)) in self._settled
 
     def remaining(self, ranges: list[SplitRange], key: tuple[str, str]) -> list[SplitRange]:
         """The ranges that no amendment leaves out."""

@@ -116,10 +116,6 @@ class StateLocation:
         """Data losses that a person accepted, {split: offset that the loss was seen at}: for that offset only."""
         return self._accepted(query)[1]
 
-    def accepted_losses(self, query: str) -> list[dict[str, Any]]:
-        """The same as a list of {cluster, topic, partition, from}."""
-        return [{**split._asdict(), "from": offset} for split, offset in self.accepted_offsets(query).items()]
-
     def _accepted(self, query: str) -> tuple[dict[str, str], dict[Split, int]]:
         folder = f"{query}/accepted"
         identities: dict[str, str] = {}

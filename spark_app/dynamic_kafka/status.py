@@ -56,8 +56,11 @@ class PlanStatus:
         """What was said with this key is over: say it again when it comes back."""
         self._said.discard(key)
 
-    def summary(self, document: OffsetDocument) -> dict[str, Any]:
-        """The summary for a progress event: a few numbers a cluster, no offsets, no servers."""
+    def summary(self, document: OffsetDocument, *, finished: bool) -> dict[str, Any]:
+        """The summary for a progress event: a few numbers a cluster, no offsets, no servers.
+
+        `finished` says that a bounded run has nothing left to read, ranges that its last batch left out among it.
+        """
         clusters: dict[str, dict[str, Any]] = {}
         for cluster, progress in sorted(document.clusters.items()):
             clusters[cluster] = {
@@ -85,7 +88,7 @@ class PlanStatus:
             summary["rejected"] = self.rejected
         if self.metadata_failures:
             summary["metadataFailures"] = self.metadata_failures
-        if document.finished:
+        if finished:
             summary["finished"] = True
         return summary
 

@@ -20,12 +20,19 @@ POLL_S = 0.5
 def is_finished(progress: Any) -> bool:
     """Whether a progress event shows that all sources of ours in the query have read all they will ever read.
 
-    The batch must be done, hence the end offset counts, not the plan.
+    The batch must be done, hence the end offset counts; and the planner must say so too, since a batch may have left
+    ranges out that the next one reads.
     """
-    ends = [source.get("endOffset") for source in json.loads(progress.json)["sources"]] if progress is not None else []
+    sources = json.loads(progress.json)["sources"] if progress is not None else []
     # Spark describes every Python source by the same class: an offset document is what tells ours.
-    ours = [decode(end) for end in ends if isinstance(end, dict) and {"version", "query", "clusters"} <= end.keys()]
-    return bool(ours) and all(document.finished for document in ours)
+    ours = [
+        (decode(end), source.get("latestOffset"))
+        for source in sources
+        if isinstance(end := source.get("endOffset"), dict) and {"version", "query", "clusters"} <= end.keys()
+    ]
+    return bool(ours) and all(
+        document.finished and isinstance(told, dict) and told.get("finished") is True for document, told in ours
+    )
 
 
 def stop_when_finished(query: StreamingQuery, timeout_s: float | None = None) -> bool:

@@ -84,6 +84,7 @@ class GroupCommitter:
     ) -> None:
         self._group, self._client_of, self._allow_old = group, client_of, allow_old_checkpoint
         self._lanes: dict[str, _Lane] = {}
+        self._lock = threading.Lock()  # progress events and retries come from different threads
         self._refused: DynamicKafkaError | None = None
 
     def commit(self, document: OffsetDocument) -> None:
@@ -96,32 +97,39 @@ class GroupCommitter:
         if self._refused is not None:
             raise self._refused
         wanted = offsets_by_cluster(document)
-        for cluster in set(self._lanes) - set(wanted):
-            self._lanes.pop(cluster).close()
+        with self._lock:
+            for cluster in set(self._lanes) - set(wanted):
+                self._lanes.pop(cluster).close()
+            for cluster in set(wanted) - set(self._lanes):
+                self._lanes[cluster] = _Lane(self, cluster)
+            lanes = dict(self._lanes)
         for cluster, offsets in wanted.items():
-            lane = self._lanes.get(cluster)
-            if lane is None:
-                lane = self._lanes[cluster] = _Lane(self, cluster)
+            lane = lanes[cluster]
             lane.put(offsets, CommitMark(document.query, document.number, time.time_ns() // 1_000_000))
 
     def counts(self) -> dict[str, CommitCounts]:
         """What commits came to, for the clusters that are active."""
-        return {cluster: lane.counts for cluster, lane in self._lanes.items()}
+        return {cluster: lane.counts for cluster, lane in self._open().items()}
 
     def committed(self) -> dict[str, Offsets]:
         """The offsets that were last committed with success, per cluster."""
-        return {cluster: lane.committed for cluster, lane in self._lanes.items()}
+        return {cluster: lane.committed for cluster, lane in self._open().items()}
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything handed over is committed or has failed; False when time ran out."""
         deadline = time.monotonic() + timeout_s
-        return all([lane.flush(max(0.0, deadline - time.monotonic())) for lane in self._lanes.values()])
+        return all([lane.flush(max(0.0, deadline - time.monotonic())) for lane in self._open().values()])
 
     def close(self) -> None:
         """End the threads after what they are doing. Never waits."""
-        for lane in self._lanes.values():
-            lane.close()
-        self._lanes.clear()
+        with self._lock:
+            for lane in self._lanes.values():
+                lane.close()
+            self._lanes.clear()
+
+    def _open(self) -> dict[str, _Lane]:
+        with self._lock:
+            return dict(self._lanes)
 
     def refuse(self, error: DynamicKafkaError) -> None:
         """Remember why nothing is committed any more."""

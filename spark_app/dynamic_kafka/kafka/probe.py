@@ -114,12 +114,17 @@ class ClusterProbe:
         return self._look(admin, question)
 
     def _look(self, admin: ClusterAdmin, question: Question) -> ClusterObservation:
-        if question.describe or self._described is None or self._described_for != question.topics:
-            self._described = (admin.kafka_id(), *admin.describe_topics(question.topics))
+        # Who answers is asked each time: offsets of another cluster must not be taken for this one's.
+        kafka_id = admin.kafka_id()
+        due = question.describe or self._described is None or self._described_for != question.topics
+        if due or (self._described and self._described[0] != kafka_id):
+            self._described = None  # if what follows fails, the next look has to describe again
+            self._described = (kafka_id, *admin.describe_topics(question.topics))
             # A topic that is being created or moved is in neither list: the next plan asks again, due or not.
             complete = not set(question.topics) - self._described[1].keys() - self._described[2]
             self._described_for = question.topics if complete else None
-        kafka_id, described, missing = self._described
+        assert self._described is not None
+        _, described, missing = self._described
         partitions = {
             name: [p for p in found if p in question.partitions[name]] if question.partitions else found
             for name, (_, found) in described.items()

@@ -31,6 +31,8 @@ FIRST_ASK = 64
 """Messages asked for before their size is known."""
 POLL_S = 0.5
 """Longest wait in one call, so that a task that is killed notices soon."""
+GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC)
+"""Said of a topic that was deleted, and for a moment of one that is just being made."""
 IDENTIFIED_S = 1.0
 """A batch of thousands of small ranges asks a cluster who it is once a second, not once a range."""
 _AFTER_TIMEOUT = "; check the cluster; raise readTimeout, or set clusterFailurePolicy=stall"
@@ -152,6 +154,8 @@ class _RangeReader:
             KafkaError._LOG_TRUNCATION,
         ):
             self.lost(error.str())
+        elif code in GONE:
+            self.check_existence()
         elif code not in UNREACHABLE and code not in TRANSIENT:
             raise translate(self.task.part.split.cluster, f"read {self.task.part}", KafkaException(error))
 
@@ -161,7 +165,7 @@ class _RangeReader:
         if first > self.task.part.start:
             self.lost(f"offsets {self.task.part.start}..{first} have expired")
 
-    def lost(self, why: str) -> None:
+    def lost(self, why: str, *, gone: bool = False) -> None:
         """Offsets of the range are gone: fail, or go on at the first one that is still there."""
         if self.task.fail_on_data_loss:
             raise DataLossError(
@@ -171,15 +175,23 @@ class _RangeReader:
                 f" app.yaml {'/'.join(map(str, self.task.part.split))}`, then `python -m dynamic_kafka.app accept"
                 " app.yaml --data-loss`"
             )
-        first, _ = self.watermarks()
-        resume = min(max(first, self.position), self.task.part.end)
-        log.warning("data loss accepted: %s goes on at %d: %s", self.task.part, resume, why)
-        if resume > self.position:
-            self.position = resume
-        else:
-            self.position = self.task.part.end  # truncated: nothing of the range is left
+        first, end = (0, 0) if gone else self.watermarks()
+        resume = max(first, self.position)
+        # What the log still holds is read; only behind its end is there nothing left of the range.
+        self.position = min(resume, self.task.part.end) if resume < end else self.task.part.end
+        log.warning("data loss accepted: %s goes on at %d: %s", self.task.part, self.position, why)
         if self.position < self.task.part.end:
             self.assign(self.position, -1)
+
+    def check_existence(self) -> None:
+        """A topic or partition that was deleted under the range is a loss; a broker that does not answer is none."""
+        split = self.task.part.split
+        try:
+            listed = self.consumer.list_topics(timeout=self.task.read_timeout_s).topics.get(split.topic)
+        except KafkaException:
+            return
+        if listed is None or (listed.error is None and split.partition not in listed.partitions):
+            self.lost(f"the {'topic' if listed is None else 'partition'} exists no more", gone=True)
 
     def watermarks(self) -> tuple[int, int]:
         split = self.task.part.split
@@ -194,10 +206,14 @@ class _RangeReader:
     def assign(self, offset: int, epoch: int) -> None:
         split = self.task.part.split
         start = TopicPartition(split.topic, split.partition, offset)
-        if epoch >= 0:
-            # With an epoch the broker is asked first whether the log was truncated below the offset.
-            start = TopicPartition(split.topic, split.partition, offset, "", epoch)
+        if epoch < 0:
+            self.consumer.assign([start])
+            return
+        # With an epoch the broker is asked first whether the log was truncated below the offset. A consumer that knows
+        # the partition's leader already does so for a seek only, not for an assignment.
+        start = TopicPartition(split.topic, split.partition, offset, "", epoch)
         self.consumer.assign([start])
+        self.consumer.seek(start)
 
     def batch(self, taken: list[Message]) -> pa.RecordBatch:
         split = self.task.part.split
@@ -211,9 +227,13 @@ class _RangeReader:
         )
 
     def give_up(self) -> None:
+        self.check_existence()
         if self.log_end is not None and self.log_end < self.task.part.end:
-            # The broker answers; there just are no such offsets any more.
-            return self.lost(f"the log ends at {self.log_end}")
+            _, end = self.watermarks()
+            if end < self.task.part.end:
+                # The broker answers; there just are no such offsets any more.
+                return self.lost(f"the log ends at {end}")
+            # They are there, only not to be seen yet: an open transaction, or a leader that is catching up.
         hint = f" ({self.cached.hint})" if self.cached.hint else ""
         raise ReadTimeoutError(
             self.task.part.split.cluster,

@@ -45,6 +45,8 @@ def find_data_loss(document: OffsetDocument, observed: Mapping[str, ClusterObser
             if seen is None:
                 continue
             for partition, following in sorted(reading.next.items()):
+                if partition not in seen.latest and seen.topic_id is not None and seen.topic_id == reading.topic_id:
+                    continue  # partitions never leave a topic: this broker has just not heard of it yet
                 loss = _judge(following, seen.earliest.get(partition), seen.latest.get(partition))
                 if loss is not None and not reading.finished(partition):
                     found.append(DataLoss(Split(cluster, topic, partition), *loss))

@@ -6,7 +6,7 @@ Offsets mean nothing on another cluster, so a difference is never bridged by def
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from dynamic_kafka.planning.observation import ClusterObservation
@@ -34,12 +34,15 @@ def identity_problems(
     document: OffsetDocument,
     observed: Mapping[str, ClusterObservation],
     accepted: Mapping[str, str],
+    wanted: Collection[str] = (),
 ) -> list[IdentityProblem]:
     """Compare the clusters that answered with the saved ones, and with each other.
 
     Args:
         document: saved progress, renames already applied.
         observed: what each reachable cluster answered.
+        wanted: cluster ids that metadata names. One that is being read and has not answered this time stands for its
+            saved identity: another id must not be opened on the same cluster meanwhile.
         accepted: {cluster id: Kafka `cluster.id`} that a person accepted in place of the saved one.
 
     Returns:
@@ -48,6 +51,9 @@ def identity_problems(
     """
     problems = []
     owner: dict[str, str] = {}
+    for cluster, reading in sorted(document.clusters.items()):
+        if cluster in wanted and cluster not in observed and reading.kafka_id is not None:
+            owner[reading.kafka_id] = cluster
     for cluster, answer in sorted(observed.items()):
         if answer.kafka_id is None:
             continue

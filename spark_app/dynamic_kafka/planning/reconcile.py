@@ -52,15 +52,30 @@ def rename(document: OffsetDocument, wanted: Mapping[str, WantedCluster]) -> tup
             continue
         if old in clusters:
             clusters[cluster] = clusters.pop(old)
-            parked.pop(cluster, None)
-        if old in parked:
-            kept = parked.pop(old)
-            if cluster not in parked:
-                parked[cluster] = kept
+        _park_together(clusters, parked, old, cluster)
         notes.append(
             Note("renamed", cluster, f"cluster {old!r} is now {cluster!r}: its offsets go on under the new id")
         )
     return replace(document, clusters=clusters, parked=parked), notes
+
+
+def _park_together(
+    clusters: Mapping[str, ClusterProgress], parked: dict[str, ParkedCluster], old: str, new: str
+) -> None:
+    """Unite what is parked under both ids of a renamed cluster, as far as it belongs to the one physical cluster.
+
+    What is parked under the new id wins over the old one's, active topics over both.
+    """
+    active = clusters.get(new)
+    found = [kept for kept in (parked.pop(old, None), parked.pop(new, None)) if kept is not None]
+    if not found and active is None:
+        return
+    kafka_id = active.kafka_id if active else found[-1].kafka_id
+    same = [kept for kept in found if None in (kept.kafka_id, kafka_id) or kept.kafka_id == kafka_id]
+    topics = {name: topic for kept in same for name, topic in kept.topics.items()}
+    topics = {name: topic for name, topic in topics.items() if active is None or name not in active.topics}
+    if topics:
+        parked[new] = ParkedCluster(topics, kafka_id)
 
 
 def forget(document: OffsetDocument, clusters: set[str]) -> OffsetDocument:
