@@ -84,9 +84,7 @@ def test_holding_back_a_split_touches_just_that_split() -> None:
         "east": ClusterObservation({"t": TopicObservation({0: 9, 1: 9})}),
         "west": ClusterObservation({"t": TopicObservation({0: 9})}),
     }
-    stopped = replace(
-        document, clusters={**document.clusters, "east": ClusterProgress({"t": at(5, 5, stops={0: 5})})}
-    )
+    stopped = replace(document, clusters={**document.clusters, "east": ClusterProgress({"t": at(5, 5, stops={0: 5})})})
     unseen = {**world, "east": ClusterObservation({"t": TopicObservation({1: 9})})}
     plans = {
         # When one split has a limit of its own (the ends of a run), a stop, or no answer
