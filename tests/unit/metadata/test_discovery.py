@@ -334,7 +334,9 @@ def test_an_invalid_document_stays_out_of_force_and_is_told_once(
             assert discovery.current() is good
             assert discovery.status().rejected == text
 
-    assert [record.message.count("topcs") for record in caplog.records] == [1, 0]
+    # Another test may have opened the driver's log, which lets lines through that are no errors.
+    errors = [record.message for record in caplog.records if record.levelno == logging.ERROR]
+    assert [message.count("topcs") for message in errors] == [1, 0]
     service.error = None
     discovery.refresh()
     assert discovery.status().rejected is None
