@@ -17,11 +17,13 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from dynamic_kafka.errors import DataLossError, IdentityError, ReadTimeoutError
+from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.client_config import ClusterClient
 from dynamic_kafka.kafka.columns import arrow_schema, to_batch
 from dynamic_kafka.kafka.consumers import CONSUMERS, CachedConsumer
 from dynamic_kafka.kafka.errors import TRANSIENT, UNREACHABLE, translate
 from dynamic_kafka.planning.splits import SplitRange
+from dynamic_kafka.planning.starting import OffsetQuery
 
 MAX_ROWS = 10_000
 """Rows of one Arrow batch, Spark's own default."""
@@ -33,6 +35,8 @@ POLL_S = 0.5
 """Longest wait in one call, so that a task that is killed notices soon."""
 GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC)
 """Said of a topic that was deleted, and for a moment of one that is just being made."""
+SEEK_PAUSE_S = 0.005
+"""Pause before a seek is tried again."""
 IDENTIFIED_S = 1.0
 """A batch of thousands of small ranges asks a cluster who it is once a second, not once a range."""
 _AFTER_TIMEOUT = "; check the cluster; raise readTimeout, or set clusterFailurePolicy=stall"
@@ -161,7 +165,7 @@ class _RangeReader:
 
     def check_gap(self, offset: int) -> None:
         """A first record behind the start is a gap of compaction or transactions, unless its offsets have expired."""
-        first, _ = self.watermarks()
+        first = self.first_offset()
         if first > self.task.part.start:
             self.lost(f"offsets {self.task.part.start}..{first} have expired")
 
@@ -175,7 +179,7 @@ class _RangeReader:
                 f" app.yaml {'/'.join(map(str, self.task.part.split))}`, then `python -m dynamic_kafka.app accept"
                 " app.yaml --data-loss`"
             )
-        first, end = (0, 0) if gone else self.watermarks()
+        first, end = (0, 0) if gone else (self.first_offset(), self.real_end())
         resume = max(first, self.position)
         # What the log still holds is read; only behind its end is there nothing left of the range.
         self.position = min(resume, self.task.part.end) if resume < end else self.task.part.end
@@ -183,25 +187,44 @@ class _RangeReader:
         if self.position < self.task.part.end:
             self.assign(self.position, -1)
 
-    def check_existence(self) -> None:
-        """A topic or partition that was deleted under the range is a loss; a broker that does not answer is none."""
+    def check_existence(self) -> bool:
+        """A topic or partition that was deleted under the range is a loss; a broker that does not answer is none.
+
+        Returns False if that was accepted: nothing is left of the range.
+        """
         split = self.task.part.split
         try:
             listed = self.consumer.list_topics(timeout=self.task.read_timeout_s).topics.get(split.topic)
         except KafkaException:
-            return
-        if listed is None or (listed.error is None and split.partition not in listed.partitions):
+            return True
+        exists = listed is not None and (listed.error is not None or split.partition in listed.partitions)
+        if not exists:
             self.lost(f"the {'topic' if listed is None else 'partition'} exists no more", gone=True)
+        return exists
 
-    def watermarks(self) -> tuple[int, int]:
+    def first_offset(self) -> int:
         split = self.task.part.split
         try:
-            low, high = self.consumer.get_watermark_offsets(
+            low, _ = self.consumer.get_watermark_offsets(
                 TopicPartition(split.topic, split.partition), timeout=self.task.read_timeout_s
             )
         except KafkaException as raised:
             raise translate(split.cluster, f"ask for the first offset of {split}", raised, self.cached.hint) from None
-        return int(low), int(high)
+        return int(low)
+
+    def real_end(self) -> int:
+        """Where the log ends for everyone: a consumer under read_committed is told where the first open transaction
+        begins, and what lies behind that is not lost."""
+        split, client = self.task.part.split, self.task.client
+        deadline = self.task.read_timeout_s
+        admin = ClusterAdmin(split.cluster, client.admin_config(), read_committed=False, deadline_s=deadline)
+        try:
+            end, _ = admin.offsets({(split.topic, split.partition): OffsetQuery("latest")})[
+                split.topic, split.partition
+            ]
+        finally:
+            admin.close_aside()
+        return end
 
     def assign(self, offset: int, epoch: int) -> None:
         split = self.task.part.split
@@ -213,7 +236,22 @@ class _RangeReader:
         # the partition's leader already does so for a seek only, not for an assignment.
         start = TopicPartition(split.topic, split.partition, offset, "", epoch)
         self.consumer.assign([start])
-        self.consumer.seek(start)
+        while not self.seek(start):
+            time.sleep(SEEK_PAUSE_S)
+
+    def seek(self, start: TopicPartition) -> bool:
+        """Whether it could be done: not before the client is through with the assignment, in its own threads."""
+        try:
+            self.consumer.seek(start)
+        except KafkaException as raised:
+            code = raised.args[0].code()
+            if code not in (KafkaError._STATE, KafkaError._PREV_IN_PROGRESS):
+                raise translate(self.task.part.split.cluster, f"read {self.task.part}", raised) from None
+            if time.monotonic() > self.deadline:
+                self.give_up()
+            else:
+                return False
+        return True
 
     def batch(self, taken: list[Message]) -> pa.RecordBatch:
         split = self.task.part.split
@@ -227,9 +265,10 @@ class _RangeReader:
         )
 
     def give_up(self) -> None:
-        self.check_existence()
+        if not self.check_existence():
+            return
         if self.log_end is not None and self.log_end < self.task.part.end:
-            _, end = self.watermarks()
+            end = self.real_end()
             if end < self.task.part.end:
                 # The broker answers; there just are no such offsets any more.
                 return self.lost(f"the log ends at {end}")
