@@ -5,6 +5,7 @@ Servers are exchanged in the metadata, or a cluster is wiped behind its servers;
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.errors import IdentityError
+from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.state import StateLocation
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.kafka.ports import reserve_ports
@@ -164,14 +166,48 @@ def test_a_parked_cluster_that_comes_back_as_another_one_is_rejected_and_stays_p
         assert run.next == {("east", orders): {0: 6}, ("west", orders): {0: 0}}
 
 
+def test_an_alias_that_comes_while_the_other_id_is_slow_is_rejected(
+    brokers: Brokers, orders: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given an id whose answers take their time, so that plans are made without it
+    east = cluster("east", brokers.a, [orders])
+    write_metadata(path, stream("orders", east))
+    wanted = produce("east", brokers.a, orders, 5)
+    quick, ask = threading.Event(), ClusterAdmin.offsets
+
+    def ask_slowly(admin: ClusterAdmin, queries: Any) -> Any:
+        if admin.cluster == "east":
+            assert quick.wait(60)
+        return ask(admin, queries)
+
+    with reading(path) as run:
+        run.until_rows(wanted)
+        monkeypatch.setattr(ClusterAdmin, "offsets", ask_slowly)
+        try:
+            # When another id for the same cluster comes meanwhile
+            write_metadata(path, stream("orders", east, cluster("west", brokers.a, [orders])))
+            run.until(lambda: "rejected" in run.report(), "the rejection to be reported")
+        finally:
+            quick.set()
+        wanted += produce("east", brokers.a, orders, 4)
+
+        # Then nothing is read under it
+        run.until_rows(wanted)
+        assert "one and the same Kafka cluster" in run.report()["rejected"]
+        assert run.next == {("east", orders): {0: 9}}
+
+
+@pytest.mark.parametrize("interval", ["100ms", "10m"], ids=["described often", "described seldom"])
+@pytest.mark.parametrize("fail", ["true", "false"])
 def test_a_cluster_that_is_wiped_behind_its_servers_ends_the_query(
-    fresh_cluster: FreshCluster, topic: Topic, path: Path
+    fresh_cluster: FreshCluster, topic: Topic, path: Path, interval: str, fail: str
 ) -> None:
     at = fresh_cluster("wiped")
     orders, before = at.create_topic(topic("orders")), at.kafka_id
     write_metadata(path, stream("orders", cluster("east", at, [orders])))
     wanted = produce("east", at, orders, 5)
-    with reading(path, **{"kafka.socket.timeout.ms": 20_000}) as run:
+    options = {"kafka.socket.timeout.ms": 20_000, "metadataDiscoveryInterval": interval, "failOnDataLoss": fail}
+    with reading(path, **options) as run:
         run.until_rows(wanted)
         at.wipe()
         at.start().wait_ready()

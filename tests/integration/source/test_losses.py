@@ -1,0 +1,298 @@
+"""Records that are gone, and records that only seem to be: what a reader and a planner make of a log that was cut off,
+of one that has merely had other leaders, and of a batch whose cluster or topic is no more what it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from dynamic_kafka import lookout
+from dynamic_kafka.errors import ClusterUnreachableError, DataLossError, OffsetDocumentError, ReadTimeoutError
+from dynamic_kafka.kafka.consumers import CONSUMERS
+from dynamic_kafka.kafka.reader import ReadTask
+from dynamic_kafka.planning.splits import SplitRange
+from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.kafka import KafkaCluster
+from tests.support.source_run import SourceRun, read
+from tests.support.streams import Row, Rows, assert_rows, cluster, produce, stream, write_metadata
+
+Topic = Callable[[str], str]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "streams.json"
+
+
+@contextmanager
+def reading(path: Path, **options: object) -> Iterator[SourceRun]:
+    """A query on the stream `orders`, with a state location beside the metadata."""
+    given: dict[str, Any] = {
+        "streamIds": "orders",
+        "metadataPath": path,
+        "stateLocation": path.parent / "state",
+        "readTimeout": "3s",
+    }
+    with SourceRun(**(given | options)) as run:
+        yield run
+
+
+# -- epochs ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def elected() -> Iterator[KafkaCluster]:
+    """A cluster with the topic `orders`: offsets 0..10 of leader epoch 0, 10..30 of a later one."""
+    with KafkaCluster("elected") as made:
+        made.start().wait_ready()
+        made.create_topic("orders")
+        produce("east", made, "orders", 10)
+        made.restart()
+        produce("east", made, "orders", 20)
+        yield made
+
+
+@pytest.fixture
+def task(elected: KafkaCluster, path: Path) -> ReadTask:
+    """A task of that log, to be given other ranges."""
+    write_metadata(path, stream("orders", cluster("east", elected, ["orders"])))
+    with reading(path) as run:
+        run.batch(crash="partitioned")
+        [made] = run.tasks
+    return made
+
+
+@pytest.fixture
+def newest(elected: KafkaCluster) -> int:
+    """The epoch at the log's end, as the cluster tells it."""
+    split = TopicPartition("orders", 0)
+    found = elected.admin.list_offsets({split: OffsetSpec.latest()})[split].result(20).leader_epoch
+    assert found is not None
+    return int(found)
+
+
+def offsets_read(task: ReadTask, start: int, end: int, epoch: int) -> list[int]:
+    part = SplitRange(task.part.split, start, end, epoch)
+    return [row.offset for row in read(replace(task, part=part))]
+
+
+@pytest.fixture(params=["cold", "warm"])
+def consumer(request: pytest.FixtureRequest, task: ReadTask) -> None:
+    """A consumer that knows nothing, and one that has read the partition before."""
+    CONSUMERS.close()
+    if request.param == "warm":
+        assert offsets_read(task, 0, 30, -1) == list(range(30))
+
+
+@pytest.mark.usefixtures("consumer")
+@pytest.mark.parametrize("identified", [True, False], ids=["identified", "unidentified"])
+def test_a_log_that_was_truncated_and_has_grown_again_is_noticed_by_its_epoch(task: ReadTask, identified: bool) -> None:
+    # Given a range that was planned when epoch 0 went up to 20, and a log in which it ended at 10
+    task = task if identified else replace(task, kafka_id=None)
+
+    with pytest.raises(DataLossError, match=r"data loss: cannot read east/orders\[0\] 20\.\.30 from offset 20"):
+        offsets_read(task, 20, 30, 0)
+
+
+@pytest.mark.usefixtures("consumer")
+def test_after_a_truncation_that_is_accepted_all_that_the_log_still_holds_is_read(task: ReadTask) -> None:
+    assert offsets_read(replace(task, fail_on_data_loss=False), 20, 30, 0) == list(range(20, 30))
+
+
+@pytest.mark.usefixtures("consumer")
+@pytest.mark.parametrize(("start", "end"), [(0, 10), (5, 15), (9, 10), (10, 20), (10, 30)])
+def test_a_log_that_has_only_had_other_leaders_is_whole(task: ReadTask, start: int, end: int) -> None:
+    # Epoch 0 ended at 10: what starts there, or before, is what was planned
+    assert offsets_read(task, start, end, 0) == list(range(start, end))
+
+
+@pytest.mark.usefixtures("consumer")
+@pytest.mark.parametrize("start", [10, 20, 29])
+def test_the_epoch_of_today_s_leader_is_no_truncation(task: ReadTask, newest: int, start: int) -> None:
+    assert newest > 0
+    assert offsets_read(task, start, 30, newest) == list(range(start, 30))
+
+
+def test_one_consumer_goes_from_range_to_range_at_any_pace(task: ReadTask, newest: int) -> None:
+    # A client that is not through with one assignment refuses to seek in the next
+    found = [offset for start in range(10, 30) for offset in offsets_read(task, start, start + 1, newest)]
+    assert found == list(range(10, 30))
+
+
+def test_a_query_over_restarts_of_its_broker_loses_nothing(fresh_cluster: FreshCluster, path: Path) -> None:
+    # Given a query whose saved offsets carry the epochs of their time
+    broker = fresh_cluster("restarting")
+    broker.create_topic("orders")
+    write_metadata(path, stream("orders", cluster("east", broker, ["orders"])))
+    wanted = produce("east", broker, "orders", 10)
+    with reading(path, readTimeout="20s") as run:
+        run.until_rows(wanted)
+        # When the broker restarts: before anything is produced, and twice before the next record
+        for restarts in (1, 2, 1):
+            for _ in range(restarts):
+                broker.restart()
+                run.restart()
+            wanted += produce("east", broker, "orders", 5)
+            run.until_rows(wanted)
+        saved = run.document.clusters["east"].topics["orders"].epochs
+
+    # Then the epochs went up, and no record was lost or called lost
+    assert saved[0] > 1
+
+
+# -- transactions ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_pending_batch_waits_for_a_transaction_that_it_may_not_see_yet(
+    brokers: Brokers, topic: Topic, path: Path, fail: str
+) -> None:
+    # Given a batch that was planned up to behind an open transaction, and is replayed under read_committed
+    orders = brokers.a.create_topic(topic("orders"))
+    write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
+    wanted = produce("east", brokers.a, orders, 5)
+    transaction = brokers.a.transaction()
+    transaction.produce(orders, [f"open-{number}" for number in range(5)])
+    wanted += Rows(Row("east", orders, 0, 5 + number, f"open-{number}") for number in range(5))
+    with reading(path, readTimeout="2s", failOnDataLoss=fail) as run:
+        run.batch(crash="logged")
+        run.restart(**{"kafka.isolation.level": "read_committed"})
+
+        # When it is replayed before the transaction is decided, and after it
+        with pytest.raises(ReadTimeoutError):
+            run.batch()
+        assert run.rows() == Rows()
+        transaction.commit()
+        run.restart(readTimeout="20s")
+
+        # Then nothing of it is lost
+        run.until_rows(wanted)
+
+
+# -- topics that are gone ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["with the topic only", "with another topic"])
+def test_a_pending_batch_whose_topic_was_deleted_says_so(brokers: Brokers, topic: Topic, path: Path, how: str) -> None:
+    gone, kept = (brokers.a.create_topic(topic(name)) for name in ("gone", "kept"))
+    topics = [gone, kept] if how == "with another topic" else [gone]
+    write_metadata(path, stream("orders", cluster("east", brokers.a, topics)))
+    for name in topics:
+        produce("east", brokers.a, name, 5)
+    with reading(path) as run:
+        run.batch(crash="logged")
+        brokers.a.delete_topic(gone)
+
+        with pytest.raises(DataLossError, match=rf"east/{gone}\[0\].*the topic exists no more"):
+            run.batch()
+
+
+def test_a_pending_batch_whose_topic_was_deleted_goes_on_with_the_rest_when_losses_are_accepted(
+    brokers: Brokers, topic: Topic, path: Path
+) -> None:
+    gone, kept = (brokers.a.create_topic(topic(name)) for name in ("gone", "kept"))
+    write_metadata(path, stream("orders", cluster("east", brokers.a, [gone, kept])))
+    produce("east", brokers.a, gone, 5)
+    wanted = produce("east", brokers.a, kept, 5)
+    with reading(path, failOnDataLoss="false") as run:
+        run.batch(crash="logged")
+        brokers.a.delete_topic(gone)
+
+        assert run.batch()
+        assert_rows(run.rows(), wanted)
+
+
+# -- the first plan ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def away(fresh_cluster: FreshCluster, monkeypatch: pytest.MonkeyPatch) -> KafkaCluster:
+    """A cluster with 20 records in `orders` that hangs, and plans that do not wait for it long."""
+    made = fresh_cluster("away")
+    made.create_topic("orders")
+    produce("west", made, "orders", 20)
+    made.pause()
+    monkeypatch.setattr(lookout, "FIRST_GRACE_S", 0.5)
+    return made
+
+
+STALL: dict[str, object] = {"clusterFailurePolicy": "stall", "kafka.socket.timeout.ms": 1000}
+
+
+@pytest.mark.parametrize(
+    "starts",
+    [
+        {"startingOffsets": json.dumps({"west": {"orders": {"0": 15}}})},
+        {"startingOffsets": "latest"},
+        {"startingTimestamp": "1"},
+        {"endingOffsets": "latest"},
+    ],
+    ids=["offsets", "latest", "timestamp", "bounded"],
+)
+def test_under_stall_a_first_plan_that_would_miss_a_start_is_refused_by_name(
+    brokers: Brokers, topic: Topic, path: Path, away: KafkaCluster, starts: dict[str, object]
+) -> None:
+    # Given that what is found later starts at earliest
+    orders = brokers.a.create_topic(topic("orders"))
+    near = cluster("east", brokers.a, [orders], startingOffsets="earliest")
+    write_metadata(path, stream("orders", near, cluster("west", away, ["orders"])))
+    with reading(path, **STALL, **starts) as run:
+        try:
+            # When the cluster that the start is for does not answer
+            with pytest.raises(ClusterUnreachableError, match="cluster=west"):
+                run.batch()
+            assert run.offsets == []
+        finally:
+            away.resume()
+
+
+def test_under_stall_a_first_plan_that_starts_at_earliest_goes_on_without_the_one_that_is_away(
+    brokers: Brokers, topic: Topic, path: Path, away: KafkaCluster
+) -> None:
+    orders = brokers.a.create_topic(topic("orders"))
+    wanted = produce("east", brokers.a, orders, 3)
+    write_metadata(path, stream("orders", cluster("east", brokers.a, [orders]), cluster("west", away, ["orders"])))
+    with reading(path, **STALL) as run:
+        try:
+            run.until_rows(wanted)
+        finally:
+            away.resume()
+        run.until(lambda: run.rows().total() == 23, "the other cluster's records from their beginning")
+
+
+# -- documents that lead nowhere ---------------------------------------------------------------------------------------
+
+
+def test_a_document_leads_nowhere_by_itself(brokers: Brokers, topic: Topic, path: Path) -> None:
+    orders = brokers.a.create_topic(topic("orders"))
+    write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
+    produce("east", brokers.a, orders, 5)
+    with reading(path) as run:
+        run.batch()
+        run.restart()
+        saved = json.loads(run.offsets[-1])
+
+        assert run.enumerator.tasks(saved, saved) == []
+
+
+def test_documents_that_do_not_follow_each_other_are_refused(brokers: Brokers, topic: Topic, path: Path) -> None:
+    orders = brokers.a.create_topic(topic("orders"))
+    write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
+    with reading(path) as run:
+        for _ in range(3):
+            produce("east", brokers.a, orders, 5)
+            run.batch()
+        run.restart()
+        first, _, third = map(json.loads, run.offsets)
+
+        with pytest.raises(OffsetDocumentError, match="does not follow"):
+            run.enumerator.tasks(first, third)
