@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
 from tests.support.kafka import records
@@ -93,9 +93,27 @@ class Content:
 
     def committed_offsets(self, group: str) -> dict[tuple[str, int], int]:
         """What `group` has committed here, by topic and partition."""
-        request = [ConsumerGroupTopicPartitions(group)]
-        found = results(self.admin.list_consumer_group_offsets(request))[group]
-        return {(at.topic, at.partition): at.offset for at in found.topic_partitions or []}
+        listed = self.admin.list_topics(timeout=_SECONDS).topics
+        asked = [TopicPartition(name, partition) for name, topic in listed.items() for partition in topic.partitions]
+        # Through a consumer: the admin client's call ends the process while a coordinator is being made
+        # (librdkafka issue 5040), and "the coordinator is loading" is an answer that passes.
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
+        found: list[TopicPartition] = []
+
+        def answered() -> bool:
+            try:
+                found[:] = consumer.committed(asked, timeout=_SECONDS)
+            except KafkaException as error:
+                if not error.args[0].retriable() and error.args[0].code() not in _PASSING:
+                    raise
+                return False
+            return True
+
+        try:
+            self._wait(f"the offsets of group {group!r}", answered)
+        finally:
+            consumer.close()
+        return {(at.topic, at.partition): at.offset for at in found if at.offset >= 0}
 
     def _offsets(self, topic: str, spec: OffsetSpec, *, committed: bool = False) -> dict[int, int]:
         partitions = self.admin.list_topics(topic, timeout=_SECONDS).topics[topic].partitions
@@ -117,6 +135,13 @@ class Content:
             if time.monotonic() > deadline:
                 raise BrokerError(f"Waited {_SECONDS:.0f} s for {what} on {self.name}; logs: {self.folder}")
             time.sleep(_POLL_SECONDS)
+
+
+_PASSING = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
 
 
 def results(futures: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
