@@ -44,12 +44,9 @@ def _wait_for_logs(cluster: KafkaCluster) -> None:
             time.sleep(0.2)
 
 
-def document(over: Iterable[KafkaCluster], *, state: str = "Active") -> str:
+def document(over: Iterable[KafkaCluster]) -> str:
     """A metadata document of one stream over `TOPIC` of all clusters."""
-    named = {
-        f"cluster-{number}": {"bootstrapServers": cluster.bootstrap, "topics": [TOPIC], "state": state}
-        for number, cluster in enumerate(over)
-    }
+    named = {cluster.name: {"bootstrapServers": cluster.bootstrap, "topics": [TOPIC]} for cluster in over}
     return json.dumps({"streams": {"orders": {"clusters": named}}})
 
 
