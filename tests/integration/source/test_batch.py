@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dynamic_kafka import register
-from dynamic_kafka.errors import OptionError
+from dynamic_kafka.errors import DataLossError, OptionError
 from tests.integration.source.driving import at, at_offsets, document, numbered, read_batch, static, values
 from tests.support.fixtures import Brokers
 
@@ -72,6 +72,34 @@ def test_a_topic_that_two_streams_share_is_read_once(brokers: Brokers, topic: To
 def test_what_spark_refuses_in_a_batch_is_refused(options: dict[str, str], said: str) -> None:
     with pytest.raises(OptionError, match=said):
         read_batch(static(document(east={"bootstrapServers": "127.0.0.1:1", "topics": ["t"]})) | options)
+
+
+@pytest.mark.parametrize("asked", [6, 100])
+def test_a_batch_that_asks_for_more_than_there_is_says_so(brokers: Brokers, topic: Topic, asked: int) -> None:
+    # Given five records, and an end behind them
+    name = brokers.a.create_topic(topic("orders"), 2)
+    brokers.a.produce(name, numbered(5), partition=0)
+    options = static(document(east=at(brokers.a, name)), endingOffsets=json.dumps({"east": {name: {"0": asked}}}))
+
+    # When losses count, and when they do not
+    with pytest.raises(DataLossError, match=rf"east/{name}\[0\] ends at 5, before {asked}"):
+        read_batch(options)
+    rows = read_batch(options | {"failOnDataLoss": "false"})
+
+    # Then only who accepted it gets less than was asked for
+    assert values(rows) == Counter(v.encode() for v in numbered(5))
+
+
+@pytest.mark.parametrize("asked", [0, 3, 5])
+def test_a_batch_ends_where_it_was_asked_to(brokers: Brokers, topic: Topic, asked: int) -> None:
+    name = brokers.a.create_topic(topic("orders"))
+    brokers.a.produce(name, numbered(5))
+
+    rows = read_batch(
+        static(document(east=at(brokers.a, name)), endingOffsets=json.dumps({"east": {name: {"0": asked}}}))
+    )
+
+    assert values(rows) == Counter(v.encode() for v in numbered(asked))
 
 
 def test_spark_reads_a_batch_with_all_columns(brokers: Brokers, topic: Topic, spark: SparkSession) -> None:

@@ -283,6 +283,46 @@ def test_a_checkpoint_that_is_older_than_the_group_is_noticed(brokers: Brokers, 
     assert allowed == ""
 
 
+def test_a_backup_with_a_pending_batch_is_refused_before_that_is_delivered_again(
+    brokers: Brokers, topic: Topic
+) -> None:
+    # Given a backup from between the plan of a batch and its commit, and a group that has gone on since
+    name, group = brokers.a.create_topic(topic("orders")), topic("group")
+    options = static(document(east=at(brokers.a, name)), startingOffsets="earliest", kafka__group__id=group)
+    with query(options) as reading:
+        for number in range(6):
+            brokers.a.produce(name, [str(number)])
+            reading.batch()
+        settled(reading)
+
+        # When the backup is put in place
+        reading.restart()
+        del reading.log[3:]
+        reading.committed = 2
+        with pytest.raises(StaleCheckpointError, match="the checkpoint was restored from a backup"):
+            reading.read()
+
+        # Then only the override delivers its batch
+        again = reading.restart(allowOldCheckpoint="true").run()
+
+    assert values(again) == {b"2": 1}
+
+
+def test_a_pending_batch_of_the_newest_checkpoint_is_replayed(brokers: Brokers, topic: Topic) -> None:
+    name, group = brokers.a.create_topic(topic("orders")), topic("group")
+    options = static(document(east=at(brokers.a, name)), startingOffsets="earliest", kafka__group__id=group)
+    with query(options) as reading:
+        for number in range(3):
+            brokers.a.produce(name, [str(number)])
+            reading.batch()
+        settled(reading)
+        brokers.a.produce(name, ["pending"])
+        assert reading.plan()
+        settled(reading)
+
+        assert values(reading.restart().run()) == {b"pending": 1}
+
+
 def test_commits_of_a_spark_query_are_one_batch_late(
     brokers: Brokers, topic: Topic, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -40,6 +40,19 @@ def test_a_partition_less() -> None:
     assert loss == DataLoss(Split("east", "t", 1), "the partition exists no more", None)
 
 
+def test_a_partition_that_this_broker_has_not_heard_of_yet_is_not_lost() -> None:
+    # Partitions never leave a topic: with the same id, the description is merely behind
+    document = OffsetDocument(
+        "q", 1, "p", clusters={"east": ClusterProgress({"t": TopicProgress("s", {0: 5, 1: 5}, topic_id="T")})}
+    )
+    behind = ClusterObservation({"t": TopicObservation({0: 9}, topic_id="T")})
+    another = ClusterObservation({"t": TopicObservation({0: 9}, topic_id="U")})
+
+    assert find_data_loss(document, {"east": behind}) == []
+    (loss,) = find_data_loss(document, {"east": another})
+    assert loss == DataLoss(Split("east", "t", 1), "the partition exists no more", None)
+
+
 def test_a_topic_that_its_cluster_does_not_list() -> None:
     answer = ClusterObservation({}, missing=frozenset({"t"}))
     (loss,) = find_data_loss(reading(t={0: 5}), {"east": answer})
