@@ -41,8 +41,8 @@ def identity_problems(
     Args:
         document: saved progress, renames already applied.
         observed: what each reachable cluster answered.
-        wanted: cluster ids that metadata names. One that is being read and has not answered this time stands for its
-            saved identity: another id must not be opened on the same cluster meanwhile.
+        wanted: cluster ids that metadata names. One that has not answered this time stands for its saved or accepted
+            identity, parked or not: another id must not be opened on the same cluster meanwhile.
         accepted: {cluster id: Kafka `cluster.id`} that a person accepted in place of the saved one.
 
     Returns:
@@ -51,9 +51,10 @@ def identity_problems(
     """
     problems = []
     owner: dict[str, str] = {}
-    for cluster, reading in sorted(document.clusters.items()):
-        if cluster in wanted and cluster not in observed and reading.kafka_id is not None:
-            owner[reading.kafka_id] = cluster
+    for cluster in sorted(set(wanted) - observed.keys()):
+        kept = accepted.get(cluster) or saved_identity(document, cluster)
+        if kept is not None:
+            owner[kept] = cluster
     for cluster, answer in sorted(observed.items()):
         if answer.kafka_id is None:
             continue

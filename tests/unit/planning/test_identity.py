@@ -41,6 +41,27 @@ def test_two_ids_for_one_cluster_would_read_everything_twice() -> None:
     assert "'east' and 'ost' are one and the same" in problem.text
 
 
+def test_a_cluster_that_has_not_answered_this_time_still_owns_its_identity() -> None:
+    (problem,) = identity_problems(SAVED, {"west": answer("Mk")}, {}, {"east", "west"})
+    assert "'east' and 'west' are one and the same" in problem.text
+
+
+def test_a_cluster_that_metadata_names_no_more_owns_nothing() -> None:
+    assert identity_problems(SAVED, {"west": answer("Mk")}, {}, {"west"}) == []
+
+
+def test_a_parked_cluster_that_comes_back_slowly_owns_its_identity_too() -> None:
+    (problem,) = identity_problems(PARKED, {"west": answer("Mk")}, {}, {"east", "west"})
+    assert "'east' and 'west' are one and the same" in problem.text
+    assert identity_problems(PARKED, {"west": answer("Mk")}, {}, {"west"}) == []
+
+
+def test_a_cluster_that_was_accepted_as_another_stands_for_that_one() -> None:
+    accepted, wanted = {"east": "Qx"}, {"east", "west"}
+    assert identity_problems(SAVED, {"west": answer("Mk")}, accepted, wanted) == []
+    assert len(identity_problems(SAVED, {"west": answer("Qx")}, accepted, wanted)) == 1
+
+
 def test_a_broker_that_tells_no_id_is_let_pass() -> None:
     assert identity_problems(SAVED, {"east": answer(None), "west": answer(None)}, {}) == []
 
