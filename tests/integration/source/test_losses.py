@@ -19,7 +19,12 @@ from dynamic_kafka import lookout
 from dynamic_kafka.errors import ClusterUnreachableError, DataLossError, OffsetDocumentError, ReadTimeoutError
 from dynamic_kafka.kafka.consumers import CONSUMERS
 from dynamic_kafka.kafka.reader import ReadTask
+from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.codec import fingerprint
+from dynamic_kafka.planning.plan import ranges_between
+from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import SplitRange
+from dynamic_kafka.state import StateLocation
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun, read
@@ -267,6 +272,38 @@ def test_under_stall_a_first_plan_that_starts_at_earliest_goes_on_without_the_on
         finally:
             away.resume()
         run.until(lambda: run.rows().total() == 23, "the other cluster's records from their beginning")
+
+
+# -- the end of a bounded run ------------------------------------------------------------------------------------------
+
+
+def test_a_bounded_run_is_not_finished_while_its_last_batch_has_left_something_out(
+    brokers: Brokers, topic: Topic, path: Path
+) -> None:
+    # Given the last batch of a bounded run, and an amendment that takes a range out of it
+    one, two = (brokers.a.create_topic(topic("orders")) for _ in range(2))
+    wanted = produce("east", brokers.a, one, 5) + produce("east", brokers.a, two, 5)
+    write_metadata(path, stream("orders", cluster("east", brokers.a, [one, two])))
+    with reading(path, endingOffsets="latest") as run:
+        run.batch(crash="logged")
+        start, end = OffsetDocument(), run.document
+        left_out = tuple(part for part in ranges_between(start, end) if part.split.topic == two)
+        StateLocation(str(path.parent / "state")).save_amendment(
+            Amendment(end.query, end.number, fingerprint(start), fingerprint(end), left_out, {"east": "abandoned"}, 1)
+        )
+
+        # When that batch is done, and the one after it
+        run.batch()
+        after_one = (run.rows().total(), run.document.finished, run.report().get("finished"))
+        run.batch()
+        after_two = (run.rows().total(), run.document.finished, run.report().get("finished"))
+        more = run.batch()
+
+        # Then the planner says that it is finished only when nothing is left
+        assert after_one == (5, True, None)
+        assert after_two == (10, True, True)
+        assert_rows(run.rows(), wanted)
+        assert not more
 
 
 # -- documents that lead nowhere ---------------------------------------------------------------------------------------

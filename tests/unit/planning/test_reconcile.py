@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -218,6 +219,45 @@ def test_a_renamed_cluster_carries_its_offsets_over() -> None:
 def test_a_parked_cluster_is_renamed_too() -> None:
     document, _ = rename(parked(east={0: 5}), {"ost": named("t", renamed_from="east")})
     assert document == parked(ost={0: 5})
+
+
+def test_what_is_parked_under_the_new_id_of_the_same_cluster_stays_parked() -> None:
+    # Given a cluster that was read under two ids, one topic each, at different times
+    document = replace(active(east=READING), parked=parked_topics(ost={"u": 77}))
+    after, _ = rename(document, {"ost": named("t", "u", renamed_from="east")})
+
+    assert after.clusters == active(ost=READING).clusters
+    assert after.parked == parked_topics(ost={"u": 77})
+
+
+def test_what_is_parked_under_both_ids_is_united_and_the_new_id_s_offsets_win() -> None:
+    document = OffsetDocument("q", 3, "p", parked=parked_topics(east={"t": 5, "u": 6}, ost={"u": 77, "v": 8}))
+    after, _ = rename(document, {"ost": named("t", renamed_from="east")})
+
+    assert after.parked == parked_topics(ost={"t": 5, "u": 77, "v": 8})
+
+
+def test_a_topic_that_is_being_read_is_not_parked_beside_that() -> None:
+    document = replace(active(east=READING), parked=parked_topics(ost={"t": 77}))
+    after, _ = rename(document, {"ost": named("t", renamed_from="east")})
+
+    assert after.clusters == active(ost=READING).clusters
+    assert after.parked == {}
+
+
+def test_offsets_of_another_cluster_are_not_parked_with_a_renamed_one() -> None:
+    document = replace(active(east=READING), parked=parked_topics("Qx", ost={"u": 77}))
+    after, _ = rename(document, {"ost": named("t", renamed_from="east")})
+
+    assert after.clusters == active(ost=READING).clusters
+    assert after.parked == {}
+
+
+def parked_topics(kafka_id: str = "Mk", /, **clusters: dict[str, int]) -> dict[str, ParkedCluster]:
+    return {
+        name: ParkedCluster({topic: ParkedTopic("s", {0: at}, NOW + 500) for topic, at in topics.items()}, kafka_id)
+        for name, topics in clusters.items()
+    }
 
 
 def test_a_rename_happens_once() -> None:
