@@ -84,7 +84,7 @@ def plan_batch(situation: Situation, edge: Edge) -> Planned:
         done = replace(done, document=replace(done.document, bounded=situation.bounded))
     starts, stops = edge.resolve(done)
     opened = open_splits(done.document, starts, stops)
-    losses = find_data_loss(opened, observed)
+    losses = find_data_loss(opened, observed, before=progress)
     if losses:
         opened, lost = edge.accept(opened, losses)
         notes = [*notes, *lost]

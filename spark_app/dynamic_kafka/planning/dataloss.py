@@ -23,8 +23,15 @@ class DataLoss:
     resume_at: int | None
 
 
-def find_data_loss(document: OffsetDocument, observed: Mapping[str, ClusterObservation]) -> list[DataLoss]:
+def find_data_loss(
+    document: OffsetDocument, observed: Mapping[str, ClusterObservation], *, before: OffsetDocument | None = None
+) -> list[DataLoss]:
     """Compare every active split with what its cluster still has.
+
+    Args:
+        document: progress to judge, with the splits that were just opened.
+        observed: what each reachable cluster answered.
+        before: progress before it took over the topic ids that were observed; a topic of another id was re-created.
 
     Returns:
         A finding for each split whose next offset expired (retention), lies past the end (truncation, re-creation), or
@@ -44,8 +51,10 @@ def find_data_loss(document: OffsetDocument, observed: Mapping[str, ClusterObser
             seen = answer.topics.get(topic)
             if seen is None:
                 continue
+            earlier = before.clusters.get(cluster) if before else None
+            saved = earlier.topics.get(topic, reading) if earlier else reading
             for partition, following in sorted(reading.next.items()):
-                if partition not in seen.latest and seen.topic_id is not None and seen.topic_id == reading.topic_id:
+                if partition not in seen.latest and seen.topic_id is not None and seen.topic_id == saved.topic_id:
                     continue  # partitions never leave a topic: this broker has just not heard of it yet
                 loss = _judge(following, seen.earliest.get(partition), seen.latest.get(partition))
                 if loss is not None and not reading.finished(partition):

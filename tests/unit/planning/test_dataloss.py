@@ -51,6 +51,11 @@ def test_a_partition_that_this_broker_has_not_heard_of_yet_is_not_lost() -> None
     assert find_data_loss(document, {"east": behind}) == []
     (loss,) = find_data_loss(document, {"east": another})
     assert loss == DataLoss(Split("east", "t", 1), "the partition exists no more", None)
+    # The id that counts is the saved one, not the one that was just taken over
+    renewed = OffsetDocument(
+        "q", 1, "p", clusters={"east": ClusterProgress({"t": TopicProgress("s", {0: 5, 1: 5}, topic_id="U")})}
+    )
+    assert find_data_loss(renewed, {"east": another}, before=document) == [loss]
 
 
 def test_a_topic_that_its_cluster_does_not_list() -> None:
