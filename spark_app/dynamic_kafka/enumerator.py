@@ -52,7 +52,7 @@ class Enumerator:
         self.state = StateLocation(options.state_location) if options.state_location else None
         self.replays = Replays(options, self.state, self.lookout.look)
         self._committer: GroupCommitter | None = None
-        self._group_checked = False
+        self._group_checked: set[str] = set()
         self._targets: Mapping[Split, int] | None = None
         self._last_batch_at: float | None = None
         self._latest = OffsetDocument()
@@ -82,7 +82,7 @@ class Enumerator:
         """The read tasks of the batch between two documents, planned just now or by an earlier run."""
         first, last = decode(start), decode(end)
         self.replays.restore(last)
-        if self._commits and not self._group_checked and not self.replays.is_settled(first, last):
+        if self._commits and not self.replays.is_settled(first, last):
             # A restored backup usually has a pending batch, and that would be delivered again before the first plan.
             self._check_group(last, self.lookout.look())
         ranges = self.replays.ranges(first, last)
@@ -195,14 +195,16 @@ class Enumerator:
         return self.options.group_id is not None and (self.options.commit_offsets or self.options.application_commits)
 
     def _check_group(self, logged: OffsetDocument, observed: Observed) -> None:
-        """Once, before the first batch: is the group somebody else's, or ahead of this checkpoint?"""
+        """Once a cluster, when it first answers: is the group somebody else's there, or ahead of this checkpoint?"""
         group = self.options.group_id
-        if self._group_checked or not self._commits or group is None:
+        if not self._commits or group is None:
             return
         mark = CommitMark(logged.query or self._query, logged.number, 0)
         allow_old = self.options.allow_old_checkpoint
         checks = {}
         for cluster, answer in observed.answers.items():
+            if cluster in self._group_checked:
+                continue
             keys = [(name, partition) for name, topic in answer.topics.items() for partition in topic.latest]
             checks[cluster] = observed.probes[cluster].ask(
                 partial(ClusterAdmin.committed, group=group, partitions=keys)
@@ -212,7 +214,7 @@ class Enumerator:
                 check_group(cluster, group, check.result(), mark, allow_old=allow_old)
             except ClusterError as error:
                 log.warning("the commits of group %s cannot be looked at: %s", group, error)
-        self._group_checked = True
+        self._group_checked |= checks.keys()
 
     def _limits(self, unlimited: bool) -> Limits:
         options = self.options
