@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from dynamic_kafka.errors import OptionError
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.progress import OffsetDocument
 from tests.support.fixtures import Brokers
@@ -178,7 +179,7 @@ def test_an_amendment_that_cannot_be_written_stops_the_query_before_anything_is_
         write_metadata(path, stream("orders", b))
         blocked = path.parent / "state"
         blocked.write_text("a file where the folder should be")
-        with pytest.raises(OSError, match="state"):
+        with pytest.raises(OptionError, match="stateLocation: .*cannot be written"):
             run.batch()
         assert (run.rows(), len(run.offsets)) == (Rows(), 1)
         blocked.unlink()
