@@ -179,7 +179,7 @@ def test_an_amendment_that_cannot_be_written_stops_the_query_before_anything_is_
         write_metadata(path, stream("orders", b))
         blocked = path.parent / "state"
         blocked.write_text("a file where the folder should be")
-        with pytest.raises(OptionError, match="stateLocation: .*cannot be written"):
+        with pytest.raises(OptionError, match=r"stateLocation: .*cannot be written"):
             run.batch()
         assert (run.rows(), len(run.offsets)) == (Rows(), 1)
         blocked.unlink()
