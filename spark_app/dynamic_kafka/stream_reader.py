@@ -81,7 +81,12 @@ class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Executor: the records of one task."""
         assert isinstance(partition, TaskPartition)
-        return read_range(in_this_attempt(partition.task))
+        batches = read_range(in_this_attempt(partition.task))
+        if self.options.read_reports is None:
+            return batches
+        from dynamic_kafka.read_reports import ReportAddress, reporting
+
+        return reporting(batches, partition.task.part.split, ReportAddress.parse(self.options.read_reports))
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark has committed the batch that ended here; it says so when it constructs the next one."""

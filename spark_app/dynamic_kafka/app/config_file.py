@@ -151,6 +151,7 @@ class Metrics(_Part):
 
     port: int = Field(ge=0, le=65535)
     host: str = "0.0.0.0"
+    reports_port: int = Field(default=0, ge=0, le=65535)
 
 
 class AppFile(_Part):

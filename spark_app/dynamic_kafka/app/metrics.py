@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from dynamic_kafka.app.reads import SplitReads
 from dynamic_kafka.app.sink_status import SinkStatus, StatusBoard
 from dynamic_kafka.metadata.lookups import DiscoveryStatus
 from dynamic_kafka.planning.splits import Split
@@ -22,6 +23,8 @@ from dynamic_kafka.planning.splits import Split
 PREFIX = "dynamic_kafka_"
 SINK, STREAM, CLUSTER = ("sink",), ("sink", "stream"), ("sink", "cluster")
 SPLIT = ("sink", "cluster", "topic", "partition")
+Lags = Mapping[Split, int]
+Reads = Mapping[Split, SplitReads]
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,19 @@ METRICS: Mapping[str, Described] = {
     "split_offsets_read": Described(
         SPLIT, "Offsets read since the application started: records and gaps.", counter=True
     ),
+    "split_records_read": Described(SPLIT, "Records that executors have read.", counter=True),
+    "split_bytes_read": Described(SPLIT, "Bytes of their keys and values.", counter=True),
+    "split_event_time_lag_seconds": Described(
+        SPLIT, "How old the latest record of the last range was when it had been read."
+    ),
     "split_idle_seconds": Described(SPLIT, "Time since the split last got on."),
     "cluster_splits": Described(CLUSTER, "Active splits."),
     "cluster_lag": Described(CLUSTER, "Sum of the lags of its splits, as far as they are known."),
     "cluster_stalled": Described(CLUSTER, "1 while the planner leaves the cluster out because it does not answer."),
     "cluster_offsets_read": Described(CLUSTER, "Sum of its splits' offsets read.", counter=True),
+    "cluster_records_read": Described(CLUSTER, "Sum of its splits' records read.", counter=True),
+    "cluster_bytes_read": Described(CLUSTER, "Sum of its splits' bytes read.", counter=True),
+    "cluster_event_time_lag_seconds": Described(CLUSTER, "Largest event-time lag of its splits."),
     "cluster_commits_succeeded": Described(CLUSTER, "Commits to the consumer group.", counter=True),
     "cluster_commits_failed": Described(CLUSTER, "Commits to the consumer group that failed.", counter=True),
     "clusters": Described(STREAM, "Clusters with active splits."),
@@ -89,6 +100,7 @@ class AppCollector(Collector):
     Args:
         ends: the end offsets of splits, as far as they are known.
         discovery: how looking for metadata is going.
+        reads: what executors have reported of a sink's splits.
         clock: monotonic seconds.
     """
 
@@ -97,18 +109,21 @@ class AppCollector(Collector):
         board: StatusBoard,
         ends: Callable[[], Mapping[Split, int]],
         discovery: Callable[[], DiscoveryStatus],
+        reads: Callable[[str, Iterable[Split]], Mapping[Split, SplitReads]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._board, self._ends, self._discovery, self._clock = board, ends, discovery, clock
+        self._board, self._ends, self._discovery, self._reads, self._clock = board, ends, discovery, reads, clock
 
     def collect(self) -> Iterator[Metric]:
         """One scrape."""
         found, ends, now = _Family(), self._ends(), self._clock()
         for status in self._board.sinks().values():
-            _splits(found, status, ends, now)
-            _clusters(found, status, ends)
+            known = lags(status, ends)
+            reads = self._reads(status.name, status.document.splits())
+            _splits(found, status, known, reads, now)
+            _clusters(found, status, known, reads)
             _streams(found, status)
-            _sink(found, status, ends)
+            _sink(found, status, known)
         discovery = self._discovery()
         found.add("metadata_failures", (), discovery.consecutive_failures)
         found.add("metadata_rejected", (), discovery.rejected is not None)
@@ -142,8 +157,7 @@ def lags(status: SinkStatus, ends: Mapping[Split, int]) -> dict[Split, int]:
     }
 
 
-def _splits(found: _Family, status: SinkStatus, ends: Mapping[Split, int], now: float) -> None:
-    known = lags(status, ends)
+def _splits(found: _Family, status: SinkStatus, known: Lags, reads: Reads, now: float) -> None:
     for split in status.document.splits():
         labels = (status.name, split.cluster, split.topic, split.partition)
         found.add("split_current_offset", labels, status.document.next_of(split))
@@ -151,11 +165,14 @@ def _splits(found: _Family, status: SinkStatus, ends: Mapping[Split, int], now: 
         found.add("split_committed_offset", labels, committed)
         found.add("split_lag", labels, known.get(split))
         found.add("split_offsets_read", labels, status.records.get(split, 0))
+        if split in reads:
+            found.add("split_records_read", labels, reads[split].records)
+            found.add("split_bytes_read", labels, reads[split].size)
+            found.add("split_event_time_lag_seconds", labels, reads[split].event_lag_s)
         found.add("split_idle_seconds", labels, now - status.advanced_at.get(split, now))
 
 
-def _clusters(found: _Family, status: SinkStatus, ends: Mapping[Split, int]) -> None:
-    known = lags(status, ends)
+def _clusters(found: _Family, status: SinkStatus, known: Lags, reads: Reads) -> None:
     for cluster in status.document.clusters:
         labels = (status.name, cluster)
         own = [split for split in status.document.splits() if split.cluster == cluster]
@@ -165,6 +182,12 @@ def _clusters(found: _Family, status: SinkStatus, ends: Mapping[Split, int]) -> 
         found.add("cluster_lag", labels, sum(asked) if asked else planned)
         found.add("cluster_stalled", labels, cluster in status.stalled)
         found.add("cluster_offsets_read", labels, sum(status.records.get(split, 0) for split in own))
+        reported = [reads[split] for split in own if split in reads]
+        if reported:
+            found.add("cluster_records_read", labels, sum(each.records for each in reported))
+            found.add("cluster_bytes_read", labels, sum(each.size for each in reported))
+            behind = [each.event_lag_s for each in reported if each.event_lag_s is not None]
+            found.add("cluster_event_time_lag_seconds", labels, max(behind, default=None))
         if cluster in status.commits:
             found.add("cluster_commits_succeeded", labels, status.commits[cluster].succeeded)
             found.add("cluster_commits_failed", labels, status.commits[cluster].failed)
@@ -189,13 +212,13 @@ def _streams(found: _Family, status: SinkStatus) -> None:
         found.add("finished_splits", labels, finished[stream])
 
 
-def _sink(found: _Family, status: SinkStatus, ends: Mapping[Split, int]) -> None:
+def _sink(found: _Family, status: SinkStatus, known: Lags) -> None:
     labels = (status.name,)
-    known = list(lags(status, ends).values())
     if known:
-        found.add("minOffsetsBehindLatest", labels, min(known))
-        found.add("avgOffsetsBehindLatest", labels, sum(known) / len(known))
-        found.add("maxOffsetsBehindLatest", labels, max(known))
+        behind = known.values()
+        found.add("minOffsetsBehindLatest", labels, min(behind))
+        found.add("avgOffsetsBehindLatest", labels, sum(behind) / len(behind))
+        found.add("maxOffsetsBehindLatest", labels, max(behind))
     if status.batch >= 0:
         found.add("batch", labels, status.batch)
         found.add("batch_seconds", labels, status.batch_ms / 1000)

@@ -24,8 +24,11 @@ from dynamic_kafka.errors import DynamicKafkaError, MetadataError, OptionError
 from dynamic_kafka.services import make_discovery
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
+    from dynamic_kafka.app.reads import ReadCounts
     from dynamic_kafka.metadata.discovery import MetadataDiscovery
 
 HELP = "run the application that a file describes, until it ends, fails or is stopped"
@@ -98,26 +101,37 @@ def _supervise(
     stop.on_jvm_shutdown(spark, config.file.grace_period / 1000)
     board = StatusBoard([sink.name for sink in config.sinks])
     with contextlib.ExitStack() as reports:
-        _report(reports, config, discovery, board, live=live)
-        return Supervisor(spark, config, discovery, board, stop).run()
+        read_reports = _report(reports, spark, config, discovery, board, live=live)
+        return Supervisor(spark, config, discovery, board, stop, read_reports=read_reports).run()
 
 
 def _report(
-    reports: contextlib.ExitStack, config: AppConfig, discovery: MetadataDiscovery, board: StatusBoard, *, live: bool
-) -> None:
-    """Start what was asked for of metrics and live progress, and the prober that both need."""
+    reports: contextlib.ExitStack,
+    spark: SparkSession,
+    config: AppConfig,
+    discovery: MetadataDiscovery,
+    board: StatusBoard,
+    *,
+    live: bool,
+) -> Mapping[str, str]:
+    """Start what was asked for of metrics and live progress, and the prober that both need. Returns, for each sink,
+    where executors report what they have read."""
     if config.file.metrics is None and not live:
-        return
+        return {}
     from dynamic_kafka.app.lag import LagProber
 
     prober = LagProber(config.parsed_options(config.sinks[0]), discovery)
     prober.start()
     reports.callback(prober.stop)
+    read_reports: Mapping[str, str] = {}
     if config.file.metrics is not None:
         from dynamic_kafka.app.metrics import AppCollector, serve_metrics
+        from dynamic_kafka.app.reads import ReadCounts
 
-        collector = AppCollector(board, prober.ends, discovery.status)
         metrics = config.file.metrics
+        counts = ReadCounts(sink.name for sink in config.sinks)
+        read_reports = _receive_reports(reports, spark, config, counts, metrics.reports_port)
+        collector = AppCollector(board, prober.ends, discovery.status, counts.of)
         try:
             reports.callback(serve_metrics(collector, metrics.port, metrics.host))
         except OSError as error:
@@ -127,6 +141,30 @@ def _report(
         from dynamic_kafka.app.display import show_progress
 
         reports.callback(show_progress(config.name, board, prober.ends))
+    return read_reports
+
+
+def _receive_reports(
+    reports: contextlib.ExitStack, spark: SparkSession, config: AppConfig, counts: ReadCounts, port: int
+) -> Mapping[str, str]:
+    """Listen where executors reach the driver anyway: on the address that Spark itself uses for that."""
+    from dynamic_kafka.app.reads import serve_reports
+
+    settings = spark.sparkContext.getConf()
+    local = (spark.sparkContext.master or "").startswith("local")
+    host = "127.0.0.1" if local else settings.get("spark.driver.host", "127.0.0.1")
+    listen = host if local else settings.get("spark.driver.bindAddress", host)
+    try:
+        addresses, stop = serve_reports(
+            counts, [sink.name for sink in config.sinks], host=host, listen=listen, port=port
+        )
+    except OSError as error:
+        where = f"{listen}:{port}"
+        raise OptionError(
+            f"{config.source}: metrics: reportsPort: {where} cannot be listened on: {error.strerror}"
+        ) from None
+    reports.callback(stop)
+    return addresses
 
 
 def _stop_discovery(stop: StopRequest, discovery: MetadataDiscovery) -> None:

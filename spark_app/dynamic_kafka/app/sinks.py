@@ -50,8 +50,13 @@ def query_name(config: AppConfig, sink: Sink) -> str:
     return f"{config.name}.{sink.name}"
 
 
-def start_query(spark: SparkSession, config: AppConfig, sink: Sink) -> StreamingQuery:
+def start_query(
+    spark: SparkSession, config: AppConfig, sink: Sink, *, read_reports: str | None = None
+) -> StreamingQuery:
     """Start a sink's query where its checkpoint ends.
+
+    Args:
+        read_reports: where executors report what they have read; None: nowhere.
 
     Raises:
         StaleCheckpointError: the checkpoint is older than what its file sink has.
@@ -59,6 +64,8 @@ def start_query(spark: SparkSession, config: AppConfig, sink: Sink) -> Streaming
     """
     checkpoint = config.checkpoint_of(sink)
     options = config.reader_options(sink) | _delivered(config, sink)
+    if read_reports is not None:
+        options["readReports"] = read_reports
     frame = spark.readStream.format("dynamic-kafka").options(**options).load()
     writer = _transformed(spark, config, frame).writeStream.queryName(query_name(config, sink))
     writer = writer.outputMode(sink.output_mode).option("checkpointLocation", checkpoint)

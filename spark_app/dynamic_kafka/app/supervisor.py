@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dynamic_kafka.app.checkpoints import Checkpoint
@@ -93,7 +94,11 @@ class Supervisor:
         discovery: MetadataDiscovery,
         board: StatusBoard,
         stop: StopRequest,
+        *,
+        read_reports: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        """`read_reports`: for each sink, where executors report what they have read."""
+        self._read_reports = read_reports
         self._spark, self._config, self._board, self._stop = spark, config, board, stop
         self._queries = {query_name(config, sink): SinkQuery(config, sink, discovery) for sink in config.sinks}
         self._recommit_at = time.monotonic() + RECOMMIT_S
@@ -121,7 +126,9 @@ class Supervisor:
     # -- while running -------------------------------------------------------------------------------------------
 
     def _start(self, each: SinkQuery) -> None:
-        each.query, each.restart_at = start_query(self._spark, self._config, each.sink), None
+        reports = self._read_reports.get(each.sink.name)
+        each.query = start_query(self._spark, self._config, each.sink, read_reports=reports)
+        each.restart_at = None
         fields = {"event": "started", "sink": each.sink.name, "query": str(each.query.id)}
         log.info("sink %s: query %s has started", each.sink.name, each.query.id, extra=fields)
 

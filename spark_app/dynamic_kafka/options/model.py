@@ -87,6 +87,7 @@ class SourceOptions:
         pending_removed_ranges: `refuse` when it was not given and there is no state location.
         delivered_batch: fingerprint of the pending batch that the application's sink has already.
         application_commits: the application commits to the group, so the source only checks the group.
+        read_reports: where executors report what they have read, None: nowhere.
         warnings: what was accepted but has no effect, one sentence each, for the log. Never holds a secret.
         raw: the options as given, keys in lower case as Spark hands them over, for users' own services and
             subscribers.
@@ -125,6 +126,7 @@ class SourceOptions:
     kafka_properties: Mapping[str, str]
     delivered_batch: str | None = None
     application_commits: bool = False
+    read_reports: str | None = None
     warnings: tuple[str, ...] = ()
     raw: Mapping[str, str] = field(default_factory=dict, repr=False)
 

@@ -8,6 +8,7 @@ checked at planning.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Literal
 
@@ -76,6 +77,7 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
         kafka_properties=kafka_properties,
         delivered_batch=given.text("deliveredBatch"),
         application_commits=given.boolean("applicationCommits"),
+        read_reports=_read_reports(given),
         warnings=tuple(warnings),
         # Spark lowers the keys before the source sees them, the application does not: a user's class meets one form.
         raw={key.lower(): value for key, value in options.items()},
@@ -133,6 +135,13 @@ def _commit_offsets(given: Given, mode: Mode, has_group: bool) -> bool:
     if wanted and not has_group:
         raise OptionError("commitOffsets=true needs a consumer group; set kafka.group.id")
     return mode == "streaming" and has_group and wanted is not False
+
+
+def _read_reports(given: Given) -> str | None:
+    text = given.text("readReports")
+    if text is not None and not re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+):\d{1,5}/\w+", text):
+        raise OptionError(f"{given.where('readReports')} is '{text}'; it must be host:port/key")
+    return text
 
 
 def _absolute(given: Given, name: str) -> str:

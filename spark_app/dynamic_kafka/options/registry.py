@@ -191,6 +191,13 @@ _TROUBLE = (
         streaming_only=True,
     ),
     Option(
+        "readReports",
+        "text",
+        "Set by the bundled application: where executors report what they have read, for its metrics.",
+        "`host:port/key`",
+        streaming_only=True,
+    ),
+    Option(
         "failOnDataLoss",
         "boolean",
         "Fail when records that should be read are gone, instead of going on with a warning.",

@@ -9,19 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions
 
 from tests.integration.app.driving import AppRun, run_to_end, write_app
 from tests.support.fixtures import Brokers
-from tests.support.kafka import KafkaCluster
 from tests.support.kafka.ports import reserve_ports
 from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
-
-
-def committed(at: KafkaCluster, group: str) -> dict[tuple[str, int], int]:
-    """What a group has committed."""
-    found = at.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result()
-    return {(each.topic, each.partition): each.offset for each in found.topic_partitions}
 
 
 @pytest.mark.timeout(600)
@@ -42,8 +34,8 @@ def test_available_now_delivers_everything_commits_the_last_batch_and_exits_0(
         options={"startingOffsets": "earliest", "maxOffsetsPerTrigger": 250, "kafka.group.id": name},
     )
     run = run_to_end(config, wanted)
-    assert committed(brokers.a, name) == {(name, 0): 300, (name, 1): 100}
-    assert committed(brokers.b, name)[name, 0] == 200
+    assert brokers.a.committed_offsets(name) == {(name, 0): 300, (name, 1): 100}
+    assert brokers.b.committed_offsets(name)[name, 0] == 200
     assert len(run.events("batch")) >= 3
     assert (tmp_path / "checkpoints" / "lake" / "offsets" / "0").exists()
 
@@ -101,6 +93,12 @@ def test_two_sinks_have_queries_groups_and_metrics_of_their_own_and_series_go_wi
         run.wait_until(lambda: kept() == 60, "60 rows in the function")
         split = f'dynamic_kafka_split_committed_offset{{cluster="b",partition="0",sink="mine",topic="{name}"}} 20.0'
         run.wait_until(lambda: split in scrape(port), "the committed offset of cluster b")
+        size = sum(len(row.value) for row in wanted if row.cluster == "a")
+        read = f'{{cluster="a",partition="0",sink="lake",topic="{name}"}} '
+        for metric, value in (("records", 40), ("bytes", size)):
+            line = f"dynamic_kafka_split_{metric}_read_total{read}{float(value)}"
+            run.wait_until(lambda line=line: line in scrape(port), line)  # type: ignore[misc]
+        assert f"dynamic_kafka_split_event_time_lag_seconds{read}" in scrape(port)
         write_metadata(metadata, stream("st", both[0]))
         run.wait_until(lambda: 'cluster="b"' not in scrape(port) and 'cluster="a"' in scrape(port), "b's series to go")
         run.wait_until(lambda: 'parked_splits{sink="lake",stream="st"} 1.0' in scrape(port), "the parked split")
@@ -108,7 +106,7 @@ def test_two_sinks_have_queries_groups_and_metrics_of_their_own_and_series_go_wi
         assert run.wait_exit() == 0, run.words()
         assert_rows(run.rows(), wanted)
     for sink in ("lake", "mine"):
-        assert committed(brokers.a, f"{name}-{sink}") == {(name, 0): 40}
+        assert brokers.a.committed_offsets(f"{name}-{sink}") == {(name, 0): 40}
         assert (tmp_path / "checkpoints" / sink / "commits" / "0").exists()
 
 

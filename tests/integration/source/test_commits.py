@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from pyspark.sql import SparkSession
 
 from dynamic_kafka.errors import GroupInUseError, StaleCheckpointError
@@ -34,9 +33,7 @@ def settled(reading: Query) -> None:
 
 
 def marks(cluster: KafkaCluster, group: str) -> list[CommitMark | None]:
-    request = [ConsumerGroupTopicPartitions(group)]
-    found = cluster.admin.list_consumer_group_offsets(request)[group].result(20).topic_partitions
-    return [CommitMark.parse(at.metadata or "") for at in found]
+    return [CommitMark.parse(at.metadata or "") for at in cluster.committed(group)]
 
 
 @pytest.mark.scenario(43)
@@ -346,9 +343,7 @@ def test_commits_of_a_spark_query_are_one_batch_late(
 
 def test_a_group_s_own_offsets_of_other_topics_are_left_alone(brokers: Brokers, topic: Topic) -> None:
     mine, other, group = brokers.a.create_topic(topic("mine")), brokers.a.create_topic(topic("other")), topic("group")
-    request = [ConsumerGroupTopicPartitions(group, [TopicPartition(other, 0, 7)])]
-    for future in brokers.a.admin.alter_consumer_group_offsets(request).values():
-        future.result(20)
+    brokers.a.commit_offsets(group, {(other, 0): 7})
 
     with query(
         static(document(east=at(brokers.a, mine)), startingOffsets="earliest", kafka__group__id=group)

@@ -41,11 +41,7 @@ def texts(prefix: str, start: int, end: int, partition: int = 0) -> Counter[byte
 
 
 def commit(cluster: KafkaCluster, group: str, name: str, offsets: dict[int, int]) -> None:
-    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-
-    request = [ConsumerGroupTopicPartitions(group, [TopicPartition(name, p, o) for p, o in offsets.items()])]
-    for future in cluster.admin.alter_consumer_group_offsets(request).values():
-        future.result(30)
+    cluster.commit_offsets(group, {(name, partition): offset for partition, offset in offsets.items()})
 
 
 # Earliest and latest

@@ -93,16 +93,29 @@ class Content:
 
     def committed_offsets(self, group: str) -> dict[tuple[str, int], int]:
         """What `group` has committed here, by topic and partition."""
+        return {(at.topic, at.partition): at.offset for at in self.committed(group)}
+
+    def committed(self, group: str) -> list[TopicPartition]:
+        """The same with the commits' metadata."""
         listed = self.admin.list_topics(timeout=_SECONDS).topics
         asked = [TopicPartition(name, partition) for name, topic in listed.items() for partition in topic.partitions]
-        # Through a consumer: the admin client's call ends the process while a coordinator is being made
+        found: list[TopicPartition] = []
+        self._with_group(group, lambda consumer: found.extend(consumer.committed(asked, timeout=_SECONDS)))
+        return [at for at in found if at.offset >= 0]
+
+    def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Commit offsets of `group`, by topic and partition, as another application would."""
+        wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+        self._with_group(group, lambda consumer: consumer.commit(offsets=wanted, asynchronous=False))
+
+    def _with_group(self, group: str, ask: Callable[[Consumer], object]) -> None:
+        # Through a consumer: the admin client's calls end the process while a coordinator is being made
         # (librdkafka issue 5040), and "the coordinator is loading" is an answer that passes.
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
-        found: list[TopicPartition] = []
 
         def answered() -> bool:
             try:
-                found[:] = consumer.committed(asked, timeout=_SECONDS)
+                ask(consumer)
             except KafkaException as error:
                 if not error.args[0].retriable() and error.args[0].code() not in _PASSING:
                     raise
@@ -110,10 +123,9 @@ class Content:
             return True
 
         try:
-            self._wait(f"the offsets of group {group!r}", answered)
+            self._wait(f"the coordinator of group {group!r}", answered)
         finally:
             consumer.close()
-        return {(at.topic, at.partition): at.offset for at in found if at.offset >= 0}
 
     def _offsets(self, topic: str, spec: OffsetSpec, *, committed: bool = False) -> dict[int, int]:
         partitions = self.admin.list_topics(topic, timeout=_SECONDS).topics[topic].partitions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from rich.console import Console
 
 from dynamic_kafka.app.display import progress_table
 from dynamic_kafka.app.metrics import METRICS, PREFIX, AppCollector
+from dynamic_kafka.app.reads import SplitReads
 from dynamic_kafka.app.sink_status import StatusBoard
 from dynamic_kafka.kafka.commits import CommitCounts
 from dynamic_kafka.metadata.lookups import DiscoveryStatus
@@ -41,12 +42,24 @@ def event(batch: int, start: OffsetDocument, end: OffsetDocument, **latest: Any)
     return {"batchId": batch, "numInputRows": 30, "durationMs": {"triggerExecution": 1500}, "sources": [source]}
 
 
+READS = {
+    Split("east", "orders", 0): SplitReads(8, 400, 2.5),
+    Split("east", "orders", 1): SplitReads(4, 100, 0.5),
+    Split("west", "orders", 0): SplitReads(1, 10, None),
+}
+
+
+def reads(sink: str, active: Iterable[Split]) -> Mapping[Split, SplitReads]:
+    """What executors have reported."""
+    return {split: READS[split] for split in active} if sink == "lake" else {}
+
+
 class Scrape:
     """The metrics as Prometheus gets them."""
 
     def __init__(self, board: StatusBoard, status: DiscoveryStatus) -> None:
         self.registry = CollectorRegistry()
-        self.registry.register(AppCollector(board, lambda: ENDS, lambda: status, lambda: 60.0))
+        self.registry.register(AppCollector(board, lambda: ENDS, lambda: status, reads, lambda: 60.0))
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(PREFIX + name, labels)
@@ -87,6 +100,9 @@ def test_a_split_tells_offsets_lag_and_idle_time(scrape: Scrape) -> None:
     assert scrape.value("split_lag", **split) == 90
     assert scrape.value("split_offsets_read_total", **split) == 10
     assert scrape.value("split_idle_seconds", **split) == 40
+    assert scrape.value("split_records_read_total", **split) == 8
+    assert scrape.value("split_bytes_read_total", **split) == 400
+    assert scrape.value("split_event_time_lag_seconds", **split) == 2.5
 
 
 def test_a_cluster_sums_up_its_splits_and_counts_commits(scrape: Scrape) -> None:
@@ -95,6 +111,22 @@ def test_a_cluster_sums_up_its_splits_and_counts_commits(scrape: Scrape) -> None
     assert scrape.value("cluster_offsets_read_total", **labels) == 20
     assert scrape.value("cluster_commits_succeeded_total", **labels) == 3
     assert scrape.value("cluster_commits_failed_total", **labels) == 1
+    assert scrape.value("cluster_records_read_total", **labels) == 12
+    assert scrape.value("cluster_bytes_read_total", **labels) == 500
+    assert scrape.value("cluster_event_time_lag_seconds", **labels) == 2.5
+
+
+def test_without_timestamps_there_is_no_event_time_lag_and_without_reports_no_count(
+    board: StatusBoard, scrape: Scrape, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    west = {"sink": "lake", "cluster": "west"}
+    assert scrape.value("cluster_records_read_total", **west) == 1
+    assert scrape.value("cluster_event_time_lag_seconds", **west) is None
+    monkeypatch.setattr(f"{__name__}.READS", {})
+    monkeypatch.setattr(f"{__name__}.reads", lambda sink, active: {})
+    quiet = Scrape(board, DiscoveryStatus(None, None, 0, None, None))
+    assert quiet.value("cluster_records_read_total", **west) is None
+    assert quiet.value("cluster_offsets_read_total", **west) == 10
 
 
 def test_the_sink_has_sparks_names_for_lag(scrape: Scrape) -> None:
