@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.clusters import clusters, document, fill
-from tests.bench.report import Report, peak_rss_mb, rss_mb
+from tests.bench.report import Report, heap_in_use_mb, peak_rss_mb, rss_mb
 from tests.support.places import ROOT
 
 CLUSTERS, PARTITIONS, CHANGES = 5, 2000, 360
@@ -65,7 +65,7 @@ def plan_through_changes(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
     saved: dict[str, Any] = {"version": 2}
     saved = json.loads(json.dumps(enumerator.latest(saved)))
     yield {"when": "imported", "rss_mb": imported}
-    yield {"when": "first plan", "rss_mb": rss_mb(), "peak_mb": peak_rss_mb()}
+    yield {"when": "first plan", "rss_mb": rss_mb(), "peak_mb": peak_rss_mb(), "heap_in_use_mb": heap_in_use_mb()}
     documents = given["documents"]
     for change in range(1, given["changes"] + 1):
         index = 0 if change % 2 == 0 else 1 + change // 2 % (len(documents) - 1)
@@ -77,7 +77,8 @@ def plan_through_changes(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
             saved = json.loads(json.dumps(enumerator.latest(saved)))
         enumerator.report()
         if change in (10, 60) or change % 120 == 0:
-            yield {"when": f"{change} changes", "rss_mb": rss_mb(), "peak_mb": peak_rss_mb()}
+            figures = {"rss_mb": rss_mb(), "peak_mb": peak_rss_mb(), "heap_in_use_mb": heap_in_use_mb()}
+            yield {"when": f"{change} changes", **figures}
     enumerator.stop()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import datetime
 import json
 import os
@@ -70,6 +71,39 @@ def rss_mb(pid: int | str = "self") -> float:
 def peak_rss_mb(pid: int | str = "self") -> float:
     """The highest `rss_mb` so far."""
     return _status(pid, "VmHWM:")
+
+
+class _Mallinfo2(ctypes.Structure):
+    """glibc's `struct mallinfo2`; only two of its fields are of use here."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in [
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keepcost",
+        ]
+    )
+
+
+def heap_in_use_mb() -> float | None:
+    """What this process has in use of the C heap, over all arenas, in MB; None without glibc >= 2.33.
+
+    Resident memory also counts what `free` has given back to an arena, which grows with the number of threads.
+    """
+    ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if ask is None:
+        return None
+    ask.restype = _Mallinfo2
+    found = ask()
+    return float(found.uordblks + found.hblkhd) / 1e6
 
 
 def _status(pid: int | str, field: str) -> float:
