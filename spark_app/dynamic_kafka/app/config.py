@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dynamic_kafka.app.config_file import AppFile, Sink
+from dynamic_kafka.app.config_file import AppFile, Sink, Transformation
 from dynamic_kafka.errors import MetadataInvalidError, OptionError
 from dynamic_kafka.metadata.validation import explain
 from dynamic_kafka.metadata.yaml_text import Located, Problem, read_yaml
@@ -63,6 +63,10 @@ class AppConfig:
             wrong = f"no sink {name!r}" if name is not None else "it has several sinks"
             raise OptionError(f"{self.source}: {wrong}; choose with --sink: {known}")
         return found[0]
+
+    def transformation_of(self, sink: Sink) -> Transformation | None:
+        """What happens to the stream before a sink gets it."""
+        return sink.transformation or self.file.transformation
 
     def checkpoint_of(self, sink: Sink) -> str:
         """The checkpoint of a sink's query: `<checkpoint>/<sink name>`."""

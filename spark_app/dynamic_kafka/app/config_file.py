@@ -117,6 +117,7 @@ class Sink(_Part):
         type: `parquet`, `kafka`, `console`, or `format` with Spark's name of it in `format`.
         foreach_batch: instead of a type, a function of yours, called with (DataFrame, batch id).
         group_id: the consumer group that this sink's progress is committed to.
+        transformation, trigger: of this sink, instead of the file's.
     """
 
     name: Name
@@ -127,6 +128,8 @@ class Sink(_Part):
     output_mode: Literal["append", "update", "complete"] = "append"
     partition_by: list[str] = Field(default_factory=list)
     group_id: str | None = Field(default=None, min_length=1)
+    transformation: Transformation | None = None
+    trigger: Trigger | None = None
 
     @model_validator(mode="after")
     def _complete(self) -> Sink:

@@ -67,9 +67,9 @@ def start_query(
     if read_reports is not None:
         options["readReports"] = read_reports
     frame = spark.readStream.format("dynamic-kafka").options(**options).load()
-    writer = _transformed(spark, config, frame).writeStream.queryName(query_name(config, sink))
+    writer = _transformed(spark, config, sink, frame).writeStream.queryName(query_name(config, sink))
     writer = writer.outputMode(sink.output_mode).option("checkpointLocation", checkpoint)
-    writer = writer.trigger(**_trigger(config.file.trigger))
+    writer = writer.trigger(**_trigger(sink.trigger or config.file.trigger))
     if sink.partition_by:
         writer = writer.partitionBy(*sink.partition_by)
     if sink.foreach_batch is not None:
@@ -130,15 +130,16 @@ def _delivered(config: AppConfig, sink: Sink) -> dict[str, str]:
     return {} if delivered is None else {"deliveredBatch": delivered}
 
 
-def _transformed(spark: SparkSession, config: AppConfig, frame: DataFrame) -> DataFrame:
-    wanted = config.file.transformation
+def _transformed(spark: SparkSession, config: AppConfig, sink: Sink, frame: DataFrame) -> DataFrame:
+    wanted = config.transformation_of(sink)
     if wanted is not None and wanted.sql is not None:
         frame.createOrReplaceTempView(VIEW)
         frame = spark.sql(wanted.sql)
     if wanted is not None and wanted.function is not None:
         frame = load_function(wanted.function, config.source)(frame)
     if not getattr(frame, "isStreaming", False):
-        raise OptionError(f"{config.source}: transformation: its result is no stream; read from the view `{VIEW}`")
+        where = f"{config.source}: transformation of sink {sink.name!r}"
+        raise OptionError(f"{where}: its result is no stream; read from the view `{VIEW}`")
     return frame
 
 

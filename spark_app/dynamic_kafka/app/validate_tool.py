@@ -85,8 +85,9 @@ def _checks(config: AppConfig) -> Iterator[Finding]:
 
 def _functions(config: AppConfig) -> Iterator[Finding]:
     named = [(f"function of sink {sink.name}", sink.foreach_batch) for sink in config.sinks]
-    transformation = config.file.transformation
-    named.append(("transformation", transformation.function if transformation else None))
+    wanted = {f"transformation of sink {sink.name}": sink.transformation for sink in config.sinks}
+    wanted["transformation"] = config.file.transformation
+    named += [(check, each.function) for check, each in wanted.items() if each is not None]
     for check, path in named:
         if path is not None:
             yield _checked(check, partial(_function, path, config.source))

@@ -45,7 +45,7 @@ import json
 from pathlib import Path
 
 def keep(frame, batch):
-    rows = [[r.kafka_cluster, r.offset] for r in frame.select("kafka_cluster", "offset").collect()]
+    rows = [[r.kafka_cluster, r.offset, r.by] for r in frame.collect()]
     (Path(__file__).parent / f"kept-{batch}.json").write_text(json.dumps(rows))
 """
 
@@ -80,7 +80,13 @@ def test_two_sinks_have_queries_groups_and_metrics_of_their_own_and_series_go_wi
         transformation={"sql": "SELECT * FROM stream WHERE offset >= 0"},
         sinks=[
             {"name": "lake", "type": "parquet", "options": {"path": str(tmp_path / "lake")}, "groupId": f"{name}-lake"},
-            {"name": "mine", "foreachBatch": "my_sink:keep", "groupId": f"{name}-mine"},
+            {
+                "name": "mine",
+                "foreachBatch": "my_sink:keep",
+                "groupId": f"{name}-mine",
+                "transformation": {"sql": "SELECT kafka_cluster, offset, 'mine' AS by FROM stream"},
+                "trigger": {"interval": "200ms"},
+            },
         ],
         metrics={"port": port, "host": "127.0.0.1"},
     )

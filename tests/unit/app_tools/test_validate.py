@@ -96,13 +96,16 @@ def test_a_stream_that_the_metadata_does_not_have_is_named(tmp_path: Path, capsy
 def test_several_faults_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(
         tmp_path,
-        sinks=[{"name": "out", "foreachBatch": "no_such_module:function"}],
+        sinks=[
+            {"name": "out", "foreachBatch": "no_such_module:function", "transformation": {"function": "nor_this:one"}}
+        ],
         options={"kafka.sesion.timeout.ms": "1000", "kafka.sasl.password": "${file:/no/such/file:pw}"},
     )
 
     wrong = findings(capsys, path, 2)
 
     assert "no_such_module" in wrong["function of sink out"][0]
+    assert "nor_this" in wrong["transformation of sink out"][0]
     assert "session.timeout.ms" in wrong["client properties"][0]
     assert "/no/such/file" in wrong["cluster east"][0]
 
