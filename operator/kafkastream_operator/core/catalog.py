@@ -1,0 +1,142 @@
+"""All streams of a namespace, from KafkaStreams and labelled ConfigMaps, with what is wrong with each. Pure.
+
+A KafkaStream wins over a ConfigMap for one stream id, and both say so. Two streams that say different things of one
+cluster id conflict, and neither is rolled out where both are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from dynamic_kafka.errors import MetadataInvalidError
+from dynamic_kafka.metadata.document import parse_document
+from dynamic_kafka.metadata.validation import explain
+from dynamic_kafka.metadata.wire import WireStream
+from dynamic_kafka.metadata.yaml_text import read_yaml
+from kafkastream_operator.models.stream import Drain, KafkaStreamSpec
+
+COMPARED = ("bootstrapServers", "properties", "secretFolder")
+"""What two streams must say alike of one cluster."""
+
+
+@dataclass(frozen=True)
+class StreamEntry:
+    """One stream, as one source has it.
+
+    Attributes:
+        origin: the object that says so, such as `KafkaStream orders`.
+        content: {"clusters": …} as the document has it; None if it is invalid.
+        problem: why it is invalid.
+        conflict: with which other stream it disagrees, and about what.
+    """
+
+    stream: str
+    origin: str
+    content: Mapping[str, Any] | None
+    drain: Drain = field(default_factory=Drain)
+    problem: str = ""
+    conflict: str = ""
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The streams of a namespace.
+
+    Attributes:
+        streams: by id; what counts.
+        shadowed: what a KafkaStream or an earlier ConfigMap has taken precedence over, {origin: {stream: winner}}.
+        broken: {origin: why nothing of it can be read}.
+    """
+
+    streams: Mapping[str, StreamEntry]
+    shadowed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    broken: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ConfigMapText:
+    """A labelled ConfigMap's data."""
+
+    name: str
+    data: Mapping[str, str]
+
+
+def stream_entry(name: str, spec: Mapping[str, Any]) -> StreamEntry:
+    """A KafkaStream's spec, checked as a user's file would be."""
+    origin = f"KafkaStream {name}"
+    try:
+        model = KafkaStreamSpec.model_validate(spec)
+    except ValidationError as error:
+        text = "; ".join(f"spec.{_path(p.path)}: {p.text}" for p in explain(error, KafkaStreamSpec))
+        return StreamEntry(name, origin, None, problem=text)
+    content = {"clusters": {cluster.id: cluster.wire() for cluster in model.clusters}}
+    try:
+        WireStream.model_validate(content)
+    except ValidationError as error:
+        text = "; ".join(f"{_path(p.path)}: {p.text}" for p in explain(error, WireStream))
+        return StreamEntry(name, origin, None, drain=model.drain, problem=text)
+    return StreamEntry(name, origin, content, model.drain)
+
+
+def config_map_entries(found: ConfigMapText) -> tuple[list[StreamEntry], str]:
+    """The streams of a ConfigMap in Flink's YAML form, and what is wrong with it ("" if nothing)."""
+    entries: list[StreamEntry] = []
+    for key in sorted(found.data):
+        origin = f"ConfigMap {found.name}, key {key}"
+        try:
+            document = parse_document(found.data[key], source=origin)
+        except MetadataInvalidError as error:
+            return [], str(error)
+        raw = read_yaml(found.data[key], origin).value
+        if not isinstance(raw, list):
+            return [], f"{origin}: write the list form, as Flink's YAML metadata service reads it"
+        for stream, each in zip(document.streams.values(), raw, strict=True):
+            clusters = {
+                name: {k: v for k, v in given.items() if k != "clusterId"}
+                for name, given in zip(stream.clusters, each["clusterMetadataList"], strict=True)
+            }
+            entries.append(StreamEntry(stream.stream_id, f"ConfigMap {found.name}", {"clusters": clusters}))
+    return entries, ""
+
+
+def make_catalog(streams: Mapping[str, Mapping[str, Any]], config_maps: Iterable[ConfigMapText]) -> Catalog:
+    """The catalog of a namespace: `streams` are the specs of its KafkaStreams by name."""
+    found = {name: stream_entry(name, spec) for name, spec in sorted(streams.items())}
+    shadowed: dict[str, dict[str, str]] = {}
+    broken: dict[str, str] = {}
+    for config_map in sorted(config_maps, key=lambda each: each.name):
+        entries, problem = config_map_entries(config_map)
+        origin = f"ConfigMap {config_map.name}"
+        if problem:
+            broken[origin] = problem
+        for entry in entries:
+            if entry.stream in found:
+                shadowed.setdefault(origin, {})[entry.stream] = found[entry.stream].origin
+            else:
+                found[entry.stream] = entry
+    return Catalog(_with_conflicts(found), shadowed, broken)
+
+
+def _with_conflicts(found: Mapping[str, StreamEntry]) -> dict[str, StreamEntry]:
+    first: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    said: dict[str, str] = {}
+    for name, entry in found.items():
+        for cluster, content in (entry.content or {"clusters": {}})["clusters"].items():
+            other, theirs = first.setdefault(cluster, (name, content))
+            differing = [key for key in COMPARED if content.get(key) != theirs.get(key)]
+            if differing:
+                what = f"cluster {cluster!r} ({', '.join(differing)} differ)"
+                said.setdefault(name, f"disagrees with stream {other!r} about {what}")
+                said.setdefault(other, f"disagrees with stream {name!r} about {what}")
+    return {name: replace(entry, conflict=said.get(name, "")) for name, entry in found.items()}
+
+
+def _path(steps: Iterable[str | int]) -> str:
+    text = ""
+    for step in steps:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
+    return text

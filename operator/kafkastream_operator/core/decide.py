@@ -1,0 +1,273 @@
+"""One subscription: from everything that is seen of it to the writes that bring it on. Pure.
+
+The order of the writes is the order of `Plan`: document, status, effect on the application, status. Whatever the
+operator dies after, the next look decides from what is there:
+
+- after the document: its status is behind; the same document is found, and the status follows;
+- after the status: a token without effect is a roll-out that is `Pending`, and goes on;
+- after the effect: patching the same attempt again changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kafkastream_operator.core import verdicts
+from kafkastream_operator.core.catalog import Catalog
+from kafkastream_operator.core.document import MAX_BYTES, Document, Key, Version, make_document, pack, size
+from kafkastream_operator.core.evidence import Driver, missing_evidence
+from kafkastream_operator.core.render import Rendering, known, render
+from kafkastream_operator.core.resolve import Resolved, resolve
+from kafkastream_operator.core.rollout import Application, Patch, Refresh, Step, Wanted, next_step, parse, stamp
+from kafkastream_operator.models.conditions import Condition, settled
+from kafkastream_operator.models.subscription import Rendered, Rollout, SubscriptionSpec, SubscriptionStatus
+
+KEPT_BYTES = 200 * 1024
+"""Largest copy of the streams in a subscription's status."""
+
+
+@dataclass(frozen=True)
+class ConfigMap:
+    """The subscription's ConfigMap as it is.
+
+    Attributes:
+        ours: it has the operator's label for this subscription: another one is never overwritten.
+        document: what it says; None if that was edited by hand.
+        drifted: its keys are not exactly what the document packs to.
+    """
+
+    name: str
+    resource_version: str
+    ours: bool
+    document: Document | None
+    drifted: bool = False
+
+
+@dataclass(frozen=True)
+class View:
+    """Everything that is seen of one subscription at a moment.
+
+    Attributes:
+        released: topics and clusters that a person lets go, by the subscription's annotation.
+        rival: an older subscription of the same application, which is served instead.
+        fresh_lineage: for a document that has no predecessor.
+    """
+
+    name: str
+    uid: str
+    generation: int
+    spec: SubscriptionSpec
+    status: SubscriptionStatus
+    catalog: Catalog
+    config_map: ConfigMap | None
+    application: Application | None
+    driver: Driver | None
+    now: datetime
+    fresh_lineage: str
+    released: frozenset[str] = frozenset()
+    rival: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The writes that follow, in this order; None: not needed.
+
+    Attributes:
+        document: for the ConfigMap `config_map`, whose resourceVersion must still be `expected` ("" : not there).
+        status, after: before and after the effect.
+        events: (reason, message) worth an Event.
+        again: when to look again, if nothing happens before.
+    """
+
+    config_map: str
+    document: Document | None = None
+    expected: str = ""
+    status: SubscriptionStatus | None = None
+    effect: Patch | Refresh | None = None
+    after: SubscriptionStatus | None = None
+    events: tuple[tuple[str, str], ...] = ()
+    again: datetime | None = None
+
+
+@dataclass(frozen=True)
+class _Content:
+    """What the document should be, and what came of making it."""
+
+    document: Document | None
+    written: bool
+    rendering: Rendering | None
+    conditions: tuple[Condition, ...]
+    released: Mapping[Key, str] = field(default_factory=dict)
+
+
+def decide(view: View) -> Plan:
+    """What to do for a subscription now."""
+    name = verdicts.config_map_name(view.spec.application_ref.name)
+    if view.rival:
+        return _only_conditions(view, name, verdicts.refused(view.rival))
+    if view.config_map is not None and not view.config_map.ours:
+        return _only_conditions(view, name, verdicts.foreign(name))
+    previous = view.config_map.document if view.config_map is not None else None
+    resolved = resolve(view.spec, view.catalog, previous or _remembered(view))
+    paused, until = _pause(view)
+    content = _content(view, resolved, previous, paused)
+    if content.document is None:
+        return _only_conditions(view, name, content.conditions)
+    step = _step(view, content.document, paused)
+    conditions = verdicts.all_of(view, resolved, content.conditions, step.condition, content.rendering)
+    status = _status(view, content, step, conditions, restarted=step.restarted)
+    after = status.model_copy(update={"rollout": step.after}) if step.after is not None else None
+    moments = [each for each in (step.again, until, verdicts.next_look(view)) if each is not None]
+    return Plan(
+        config_map=name,
+        document=content.document if content.written else None,
+        expected=view.config_map.resource_version if view.config_map is not None else "",
+        status=status if status != view.status else None,
+        effect=step.effect,
+        after=after,
+        events=verdicts.events(view, content.document if content.written else None, content.released, step),
+        again=min(moments, default=None),
+    )
+
+
+def _content(view: View, resolved: Resolved, previous: Document | None, paused: str) -> _Content:
+    remembered = view.status.kept or None
+    reported = view.driver.report.streams if view.driver is not None and view.driver.report is not None else None
+    before = known(previous, view.status.draining, remembered, reported)
+    if previous is None and not before.entries and (resolved.missing or resolved.problem or not resolved.streams):
+        # Nothing is served until everything that is asked for is there: the driver's pod waits for the document.
+        return _Content(None, False, None, verdicts.unresolved(resolved))
+    if previous is not None and (paused or resolved.problem):
+        return _Content(previous, bool(view.config_map and view.config_map.drifted), None, ())
+    counter = _next_counter(view, previous)
+    lineage = _lineage(view, previous)
+    rendering = render(
+        resolved,
+        before,
+        next_counter=counter,
+        now=stamp(view.now),
+        waits_for=lambda key, revision, quiet_s: missing_evidence(
+            key, lineage=lineage, revision=revision, quiet_s=quiet_s, subscription=view.uid, driver=view.driver
+        ),
+        released={key: "released by hand" for key in before.entries if {key.cluster, str(key)} & view.released},
+    )
+    document = make_document(Version(lineage, counter), rendering.streams, rendering.drain)
+    if previous is not None and document.hash == previous.hash:
+        document = make_document(previous.version, rendering.streams, rendering.drain)
+    elif previous is None and view.status.rendered is not None and document.hash == view.status.rendered.hash:
+        # The document was lost or edited: what is put right is no new revision.
+        version = Version(view.status.rendered.lineage, view.status.rendered.counter)
+        document = make_document(version, rendering.streams, rendering.drain)
+    if size(pack(document)) > MAX_BYTES:
+        return _Content(previous, False, None, verdicts.too_large(size(pack(document))))
+    drifted = view.config_map is None or view.config_map.drifted
+    return _Content(document, document != previous or drifted, rendering, (), rendering.released)
+
+
+def _step(view: View, document: Document, paused: str) -> Step:
+    wanted = Wanted(document.version, verdicts.secrets_of(document))
+    restarted = view.status.restarted_at
+    return next_step(
+        wanted,
+        view.spec.update_strategy,
+        view.status.rollout or _rollout_seen(view),
+        view.application,
+        view.driver,
+        now=view.now,
+        restarted_at=parse(restarted) if restarted else None,
+        paused=paused,
+    )
+
+
+def _rollout_seen(view: View) -> Rollout | None:
+    """What was rolled out last, when the status is lost; None if this is the very first document."""
+    tokens = [each.token for each in (view.driver, view.application) if each is not None and each.token]
+    if tokens:
+        return Rollout(token=tokens[0], method="Restart", phase="Confirmed", at=stamp(view.now))
+    document = view.config_map.document if view.config_map is not None else None
+    if document is not None and document.version.counter > 1:
+        # Whether it reached the driver, nobody knows any more.
+        unknown = str(Version(document.version.lineage, 0))
+        return Rollout(token=unknown, method="Adopt", phase="Confirmed", at=stamp(view.now))
+    return None
+
+
+def _status(
+    view: View, content: _Content, step: Step, conditions: tuple[Condition, ...], *, restarted: bool
+) -> SubscriptionStatus:
+    document, rendering = content.document, content.rendering
+    assert document is not None
+    kept = document.streams if len(document.text()) <= KEPT_BYTES else {}
+    draining = rendering.draining if rendering is not None else view.status.draining
+    return SubscriptionStatus(
+        observed_generation=view.generation,
+        rendered=Rendered(
+            config_map=verdicts.config_map_name(view.spec.application_ref.name),
+            lineage=document.version.lineage,
+            counter=document.version.counter,
+            hash=document.hash,
+        ),
+        rollout=step.rollout,
+        restarted_at=stamp(view.now) if restarted else view.status.restarted_at,
+        draining=draining,
+        kept=dict(kept),
+        conditions=settled(conditions, view.status.conditions, generation=view.generation, now=stamp(view.now)),
+    )
+
+
+def _only_conditions(view: View, name: str, conditions: tuple[Condition, ...]) -> Plan:
+    done = settled(
+        verdicts.summed_up(conditions), view.status.conditions, generation=view.generation, now=stamp(view.now)
+    )
+    status = view.status.model_copy(update={"observed_generation": view.generation, "conditions": done})
+    return Plan(name, status=status if status != view.status else None)
+
+
+def _remembered(view: View) -> Document | None:
+    """The document as the status remembers it, when the ConfigMap is lost or was edited."""
+    rendered = view.status.rendered
+    if rendered is None or not view.status.kept:
+        return None
+    return Document(Version(rendered.lineage, rendered.counter), rendered.hash, view.status.kept)
+
+
+def _versions(view: View, previous: Document | None) -> list[Version]:
+    """Every revision that anybody has seen."""
+    rendered, rollout = view.status.rendered, view.status.rollout
+    report = view.driver.report if view.driver is not None else None
+    seen = [
+        previous.version if previous is not None else None,
+        Version(rendered.lineage, rendered.counter) if rendered is not None else None,
+        Version.parse(rollout.token) if rollout is not None else None,
+        Version.parse(view.application.token) if view.application is not None else None,
+        Version.parse(view.driver.token) if view.driver is not None else None,
+        report.applied if report is not None else None,
+    ]
+    return [each for each in seen if each is not None]
+
+
+def _lineage(view: View, previous: Document | None) -> str:
+    versions = _versions(view, previous)
+    return versions[0].lineage if versions else view.fresh_lineage
+
+
+def _next_counter(view: View, previous: Document | None) -> int:
+    return 1 + max((each.counter for each in _versions(view, previous)), default=0)
+
+
+def _pause(view: View) -> tuple[str, datetime | None]:
+    """Why nothing is rolled out, and until when."""
+    pause = view.spec.pause
+    if pause is None:
+        return "", None
+    if pause.until is None:
+        return f"paused{f': {pause.reason}' if pause.reason else ''}; take spec.pause out to go on", None
+    try:
+        until = parse(pause.until)
+    except ValueError:
+        return f"paused: spec.pause.until {pause.until!r} is no moment; write 2026-11-01T00:00:00Z", None
+    if view.now >= until:
+        return "", None
+    return f"paused until {pause.until}{f': {pause.reason}' if pause.reason else ''}", until

@@ -1,0 +1,119 @@
+"""The rendered document: made, packed into a ConfigMap's keys, and read back. Pure.
+
+Equality is by hash, order by lineage and counter. What is not of the hash (`drain`) may change without a new revision.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from dynamic_kafka.metadata.contract import DOCUMENT_KEY, PACKED_DOCUMENT_KEY
+from dynamic_kafka.metadata.document import CONTRACT, document_hash
+
+MIN_READER = 1
+"""The oldest contract that can read what is written here."""
+PACK_FROM_BYTES = 64 * 1024
+"""Documents are packed from this size on; smaller ones stay readable with kubectl."""
+MAX_BYTES = 1024 * 1024 - 16 * 1024
+"""What fits into a ConfigMap, next to its own metadata."""
+
+Streams = Mapping[str, Mapping[str, Any]]
+"""{stream id: {"clusters": {cluster id: cluster}}}, as the mapping form has it."""
+
+
+class Key(NamedTuple):
+    """What is drained: a topic on a cluster. Whichever stream has it, it is read once."""
+
+    cluster: str
+    topic: str
+
+    def __str__(self) -> str:
+        return f"{self.cluster}/{self.topic}"
+
+
+@dataclass(frozen=True)
+class Version:
+    """A revision of a document."""
+
+    lineage: str
+    counter: int
+
+    @classmethod
+    def parse(cls, text: str | None) -> Version | None:
+        """Of `<lineage>/<counter>`; None if it is not."""
+        lineage, _, counter = (text or "").rpartition("/")
+        return cls(lineage, int(counter)) if lineage and counter.isdecimal() else None
+
+    def __str__(self) -> str:
+        return f"{self.lineage}/{self.counter}"
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document that this operator wrote.
+
+    Attributes:
+        drain: {stream: how it drains}, remembered for the day when the stream is gone.
+    """
+
+    version: Version
+    hash: str
+    streams: Streams
+    drain: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def text(self) -> str:
+        """The JSON that is mounted."""
+        content = {
+            "contract": CONTRACT,
+            "minReader": MIN_READER,
+            "lineage": self.version.lineage,
+            "revision": self.version.counter,
+            "hash": self.hash,
+            "drain": self.drain,
+            "streams": self.streams,
+        }
+        return json.dumps(content, indent=1, sort_keys=True) + "\n"
+
+
+def make_document(version: Version, streams: Streams, drain: Mapping[str, Mapping[str, str]]) -> Document:
+    """A document over these streams."""
+    return Document(version, document_hash(streams), streams, drain)
+
+
+def read_document(data: Mapping[str, str], binary: Mapping[str, str]) -> Document | None:
+    """The document in a ConfigMap's `data` or `binaryData`; None if there is none that this operator wrote.
+
+    A document that was edited by hand does not fit its hash: it is none.
+    """
+    try:
+        text = data.get(DOCUMENT_KEY)
+        if text is None:
+            text = gzip.decompress(base64.b64decode(binary[PACKED_DOCUMENT_KEY])).decode()
+        found = json.loads(text)
+        streams = found["streams"]
+        version = Version(str(found["lineage"]), int(found["revision"]))
+        if found["hash"] != document_hash(streams):
+            return None
+        return Document(version, found["hash"], streams, found.get("drain", {}))
+    except (KeyError, TypeError, ValueError, OSError, EOFError):
+        return None
+
+
+def pack(document: Document) -> tuple[dict[str, str], dict[str, str]]:
+    """`data` and `binaryData` of the ConfigMap. The same document is packed to the same bytes."""
+    text = document.text()
+    if len(text) < PACK_FROM_BYTES:
+        return {DOCUMENT_KEY: text}, {}
+    packed = gzip.compress(text.encode(), mtime=0)
+    return {}, {PACKED_DOCUMENT_KEY: base64.b64encode(packed).decode()}
+
+
+def size(packed: tuple[Mapping[str, str], Mapping[str, str]]) -> int:
+    """Bytes that the packed document takes in a ConfigMap, which counts the text of `binaryData` unpacked."""
+    data, binary = packed
+    return sum(len(value.encode()) for value in data.values()) + sum(len(value) * 3 // 4 for value in binary.values())

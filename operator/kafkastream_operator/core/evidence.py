@@ -1,0 +1,159 @@
+"""Whether a driver's report shows that a topic is drained. Pure.
+
+A report is evidence only if all of it fits: the pod exists and belongs to the application, the report comes from that
+pod and speaks of this subscription, it is fresh by the operator's own clock, the driver has applied a document in which
+the topic drains already, and it has since listed ends, seen no new records and no open transaction, and committed all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkastream_operator.core.document import Key, Version
+
+HEARTBEAT_S = 10.0
+FRESH_S = 3 * HEARTBEAT_S
+
+
+@dataclass(frozen=True)
+class TopicReport:
+    """What a driver says of a topic that drains.
+
+    Attributes:
+        lag: offsets not yet in a batch that Spark has committed, over all partitions; None: not known.
+        quiet_s: how long no end has moved, by the driver's monotonic clock, since it applied the draining revision;
+            any error sets it back to 0.
+        open_transaction: the last stable offset is behind the high watermark of a partition.
+    """
+
+    lag: int | None
+    quiet_s: float
+    open_transaction: bool = False
+
+
+@dataclass(frozen=True)
+class Report:
+    """The annotation of a driver's pod.
+
+    Attributes:
+        contract, reader: editions of the report and of the documents that the image reads.
+        abilities: what it can do, such as `live`.
+        applied: the revision in force; None before the first.
+        rejected: why a newer revision is not in force, with that revision.
+        subscription: the UID of the subscription that the document named; "" if it named none.
+        pod: the UID of the pod that the driver believes to be.
+        beat: counts up with each report.
+        draining: {topic: how far}.
+        streams: what is in force, so that a lost document can be made again; None if it is too large.
+    """
+
+    contract: int = 1
+    reader: int = 1
+    abilities: frozenset[str] = frozenset()
+    applied: Version | None = None
+    hash: str = ""
+    rejected: tuple[str, str] | None = None
+    subscription: str = ""
+    pod: str = ""
+    beat: int = 0
+    draining: Mapping[Key, TopicReport] = field(default_factory=dict)
+    streams: Mapping[str, Any] | None = None
+
+    @classmethod
+    def parse(cls, text: str | None) -> Report | None:
+        """None if there is none, or it cannot be read: whatever wrote it, it proves nothing."""
+        try:
+            found = json.loads(text or "")
+            rejected = found.get("rejected")
+            return cls(
+                contract=int(found.get("contract", 1)),
+                reader=int(found.get("reader", 1)),
+                abilities=frozenset(map(str, found.get("abilities", []))),
+                applied=Version.parse(found.get("applied")),
+                hash=str(found.get("hash", "")),
+                rejected=(str(rejected["revision"]), str(rejected["reason"])) if rejected else None,
+                subscription=str(found.get("subscription", "")),
+                pod=str(found.get("pod", "")),
+                beat=int(found.get("beat", 0)),
+                draining={
+                    Key(str(each["cluster"]), str(each["topic"])): TopicReport(
+                        None if each.get("lag") is None else int(each["lag"]),
+                        float(each.get("quiet", 0)),
+                        bool(each.get("openTransaction", False)),
+                    )
+                    for each in found.get("draining", [])
+                },
+                streams=found.get("streams"),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return None
+
+
+@dataclass(frozen=True)
+class Driver:
+    """A driver's pod as the operator sees it.
+
+    Attributes:
+        owned: it carries the application's labels and is the pod that its status names.
+        token: the revision that it was started for, from its annotation.
+        running: it has started and not ended.
+        silent_s: how long its report has not changed, by the operator's own clock.
+        mounted: whether it mounts the document; None: not known.
+    """
+
+    name: str
+    uid: str
+    owned: bool
+    running: bool
+    token: str = ""
+    report: Report | None = None
+    silent_s: float = 0.0
+    mounted: bool | None = None
+
+
+def missing_evidence(
+    key: Key, *, lineage: str, revision: int, quiet_s: float, subscription: str, driver: Driver | None
+) -> str:
+    """Why it is not shown that `key` is drained; "" if it is. Without numbers that move: it goes into a status.
+
+    Args:
+        lineage, revision: of the first document in which it drains.
+        quiet_s: how long nothing may have been written.
+        subscription: UID of the subscription.
+    """
+    if driver is None:
+        return "there is no driver"
+    if not driver.owned:
+        return f"pod {driver.name} does not belong to the application"
+    if not driver.running:
+        return f"driver {driver.name} is not running"
+    report = driver.report
+    if report is None:
+        return f"driver {driver.name} reports nothing"
+    if report.pod != driver.uid:
+        return f"the report on pod {driver.name} was written by another pod"
+    if report.subscription != subscription:
+        return f"driver {driver.name} reports for another subscription"
+    if driver.silent_s > FRESH_S:
+        return f"driver {driver.name} has not reported for more than {FRESH_S:.0f} s"
+    if report.applied is None or report.applied.lineage != lineage or report.applied.counter < revision:
+        return f"driver {driver.name} has not applied revision {revision} yet"
+    topic = report.draining.get(key)
+    if topic is None:
+        return f"driver {driver.name} says nothing of {key}"
+    return _unfinished(topic, quiet_s)
+
+
+def _unfinished(topic: TopicReport, quiet_s: float) -> str:
+    if topic.lag is None:
+        return "its lag is not known"
+    if topic.lag > 0:
+        return "not everything in it is committed yet"
+    if topic.open_transaction:
+        return "a transaction is open"
+    if topic.quiet_s < quiet_s:
+        return f"it has not been quiet for {quiet_s:.0f} s yet"
+    return ""

@@ -1,0 +1,176 @@
+"""What the next document says: what is desired, and what still drains. Pure.
+
+What was rendered and is no longer desired, for whatever reason, stays as draining until there is evidence, or a person
+releases it. It is kept in the document and in the subscription's status; either can be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dynamic_kafka.options.durations import parse_duration_ms
+from kafkastream_operator.core.document import Document, Key, Streams
+from kafkastream_operator.core.resolve import Resolved
+from kafkastream_operator.models.stream import Drain
+from kafkastream_operator.models.subscription import DrainingTopic
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """The streams of the next document.
+
+    Attributes:
+        streams, drain: as `Document` has them.
+        draining: what drains, with what it waits for.
+        released: what is let go now, with the reason.
+    """
+
+    streams: Streams
+    drain: Mapping[str, Mapping[str, str]]
+    draining: tuple[DrainingTopic, ...]
+    released: Mapping[Key, str]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known to have been rendered: from the document, from the status, or from a driver's report.
+
+    Attributes:
+        entries: {topic: (stream, the cluster as it was rendered)}.
+        draining: what drained already, by the status.
+        drain: how the streams drain that are gone.
+    """
+
+    entries: Mapping[Key, tuple[str, Mapping[str, Any]]]
+    draining: Mapping[Key, DrainingTopic]
+    drain: Mapping[str, Mapping[str, str]]
+
+
+def known(document: Document | None, draining: tuple[DrainingTopic, ...], *copies: Streams | None) -> Known:
+    """Everything that may still be read somewhere.
+
+    Args:
+        document: the document as it is; None if it is lost, or somebody has edited it.
+        draining: by the subscription's status.
+        copies: what else remembers the streams as rendered: the status, the driver. Asked only without a document.
+    """
+    entries: dict[Key, tuple[str, Mapping[str, Any]]] = {}
+    for streams in [document.streams] if document is not None else copies:
+        for stream, found in (streams or {}).items():
+            for cluster, content in found["clusters"].items():
+                for topic in content["topics"]:
+                    entries.setdefault(Key(cluster, topic), (stream, content))
+    marked = {Key(each.cluster, each.topic): each for each in draining}
+    return Known(entries, marked, document.drain if document is not None else {})
+
+
+def render(
+    resolved: Resolved,
+    before: Known,
+    *,
+    next_counter: int,
+    now: str,
+    waits_for: Callable[[Key, int, float], str],
+    released: Mapping[Key, str],
+) -> Rendering:
+    """The next document.
+
+    Args:
+        next_counter: the revision that a change would get.
+        waits_for: why a topic is not drained, asked with the revision since when it drains and the quiet period
+            in seconds; "" if it is drained.
+        released: what a person lets go, with the reason.
+    """
+    desired = {
+        Key(cluster, topic)
+        for found in resolved.streams.values()
+        for cluster, content in found["clusters"].items()
+        for topic in content["topics"]
+    }
+    renamed = {
+        content["renamedFrom"]
+        for found in resolved.streams.values()
+        for content in found["clusters"].values()
+        if "renamedFrom" in content
+    }
+    draining: list[DrainingTopic] = []
+    let_go: dict[Key, str] = {}
+    for key, (stream, _) in sorted(before.entries.items()):
+        if key in desired or key.cluster in renamed:
+            continue
+        how = _drain_of(stream, resolved, before)
+        mark = before.draining.get(key)
+        revision = mark.revision if mark is not None else next_counter
+        if key in released:
+            let_go[key] = released[key]
+            continue
+        if how.policy == "Immediate":
+            let_go[key] = "its stream says drain.policy: Immediate"
+            continue
+        why = waits_for(key, revision, _seconds(how.quiet_period))
+        if not why:
+            let_go[key] = "drained"
+            continue
+        draining.append(
+            DrainingTopic(
+                cluster=key.cluster,
+                topic=key.topic,
+                stream=stream,
+                since=mark.since if mark is not None else now,
+                revision=revision,
+                quiet_period=how.quiet_period,
+                timeout=how.timeout,
+                message=why,
+            )
+        )
+    streams = _merged(resolved.streams, draining, before)
+    return Rendering(streams, _drains(streams, resolved, before), tuple(draining), let_go)
+
+
+def _seconds(duration: str) -> float:
+    return parse_duration_ms(duration, where="drain.quietPeriod") / 1000
+
+
+def _drain_of(stream: str, resolved: Resolved, before: Known) -> Drain:
+    if stream in resolved.drain:
+        return resolved.drain[stream]
+    return Drain.model_validate(before.drain.get(stream, {}))
+
+
+def _drains(streams: Streams, resolved: Resolved, before: Known) -> dict[str, Mapping[str, str]]:
+    return {
+        stream: _drain_of(stream, resolved, before).model_dump(by_alias=True, exclude_defaults=True)
+        for stream in streams
+        if _drain_of(stream, resolved, before) != Drain()
+    }
+
+
+def _merged(desired: Streams, draining: list[DrainingTopic], before: Known) -> dict[str, Any]:
+    """The desired streams with what drains added to the streams that it came from."""
+    current = {name: content for found in desired.values() for name, content in found["clusters"].items()}
+    streams: dict[str, Any] = {name: {"clusters": dict(found["clusters"])} for name, found in desired.items()}
+    for each in draining:
+        clusters = streams.setdefault(each.stream, {"clusters": {}})["clusters"]
+        content = clusters.get(each.cluster)
+        if content is None:
+            # Another stream may still have the cluster, perhaps on other servers by now: one cluster is one client.
+            base = current.get(each.cluster, before.entries[Key(each.cluster, each.topic)][1])
+            content = {key: value for key, value in base.items() if key not in ("topics", "drainingTopics", "state")}
+            content |= {"topics": [], "state": "Draining"}
+        content = {**content, "topics": [*content["topics"], each.topic]}
+        if content.get("state") != "Draining":
+            content["drainingTopics"] = [*content.get("drainingTopics", []), each.topic]
+        clusters[each.cluster] = _without_foreign_offsets(content)
+    return streams
+
+
+def _without_foreign_offsets(content: dict[str, Any]) -> dict[str, Any]:
+    """Explicit offsets may only name topics that are there."""
+    for name in ("startingOffsets", "stoppingOffsets"):
+        value = content.get(name)
+        if isinstance(value, Mapping) and "timestamp" not in value:
+            kept = {topic: offsets for topic, offsets in value.items() if topic in content["topics"]}
+            content = {key: each for key, each in content.items() if key != name} | ({name: kept} if kept else {})
+    return content

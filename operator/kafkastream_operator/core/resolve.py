@@ -1,0 +1,147 @@
+"""From a subscription and the streams of its namespace to what its document should say. Pure.
+
+What cannot be rolled out is held: the document keeps what it had of it, and a condition says why. Nothing that works is
+changed by something that is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkastream_operator.core.catalog import Catalog, StreamEntry
+from kafkastream_operator.core.document import Document, Streams
+from kafkastream_operator.models.stream import Drain
+from kafkastream_operator.models.subscription import SecretBinding, SubscriptionSpec
+
+
+@dataclass(frozen=True)
+class Held:
+    """A stream, or a cluster of one, whose newest form is not rolled out.
+
+    Attributes:
+        reason: the condition's: `InvalidStream`, `Conflict`, `SecretNotBound`, `ServerNotAllowed`.
+        message: what is wrong and what to do.
+    """
+
+    stream: str
+    reason: str
+    message: str
+    cluster: str = ""
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What is desired, before anything that drains is added.
+
+    Attributes:
+        missing: subscribed ids that no stream has.
+        problem: why the subscription itself cannot be resolved.
+        drain: {stream: how it drains}.
+    """
+
+    streams: Streams
+    held: tuple[Held, ...] = ()
+    missing: tuple[str, ...] = ()
+    problem: str = ""
+    drain: Mapping[str, Drain] = field(default_factory=dict)
+
+
+def resolve(spec: SubscriptionSpec, catalog: Catalog, previous: Document | None) -> Resolved:
+    """What the subscription's document should say.
+
+    Args:
+        previous: the document as it is, for what is held.
+    """
+    try:
+        wanted, missing = _wanted(spec, catalog)
+    except re.error as error:
+        return Resolved({}, problem=f"spec.streams.pattern is no regular expression: {error}")
+    bindings = {binding.cluster: binding for binding in spec.secrets}
+    before = previous.streams if previous is not None else {}
+    streams: dict[str, Mapping[str, Any]] = {}
+    held: list[Held] = []
+    for entry in wanted:
+        reason = _stream_problem(entry, [other.stream for other in wanted])
+        if reason is not None:
+            held.append(reason)
+            if entry.stream in before:
+                streams[entry.stream] = _active(before[entry.stream])
+            continue
+        clusters: dict[str, Any] = {}
+        for name, content in (entry.content or {})["clusters"].items():
+            problem = _binding_problem(entry, name, content, bindings.get(name))
+            if problem is None:
+                clusters[name] = content
+                continue
+            held.append(problem)
+            kept = _active(before.get(entry.stream, {"clusters": {}}))["clusters"].get(name)
+            if kept is not None:
+                clusters[name] = kept
+        streams[entry.stream] = {"clusters": clusters}
+    return Resolved(streams, tuple(held), tuple(missing), drain={entry.stream: entry.drain for entry in wanted})
+
+
+def _wanted(spec: SubscriptionSpec, catalog: Catalog) -> tuple[list[StreamEntry], list[str]]:
+    if spec.streams.ids is not None:
+        ids = list(dict.fromkeys(spec.streams.ids))
+        return [catalog.streams[each] for each in ids if each in catalog.streams], [
+            each for each in ids if each not in catalog.streams
+        ]
+    pattern = re.compile(spec.streams.pattern or "")
+    return [entry for name, entry in sorted(catalog.streams.items()) if pattern.fullmatch(name)], []
+
+
+def _stream_problem(entry: StreamEntry, together: list[str]) -> Held | None:
+    if entry.content is None:
+        text = f"{entry.origin} is invalid and not rolled out, what worked stays: {entry.problem}"
+        return Held(entry.stream, "InvalidStream", text)
+    if entry.conflict and any(f"stream {other!r}" in entry.conflict for other in together if other != entry.stream):
+        text = (
+            f"{entry.origin} {entry.conflict}: neither is rolled out. Say the same in both, in two commits if servers"
+            " change: first both with the old and the new servers, then both with the new ones"
+        )
+        return Held(entry.stream, "Conflict", text)
+    return None
+
+
+def _binding_problem(
+    entry: StreamEntry, cluster: str, content: Mapping[str, Any], binding: SecretBinding | None
+) -> Held | None:
+    wanted = content.get("secretFolder")
+    if wanted is None:
+        return None
+    if binding is None or binding.name != wanted:
+        text = (
+            f"stream {entry.stream!r} asks for Secret {wanted!r} on cluster {cluster!r}, which the subscription does"
+            f" not bind: add {{cluster: {cluster}, name: {wanted}, allowedServers: […]}} to spec.secrets"
+        )
+        return Held(entry.stream, "SecretNotBound", text, cluster)
+    foreign = [each for each in _servers(content) if each not in binding.allowed_servers]
+    if foreign:
+        text = (
+            f"stream {entry.stream!r} would send Secret {wanted!r} to {', '.join(foreign)}, which"
+            f" spec.secrets[cluster={cluster}].allowedServers does not name: add them if they are yours"
+        )
+        return Held(entry.stream, "ServerNotAllowed", text, cluster)
+    return None
+
+
+def _servers(content: Mapping[str, Any]) -> Iterator[str]:
+    for each in str(content["bootstrapServers"]).split(","):
+        yield each.strip()
+
+
+def _active(stream: Mapping[str, Any]) -> dict[str, Any]:
+    """A stream as the document has it, without what drains."""
+    clusters = {}
+    for name, content in stream["clusters"].items():
+        if content.get("state") == "Draining":
+            continue
+        draining = content.get("drainingTopics", ())
+        kept = {key: value for key, value in content.items() if key not in ("drainingTopics", "state")}
+        kept["topics"] = [topic for topic in content["topics"] if topic not in draining]
+        clusters[name] = kept
+    return {"clusters": clusters}

@@ -1,0 +1,297 @@
+"""How a new revision reaches the application: by a confirmed restart, or live. Pure: a state machine.
+
+One step at a time, from what is seen: the token goes into the status before the patch, and a roll-out is done when the
+driver shows the token (restart) or reports the revision (live). A patch may be lost (Kubeflow's operator was down):
+it is made again until it is confirmed, or given up with a condition. Nothing is ever done to an application that does
+not run: it takes the newest document when it starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from kafkastream_operator.core.document import Version
+from kafkastream_operator.core.evidence import Driver
+from kafkastream_operator.models.conditions import Condition, condition
+from kafkastream_operator.models.subscription import Rollout, Strategy
+
+CONFIRM = timedelta(seconds=90)
+"""How long a restart may take until its patch counts as lost."""
+CONFIRM_LIVE = timedelta(seconds=120)
+"""How long a live change may take: the kubelet alone may need a minute and a half."""
+ATTEMPTS = 5
+REVERSIONS = 3
+BETWEEN_RESTARTS = timedelta(seconds=60)
+
+Life = Literal["Running", "Starting", "Suspended", "Completed", "Failed", "Absent"]
+
+
+@dataclass(frozen=True)
+class Application:
+    """A SparkApplication, whichever operator's it is.
+
+    Attributes:
+        life: what it is doing; `Starting` is anything between submission and a driver.
+        token: the revision that its spec names, as the operator's patch left it.
+        submission: changes with each submission.
+        mounts: the Secrets that its spec mounts for the driver and for executors, by this operator or its user.
+        document: whether its spec mounts the document; None: it cannot be told.
+        driver_pod: the name of the driver's pod, as its status has it.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    life: Life
+    token: str = ""
+    submission: str = ""
+    mounts: frozenset[str] = frozenset()
+    document: bool | None = None
+    driver_pod: str = ""
+    generation: int = 0
+
+
+@dataclass(frozen=True)
+class Patch:
+    """What to patch into the application: the token and what has to be mounted.
+
+    Attributes:
+        attempt: changes with each patch: one that was lost left the spec as it should be, and the same again is no
+            change.
+        expected: the application's resourceVersion: whatever it has become since, the patch is not for that.
+    """
+
+    token: str
+    secrets: frozenset[str]
+    attempt: int
+    expected: str
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """Bump the driver pod's annotation, so that the kubelet refreshes its volumes at once."""
+
+    pod: str
+    token: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """What to do next.
+
+    Attributes:
+        rollout: for the status, to be written before the effect.
+        effect: the one write that follows; None for none.
+        after: for the status, once the effect is there; None: as before.
+        again: when to look again, if nothing happens before.
+        condition: what to say of it.
+        restarted: the effect restarts the application.
+    """
+
+    rollout: Rollout | None
+    condition: Condition
+    effect: Patch | Refresh | None = None
+    after: Rollout | None = None
+    again: datetime | None = None
+    restarted: bool = False
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What should be in force: a revision, and the Secrets that it needs mounted."""
+
+    version: Version
+    secrets: frozenset[str]
+
+    @property
+    def token(self) -> str:
+        """The revision as annotations have it."""
+        return str(self.version)
+
+
+def next_step(
+    wanted: Wanted,
+    strategy: Strategy,
+    before: Rollout | None,
+    application: Application | None,
+    driver: Driver | None,
+    *,
+    now: datetime,
+    restarted_at: datetime | None,
+    paused: str = "",
+) -> Step:
+    """The next step of rolling `wanted` out.
+
+    Args:
+        before: the roll-out as the status has it; None: nothing was ever rolled out.
+        restarted_at: when the operator restarted the application last.
+        paused: why nothing may be rolled out; "" if it may.
+    """
+    if before is None:
+        return _adopt(wanted, now)
+    if _is_in_force(wanted, before, driver):
+        return _confirmed(wanted, before, now)
+    if application is None or application.life in ("Absent", "Suspended", "Completed", "Failed"):
+        life = "is not there" if application is None else f"is {application.life}"
+        text = f"the application {life}: it takes revision {wanted.version.counter} when it starts"
+        return Step(before, condition("RolledOut", None, "NotRunning", text))
+    if paused:
+        return Step(before, condition("RolledOut", False, "Paused", paused))
+    if before.phase == "Failed" and before.token == wanted.token:
+        return Step(before, _given_up(before))
+    method = _method(strategy, wanted, application, driver)
+    if method == "Reload":
+        return _live(wanted, strategy, before, application, driver, now=now)
+    return _restart(wanted, before, application, now=now, restarted_at=restarted_at)
+
+
+def _adopt(wanted: Wanted, now: datetime) -> Step:
+    adopted = Rollout(token=wanted.token, method="Adopt", phase="Confirmed", at=stamp(now))
+    text = "the first document was rendered; the application takes it when it starts"
+    return Step(adopted, condition("RolledOut", True, "Adopted", text))
+
+
+def _is_in_force(wanted: Wanted, before: Rollout, driver: Driver | None) -> bool:
+    """Whether the running driver has at least this revision, by its token or by its own report."""
+    if before.token == wanted.token and before.phase == "Confirmed":
+        return True
+    if driver is None or not driver.running:
+        return False
+    applied = driver.report.applied if driver.report is not None else None
+    seen = [Version.parse(driver.token), applied]
+    return any(
+        each is not None and each.lineage == wanted.version.lineage and each.counter >= wanted.version.counter
+        for each in seen
+    )
+
+
+def _confirmed(wanted: Wanted, before: Rollout, now: datetime) -> Step:
+    if before.token == wanted.token and before.phase == "Confirmed":
+        done = before
+    else:
+        method = before.method if before.token == wanted.token else "Reload"
+        done = Rollout(token=wanted.token, method=method, phase="Confirmed", at=stamp(now), attempts=before.attempts)
+    return Step(done, condition("RolledOut", True, "Confirmed", f"revision {wanted.version.counter} is in force"))
+
+
+def _method(
+    strategy: Strategy, wanted: Wanted, application: Application, driver: Driver | None
+) -> Literal["Restart", "Reload"]:
+    if strategy != "Auto":
+        return strategy
+    able = driver is not None and driver.report is not None and "live" in driver.report.abilities
+    return "Reload" if able and wanted.secrets <= application.mounts else "Restart"
+
+
+def _live(
+    wanted: Wanted,
+    strategy: Strategy,
+    before: Rollout,
+    application: Application,
+    driver: Driver | None,
+    *,
+    now: datetime,
+) -> Step:
+    unmounted = wanted.secrets - application.mounts
+    if unmounted:
+        text = (
+            f"revision {wanted.version.counter} needs the Secrets {', '.join(sorted(unmounted))} mounted, which takes a"
+            f" restart, and updateStrategy is {strategy}: restart the application, or set updateStrategy: Auto"
+        )
+        return Step(before, condition("RolledOut", False, "RestartRequired", text))
+    rejected = driver.report.rejected if driver is not None and driver.report is not None else None
+    if rejected is not None and rejected[0] == wanted.token:
+        text = f"the driver refuses revision {wanted.version.counter} and goes on with the one before: {rejected[1]}"
+        return Step(before, condition("RolledOut", False, "Rejected", text))
+    if driver is None or not driver.running:
+        text = f"revision {wanted.version.counter} waits for the driver to run"
+        return Step(before, condition("RolledOut", None, "Waiting", text))
+    if before.token != wanted.token or before.method != "Reload":
+        began = Rollout(token=wanted.token, method="Reload", phase="Patched", at=stamp(now), attempts=1)
+        return Step(began, _going_on(wanted, "live"), Refresh(driver.name, wanted.token), again=now + CONFIRM_LIVE)
+    due = parse(before.at) + CONFIRM_LIVE
+    if now < due:
+        return Step(before, _going_on(wanted, "live"), again=due)
+    # Silence never becomes a restart.
+    text = (
+        f"the driver {driver.name} has not confirmed revision {wanted.version.counter} within"
+        f" {CONFIRM_LIVE.total_seconds():.0f} s: see its log; nothing is restarted because of it"
+    )
+    return Step(before, condition("RolledOut", False, "NotConfirmed", text))
+
+
+def _restart(
+    wanted: Wanted, before: Rollout, application: Application, *, now: datetime, restarted_at: datetime | None
+) -> Step:
+    mine = before.token == wanted.token and before.method == "Restart"
+    if mine and before.phase == "Pending":
+        # Decided, and perhaps done by an operator that died after it: the same attempt again changes nothing then.
+        attempt = before.attempts + 1
+        patch = Patch(wanted.token, wanted.secrets, attempt, application.resource_version)
+        update = {"phase": "Patched", "at": stamp(now), "attempts": attempt, "submission": application.submission}
+        done = before.model_copy(update=update)
+        return Step(before, _going_on(wanted, "by a restart"), patch, done, now + CONFIRM, restarted=True)
+    if not mine:
+        earliest = restarted_at + BETWEEN_RESTARTS if restarted_at is not None else now
+        if now < earliest:
+            text = (
+                f"revision {wanted.version.counter} waits: restarts are {BETWEEN_RESTARTS.total_seconds():.0f} s apart"
+            )
+            return Step(before, condition("RolledOut", False, "Coalescing", text), again=earliest)
+        began = Rollout(token=wanted.token, method="Restart", phase="Pending", at=stamp(now))
+        return Step(began, _going_on(wanted, "by a restart"), again=now)
+    if application.token != wanted.token:
+        return _reverted(before, now)
+    due = parse(before.at) + CONFIRM
+    if now < due:
+        return Step(before, _going_on(wanted, "by a restart"), again=due)
+    if application.submission != before.submission and application.life == "Starting":
+        # It was submitted anew, and only takes its time: waiting for an executor, for quota, for an image.
+        text = f"the application was submitted for revision {wanted.version.counter}; its driver is not there yet"
+        return Step(before, condition("RolledOut", False, "Starting", text), again=now + CONFIRM)
+    if before.attempts >= ATTEMPTS:
+        failed = before.model_copy(update={"phase": "Failed", "at": stamp(now)})
+        return Step(failed, _given_up(failed))
+    again = before.model_copy(update={"phase": "Pending", "at": stamp(now)})
+    return Step(again, _going_on(wanted, "by a restart, again"), again=now)
+
+
+def _reverted(before: Rollout, now: datetime) -> Step:
+    """Somebody took the patch back: a GitOps tool that applies what it has in Git."""
+    count = before.reverted + 1
+    if count >= REVERSIONS:
+        failed = before.model_copy(update={"phase": "Failed", "at": stamp(now), "reverted": count})
+        return Step(failed, _given_up(failed))
+    again = before.model_copy(update={"phase": "Pending", "at": stamp(now), "reverted": count})
+    text = f"the patch for {before.token} was taken back; it is made again ({count} of {REVERSIONS})"
+    return Step(again, condition("RolledOut", False, "Reverted", text), again=now)
+
+
+def _given_up(failed: Rollout) -> Condition:
+    if failed.reverted >= REVERSIONS:
+        text = (
+            f"the patch for {failed.token} was taken back {failed.reverted} times: let your GitOps tool ignore"
+            " spec.driver.annotations and spec.sparkConf keys of kafkastream.dev, or use updateStrategy: Reload"
+        )
+        return condition("RolledOut", False, "RevertedByOthers", text)
+    text = (
+        f"{failed.attempts} patches for {failed.token} brought no new driver: look at the spark-operator and at the"
+        " application's status; any change of the subscription or its streams tries again"
+    )
+    return condition("RolledOut", False, "Stalled", text)
+
+
+def _going_on(wanted: Wanted, how: str) -> Condition:
+    return condition("RolledOut", False, "RollingOut", f"revision {wanted.version.counter} is being rolled out {how}")
+
+
+def stamp(moment: datetime) -> str:
+    """As Kubernetes writes moments, to the microsecond."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse(text: str) -> datetime:
+    """The moment of a stamp."""
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))

@@ -1,0 +1,193 @@
+"""What is said of a subscription: its conditions, for a person at 3 a.m., and its events. Pure.
+
+| Type | Says |
+|---|---|
+| StreamsResolved | every stream that is asked for is there, valid and agreed on |
+| RolledOut | the newest revision is in force |
+| Mounted | the driver mounts the document |
+| Reporting | the driver reports, so that drains can end |
+| Drained | nothing waits to be drained |
+| Ready, Reconciling, Stalled | all of it together, as kstatus and GitOps tools read it |
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from dynamic_kafka.metadata.contract import CONFIG_MAP_SUFFIX, MOUNT_PATH
+from dynamic_kafka.options.durations import parse_duration_ms
+from kafkastream_operator.core.document import MAX_BYTES, MIN_READER, Document, Key
+from kafkastream_operator.core.evidence import FRESH_S
+from kafkastream_operator.core.render import Rendering
+from kafkastream_operator.core.resolve import Resolved
+from kafkastream_operator.core.rollout import Patch, Step, parse
+from kafkastream_operator.models.conditions import Condition, condition
+
+if TYPE_CHECKING:
+    from kafkastream_operator.core.decide import View
+
+NAME_CHARACTERS = 253
+WAITING = frozenset({"NotRunning", "Waiting", "Paused", "RollingOut", "Coalescing", "Starting", "Reverted"})
+"""Reasons of `RolledOut` that pass by themselves, or that a person chose."""
+
+
+def config_map_name(application: str) -> str:
+    """`<application>-kafkastreams`. A name that is too long is cut, and ends in a hash of the whole."""
+    name = application + CONFIG_MAP_SUFFIX
+    if len(name) <= NAME_CHARACTERS:
+        return name
+    digest = hashlib.sha256(application.encode()).hexdigest()[:8]
+    return f"{application[: NAME_CHARACTERS - len(CONFIG_MAP_SUFFIX) - 9]}-{digest}{CONFIG_MAP_SUFFIX}"
+
+
+def secrets_of(document: Document) -> frozenset[str]:
+    """The Secrets that a document needs mounted."""
+    return frozenset(
+        cluster["secretFolder"]
+        for stream in document.streams.values()
+        for cluster in stream["clusters"].values()
+        if "secretFolder" in cluster
+    )
+
+
+def all_of(
+    view: View,
+    resolved: Resolved,
+    content: Iterable[Condition],
+    rolled_out: Condition,
+    rendering: Rendering | None,
+) -> tuple[Condition, ...]:
+    """All conditions of a subscription that has a document."""
+    found = [*unresolved(resolved), *content, rolled_out, _mounted(view), _reporting(view), _drained(view, rendering)]
+    return summed_up(tuple({each.type: each for each in found}.values()))
+
+
+def unresolved(resolved: Resolved) -> tuple[Condition, ...]:
+    """Whether every stream is there and can be used."""
+    if resolved.problem:
+        return (condition("StreamsResolved", False, "InvalidSubscription", resolved.problem),)
+    if resolved.held:
+        text = "; ".join(each.message for each in resolved.held)
+        return (condition("StreamsResolved", False, resolved.held[0].reason, text),)
+    if resolved.missing:
+        names = ", ".join(resolved.missing)
+        text = f"no KafkaStream and no labelled ConfigMap of this namespace has {names}: apply it, or take it out"
+        return (condition("StreamsResolved", False, "StreamMissing", text),)
+    if not resolved.streams:
+        return (condition("StreamsResolved", False, "NothingMatches", "no stream matches spec.streams.pattern yet"),)
+    return (condition("StreamsResolved", True, "Resolved", f"{len(resolved.streams)} streams"),)
+
+
+def too_large(size: int) -> tuple[Condition, ...]:
+    """The document does not fit."""
+    text = (
+        f"the document takes {size} bytes, a ConfigMap holds {MAX_BYTES}: the last one that did stays in force. Split"
+        " the streams over several applications, or name fewer topics"
+    )
+    return (condition("StreamsResolved", False, "TooLarge", text),)
+
+
+def refused(rival: str) -> tuple[Condition, ...]:
+    """Another subscription has the application."""
+    text = f"subscription {rival} is older and has the same application: delete one of the two"
+    return (condition("StreamsResolved", False, "ApplicationTaken", text),)
+
+
+def foreign(config_map: str) -> tuple[Condition, ...]:
+    """The ConfigMap's name is taken."""
+    text = f"ConfigMap {config_map} was not made by the operator and is left alone: rename or delete it"
+    return (condition("StreamsResolved", False, "ConfigMapTaken", text),)
+
+
+def summed_up(found: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    """The conditions, with kstatus's three."""
+    by_type = {each.type: each for each in found}
+    bad = [
+        each for each in found if each.status == "False" and each.type in ("StreamsResolved", "RolledOut", "Mounted")
+    ]
+    stuck = [each for each in bad if not (each.type == "RolledOut" and each.reason in WAITING)]
+    going = by_type.get("RolledOut")
+    moving = going is not None and going.reason in ("RollingOut", "Coalescing", "Starting", "Reverted")
+    first = next(iter(stuck or bad), None)
+    if first is None:
+        ready = condition("Ready", True, "InForce", going.message if going is not None else "")
+    else:
+        ready = condition("Ready", False, first.reason, first.message)
+    return (
+        *found,
+        ready,
+        condition("Reconciling", moving, going.reason if moving and going is not None else "Settled"),
+        condition("Stalled", bool(stuck), stuck[0].reason if stuck else "Settled", stuck[0].message if stuck else ""),
+    )
+
+
+def next_look(view: View) -> datetime | None:
+    """When something becomes true by the passing of time alone."""
+    return view.now + timedelta(seconds=FRESH_S) if view.status.draining else None
+
+
+def events(
+    view: View, document: Document | None, released: Mapping[Key, str], step: Step
+) -> tuple[tuple[str, str], ...]:
+    """What is worth an Event."""
+    found = []
+    if document is not None:
+        found.append(("Rendered", f"revision {document.version.counter}: {', '.join(sorted(document.streams))}"))
+    found += [("Released", f"{key} leaves the document: {why}") for key, why in sorted(released.items())]
+    if isinstance(step.effect, Patch):
+        found.append(("Restarting", f"for revision {step.effect.token}, attempt {step.effect.attempt}"))
+    before = {each.type: each.reason for each in view.status.conditions}
+    if step.condition.status == "False" and before.get("RolledOut") != step.condition.reason:
+        found.append((step.condition.reason, step.condition.message))
+    return tuple(found)
+
+
+def _mounted(view: View) -> Condition:
+    name = config_map_name(view.spec.application_ref.name)
+    how = f"mount ConfigMap {name} as the folder {MOUNT_PATH}; `python -m dynamic_kafka.app manifest` prints the lines"
+    if view.driver is not None and view.driver.running and view.driver.mounted is not None:
+        if view.driver.mounted:
+            return condition("Mounted", True, "Mounted")
+        return condition("Mounted", False, "NotMounted", f"driver {view.driver.name} does not have the document: {how}")
+    if view.application is not None and view.application.document is False:
+        return condition("Mounted", False, "NotMounted", f"the application's spec does not have the document: {how}")
+    return condition("Mounted", None, "NoDriver", "no driver runs")
+
+
+def _reporting(view: View) -> Condition:
+    driver = view.driver
+    if driver is None or not driver.running:
+        return condition("Reporting", None, "NoDriver", "no driver runs")
+    if driver.report is None:
+        text = (
+            f"driver {driver.name} has not reported: drains cannot end. Run the bundled application, and let its"
+            " service account get and patch pods of its namespace (the chart renders the Role)"
+        )
+        return condition("Reporting", False, "NoReport", text)
+    if driver.report.reader < MIN_READER:
+        text = f"the image of {driver.name} reads contract {driver.report.reader}, {MIN_READER} is needed: update it"
+        return condition("Reporting", False, "ImageTooOld", text)
+    return condition("Reporting", True, "Reporting")
+
+
+def _drained(view: View, rendering: Rendering | None) -> Condition:
+    waiting = rendering.draining if rendering is not None else view.status.draining
+    if not waiting:
+        return condition("Drained", True, "NothingDrains")
+    late = [each for each in waiting if _is_late(each.since, each.timeout, view.now)]
+    text = "; ".join(f"{each.cluster}/{each.topic}: {each.message or 'waits'}" for each in waiting[:20])
+    text += f"; and {len(waiting) - 20} more" if len(waiting) > 20 else ""
+    if late:
+        text += (
+            f". It takes longer than drain.timeout for {len(late)} of them: nothing is removed because of it. To let"
+            f" one go unread, annotate the subscription: kafkastream.dev/release={late[0].cluster}/{late[0].topic}"
+        )
+        return condition("Drained", False, "DrainTimedOut", text)
+    return condition("Drained", False, "Draining", text)
+
+
+def _is_late(since: str, timeout: str, now: datetime) -> bool:
+    return now - parse(since) > timedelta(milliseconds=parse_duration_ms(timeout, where="drain.timeout"))

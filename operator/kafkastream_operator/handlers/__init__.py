@@ -1,0 +1,1 @@
+"""Thin kopf handlers: they fetch, call and apply."""

@@ -1,0 +1,1 @@
+"""The Kubernetes API: applying, patching, events, leases."""

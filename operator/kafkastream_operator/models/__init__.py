@@ -1,0 +1,1 @@
+"""The custom resources, as pydantic models: the source of `crds/*.yaml`. Pure."""

@@ -1,0 +1,70 @@
+"""Types of fields, each with the pattern and the length that its CRD carries. Pure.
+
+The API server counts what a CEL rule may cost from these bounds, so every string and list has one.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic.alias_generators import to_camel
+
+MAX_CLUSTERS = 64
+MAX_TOPICS = 256
+MAX_PROPERTIES = 64
+MAX_STREAMS = 256
+MAX_SECRETS = 64
+MAX_SERVERS = 64
+
+_PLAIN = r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"
+_DNS = r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"
+_SERVERS = r"^[^\s/,@]+:[0-9]{1,5}(,[^\s/,@]+:[0-9]{1,5})*$"
+
+ClusterName = Annotated[str, Field(min_length=1, max_length=63, pattern=_PLAIN)]
+"""A cluster id. Shorter and plainer than in a file: it is the name of a mounted folder as well."""
+StreamName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s,;]+$")]
+ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=_DNS)]
+TopicName = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")]
+Server = Annotated[str, Field(min_length=3, max_length=261, pattern=r"^[^\s/,@]+:[0-9]{1,5}$")]
+Servers = Annotated[str, Field(min_length=3, max_length=4096, pattern=_SERVERS)]
+Regex = Annotated[str, Field(min_length=1, max_length=512)]
+Text = Annotated[str, Field(max_length=1024)]
+Moment = Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"})]
+DurationText = Annotated[str, Field(min_length=1, max_length=16, pattern=r"^[0-9]+(ms|s|m|h|d)?$")]
+"""A duration as the source's options take it: `10s`, `5m`, `7d`."""
+
+Properties = Annotated[
+    dict[str, str],
+    WithJsonSchema(
+        {
+            "type": "object",
+            "maxProperties": MAX_PROPERTIES,
+            "additionalProperties": {"type": "string", "maxLength": 4096},
+        }
+    ),
+]
+"""Kafka client properties. Which ones, and what values, `dynamic_kafka.metadata.properties` says."""
+
+
+def _anything(value: Any) -> Any:
+    if value is None:
+        raise ValueError("has no value; give one, or leave the field out")
+    return value
+
+
+Offsets = Annotated[Any, BeforeValidator(_anything), WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
+"""A word, a timestamp or offsets by topic: no structural schema says that, so it is checked by the operator."""
+
+
+class Part(BaseModel):
+    """A part of a resource: camelCase, strict about unknown fields (the API server prunes them)."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+    )

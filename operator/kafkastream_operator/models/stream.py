@@ -1,0 +1,161 @@
+"""KafkaStream: a logical stream, and the clusters and topics that it is made of. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from dynamic_kafka.metadata.properties import ALLOWED_KEYS
+from kafkastream_operator.models.conditions import Condition
+from kafkastream_operator.models.fields import (
+    MAX_CLUSTERS,
+    MAX_TOPICS,
+    ClusterName,
+    DurationText,
+    ObjectName,
+    Offsets,
+    Part,
+    Properties,
+    Servers,
+    StreamName,
+    TopicName,
+)
+
+
+class SecretRef(Part):
+    """A Secret of the same namespace. Its keys are client properties by name; it is mounted, never read here."""
+
+    name: ObjectName
+
+
+class StreamCluster(Part):
+    """One cluster of a stream.
+
+    Attributes:
+        id: the name that offsets and rows carry; the servers may change, the id stays.
+        renamed_from: the id that this cluster had before: its offsets are carried over.
+        cluster_ref: reserved; must not be set.
+    """
+
+    id: ClusterName
+    bootstrap_servers: Servers
+    topics: Annotated[tuple[TopicName, ...], Field(min_length=1, max_length=MAX_TOPICS)]
+    properties: Properties = Field(default_factory=dict)
+    secret_ref: SecretRef | None = None
+    starting_offsets: Offsets = None
+    stopping_offsets: Offsets = None
+    renamed_from: ClusterName | None = None
+    cluster_ref: Annotated[str, Field(max_length=253)] | None = None
+
+    def wire(self) -> dict[str, Any]:
+        """The cluster as the document has it, not yet checked."""
+        found: dict[str, Any] = {"bootstrapServers": self.bootstrap_servers, "topics": list(self.topics)}
+        if self.properties:
+            found["properties"] = dict(self.properties)
+        if self.secret_ref is not None:
+            # Mounted under its own name: two clusters may share a Secret, and Spark mounts each only once.
+            found["secretFolder"] = self.secret_ref.name
+        for name, value in (
+            ("startingOffsets", self.starting_offsets),
+            ("stoppingOffsets", self.stopping_offsets),
+            ("renamedFrom", self.renamed_from),
+        ):
+            if value is not None:
+                found[name] = value
+        return found
+
+
+class Drain(Part):
+    """What happens to what is no longer desired.
+
+    Attributes:
+        policy: `WhenDrained` keeps it until there is evidence that everything in it was read; `Immediate` does not.
+        quiet_period: how long nothing may have been written before it counts as drained.
+        timeout: after which a condition says that it takes too long. Nothing is ever removed because of it.
+    """
+
+    policy: Literal["WhenDrained", "Immediate"] = "WhenDrained"
+    quiet_period: DurationText = "5m"
+    timeout: DurationText = "1d"
+
+
+class KafkaStreamSpec(Part):
+    """What the stream is made of."""
+
+    clusters: Annotated[tuple[StreamCluster, ...], Field(max_length=MAX_CLUSTERS)]
+    drain: Drain = Drain()
+
+
+class SubscriberStatus(Part):
+    """One subscription of the stream, as it stands."""
+
+    name: ObjectName
+    application: ObjectName
+    state: Annotated[str, Field(max_length=64)]
+
+
+class ClusterStatus(Part):
+    """One cluster that the stream has, or had and is still read.
+
+    Attributes:
+        state: `Active`, `Draining`, or `Held` where a change of it is not rolled out.
+    """
+
+    id: ClusterName
+    state: Literal["Active", "Draining", "Held"]
+    message: Annotated[str, Field(max_length=1024)] = ""
+
+
+class KafkaStreamStatus(Part):
+    """What became of it. Only the operator writes it; nothing in it moves while nothing happens."""
+
+    observed_generation: Annotated[int, Field(ge=0)] = 0
+    clusters: Annotated[tuple[ClusterStatus, ...], Field(max_length=4 * MAX_CLUSTERS)] = ()
+    subscribers: Annotated[tuple[SubscriberStatus, ...], Field(max_length=1024)] = ()
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
+
+
+PLURAL, SINGULAR, KIND = "kafkastreams", "kafkastream", "KafkaStream"
+SHORT_NAMES = ("kst",)
+COLUMNS = (
+    {"name": "Clusters", "type": "string", "jsonPath": ".spec.clusters[*].id"},
+    {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
+    {"name": "Reason", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].reason'},
+    {
+        "name": "Safe to decommission",
+        "type": "string",
+        "jsonPath": '.status.conditions[?(@.type=="SafeToDecommission")].status',
+    },
+    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+)
+LIST_KEYS: Mapping[str, str] = {
+    "spec.clusters": "id",
+    "status.clusters": "id",
+    "status.subscribers": "name",
+    "status.conditions": "type",
+}
+RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "spec.clusters.items": (
+        ("!has(self.clusterRef)", "clusterRef is reserved for a later version: leave it out"),
+        ("!has(self.renamedFrom) || self.renamedFrom != self.id", "renamedFrom names the cluster itself"),
+        ("self.topics.all(t, t != '.' && t != '..')", "`.` and `..` are no topic names"),
+    ),
+    "spec.clusters.items.properties": (
+        (
+            "self.all(key, key in [" + ", ".join(f"'{key}'" for key in sorted(ALLOWED_KEYS)) + "])",
+            "a property is not among those that metadata may set: nothing that loads code, runs a command, fetches a"
+            " URL, holds a credential or names a path; docs/metadata.md lists them, secretRef is for credentials",
+        ),
+    ),
+    "spec": (
+        (
+            "self.clusters.all(c, !has(c.renamedFrom) || !self.clusters.exists(o, o.id == c.renamedFrom))",
+            "a cluster is renamedFrom one that the stream still has: remove one of the two",
+        ),
+    ),
+}
+"""CEL: what users get wrong, refused by the API server itself. (path of the schema, expression, message)"""
+
+__all__ = ["KafkaStreamSpec", "KafkaStreamStatus", "StreamCluster", "StreamName"]

@@ -1,0 +1,1 @@
+"""What is particular to each SparkApplication: Kubeflow's and Apache's. Pure."""

@@ -1,0 +1,175 @@
+"""Stories of drains: what is removed stays until there is evidence, and nothing else lets it go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafkastream_operator.core.document import Version
+from kafkastream_operator.core.evidence import TopicReport
+from tests.unit.operator.world import World, cluster, running
+
+DRAINED = TopicReport(lag=0, quiet_s=400)
+
+
+def removed(**drain: str) -> World:
+    """An application on east and west, whose east was just removed, and whose driver has the draining revision."""
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east"), cluster("west"), **drain)
+    world.settle()
+    world.driver_reports()
+    world.settle()
+    world.stream("orders", cluster("west"), **drain)
+    world.settle()
+    return world
+
+
+def test_a_removed_cluster_is_read_until_its_driver_says_it_is_drained() -> None:
+    world = removed()
+    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+    assert world.condition("Drained") == ("False", "Draining")
+    world.driver_reports(east__orders=DRAINED)
+    world.settle()
+    assert world.rendered() == {"west/orders": "Active"}
+    assert world.condition("Drained")[0] == "True"
+
+
+def test_a_cluster_that_comes_back_while_draining_is_active_again() -> None:
+    world = removed()
+    world.stream("orders", cluster("west"), cluster("east"))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active", "west/orders": "Active"}
+    assert world.status.draining == ()
+
+
+def test_a_topic_drains_alone() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east", "orders", "retry"))
+    world.settle()
+    world.driver_reports()
+    world.settle()
+    world.stream("orders", cluster("east", "orders"))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active", "east/retry": "Draining"}
+    world.driver_reports(east__retry=DRAINED)
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active"}
+
+
+def test_a_deleted_stream_drains_by_the_rules_it_had() -> None:
+    world = removed(quietPeriod="10m")
+    del world.streams["orders"]
+    world.settle()
+    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Draining"}
+    assert {each.quiet_period for each in world.status.draining} == {"10m"}
+    world.driver_reports(east__orders=DRAINED, west__orders=replace(DRAINED, quiet_s=601))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Draining"}
+
+
+def test_immediate_lets_go_at_once() -> None:
+    assert removed(policy="Immediate").rendered() == {"west/orders": "Active"}
+
+
+def test_a_person_may_let_go() -> None:
+    world = removed()
+    world.released = frozenset({"east/orders"})
+    world.settle()
+    assert world.rendered() == {"west/orders": "Active"}
+    assert ("Released", "east/orders leaves the document: released by hand") in world.events
+
+
+def test_a_renamed_cluster_does_not_drain() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("new-east", renamedFrom="east"))
+    world.settle()
+    assert world.rendered() == {"new-east/orders": "Active"}
+
+
+def test_a_timeout_removes_nothing_but_says_what_a_person_can_do() -> None:
+    world = removed(timeout="1h")
+    world.later(hours=2)
+    world.settle()
+    assert world.rendered()["east/orders"] == "Draining"
+    assert world.condition("Drained") == ("False", "DrainTimedOut")
+    assert "kafkastream.dev/release=east/orders" in world.message("Drained")
+
+
+FORGED = {
+    "of another pod": lambda d: replace(d, report=replace(d.report, pod="other")),
+    "of another subscription": lambda d: replace(d, report=replace(d.report, subscription="other")),
+    "stale": lambda d: replace(d, silent_s=31.0),
+    "of a pod that is not the application's": lambda d: replace(d, owned=False),
+    "of a driver that has ended": lambda d: replace(d, running=False),
+    "from before the draining revision": lambda d: replace(
+        d, report=replace(d.report, applied=Version(d.report.applied.lineage, d.report.applied.counter - 1))
+    ),
+    "of another lineage": lambda d: replace(
+        d, report=replace(d.report, applied=Version("other", d.report.applied.counter))
+    ),
+    "of nothing": lambda d: replace(d, report=None),
+    "with lag": lambda d: replace(d, report=replace(d.report, draining=_topic(lag=1))),
+    "with a lag that is not known": lambda d: replace(d, report=replace(d.report, draining=_topic(lag=None))),
+    "with an open transaction": lambda d: replace(d, report=replace(d.report, draining=_topic(open_transaction=True))),
+    "that is not quiet yet": lambda d: replace(d, report=replace(d.report, draining=_topic(quiet_s=299.9))),
+    "of other topics": lambda d: replace(d, report=replace(d.report, draining={})),
+}
+
+
+def _topic(**change: object) -> dict[object, TopicReport]:
+    return {("east", "orders"): replace(DRAINED, **change)}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_a_report_is_no_evidence_if_it_is(what: str) -> None:
+    world = removed()
+    world.driver_reports(east__orders=DRAINED)
+    world.driver = FORGED[what](world.driver)
+    world.settle()
+    assert world.rendered()["east/orders"] == "Draining"
+    assert world.status.draining[0].message
+
+
+@pytest.mark.parametrize("lost", ["document", "status", "both", "edited"])
+def test_what_drains_survives_the_loss_of(lost: str) -> None:
+    world = removed()
+    world.driver_reports()
+    world.settle()
+    if lost in ("document", "both"):
+        world.document = None
+    if lost in ("status", "both"):
+        world.status = type(world.status)()
+    world.edited = lost == "edited"
+    world.settle()
+    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+
+
+@pytest.mark.parametrize("writes", range(1, 5))
+def test_an_operator_that_dies_while_letting_go_lets_go_of_nothing_else(writes: int) -> None:
+    world = removed()
+    world.driver_reports(east__orders=DRAINED)
+    world.settle_with_deaths(writes)
+    assert world.rendered() == {"west/orders": "Active"}
+    assert world.status.draining == ()
+
+
+def test_an_operator_that_dies_while_a_drain_begins_forgets_nothing() -> None:
+    for writes in range(1, 5):
+        world = running(updateStrategy="Reload")
+        world.stream("orders", cluster("west"))
+        world.settle_with_deaths(writes)
+        assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+        assert [each.cluster for each in world.status.draining] == ["east"]
+
+
+def test_the_status_does_not_churn_while_it_drains() -> None:
+    world = removed()
+    world.driver_reports(east__orders=TopicReport(lag=500, quiet_s=0))
+    world.settle()
+    before = len(world.writes)
+    for lag in range(400, 0, -100):
+        world.later(seconds=10)
+        world.driver_reports(east__orders=TopicReport(lag=lag, quiet_s=0))
+        world.settle()
+    assert len(world.writes) == before

@@ -1,0 +1,277 @@
+"""Stories of roll-outs: how a change reaches the application, whatever happens on the way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafkastream_operator.core.rollout import ATTEMPTS
+from tests.unit.operator.world import World, cluster, running, version
+
+
+def restarted(world: World) -> None:
+    """Kubeflow's operator follows the patch: a new driver."""
+    world.application_is("Starting")
+    world.driver = None
+    world.settle()
+    world.driver_starts()
+    world.settle()
+
+
+def test_the_first_document_is_adopted_and_patches_nothing() -> None:
+    world = running(updateStrategy="Restart")
+    assert world.rendered() == {"east/orders": "Active"}
+    assert world.patches == 0
+    assert world.condition("RolledOut")[0] == "True"
+    assert world.condition("Ready")[0] == "True"
+
+
+def test_nothing_is_served_until_the_stream_is_there() -> None:
+    world = World()
+    world.settle()
+    assert world.document is None
+    assert world.condition("StreamsResolved") == ("False", "StreamMissing")
+    world.stream("orders", cluster("east"))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active"}
+
+
+def test_a_change_is_one_patch_and_is_confirmed_by_the_new_driver() -> None:
+    world = running(updateStrategy="Restart")
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    assert world.patches == 1
+    assert world.condition("RolledOut") == ("False", "RollingOut")
+    restarted(world)
+    assert world.patches == 1
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+
+
+def test_without_a_change_nothing_is_written() -> None:
+    world = running()
+    count = len(world.writes)
+    world.later(hours=5)
+    world.settle()
+    assert len(world.writes) == count
+
+
+@pytest.mark.parametrize("strategy", ["Restart", "Reload"])
+@pytest.mark.parametrize("writes", range(1, 6))
+def test_an_operator_that_dies_after_any_write_loses_and_repeats_nothing(strategy: str, writes: int) -> None:
+    whole, dying = running(updateStrategy=strategy), running(updateStrategy=strategy)
+    for world in (whole, dying):
+        world.stream("orders", cluster("east"), cluster("west"))
+    whole.settle()
+    dying.settle_with_deaths(writes)
+    assert dying.document == whole.document
+    assert dying.status == whole.status
+    assert dying.application == whole.application
+
+
+def test_a_patch_that_is_lost_is_made_again_and_changes_something() -> None:
+    world = running(updateStrategy="Restart")
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    assert world.application is not None
+    before = world.application.resource_version
+    world.later(seconds=89)
+    world.settle()
+    assert world.patches == 1
+    world.later(seconds=2)
+    world.settle()
+    assert world.patches == 2
+    assert world.application.resource_version != before
+    restarted(world)
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+
+
+def test_after_several_lost_patches_it_says_so_and_stops() -> None:
+    world = running(updateStrategy="Restart")
+    world.stream("orders", cluster("east"), cluster("west"))
+    for _ in range(ATTEMPTS + 3):
+        world.settle()
+        world.later(minutes=2)
+    assert world.patches == ATTEMPTS
+    assert world.condition("RolledOut") == ("False", "Stalled")
+    assert world.condition("Stalled")[0] == "True"
+    world.stream("orders", cluster("east"), cluster("west"), cluster("north"))
+    world.settle()
+    assert world.patches == ATTEMPTS + 1
+
+
+def test_a_tool_that_takes_the_patch_back_three_times_is_left_alone() -> None:
+    world = running(updateStrategy="Restart")
+    world.stream("orders", cluster("east"), cluster("west"))
+    for _ in range(6):
+        world.settle()
+        assert world.application is not None
+        world.application = replace(world.application, token="")
+    world.settle()
+    assert world.condition("RolledOut") == ("False", "RevertedByOthers")
+    assert world.patches == 3
+    assert "GitOps" in world.message("Ready")
+
+
+def test_a_burst_of_changes_is_at_most_one_restart_a_minute() -> None:
+    world = running(updateStrategy="Restart")
+    for number in range(50):
+        world.stream("orders", cluster("east"), *[cluster(f"new{each}") for each in range(number + 1)])
+        world.settle()
+        world.later(milliseconds=20)
+    assert world.patches == 1
+    assert world.condition("RolledOut") == ("False", "Coalescing")
+    world.later(minutes=1)
+    world.settle()
+    assert world.patches == 2
+    restarted(world)
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+
+
+@pytest.mark.parametrize("life", ["Suspended", "Completed", "Failed", "Absent"])
+def test_an_application_that_does_not_run_is_left_alone(life: str) -> None:
+    world = running(updateStrategy="Restart")
+    world.application_is(life)  # type: ignore[arg-type]
+    world.driver = None
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    assert world.patches == 0
+    assert world.rendered() == {"east/orders": "Active", "west/orders": "Active"}
+    assert world.condition("RolledOut") == ("Unknown", "NotRunning")
+
+
+def test_reload_never_restarts() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    assert world.writes[-2:] == ["status", "refresh"]
+    world.later(minutes=5)
+    world.settle()
+    assert world.condition("RolledOut") == ("False", "NotConfirmed")
+    assert world.patches == 0
+    world.driver_reports()
+    world.settle()
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+
+
+def test_what_the_driver_refuses_is_said_and_never_forced() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    assert world.driver is not None and world.driver.report is not None
+    report = replace(world.driver.report, rejected=(str(version(world)), "west is another cluster than before"))
+    world.driver = replace(world.driver, report=report)
+    world.settle()
+    assert world.condition("RolledOut") == ("False", "Rejected")
+    assert "west is another cluster" in world.message("RolledOut")
+
+
+SECRET = {"cluster": "west", "name": "west-login", "allowedServers": ["west:9092"]}
+
+
+def test_auto_is_live_unless_a_secret_has_to_be_mounted() -> None:
+    world = running(secrets=[SECRET])
+    world.stream("orders", cluster("east"), cluster("north"))
+    world.settle()
+    assert (world.patches, world.writes.count("refresh")) == (0, 1)
+    world.driver_reports()
+    world.settle()
+    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west-login"}))
+    world.settle()
+    assert world.patches == 1
+    assert world.application is not None
+    assert world.application.mounts == {"west-login"}
+
+
+def test_reload_says_that_a_secret_needs_a_restart() -> None:
+    world = running(secrets=[SECRET], updateStrategy="Reload")
+    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west-login"}))
+    world.settle()
+    assert world.condition("RolledOut") == ("False", "RestartRequired")
+    assert "west-login" in world.message("RolledOut")
+
+
+def test_auto_restarts_a_driver_that_says_nothing() -> None:
+    world = World()
+    world.stream("orders", cluster("east"))
+    world.application_is("Starting")
+    world.settle()
+    world.driver_starts(reports=False)
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    assert world.patches == 1
+    assert world.condition("Reporting") == ("False", "NoReport")
+
+
+def test_a_pause_holds_everything_and_ends_by_itself() -> None:
+    world = running(updateStrategy="Restart")
+    world.spec["pause"] = {"until": "2026-11-01T01:00:00Z", "reason": "freeze"}
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active"}
+    assert world.again is not None
+    world.now = world.again
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active", "west/orders": "Active"}
+    assert world.patches == 1
+
+
+def test_a_lost_status_costs_no_restart_and_loses_no_change() -> None:
+    world = running(updateStrategy="Restart")
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    restarted(world)
+    world.status = type(world.status)()
+    world.settle()
+    assert world.patches == 1
+    world.stream("orders", cluster("east"))
+    world.settle()
+    world.status = type(world.status)()
+    world.later(minutes=2)
+    world.settle()
+    # The patch that was made is made again, as it was: nothing changes.
+    assert world.application is not None
+    assert world.application.resource_version == "3"
+    restarted(world)
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+
+
+def test_a_document_edited_by_hand_is_put_right_without_a_new_revision() -> None:
+    world = running()
+    before = world.document
+    world.edited = True
+    world.settle()
+    assert world.document == before
+    assert not world.edited
+    assert world.patches == 0
+
+
+def test_counters_go_on_when_document_and_status_are_lost() -> None:
+    world = running(updateStrategy="Restart")
+    for number in range(3):
+        world.stream("orders", cluster("east"), cluster(f"c{number}"))
+        world.later(minutes=2)
+        world.settle()
+        restarted(world)
+    counter = version(world).counter
+    world.document, world.status = None, type(world.status)()
+    world.stream("orders", cluster("east"))
+    world.settle()
+    assert version(world).counter == counter + 1
+    assert version(world).lineage == "fresh"
+
+
+def test_a_configmap_of_somebody_else_is_not_overwritten() -> None:
+    world = World(taken=True)
+    world.stream("orders", cluster("east"))
+    world.settle()
+    assert world.document is None
+    assert world.condition("StreamsResolved") == ("False", "ConfigMapTaken")
+
+
+def test_the_second_subscription_of_an_application_is_refused() -> None:
+    world = World(rival="older")
+    world.stream("orders", cluster("east"))
+    world.settle()
+    assert world.document is None
+    assert "older" in world.message("Stalled")

@@ -1,0 +1,236 @@
+"""A small world for stories about one subscription: what the API server would hold, and an operator that may die."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kafkastream_operator.core.catalog import ConfigMapText, make_catalog
+from kafkastream_operator.core.decide import ConfigMap, Plan, View, decide
+from kafkastream_operator.core.document import Document, Key, Version
+from kafkastream_operator.core.evidence import Driver, Report, TopicReport
+from kafkastream_operator.core.rollout import Application, Life, Patch, Refresh
+from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+UID = "kss-uid"
+
+
+class DiedError(Exception):
+    """The operator died between two writes."""
+
+
+def cluster(name: str, *topics: str, **more: Any) -> dict[str, Any]:
+    """A cluster of a KafkaStream."""
+    return {"id": name, "bootstrapServers": f"{name}:9092", "topics": list(topics or ["orders"]), **more}
+
+
+@dataclass
+class World:
+    """One namespace with one application.
+
+    Attributes:
+        streams: specs of KafkaStreams by name.
+        config_maps: texts of labelled ConfigMaps by name.
+        writes: what the operator wrote, one word each.
+        dies_after: the operator dies after so many writes.
+    """
+
+    streams: dict[str, dict[str, Any]] = field(default_factory=dict)
+    config_maps: dict[str, str] = field(default_factory=dict)
+    spec: dict[str, Any] = field(default_factory=dict)
+    status: SubscriptionStatus = field(default_factory=SubscriptionStatus)
+    document: Document | None = None
+    taken: bool = False
+    edited: bool = False
+    application: Application | None = None
+    driver: Driver | None = None
+    released: frozenset[str] = frozenset()
+    rival: str = ""
+    now: datetime = START
+    version: int = 1
+    writes: list[str] = field(default_factory=list)
+    events: list[tuple[str, str]] = field(default_factory=list)
+    dies_after: int | None = None
+    again: datetime | None = None
+
+    def __post_init__(self) -> None:
+        self.spec = {"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}, **self.spec}
+
+    # -- what users and Spark do ------------------------------------------------------------------------------------
+
+    def stream(self, name: str, *clusters: Mapping[str, Any], **drain: Any) -> None:
+        """`kubectl apply` of a KafkaStream."""
+        self.streams[name] = {"clusters": list(clusters), **({"drain": drain} if drain else {})}
+
+    def application_is(self, life: Life, **more: Any) -> None:
+        """The application is in this state now."""
+        known = self.application or Application("app", "app-uid", "1", life, document=True)
+        self.application = replace(known, life=life, **more)
+
+    def driver_starts(self, *, reports: bool = True) -> None:
+        """A driver's pod runs, started for the token of the spec, with the newest document."""
+        assert self.application is not None
+        count = int(self.application.submission.removeprefix("s") or 0) + 1
+        self.application_is("Running", submission=f"s{count}")
+        self.driver = Driver(f"driver-{count}", f"uid-{count}", True, True, self.application.token, mounted=True)
+        if reports:
+            self.driver_reports()
+
+    def driver_reports(self, *, abilities: tuple[str, ...] = ("live",), **draining: TopicReport) -> None:
+        """The driver has the newest document in force. Topics are written `cluster__topic`."""
+        assert self.driver is not None
+        assert self.document is not None
+        topics = {Key(*name.split("__")): each for name, each in draining.items()}
+        report = Report(
+            abilities=frozenset(abilities),
+            applied=self.document.version,
+            hash=self.document.hash,
+            subscription=UID,
+            pod=self.driver.uid,
+            draining=topics,
+            streams=self.document.streams,
+        )
+        self.driver = replace(self.driver, report=report, silent_s=0.0)
+
+    def later(self, **delta: float) -> None:
+        """Time passes."""
+        self.now += timedelta(**delta)
+
+    # -- what the operator does -------------------------------------------------------------------------------------
+
+    def look(self) -> Plan:
+        """One reconciliation: decide, then write in order, or die in the middle."""
+        plan = decide(self.view())
+        if plan.document is not None:
+            self._write("document")
+            self.document, self.edited = plan.document, False
+            self.version += 1
+            self._survive()
+        if plan.status is not None:
+            self._write("status")
+            self.status = plan.status
+            self._survive()
+        if plan.effect is not None:
+            self._effect(plan.effect)
+            self._survive()
+        if plan.after is not None:
+            self._write("status")
+            self.status = plan.after
+            self._survive()
+        self.events += plan.events
+        self.again = plan.again
+        return plan
+
+    def settle(self) -> None:
+        """Reconcile until nothing more is written."""
+        for _ in range(20):
+            before = len(self.writes)
+            self.look()
+            if len(self.writes) == before:
+                return
+        raise AssertionError(f"it never comes to rest: {self.writes[-10:]}")
+
+    def settle_with_deaths(self, after: int) -> None:
+        """The same, with an operator that dies after `after` writes and is started again."""
+        self.dies_after = len(self.writes) + after
+        try:
+            self.settle()
+        except DiedError:
+            self.settle()
+
+    def view(self) -> View:
+        """What the operator sees."""
+        texts = [ConfigMapText(name, {"streams.yaml": text}) for name, text in self.config_maps.items()]
+        found = None
+        if self.document is not None or self.edited or self.taken:
+            document = None if self.edited or self.taken else self.document
+            found = ConfigMap("app-kafkastreams", str(self.version), not self.taken, document, self.edited)
+        return View(
+            name="app",
+            uid=UID,
+            generation=1,
+            spec=SubscriptionSpec.model_validate(self.spec),
+            status=self.status,
+            catalog=make_catalog(self.streams, texts),
+            config_map=found,
+            application=self.application,
+            driver=self.driver,
+            now=self.now,
+            fresh_lineage="fresh",
+            released=self.released,
+            rival=self.rival,
+        )
+
+    # -- what can be asked ------------------------------------------------------------------------------------------
+
+    def condition(self, kind: str) -> tuple[str, str]:
+        """Status and reason of a condition."""
+        (found,) = [each for each in self.status.conditions if each.type == kind]
+        return found.status, found.reason
+
+    def message(self, kind: str) -> str:
+        """Message of a condition."""
+        (found,) = [each for each in self.status.conditions if each.type == kind]
+        return found.message
+
+    def rendered(self) -> dict[str, str]:
+        """What the document says: `cluster/topic` to `Active` or `Draining`."""
+        assert self.document is not None
+        found = {}
+        for stream in self.document.streams.values():
+            for name, content in stream["clusters"].items():
+                for topic in content["topics"]:
+                    draining = content.get("state") == "Draining" or topic in content.get("drainingTopics", ())
+                    found[f"{name}/{topic}"] = "Draining" if draining else "Active"
+        return found
+
+    @property
+    def patches(self) -> int:
+        """Patches of the application so far."""
+        return self.writes.count("patch")
+
+    def _write(self, what: str) -> None:
+        self.writes.append(what)
+
+    def _survive(self) -> None:
+        if self.dies_after is not None and len(self.writes) >= self.dies_after:
+            self.dies_after = None
+            raise DiedError
+
+    def _effect(self, effect: Patch | Refresh) -> None:
+        assert self.application is not None
+        if isinstance(effect, Refresh):
+            self._write("refresh")
+            return
+        assert effect.expected == self.application.resource_version
+        attempted = f"{effect.token}#{effect.attempt}"
+        self._write("patch")
+        if attempted != getattr(self, "_attempted", None):
+            # Only what changes the spec does anything.
+            self._attempted = attempted
+            self.application = replace(
+                self.application,
+                token=effect.token,
+                mounts=effect.secrets,
+                resource_version=str(int(self.application.resource_version) + 1),
+            )
+
+
+def running(**spec: Any) -> World:
+    """An application that runs on cluster east, adopted."""
+    world = World(spec=spec)
+    world.stream("orders", cluster("east"))
+    world.application_is("Starting")
+    world.settle()
+    world.driver_starts()
+    world.settle()
+    return world
+
+
+def version(world: World) -> Version:
+    """The document's."""
+    assert world.document is not None
+    return world.document.version
