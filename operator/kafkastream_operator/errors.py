@@ -1,0 +1,43 @@
+"""What may go wrong between the operator and the API server.
+
+OperatorError
+└── ApiError              the API server refused, or did not answer
+    ├── NotFoundError     404
+    ├── ConflictError     409: somebody else was first, or owns a field
+    └── GoneError         410: too old to go on from
+"""
+
+from __future__ import annotations
+
+
+class OperatorError(Exception):
+    """Base of all."""
+
+
+class ApiError(OperatorError):
+    """The API server refused, or did not answer.
+
+    Attributes:
+        status: HTTP's; 0: no answer.
+        reason: Kubernetes' own word, such as `Conflict`.
+        retry_after_s: how long the server asks to be left alone.
+    """
+
+    def __init__(self, what: str, status: int, reason: str, message: str, retry_after_s: float = 0.0) -> None:
+        super().__init__(f"{what}: {status or 'no answer'} {reason}: {message}")
+        self.status, self.reason, self.message, self.retry_after_s = status, reason, message, retry_after_s
+
+
+class NotFoundError(ApiError):
+    """There is no such object, or no such kind."""
+
+
+class ConflictError(ApiError):
+    """Somebody else was first, or owns a field of ours."""
+
+
+class GoneError(ApiError):
+    """What was asked for is too old."""
+
+
+BY_STATUS: dict[int, type[ApiError]] = {404: NotFoundError, 409: ConflictError, 410: GoneError}

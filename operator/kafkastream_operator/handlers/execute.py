@@ -1,0 +1,118 @@
+"""A plan's writes, in its order, each with a precondition. What fails is decided anew from what is there."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+from dynamic_kafka.metadata.contract import REFRESH_ANNOTATION, RENDERED_ROLE, ROLE_LABEL, SUBSCRIPTION_LABEL
+from kafkastream_operator.core.decide import Plan
+from kafkastream_operator.core.document import Document, pack
+from kafkastream_operator.core.rollout import Patch, Refresh
+from kafkastream_operator.errors import ApiError
+from kafkastream_operator.handlers.observe import Seen
+from kafkastream_operator.kube.api import (
+    CONFIG_MAPS,
+    EVENTS,
+    KUBEFLOW_APPLICATIONS,
+    MANAGER,
+    PODS,
+    SUBSCRIPTIONS,
+    Api,
+    Object,
+    Resource,
+)
+from kafkastream_operator.kube.cache import Cache
+from kafkastream_operator.models.subscription import SubscriptionStatus
+from kafkastream_operator.spark import kubeflow
+
+log = logging.getLogger(__name__)
+
+
+def execute(api: Api, cache: Cache, seen: Seen, plan: Plan) -> None:
+    """Make the writes.
+
+    Raises:
+        ApiError: one was refused, or had no answer; those after it were not made.
+    """
+    namespace = seen.subscription["metadata"]["namespace"]
+    if plan.document is not None:
+        _write_document(api, cache, seen, plan, plan.document)
+    subscription = seen.subscription
+    if plan.status is not None:
+        subscription = _write_status(api, cache, subscription, plan.status)
+    if isinstance(plan.effect, Patch):
+        assert seen.application is not None
+        done = api.apply(KUBEFLOW_APPLICATIONS, kubeflow.patched(seen.application, plan.effect))
+        cache.put(KUBEFLOW_APPLICATIONS, done)
+    if isinstance(plan.effect, Refresh):
+        change = {"metadata": {"annotations": {REFRESH_ANNOTATION: plan.effect.token}}}
+        cache.put(PODS, api.merge(PODS, namespace, plan.effect.pod, change))
+    if plan.after is not None:
+        subscription = _write_status(api, cache, subscription, plan.after)
+    for reason, message in plan.events:
+        tell(api, SUBSCRIPTIONS, subscription, reason, message)
+
+
+def tell(api: Api, resource: Resource, about: Object, reason: str, message: str) -> None:
+    """An Event. Losing one loses nothing: what is true stands in the conditions."""
+    meta = about["metadata"]
+    warning = reason in ("Stalled", "RevertedByOthers", "NotConfirmed", "Rejected", "RestartRequired", "Conflict")
+    body = {
+        "apiVersion": EVENTS.api_version,
+        "kind": "Event",
+        "metadata": {"name": f"{meta['name'][:200]}.{uuid.uuid4().hex[:12]}", "namespace": meta["namespace"]},
+        "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "action": reason,
+        "reason": reason,
+        "note": message[:1024],
+        "type": "Warning" if warning else "Normal",
+        "reportingController": MANAGER,
+        "reportingInstance": MANAGER,
+        "regarding": {
+            "apiVersion": resource.api_version,
+            "kind": about["kind"],
+            "name": meta["name"],
+            "namespace": meta["namespace"],
+            "uid": meta["uid"],
+        },
+    }
+    try:
+        api.create(EVENTS, body)
+    except ApiError as error:
+        log.info("an event was not taken: %s", error)
+
+
+def _write_document(api: Api, cache: Cache, seen: Seen, plan: Plan, document: Document) -> None:
+    meta = seen.subscription["metadata"]
+    data, binary = pack(document)
+    body: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": plan.config_map,
+            "namespace": meta["namespace"],
+            "labels": {ROLE_LABEL: RENDERED_ROLE, SUBSCRIPTION_LABEL: meta["name"]},
+        },
+        "data": data,
+        "binaryData": binary,
+    }
+    if plan.expected:
+        # Labels and annotations of others stay; of the content nothing that is not the document's.
+        known = (cache.get(CONFIG_MAPS, meta["namespace"], plan.config_map) or {}).get("metadata", {})
+        body["metadata"]["labels"] = {**(known.get("labels") or {}), **body["metadata"]["labels"]}
+        body["metadata"]["annotations"] = known.get("annotations") or {}
+        body["metadata"]["resourceVersion"] = plan.expected
+        done = api.replace(CONFIG_MAPS, body)
+    else:
+        done = api.create(CONFIG_MAPS, body)
+    cache.put(CONFIG_MAPS, done)
+
+
+def _write_status(api: Api, cache: Cache, found: Object, status: SubscriptionStatus) -> Object:
+    body = {**found, "status": status.model_dump(by_alias=True, exclude_none=True, mode="json")}
+    done = api.replace(SUBSCRIPTIONS, body, subresource="status")
+    cache.put(SUBSCRIPTIONS, done)
+    return done

@@ -1,0 +1,170 @@
+"""From the cache to what the core decides on. No calls of the API server."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from dynamic_kafka.metadata.contract import (
+    METADATA_ROLE,
+    RELEASE_ANNOTATION,
+    REPORT_ANNOTATION,
+    REVISION_ANNOTATION,
+    ROLE_LABEL,
+    SUBSCRIPTION_LABEL,
+)
+from kafkastream_operator.core.catalog import Catalog, ConfigMapText, make_catalog
+from kafkastream_operator.core.decide import ConfigMap, View
+from kafkastream_operator.core.document import pack, read_document
+from kafkastream_operator.core.evidence import Driver, Report
+from kafkastream_operator.core.rollout import Application
+from kafkastream_operator.core.verdicts import config_map_name
+from kafkastream_operator.kube.api import (
+    CONFIG_MAPS,
+    KUBEFLOW_APPLICATIONS,
+    PODS,
+    STREAMS,
+    SUBSCRIPTIONS,
+    Object,
+)
+from kafkastream_operator.kube.cache import Cache, ref_of
+from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
+from kafkastream_operator.spark import kubeflow
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A view, and the objects that it was made of."""
+
+    view: View
+    subscription: Object
+    application: Object | None
+
+
+def see(cache: Cache, namespace: str, name: str, now: datetime) -> Seen | None:
+    """Everything about a subscription; None if there is none, or it is being deleted.
+
+    Raises:
+        ValidationError: its spec is not one; the API server has let it through all the same.
+    """
+    found = cache.get(SUBSCRIPTIONS, namespace, name)
+    if found is None or found["metadata"].get("deletionTimestamp"):
+        return None
+    spec = SubscriptionSpec.model_validate(found["spec"])
+    application = cache.get(KUBEFLOW_APPLICATIONS, namespace, spec.application_ref.name)
+    document = config_map_name(spec.application_ref.name)
+    known = kubeflow.application_of(application, document) if application is not None else None
+    view = View(
+        name=name,
+        uid=found["metadata"]["uid"],
+        generation=int(found["metadata"].get("generation", 0)),
+        spec=spec,
+        status=_status(found),
+        catalog=catalog_of(cache, namespace),
+        config_map=_config_map(cache, namespace, document, name),
+        application=known,
+        driver=_driver(cache, namespace, spec.application_ref.name, known, document),
+        now=now,
+        fresh_lineage=uuid.uuid4().hex[:12],
+        released=_released(found),
+        rival=_rival(cache, namespace, found),
+    )
+    return Seen(view, found, application)
+
+
+def catalog_of(cache: Cache, namespace: str) -> Catalog:
+    """The streams of a namespace. What is being deleted is gone already."""
+    specs = {
+        each["metadata"]["name"]: each.get("spec", {})
+        for each in cache.all(STREAMS, namespace)
+        if not each["metadata"].get("deletionTimestamp")
+    }
+    texts = [
+        ConfigMapText(each["metadata"]["name"], each.get("data") or {})
+        for each in cache.all(CONFIG_MAPS, namespace)
+        if _labels(each).get(ROLE_LABEL) == METADATA_ROLE and not each["metadata"].get("deletionTimestamp")
+    ]
+    return make_catalog(specs, texts)
+
+
+def _status(found: Object) -> SubscriptionStatus:
+    """A status that this version cannot read is none: everything in it can be found out again."""
+    try:
+        return SubscriptionStatus.model_validate(found.get("status") or {})
+    except ValidationError:
+        return SubscriptionStatus()
+
+
+def _config_map(cache: Cache, namespace: str, name: str, subscription: str) -> ConfigMap | None:
+    found = cache.get(CONFIG_MAPS, namespace, name)
+    if found is None or found["metadata"].get("deletionTimestamp"):
+        return None
+    data, binary = found.get("data") or {}, found.get("binaryData") or {}
+    document = read_document(data, binary)
+    drifted = document is None or pack(document) != (dict(data), dict(binary))
+    ours = _labels(found).get(SUBSCRIPTION_LABEL) == subscription
+    return ConfigMap(name, found["metadata"]["resourceVersion"], ours, document, drifted)
+
+
+def _driver(cache: Cache, namespace: str, name: str, application: Application | None, document: str) -> Driver | None:
+    """The application's driver: the pod that its status names, or else the youngest with its labels."""
+    pods = [
+        each
+        for each in cache.all(PODS, namespace)
+        if _labels(each).get(kubeflow.NAME_LABEL) == name and _labels(each).get("spark-role") == "driver"
+    ]
+    if not pods:
+        return None
+    named = application.driver_pod if application is not None else ""
+    pod = next((each for each in pods if each["metadata"]["name"] == named), None)
+    owned = pod is not None
+    pod = pod or max(pods, key=lambda each: str(each["metadata"].get("creationTimestamp", "")))
+    meta = pod["metadata"]
+    annotations = meta.get("annotations") or {}
+    text = annotations.get(REPORT_ANNOTATION)
+    gone = bool(meta.get("deletionTimestamp"))
+    return Driver(
+        name=meta["name"],
+        uid=meta["uid"],
+        owned=owned,
+        running=pod.get("status", {}).get("phase") == "Running" and not gone,
+        token=annotations.get(REVISION_ANNOTATION, ""),
+        report=Report.parse(text),
+        silent_s=cache.silent_s(ref_of(PODS, pod), meta["uid"], text or ""),
+        mounted=_mounts(pod, document),
+    )
+
+
+def _mounts(pod: Object, document: str) -> bool:
+    volumes = pod.get("spec", {}).get("volumes") or []
+    return any((each.get("configMap") or {}).get("name") == document for each in volumes)
+
+
+def _released(found: Object) -> frozenset[str]:
+    text = (found["metadata"].get("annotations") or {}).get(RELEASE_ANNOTATION, "")
+    return frozenset(each.strip() for each in text.split(",") if each.strip())
+
+
+def _rival(cache: Cache, namespace: str, found: Object) -> str:
+    """An older subscription of the same application."""
+    mine = found["spec"]["applicationRef"]["name"]
+    older = [
+        each["metadata"]["name"]
+        for each in cache.all(SUBSCRIPTIONS, namespace)
+        if each["spec"]["applicationRef"]["name"] == mine and _age(each) < _age(found)
+    ]
+    return min(older, default="")
+
+
+def _age(found: Object) -> tuple[str, str]:
+    return found["metadata"]["creationTimestamp"], found["metadata"]["name"]
+
+
+def _labels(found: Object) -> Mapping[str, Any]:
+    labels: Mapping[str, Any] = found["metadata"].get("labels") or {}
+    return labels

@@ -1,0 +1,118 @@
+"""One key at a time: see, decide, write. In a worker's thread."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from kafkastream_operator.core.decide import decide
+from kafkastream_operator.core.rollout import stamp
+from kafkastream_operator.core.standing import Subscriber, stream_status
+from kafkastream_operator.core.verdicts import config_map_name
+from kafkastream_operator.errors import ConflictError, NotFoundError
+from kafkastream_operator.handlers.execute import execute
+from kafkastream_operator.handlers.observe import catalog_of, see
+from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS, Api, Resource
+from kafkastream_operator.kube.cache import Cache, Ref
+from kafkastream_operator.models.stream import KafkaStreamStatus
+from kafkastream_operator.models.subscription import SubscriptionStatus
+from kafkastream_operator.spark import kubeflow
+
+log = logging.getLogger(__name__)
+
+
+class Job(NamedTuple):
+    """Something to look at: a subscription or a stream."""
+
+    resource: Resource
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.resource.plural} {self.namespace}/{self.name}"
+
+
+class Reconciler:
+    """Looks at subscriptions and streams."""
+
+    def __init__(self, api: Api, cache: Cache, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._api, self._cache, self._now = api, cache, now
+
+    def __call__(self, job: Job) -> float | None:
+        """Look at one. Returns in how many seconds to look again."""
+        if job.resource == SUBSCRIPTIONS:
+            return self._subscription(job)
+        return self._stream(job)
+
+    def _subscription(self, job: Job) -> float | None:
+        now = self._now()
+        try:
+            seen = see(self._cache, job.namespace, job.name, now)
+        except ValidationError as error:
+            log.error("%s is none: %s", job, error)
+            return None
+        if seen is None:
+            return None
+        plan = decide(seen.view)
+        try:
+            execute(self._api, self._cache, seen, plan)
+        except (ConflictError, NotFoundError) as error:
+            # Somebody was first. The cache may be behind: ask for what there is now.
+            log.info("%s: looked at again: %s", job, error)
+            self._refresh(
+                job, config_map_name(seen.view.spec.application_ref.name), seen.view.spec.application_ref.name
+            )
+            raise
+        return None if plan.again is None else max(0.05, (plan.again - now).total_seconds())
+
+    def _stream(self, job: Job) -> float | None:
+        found = self._cache.get(STREAMS, job.namespace, job.name)
+        if found is None or found["metadata"].get("deletionTimestamp"):
+            return None
+        catalog = catalog_of(self._cache, job.namespace)
+        try:
+            before = KafkaStreamStatus.model_validate(found.get("status") or {})
+        except ValidationError:
+            before = KafkaStreamStatus()
+        status = stream_status(
+            job.name,
+            catalog,
+            self._subscribers(job.namespace, job.name),
+            before,
+            generation=int(found["metadata"].get("generation", 0)),
+            now=stamp(self._now()),
+        )
+        if status != before:
+            body = {**found, "status": status.model_dump(by_alias=True, exclude_none=True, mode="json")}
+            self._cache.put(STREAMS, self._api.replace(STREAMS, body, subresource="status"))
+        return None
+
+    def _subscribers(self, namespace: str, stream: str) -> list[Subscriber]:
+        readers = []
+        for each in self._cache.all(SUBSCRIPTIONS, namespace):
+            try:
+                status = SubscriptionStatus.model_validate(each.get("status") or {})
+            except ValidationError:
+                continue
+            if stream not in status.kept and not any(topic.stream == stream for topic in status.draining):
+                continue
+            name = each["spec"]["applicationRef"]["name"]
+            found = self._cache.get(KUBEFLOW_APPLICATIONS, namespace, name)
+            life = kubeflow.application_of(found, "").life if found is not None else "Absent"
+            readers.append(Subscriber(each["metadata"]["name"], name, life, status))
+        return readers
+
+    def _refresh(self, job: Job, config_map: str, application: str) -> None:
+        for resource, name in (
+            (SUBSCRIPTIONS, job.name),
+            (CONFIG_MAPS, config_map),
+            (KUBEFLOW_APPLICATIONS, application),
+        ):
+            try:
+                self._cache.put(resource, self._api.get(resource, job.namespace, name))
+            except NotFoundError:
+                self._cache.drop(Ref(resource, job.namespace, name))

@@ -1,0 +1,162 @@
+"""kopf's side: it watches, and says what has changed. Nothing is decided here.
+
+No kopf index, timer, daemon or diff-base annotation: every event puts keys into one queue over our own cache.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import kopf
+
+from dynamic_kafka.metadata.contract import ROLE_LABEL, SUBSCRIPTION_LABEL
+from kafkastream_operator.errors import ApiError, NotFoundError
+from kafkastream_operator.handlers.queue import WorkQueue
+from kafkastream_operator.handlers.reconcile import Job, Reconciler
+from kafkastream_operator.kube.api import (
+    CONFIG_MAPS,
+    KUBEFLOW_APPLICATIONS,
+    PODS,
+    STREAMS,
+    SUBSCRIPTIONS,
+    Api,
+    Resource,
+)
+from kafkastream_operator.kube.cache import Cache, Ref, ref_of
+from kafkastream_operator.spark.kubeflow import NAME_LABEL
+
+RESYNC_S = 300.0
+"""An event may be missed, and an object may go between a listing and the watch that follows it."""
+WATCHED: tuple[tuple[Resource, str | None], ...] = (
+    (STREAMS, None),
+    (SUBSCRIPTIONS, None),
+    (CONFIG_MAPS, ROLE_LABEL),
+    (KUBEFLOW_APPLICATIONS, None),
+    (PODS, "spark-role=driver"),
+)
+"""What is watched, and with which label selector."""
+
+log = logging.getLogger(__name__)
+
+
+class Operator:
+    """The cache, the queue, and who puts what into them.
+
+    Args:
+        namespaces: the namespaces it serves; empty: all.
+    """
+
+    def __init__(self, api: Api, namespaces: Iterable[str] = (), workers: int = 4) -> None:
+        self.api, self.cache = api, Cache()
+        self.namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
+        self.queue: WorkQueue[Job] = WorkQueue(Reconciler(api, self.cache), workers)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def register(self, registry: kopf.OperatorRegistry) -> None:
+        """Have kopf call the handlers."""
+        kopf.on.startup(registry=registry)(self._start)
+        kopf.on.cleanup(registry=registry)(self._stop)
+        for resource, labels in WATCHED:
+            selector: dict[str, Any] = {}
+            if labels is not None:
+                key, _, value = labels.partition("=")
+                selector = {key: value or kopf.PRESENT}
+            kopf.on.event(
+                resource.group, resource.version, resource.plural, labels=selector or None, registry=registry
+            )(self._handler(resource))
+
+    def _handler(self, resource: Resource) -> Any:
+        async def changed(event: Mapping[str, Any], **_: Any) -> None:
+            self.take(resource, str(event.get("type") or ""), event["object"])
+
+        changed.__name__ = f"{resource.plural}_changed"
+        return changed
+
+    def take(self, resource: Resource, kind: str, found: Mapping[str, Any]) -> None:
+        """Take an event in."""
+        ref = ref_of(resource, found)
+        changed = (
+            self.cache.drop(ref, found["metadata"]["uid"]) if kind == "DELETED" else self.cache.put(resource, found)
+        )
+        if changed:
+            self._look(ref, found)
+
+    def resync(self) -> None:
+        """List everything anew; look at what has changed."""
+        for resource, labels in WATCHED:
+            for namespace in self.namespaces:
+                try:
+                    listed = self.api.list(resource, namespace, labels=labels)
+                except NotFoundError:
+                    listed = []  # the kind is not installed (yet): kopf waits for it
+                for ref in self.cache.reconcile(resource, namespace, listed):
+                    self._look(ref, self.cache.get(*ref))
+
+    async def _start(self, settings: kopf.OperatorSettings, **_: Any) -> None:
+        settings.posting.enabled = False
+        self._loop = asyncio.get_running_loop()
+        # Everything is known before anything is decided: half a picture would drain what has not been listed yet.
+        await asyncio.to_thread(self.resync_until_done)
+        self._tasks = [asyncio.create_task(self.queue.run()), asyncio.create_task(self._resync_now_and_then())]
+
+    def resync_until_done(self) -> None:
+        """List until the API server has answered all of it."""
+        while True:
+            try:
+                return self.resync()
+            except ApiError as error:
+                log.warning("the cluster cannot be listed yet: %s", error)
+                time.sleep(max(1.0, error.retry_after_s))
+
+    async def _stop(self, **_: Any) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _resync_now_and_then(self) -> None:
+        pause = 10.0
+        while True:
+            await asyncio.sleep(pause)
+            pause = RESYNC_S
+            try:
+                await asyncio.to_thread(self.resync)
+            except ApiError as error:
+                log.warning("the cluster could not be listed: %s", error)
+
+    def _look(self, ref: Ref, found: Mapping[str, Any] | None) -> None:
+        """Put into the queue what an object concerns."""
+        namespace, resource = ref.namespace, ref.resource
+        if resource == SUBSCRIPTIONS:
+            self._add(Job(resource, namespace, ref.name))
+            self._add_all(STREAMS, namespace)
+        elif resource == STREAMS:
+            self._add(Job(resource, namespace, ref.name))
+            self._add_all(SUBSCRIPTIONS, namespace)
+        elif resource == CONFIG_MAPS:
+            labels = (found or {}).get("metadata", {}).get("labels") or {}
+            if SUBSCRIPTION_LABEL in labels:
+                self._add(Job(SUBSCRIPTIONS, namespace, labels[SUBSCRIPTION_LABEL]))
+            else:
+                self._add_all(SUBSCRIPTIONS, namespace)
+                self._add_all(STREAMS, namespace)
+        else:
+            name = ref.name
+            if resource == PODS:
+                name = str(((found or {}).get("metadata", {}).get("labels") or {}).get(NAME_LABEL, ""))
+            for each in self.cache.all(SUBSCRIPTIONS, namespace):
+                if each["spec"]["applicationRef"]["name"] == name or not name:
+                    self._add(Job(SUBSCRIPTIONS, namespace, each["metadata"]["name"]))
+
+    def _add_all(self, resource: Resource, namespace: str) -> None:
+        for each in self.cache.all(resource, namespace):
+            self._add(Job(resource, namespace, each["metadata"]["name"]))
+
+    def _add(self, job: Job) -> None:
+        # Perhaps from a thread that lists: the queue belongs to the loop.
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self.queue.add, job)

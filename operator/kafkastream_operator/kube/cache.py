@@ -1,0 +1,105 @@
+"""The operator's own picture of the cluster: the newest form of each object that it watches. Thread-safe.
+
+Fed by a listing at the start, by kopf's events, by listings from time to time (an event may be missed), and by the
+answers to the operator's own writes. Never the older of two forms wins.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from kafkastream_operator.kube.api import Object, Resource
+
+
+class Ref(NamedTuple):
+    """An object, by where it is."""
+
+    resource: Resource
+    namespace: str
+    name: str
+
+
+def ref_of(resource: Resource, found: Object) -> Ref:
+    """Where an object is."""
+    return Ref(resource, found["metadata"]["namespace"], found["metadata"]["name"])
+
+
+class Cache:
+    """Objects by resource and namespace.
+
+    Args:
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._lock, self._clock = threading.Lock(), clock
+        self._objects: dict[tuple[Resource, str], dict[str, Object]] = {}
+        self._heard: dict[tuple[Ref, str], tuple[str, float]] = {}
+
+    def put(self, resource: Resource, found: Object) -> bool:
+        """Take an object in; False if it is known already, or older than what is."""
+        ref = ref_of(resource, found)
+        with self._lock:
+            known = self._objects.setdefault((ref.resource, ref.namespace), {})
+            if ref.name in known and not _is_newer(found, known[ref.name]):
+                return False
+            known[ref.name] = found
+            return True
+
+    def drop(self, ref: Ref, uid: str | None = None) -> bool:
+        """Forget an object that is gone. One that was made again since, with another UID, stays."""
+        with self._lock:
+            known = self._objects.get((ref.resource, ref.namespace), {})
+            if ref.name not in known or (uid is not None and known[ref.name]["metadata"].get("uid") != uid):
+                return False
+            del known[ref.name]
+            self._heard = {key: value for key, value in self._heard.items() if key[0] != ref}
+            return True
+
+    def reconcile(self, resource: Resource, namespace: str | None, listed: Iterable[Object]) -> list[Ref]:
+        """Take a listing in; returns what it changed. What a listing does not have is gone."""
+        changed, seen = [], set()
+        before = [ref for ref in self.refs(resource) if namespace in (None, ref.namespace)]
+        for found in listed:
+            ref = ref_of(resource, found)
+            seen.add(ref)
+            if self.put(resource, found):
+                changed.append(ref)
+        return changed + [ref for ref in before if ref not in seen and self.drop(ref)]
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """An object, or None."""
+        with self._lock:
+            return self._objects.get((resource, namespace), {}).get(name)
+
+    def all(self, resource: Resource, namespace: str) -> list[Object]:
+        """The objects of a namespace, by name."""
+        with self._lock:
+            return [found for _, found in sorted(self._objects.get((resource, namespace), {}).items())]
+
+    def refs(self, resource: Resource) -> Iterator[Ref]:
+        """Every object of a resource."""
+        with self._lock:
+            found = [Ref(r, ns, name) for (r, ns), names in self._objects.items() if r == resource for name in names]
+        return iter(found)
+
+    def silent_s(self, ref: Ref, uid: str, text: str) -> float:
+        """How long `text` has been what that object says, by this process's clock: nobody else's clock counts."""
+        now = self._clock()
+        with self._lock:
+            known = self._heard.get((ref, uid))
+            if known is None or known[0] != text:
+                self._heard[ref, uid] = (text, now)
+                return 0.0
+            return now - known[1]
+
+
+def _is_newer(found: Object, known: Object) -> bool:
+    if found["metadata"].get("uid") != known["metadata"].get("uid"):
+        return str(found["metadata"].get("creationTimestamp", "")) >= str(
+            known["metadata"].get("creationTimestamp", "")
+        )
+    return int(found["metadata"]["resourceVersion"]) > int(known["metadata"]["resourceVersion"])
