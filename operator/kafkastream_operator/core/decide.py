@@ -153,13 +153,13 @@ def _content(view: View, resolved: Resolved, previous: Document | None, paused: 
         ),
         released={key: "released by hand" for key in before.entries if {key.cluster, str(key)} & view.released},
     )
-    document = make_document(Version(lineage, counter), rendering.streams, rendering.drain)
+    document = make_document(Version(lineage, counter), rendering.streams, rendering.drain, view.uid)
     if previous is not None and document.hash == previous.hash:
-        document = make_document(previous.version, rendering.streams, rendering.drain)
+        document = make_document(previous.version, rendering.streams, rendering.drain, view.uid)
     elif previous is None and view.status.rendered is not None and document.hash == view.status.rendered.hash:
         # The document was lost or edited: what is put right is no new revision.
         version = Version(view.status.rendered.lineage, view.status.rendered.counter)
-        document = make_document(version, rendering.streams, rendering.drain)
+        document = make_document(version, rendering.streams, rendering.drain, view.uid)
     if size(pack(document)) > MAX_BYTES:
         return _Content(previous, False, None, verdicts.too_large(size(pack(document))))
     drifted = view.config_map is None or view.config_map.drifted

@@ -59,12 +59,14 @@ class Document:
 
     Attributes:
         drain: {stream: how it drains}, remembered for the day when the stream is gone.
+        subscription: UID of the subscription, which the driver names in its reports.
     """
 
     version: Version
     hash: str
     streams: Streams
     drain: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    subscription: str = ""
 
     def text(self) -> str:
         """The JSON that is mounted."""
@@ -74,15 +76,18 @@ class Document:
             "lineage": self.version.lineage,
             "revision": self.version.counter,
             "hash": self.hash,
+            "subscription": self.subscription,
             "drain": self.drain,
             "streams": self.streams,
         }
         return json.dumps(content, indent=1, sort_keys=True) + "\n"
 
 
-def make_document(version: Version, streams: Streams, drain: Mapping[str, Mapping[str, str]]) -> Document:
+def make_document(
+    version: Version, streams: Streams, drain: Mapping[str, Mapping[str, str]], subscription: str
+) -> Document:
     """A document over these streams."""
-    return Document(version, document_hash(streams), streams, drain)
+    return Document(version, document_hash(streams), streams, drain, subscription)
 
 
 def read_document(data: Mapping[str, str], binary: Mapping[str, str]) -> Document | None:
@@ -99,7 +104,7 @@ def read_document(data: Mapping[str, str], binary: Mapping[str, str]) -> Documen
         version = Version(str(found["lineage"]), int(found["revision"]))
         if found["hash"] != document_hash(streams):
             return None
-        return Document(version, found["hash"], streams, found.get("drain", {}))
+        return Document(version, found["hash"], streams, found.get("drain", {}), str(found.get("subscription", "")))
     except (KeyError, TypeError, ValueError, OSError, EOFError):
         return None
 

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import kopf
@@ -24,6 +25,7 @@ from kafkastream_operator.kube.api import (
     STREAMS,
     SUBSCRIPTIONS,
     Api,
+    Object,
     Resource,
 )
 from kafkastream_operator.kube.cache import Cache, Ref, ref_of
@@ -56,6 +58,7 @@ class Operator:
         self.queue: WorkQueue[Job] = WorkQueue(Reconciler(api, self.cache), workers)
         self._tasks: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.cache.on_change = self._look
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
         """Have kopf call the handlers."""
@@ -79,23 +82,22 @@ class Operator:
 
     def take(self, resource: Resource, kind: str, found: Mapping[str, Any]) -> None:
         """Take an event in."""
-        ref = ref_of(resource, found)
-        changed = (
-            self.cache.drop(ref, found["metadata"]["uid"]) if kind == "DELETED" else self.cache.put(resource, found)
-        )
-        if changed:
-            self._look(ref, found)
+        if kind == "DELETED":
+            self.cache.drop(ref_of(resource, found), found["metadata"]["uid"])
+        else:
+            self.cache.put(resource, found)
 
     def resync(self) -> None:
-        """List everything anew; look at what has changed."""
+        """List everything anew."""
         for resource, labels in WATCHED:
             for namespace in self.namespaces:
-                try:
-                    listed = self.api.list(resource, namespace, labels=labels)
-                except NotFoundError:
-                    listed = []  # the kind is not installed (yet): kopf waits for it
-                for ref in self.cache.reconcile(resource, namespace, listed):
-                    self._look(ref, self.cache.get(*ref))
+                self.cache.take_listing(resource, namespace, partial(self._list, resource, namespace, labels))
+
+    def _list(self, resource: Resource, namespace: str | None, labels: str | None) -> list[Object]:
+        try:
+            return self.api.list(resource, namespace, labels=labels)
+        except NotFoundError:
+            return []  # the kind is not installed (yet): kopf waits for it
 
     async def _start(self, settings: kopf.OperatorSettings, **_: Any) -> None:
         settings.posting.enabled = False
@@ -128,7 +130,7 @@ class Operator:
             except ApiError as error:
                 log.warning("the cluster could not be listed: %s", error)
 
-    def _look(self, ref: Ref, found: Mapping[str, Any] | None) -> None:
+    def _look(self, ref: Ref, found: Object) -> None:
         """Put into the queue what an object concerns."""
         namespace, resource = ref.namespace, ref.resource
         if resource == SUBSCRIPTIONS:
@@ -138,7 +140,7 @@ class Operator:
             self._add(Job(resource, namespace, ref.name))
             self._add_all(SUBSCRIPTIONS, namespace)
         elif resource == CONFIG_MAPS:
-            labels = (found or {}).get("metadata", {}).get("labels") or {}
+            labels = found["metadata"].get("labels") or {}
             if SUBSCRIPTION_LABEL in labels:
                 self._add(Job(SUBSCRIPTIONS, namespace, labels[SUBSCRIPTION_LABEL]))
             else:
@@ -147,7 +149,7 @@ class Operator:
         else:
             name = ref.name
             if resource == PODS:
-                name = str(((found or {}).get("metadata", {}).get("labels") or {}).get(NAME_LABEL, ""))
+                name = str((found["metadata"].get("labels") or {}).get(NAME_LABEL, ""))
             for each in self.cache.all(SUBSCRIPTIONS, namespace):
                 if each["spec"]["applicationRef"]["name"] == name or not name:
                     self._add(Job(SUBSCRIPTIONS, namespace, each["metadata"]["name"]))

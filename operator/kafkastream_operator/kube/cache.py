@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kafkastream_operator.kube.api import Object, Resource
@@ -32,12 +32,16 @@ class Cache:
 
     Args:
         clock: monotonic seconds.
+
+    Attributes:
+        on_change: told of every object that has changed or gone, whoever found that out.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._lock, self._clock = threading.Lock(), clock
         self._objects: dict[tuple[Resource, str], dict[str, Object]] = {}
         self._heard: dict[tuple[Ref, str], tuple[str, float]] = {}
+        self.on_change: Callable[[Ref, Object], None] = lambda ref, found: None
 
     def put(self, resource: Resource, found: Object) -> bool:
         """Take an object in; False if it is known already, or older than what is."""
@@ -47,7 +51,8 @@ class Cache:
             if ref.name in known and not _is_newer(found, known[ref.name]):
                 return False
             known[ref.name] = found
-            return True
+        self.on_change(ref, found)
+        return True
 
     def drop(self, ref: Ref, uid: str | None = None) -> bool:
         """Forget an object that is gone. One that was made again since, with another UID, stays."""
@@ -55,20 +60,25 @@ class Cache:
             known = self._objects.get((ref.resource, ref.namespace), {})
             if ref.name not in known or (uid is not None and known[ref.name]["metadata"].get("uid") != uid):
                 return False
-            del known[ref.name]
+            gone = known.pop(ref.name)
             self._heard = {key: value for key, value in self._heard.items() if key[0] != ref}
-            return True
+        self.on_change(ref, gone)
+        return True
 
-    def reconcile(self, resource: Resource, namespace: str | None, listed: Iterable[Object]) -> list[Ref]:
-        """Take a listing in; returns what it changed. What a listing does not have is gone."""
-        changed, seen = [], set()
-        before = [ref for ref in self.refs(resource) if namespace in (None, ref.namespace)]
+    def take_listing(self, resource: Resource, namespace: str | None, list_them: Callable[[], list[Object]]) -> None:
+        """Take a listing in. What was known before and is not in it is gone."""
+        before = [
+            (ref, found["metadata"]["uid"])
+            for ref in self.refs(resource)
+            if namespace in (None, ref.namespace) and (found := self.get(*ref)) is not None
+        ]
+        listed = list_them()
+        seen = {ref_of(resource, found) for found in listed}
         for found in listed:
-            ref = ref_of(resource, found)
-            seen.add(ref)
-            if self.put(resource, found):
-                changed.append(ref)
-        return changed + [ref for ref in before if ref not in seen and self.drop(ref)]
+            self.put(resource, found)
+        for ref, uid in before:
+            if ref not in seen:
+                self.drop(ref, uid)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """An object, or None."""
