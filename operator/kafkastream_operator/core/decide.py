@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core import verdicts
 from kafkastream_operator.core.catalog import Catalog
 from kafkastream_operator.core.document import MAX_BYTES, Document, Key, Version, make_document, pack, size
@@ -52,6 +53,7 @@ class View:
     Attributes:
         released: topics and clusters that a person lets go, by the subscription's annotation.
         rival: an older subscription of the same application, which is served instead.
+        made: it came of annotations on the application, and goes after its orphan retention.
         fresh_lineage: for a document that has no predecessor.
     """
 
@@ -68,6 +70,7 @@ class View:
     fresh_lineage: str
     released: frozenset[str] = frozenset()
     rival: str = ""
+    made: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class Plan:
     Attributes:
         document: for the ConfigMap `config_map`, whose resourceVersion must still be `expected` ("" : not there).
         status, after: before and after the effect.
+        delete: the subscription and its document have outlived their application.
         events: (reason, message) worth an Event.
         again: when to look again, if nothing happens before.
     """
@@ -87,6 +91,7 @@ class Plan:
     status: SubscriptionStatus | None = None
     effect: Patch | Refresh | None = None
     after: SubscriptionStatus | None = None
+    delete: bool = False
     events: tuple[tuple[str, str], ...] = ()
     again: datetime | None = None
 
@@ -105,6 +110,8 @@ class _Content:
 def decide(view: View) -> Plan:
     """What to do for a subscription now."""
     name = verdicts.config_map_name(view.spec.application_ref.name)
+    if _outlived(view):
+        return Plan(name, delete=True, expected=view.config_map.resource_version if view.config_map else "")
     if view.rival:
         return _only_conditions(view, name, verdicts.refused(view.rival))
     if view.config_map is not None and not view.config_map.ours:
@@ -119,7 +126,8 @@ def decide(view: View) -> Plan:
     conditions = verdicts.all_of(view, resolved, content.conditions, step.condition, content.rendering)
     status = _status(view, content, step, conditions, restarted=step.restarted)
     after = status.model_copy(update={"rollout": step.after}) if step.after is not None else None
-    moments = [each for each in (step.again, until, verdicts.next_look(view)) if each is not None]
+    gone = parse(status.orphaned_at) + _retention(view) if status.orphaned_at else None
+    moments = [each for each in (step.again, until, gone, verdicts.next_look(view)) if each is not None]
     return Plan(
         config_map=name,
         document=content.document if content.written else None,
@@ -211,6 +219,7 @@ def _status(
         ),
         rollout=step.rollout,
         restarted_at=stamp(view.now) if restarted else view.status.restarted_at,
+        orphaned_at=_orphaned_at(view),
         draining=draining,
         kept=dict(kept),
         conditions=settled(conditions, view.status.conditions, generation=view.generation, now=stamp(view.now)),
@@ -223,6 +232,23 @@ def _only_conditions(view: View, name: str, conditions: tuple[Condition, ...]) -
     )
     status = view.status.model_copy(update={"observed_generation": view.generation, "conditions": done})
     return Plan(name, status=status if status != view.status else None)
+
+
+def _orphaned_at(view: View) -> str | None:
+    if view.application is not None or not view.made:
+        return None
+    return view.status.orphaned_at or stamp(view.now)
+
+
+def _outlived(view: View) -> bool:
+    since = view.status.orphaned_at
+    if view.application is not None or not view.made or since is None:
+        return False
+    return view.now - parse(since) >= _retention(view)
+
+
+def _retention(view: View) -> timedelta:
+    return timedelta(milliseconds=parse_duration_ms(view.spec.orphan_retention, where="spec.orphanRetention"))
 
 
 def _remembered(view: View) -> Document | None:

@@ -2,6 +2,7 @@
 
 | Type | Says |
 |---|---|
+| ApplicationFound | the SparkApplication is there |
 | StreamsResolved | every stream that is asked for is there, valid and agreed on |
 | RolledOut | the newest revision is in force |
 | Mounted | the driver mounts the document |
@@ -61,7 +62,15 @@ def all_of(
     rendering: Rendering | None,
 ) -> tuple[Condition, ...]:
     """All conditions of a subscription that has a document."""
-    found = [*unresolved(resolved), *content, rolled_out, _mounted(view), _reporting(view), _drained(view, rendering)]
+    found = [
+        *unresolved(resolved),
+        *content,
+        rolled_out,
+        _application(view),
+        _mounted(view),
+        _reporting(view),
+        _drained(view, rendering),
+    ]
     return summed_up(tuple({each.type: each for each in found}.values()))
 
 
@@ -143,6 +152,16 @@ def events(
     if step.condition.status == "False" and before.get("RolledOut") != step.condition.reason:
         found.append((step.condition.reason, step.condition.message))
     return tuple(found)
+
+
+def _application(view: View) -> Condition:
+    if view.application is not None:
+        return condition("ApplicationFound", True, view.application.life)
+    name = view.spec.application_ref.name
+    if view.made:
+        text = f"SparkApplication {name} is gone; what it drains is kept for {view.spec.orphan_retention}"
+        return condition("ApplicationFound", False, "Orphaned", text)
+    return condition("ApplicationFound", False, "ApplicationMissing", f"there is no SparkApplication {name} yet")
 
 
 def _mounted(view: View) -> Condition:

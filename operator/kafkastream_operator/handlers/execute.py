@@ -38,6 +38,14 @@ def execute(api: Api, cache: Cache, seen: Seen, plan: Plan) -> None:
         ApiError: one was refused, or had no answer; those after it were not made.
     """
     namespace = seen.subscription["metadata"]["namespace"]
+    if plan.delete:
+        # The document first: without its subscription it would stay for ever.
+        document = cache.get(CONFIG_MAPS, namespace, plan.config_map)
+        if document is not None and seen.view.config_map is not None and seen.view.config_map.ours:
+            api.delete(CONFIG_MAPS, namespace, plan.config_map, uid=document["metadata"]["uid"])
+        meta = seen.subscription["metadata"]
+        api.delete(SUBSCRIPTIONS, namespace, meta["name"], uid=meta["uid"])
+        return
     if plan.document is not None:
         _write_document(api, cache, seen, plan, plan.document)
     subscription = seen.subscription

@@ -18,6 +18,7 @@ from dynamic_kafka.metadata.contract import (
     ROLE_LABEL,
     SUBSCRIPTION_LABEL,
 )
+from kafkastream_operator.core.annotated import MADE_LABEL
 from kafkastream_operator.core.catalog import Catalog, ConfigMapText, make_catalog
 from kafkastream_operator.core.decide import ConfigMap, View
 from kafkastream_operator.core.document import pack, read_document
@@ -73,6 +74,7 @@ def see(cache: Cache, namespace: str, name: str, now: datetime) -> Seen | None:
         fresh_lineage=uuid.uuid4().hex[:12],
         released=_released(found),
         rival=_rival(cache, namespace, found),
+        made=MADE_LABEL in _labels(found),
     )
     return Seen(view, found, application)
 

@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
+from kafkastream_operator.core.annotated import MADE_LABEL, asked_by, subscription_for
 from kafkastream_operator.core.decide import decide
 from kafkastream_operator.core.rollout import stamp
 from kafkastream_operator.core.standing import Subscriber, stream_status
 from kafkastream_operator.core.verdicts import config_map_name
 from kafkastream_operator.errors import ConflictError, NotFoundError
-from kafkastream_operator.handlers.execute import execute
+from kafkastream_operator.handlers.execute import execute, tell
 from kafkastream_operator.handlers.observe import catalog_of, see
 from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS, Api, Resource
 from kafkastream_operator.kube.cache import Cache, Ref
@@ -46,7 +47,10 @@ class Reconciler:
         """Look at one. Returns in how many seconds to look again."""
         if job.resource == SUBSCRIPTIONS:
             return self._subscription(job)
-        return self._stream(job)
+        if job.resource == STREAMS:
+            return self._stream(job)
+        self._application(job)
+        return None
 
     def _subscription(self, job: Job) -> float | None:
         now = self._now()
@@ -68,6 +72,32 @@ class Reconciler:
             )
             raise
         return None if plan.again is None else max(0.05, (plan.again - now).total_seconds())
+
+    def _application(self, job: Job) -> None:
+        """An application's annotations ask for a subscription."""
+        found = self._cache.get(job.resource, job.namespace, job.name)
+        if found is None or found["metadata"].get("deletionTimestamp"):
+            return
+        asked = asked_by(job.name, job.resource.api_version, found["metadata"].get("annotations") or {})
+        known = self._cache.get(SUBSCRIPTIONS, job.namespace, job.name)
+        made = known is not None and MADE_LABEL in (known["metadata"].get("labels") or {})
+        if asked is None:
+            if made and known is not None:
+                # The annotations were taken out: what is rendered stays for the driver that runs.
+                self._api.delete(SUBSCRIPTIONS, job.namespace, job.name, uid=known["metadata"]["uid"])
+            return
+        if asked.spec is None:
+            tell(self._api, job.resource, found, "InvalidAnnotation", asked.problem)
+            return
+        if known is not None and not made:
+            text = f"KafkaStreamSubscription {job.name} was made by hand and counts; take the annotations out"
+            tell(self._api, job.resource, found, "SubscriptionExists", text)
+            return
+        wanted = subscription_for(job.namespace, job.name, asked.spec)
+        if known is not None and all(known["spec"].get(key) == value for key, value in wanted["spec"].items()):
+            return
+        body = {"apiVersion": SUBSCRIPTIONS.api_version, "kind": "KafkaStreamSubscription", **wanted}
+        self._cache.put(SUBSCRIPTIONS, self._api.apply(SUBSCRIPTIONS, body, force=True))
 
     def _stream(self, job: Job) -> float | None:
         found = self._cache.get(STREAMS, job.namespace, job.name)

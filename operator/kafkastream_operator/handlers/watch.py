@@ -148,7 +148,9 @@ class Operator:
                 self._add_all(STREAMS, namespace)
         else:
             name = ref.name
-            if resource == PODS:
+            if resource != PODS:
+                self._add(Job(resource, namespace, name))
+            else:
                 name = str((found["metadata"].get("labels") or {}).get(NAME_LABEL, ""))
             for each in self.cache.all(SUBSCRIPTIONS, namespace):
                 if each["spec"]["applicationRef"]["name"] == name or not name:

@@ -127,6 +127,7 @@ class SubscriptionStatus(Part):
     rendered: Rendered | None = None
     rollout: Rollout | None = None
     restarted_at: Moment | None = None
+    orphaned_at: Moment | None = None
     draining: Annotated[tuple[DrainingTopic, ...], Field(max_length=1024)] = ()
     kept: Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})] = Field(
         default_factory=dict

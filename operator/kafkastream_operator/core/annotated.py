@@ -1,0 +1,73 @@
+"""Subscriptions that come of annotations on a SparkApplication. Pure.
+
+An annotated application gets a subscription of its own name. It is kept when the application vanishes, since
+delete-and-apply must not end a drain, and goes after its orphan retention.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dynamic_kafka.metadata.contract import (
+    GROUP,
+    PATTERN_ANNOTATION,
+    STRATEGY_ANNOTATION,
+    STREAMS_ANNOTATION,
+)
+from kafkastream_operator.models.subscription import ApplicationRef, Streams, SubscriptionSpec
+
+MADE_LABEL = f"{GROUP}/made-for"
+"""On a subscription that came of annotations: the application's name."""
+STRATEGIES = ("Restart", "Reload", "Auto")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an application's annotations ask for: a subscription, or a problem."""
+
+    spec: SubscriptionSpec | None = None
+    problem: str = ""
+
+
+def asked_by(name: str, api_version: str, annotations: Mapping[str, str]) -> Asked | None:
+    """What the annotations ask for; None if there are none of ours."""
+    ids = annotations.get(STREAMS_ANNOTATION)
+    pattern = annotations.get(PATTERN_ANNOTATION)
+    if ids is None and pattern is None:
+        if STRATEGY_ANNOTATION in annotations:
+            return Asked(problem=f"{STRATEGY_ANNOTATION} alone does nothing: add {STREAMS_ANNOTATION}")
+        return None
+    if ids is not None and pattern is not None:
+        return Asked(problem=f"set {STREAMS_ANNOTATION} or {PATTERN_ANNOTATION}, not both")
+    strategy = annotations.get(STRATEGY_ANNOTATION, "Auto")
+    if strategy not in STRATEGIES:
+        return Asked(problem=f"{STRATEGY_ANNOTATION} is {strategy[:40]!r}; it must be {', '.join(STRATEGIES)}")
+    if pattern is not None:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            return Asked(problem=f"{PATTERN_ANNOTATION} is no regular expression: {error}")
+        streams = Streams(pattern=pattern)
+    else:
+        names = tuple(dict.fromkeys(each.strip() for each in re.split(r"[,;]", ids or "") if each.strip()))
+        if not names:
+            return Asked(problem=f"{STREAMS_ANNOTATION} names no stream; write them separated by commas")
+        streams = Streams(ids=names)
+    reference = ApplicationRef.model_validate({"apiVersion": api_version, "name": name})
+    return Asked(SubscriptionSpec.model_validate(
+        {"applicationRef": reference, "streams": streams, "updateStrategy": strategy}
+    ))  # fmt: skip
+
+
+def subscription_for(namespace: str, name: str, spec: SubscriptionSpec) -> dict[str, Any]:
+    """The object to apply. Only what the annotations say: the rest of its spec is the user's to add."""
+    content = spec.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True, mode="json")
+    content["applicationRef"] = spec.application_ref.model_dump(by_alias=True)
+    content["updateStrategy"] = spec.update_strategy
+    return {
+        "metadata": {"name": name, "namespace": namespace, "labels": {MADE_LABEL: name[:63]}},
+        "spec": content,
+    }
