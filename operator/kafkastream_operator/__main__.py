@@ -9,12 +9,23 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
+from datetime import timedelta
 
 import kopf
 
+from dynamic_kafka.errors import OptionError
+from dynamic_kafka.options.durations import parse_duration_ms
+from kafkastream_operator.core.rollout import Timing
 from kafkastream_operator.handlers.login import login_with
 from kafkastream_operator.handlers.watch import Operator
 from kafkastream_operator.kube.api import Api
+
+
+def _duration(text: str) -> timedelta:
+    try:
+        return timedelta(milliseconds=parse_duration_ms(text, where="it"))
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,10 +35,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--namespace", action="append", default=[], help="serve this namespace; absent: all")
     parser.add_argument("--workers", type=int, default=4, help="how many objects are looked at at a time")
     parser.add_argument("--liveness", help="where to answer liveness probes, as http://0.0.0.0:8080/healthz")
+    for name, doc in (
+        ("confirm", "how long a restart may take until its patch counts as lost"),
+        ("confirm-live", "how long a live change may take until it counts as not confirmed"),
+        ("between-restarts", "the least time between two restarts of one application"),
+    ):
+        default = getattr(Timing(), name.replace("-", "_")).total_seconds()
+        parser.add_argument(f"--{name}", type=_duration, default=f"{default:.0f}s", help=f"{doc} (%(default)s)")
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("kopf").setLevel(logging.WARNING)
-    operator = Operator(Api.connect(given.kubeconfig), given.namespace, given.workers)
+    timing = Timing(given.confirm, given.confirm_live, given.between_restarts)
+    operator = Operator(Api.connect(given.kubeconfig), given.namespace, given.workers, timing)
     registry = kopf.OperatorRegistry()
     login_with(registry, given.kubeconfig)
     operator.register(registry)

@@ -21,7 +21,7 @@ from kafkastream_operator.core.document import MAX_BYTES, Document, Key, Version
 from kafkastream_operator.core.evidence import Driver, missing_evidence
 from kafkastream_operator.core.render import Rendering, known, render
 from kafkastream_operator.core.resolve import Resolved, resolve
-from kafkastream_operator.core.rollout import Application, Patch, Refresh, Step, Wanted, next_step, parse, stamp
+from kafkastream_operator.core.rollout import Application, Patch, Refresh, Step, Timing, Wanted, next_step, parse, stamp
 from kafkastream_operator.models.conditions import Condition, settled
 from kafkastream_operator.models.subscription import Rendered, Rollout, SubscriptionSpec, SubscriptionStatus
 
@@ -53,6 +53,7 @@ class View:
     Attributes:
         released: topics and clusters that a person lets go, by the subscription's annotation.
         rival: an older subscription of the same application, which is served instead.
+        timing: how long things may take.
         made: it came of annotations on the application, and goes after its orphan retention.
         fresh_lineage: for a document that has no predecessor.
     """
@@ -71,6 +72,7 @@ class View:
     released: frozenset[str] = frozenset()
     rival: str = ""
     made: bool = False
+    timing: Timing = field(default_factory=Timing)
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,7 @@ def _step(view: View, document: Document, paused: str) -> Step:
         now=view.now,
         restarted_at=parse(restarted) if restarted else None,
         paused=paused,
+        timing=view.timing,
     )
 
 

@@ -17,15 +17,25 @@ from kafkastream_operator.core.evidence import Driver
 from kafkastream_operator.models.conditions import Condition, condition
 from kafkastream_operator.models.subscription import Rollout, Strategy
 
-CONFIRM = timedelta(seconds=90)
-"""How long a restart may take until its patch counts as lost."""
-CONFIRM_LIVE = timedelta(seconds=120)
-"""How long a live change may take: the kubelet alone may need a minute and a half."""
 ATTEMPTS = 5
 REVERSIONS = 3
-BETWEEN_RESTARTS = timedelta(seconds=60)
 
 Life = Literal["Running", "Starting", "Suspended", "Completed", "Failed", "Absent"]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long things may take.
+
+    Attributes:
+        confirm: a restart, until its patch counts as lost.
+        confirm_live: a live change; the kubelet alone may need a minute and a half.
+        between_restarts: the least time between two restarts of one application.
+    """
+
+    confirm: timedelta = timedelta(seconds=90)
+    confirm_live: timedelta = timedelta(seconds=120)
+    between_restarts: timedelta = timedelta(seconds=60)
 
 
 @dataclass(frozen=True)
@@ -121,6 +131,7 @@ def next_step(
     now: datetime,
     restarted_at: datetime | None,
     paused: str = "",
+    timing: Timing = Timing(),
 ) -> Step:
     """The next step of rolling `wanted` out.
 
@@ -143,8 +154,8 @@ def next_step(
         return Step(before, _given_up(before))
     method = _method(strategy, wanted, application, driver)
     if method == "Reload":
-        return _live(wanted, strategy, before, application, driver, now=now)
-    return _restart(wanted, before, application, now=now, restarted_at=restarted_at)
+        return _live(wanted, strategy, before, application, driver, now=now, timing=timing)
+    return _restart(wanted, before, application, now=now, restarted_at=restarted_at, timing=timing)
 
 
 def _adopt(wanted: Wanted, now: datetime) -> Step:
@@ -193,6 +204,7 @@ def _live(
     driver: Driver | None,
     *,
     now: datetime,
+    timing: Timing,
 ) -> Step:
     unmounted = wanted.secrets - application.mounts
     if unmounted:
@@ -210,20 +222,28 @@ def _live(
         return Step(before, condition("RolledOut", None, "Waiting", text))
     if before.token != wanted.token or before.method != "Reload":
         began = Rollout(token=wanted.token, method="Reload", phase="Patched", at=stamp(now), attempts=1)
-        return Step(began, _going_on(wanted, "live"), Refresh(driver.name, wanted.token), again=now + CONFIRM_LIVE)
-    due = parse(before.at) + CONFIRM_LIVE
+        return Step(
+            began, _going_on(wanted, "live"), Refresh(driver.name, wanted.token), again=now + timing.confirm_live
+        )
+    due = parse(before.at) + timing.confirm_live
     if now < due:
         return Step(before, _going_on(wanted, "live"), again=due)
     # Silence never becomes a restart.
     text = (
         f"the driver {driver.name} has not confirmed revision {wanted.version.counter} within"
-        f" {CONFIRM_LIVE.total_seconds():.0f} s: see its log; nothing is restarted because of it"
+        f" {timing.confirm_live.total_seconds():.0f} s: see its log; nothing is restarted because of it"
     )
     return Step(before, condition("RolledOut", False, "NotConfirmed", text))
 
 
 def _restart(
-    wanted: Wanted, before: Rollout, application: Application, *, now: datetime, restarted_at: datetime | None
+    wanted: Wanted,
+    before: Rollout,
+    application: Application,
+    *,
+    now: datetime,
+    restarted_at: datetime | None,
+    timing: Timing,
 ) -> Step:
     mine = before.token == wanted.token and before.method == "Restart"
     if mine and before.phase == "Pending":
@@ -232,25 +252,23 @@ def _restart(
         patch = Patch(wanted.token, wanted.secrets, attempt, application.resource_version)
         update = {"phase": "Patched", "at": stamp(now), "attempts": attempt, "submission": application.submission}
         done = before.model_copy(update=update)
-        return Step(before, _going_on(wanted, "by a restart"), patch, done, now + CONFIRM, restarted=True)
+        return Step(before, _going_on(wanted, "by a restart"), patch, done, now + timing.confirm, restarted=True)
     if not mine:
-        earliest = restarted_at + BETWEEN_RESTARTS if restarted_at is not None else now
+        earliest = restarted_at + timing.between_restarts if restarted_at is not None else now
         if now < earliest:
-            text = (
-                f"revision {wanted.version.counter} waits: restarts are {BETWEEN_RESTARTS.total_seconds():.0f} s apart"
-            )
+            text = f"revision {wanted.version.counter} waits: restarts are {timing.between_restarts.total_seconds():.0f} s apart"
             return Step(before, condition("RolledOut", False, "Coalescing", text), again=earliest)
         began = Rollout(token=wanted.token, method="Restart", phase="Pending", at=stamp(now))
         return Step(began, _going_on(wanted, "by a restart"), again=now)
     if application.token != wanted.token:
         return _reverted(before, now)
-    due = parse(before.at) + CONFIRM
+    due = parse(before.at) + timing.confirm
     if now < due:
         return Step(before, _going_on(wanted, "by a restart"), again=due)
     if application.submission != before.submission and application.life == "Starting":
         # It was submitted anew, and only takes its time: waiting for an executor, for quota, for an image.
         text = f"the application was submitted for revision {wanted.version.counter}; its driver is not there yet"
-        return Step(before, condition("RolledOut", False, "Starting", text), again=now + CONFIRM)
+        return Step(before, condition("RolledOut", False, "Starting", text), again=now + timing.confirm)
     if before.attempts >= ATTEMPTS:
         failed = before.model_copy(update={"phase": "Failed", "at": stamp(now)})
         return Step(failed, _given_up(failed))

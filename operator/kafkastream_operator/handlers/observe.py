@@ -23,7 +23,7 @@ from kafkastream_operator.core.catalog import Catalog, ConfigMapText, make_catal
 from kafkastream_operator.core.decide import ConfigMap, View
 from kafkastream_operator.core.document import pack, read_document
 from kafkastream_operator.core.evidence import Driver, Report
-from kafkastream_operator.core.rollout import Application
+from kafkastream_operator.core.rollout import Application, Timing
 from kafkastream_operator.core.verdicts import config_map_name
 from kafkastream_operator.kube.api import (
     CONFIG_MAPS,
@@ -47,7 +47,7 @@ class Seen:
     application: Object | None
 
 
-def see(cache: Cache, namespace: str, name: str, now: datetime) -> Seen | None:
+def see(cache: Cache, namespace: str, name: str, now: datetime, timing: Timing) -> Seen | None:
     """Everything about a subscription; None if there is none, or it is being deleted.
 
     Raises:
@@ -75,6 +75,7 @@ def see(cache: Cache, namespace: str, name: str, now: datetime) -> Seen | None:
         released=_released(found),
         rival=_rival(cache, namespace, found),
         made=MADE_LABEL in _labels(found),
+        timing=timing,
     )
     return Seen(view, found, application)
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from kafkastream_operator.core.annotated import MADE_LABEL, asked_by, subscription_for
 from kafkastream_operator.core.decide import decide
-from kafkastream_operator.core.rollout import stamp
+from kafkastream_operator.core.rollout import Timing, stamp
 from kafkastream_operator.core.standing import Subscriber, stream_status
 from kafkastream_operator.core.verdicts import config_map_name
 from kafkastream_operator.errors import ConflictError, NotFoundError
@@ -40,8 +40,14 @@ class Job(NamedTuple):
 class Reconciler:
     """Looks at subscriptions and streams."""
 
-    def __init__(self, api: Api, cache: Cache, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._api, self._cache, self._now = api, cache, now
+    def __init__(
+        self,
+        api: Api,
+        cache: Cache,
+        timing: Timing = Timing(),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._api, self._cache, self._timing, self._now = api, cache, timing, now
 
     def __call__(self, job: Job) -> float | None:
         """Look at one. Returns in how many seconds to look again."""
@@ -55,7 +61,7 @@ class Reconciler:
     def _subscription(self, job: Job) -> float | None:
         now = self._now()
         try:
-            seen = see(self._cache, job.namespace, job.name, now)
+            seen = see(self._cache, job.namespace, job.name, now, self._timing)
         except ValidationError as error:
             log.error("%s is none: %s", job, error)
             return None

@@ -15,6 +15,7 @@ from typing import Any
 import kopf
 
 from dynamic_kafka.metadata.contract import ROLE_LABEL, SUBSCRIPTION_LABEL
+from kafkastream_operator.core.rollout import Timing
 from kafkastream_operator.errors import ApiError, NotFoundError
 from kafkastream_operator.handlers.queue import WorkQueue
 from kafkastream_operator.handlers.reconcile import Job, Reconciler
@@ -52,10 +53,10 @@ class Operator:
         namespaces: the namespaces it serves; empty: all.
     """
 
-    def __init__(self, api: Api, namespaces: Iterable[str] = (), workers: int = 4) -> None:
+    def __init__(self, api: Api, namespaces: Iterable[str] = (), workers: int = 4, timing: Timing = Timing()) -> None:
         self.api, self.cache = api, Cache()
         self.namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
-        self.queue: WorkQueue[Job] = WorkQueue(Reconciler(api, self.cache), workers)
+        self.queue: WorkQueue[Job] = WorkQueue(Reconciler(api, self.cache, timing), workers)
         self._tasks: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self.cache.on_change = self._look
