@@ -38,6 +38,9 @@ class Timing:
     between_restarts: timedelta = timedelta(seconds=60)
 
 
+USUAL = Timing()
+
+
 @dataclass(frozen=True)
 class Application:
     """A SparkApplication, whichever operator's it is.
@@ -131,7 +134,7 @@ def next_step(
     now: datetime,
     restarted_at: datetime | None,
     paused: str = "",
-    timing: Timing = Timing(),
+    timing: Timing = USUAL,
 ) -> Step:
     """The next step of rolling `wanted` out.
 
@@ -256,7 +259,8 @@ def _restart(
     if not mine:
         earliest = restarted_at + timing.between_restarts if restarted_at is not None else now
         if now < earliest:
-            text = f"revision {wanted.version.counter} waits: restarts are {timing.between_restarts.total_seconds():.0f} s apart"
+            apart = timing.between_restarts.total_seconds()
+            text = f"revision {wanted.version.counter} waits: restarts are {apart:.0f} s apart"
             return Step(before, condition("RolledOut", False, "Coalescing", text), again=earliest)
         began = Rollout(token=wanted.token, method="Restart", phase="Pending", at=stamp(now))
         return Step(began, _going_on(wanted, "by a restart"), again=now)

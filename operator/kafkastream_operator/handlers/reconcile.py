@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from kafkastream_operator.core.annotated import MADE_LABEL, asked_by, subscription_for
 from kafkastream_operator.core.decide import decide
-from kafkastream_operator.core.rollout import Timing, stamp
+from kafkastream_operator.core.rollout import USUAL, Timing, stamp
 from kafkastream_operator.core.standing import Subscriber, stream_status
 from kafkastream_operator.core.verdicts import config_map_name
 from kafkastream_operator.errors import ConflictError, NotFoundError
@@ -44,7 +44,7 @@ class Reconciler:
         self,
         api: Api,
         cache: Cache,
-        timing: Timing = Timing(),
+        timing: Timing = USUAL,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._api, self._cache, self._timing, self._now = api, cache, timing, now

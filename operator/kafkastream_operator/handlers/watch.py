@@ -15,7 +15,7 @@ from typing import Any
 import kopf
 
 from dynamic_kafka.metadata.contract import ROLE_LABEL, SUBSCRIPTION_LABEL
-from kafkastream_operator.core.rollout import Timing
+from kafkastream_operator.core.rollout import USUAL, Timing
 from kafkastream_operator.errors import ApiError, NotFoundError
 from kafkastream_operator.handlers.queue import WorkQueue
 from kafkastream_operator.handlers.reconcile import Job, Reconciler
@@ -53,7 +53,7 @@ class Operator:
         namespaces: the namespaces it serves; empty: all.
     """
 
-    def __init__(self, api: Api, namespaces: Iterable[str] = (), workers: int = 4, timing: Timing = Timing()) -> None:
+    def __init__(self, api: Api, namespaces: Iterable[str] = (), workers: int = 4, timing: Timing = USUAL) -> None:
         self.api, self.cache = api, Cache()
         self.namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
         self.queue: WorkQueue[Job] = WorkQueue(Reconciler(api, self.cache, timing), workers)

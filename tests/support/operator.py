@@ -1,0 +1,83 @@
+"""The operator as a process beside a test cluster, with the rights that its ClusterRole gives it and no others."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+from tests.support.folders import new_folder, remove_folder
+from tests.support.kube import KubeCluster
+from tests.support.places import ROOT
+from tests.support.supervise import Process
+
+ROLE = ROOT / "examples" / "operator" / "rbac.yaml"
+STREAMS = "kafkastream.dev/v1alpha1/kafkastreams"
+SUBSCRIPTIONS = "kafkastream.dev/v1alpha1/kafkastreamsubscriptions"
+CONFIG_MAPS = "v1/configmaps"
+
+
+def rules() -> list[dict[str, Any]]:
+    """What the operator may do."""
+    found: list[dict[str, Any]] = yaml.safe_load(ROLE.read_text())["rules"]
+    return found
+
+
+class OperatorProcess:
+    """The operator, for one namespace of a test cluster.
+
+    Attributes:
+        folder: its log.
+    """
+
+    def __init__(self, cluster: KubeCluster, namespace: str, arguments: Sequence[str] = ()) -> None:
+        """Nothing runs yet."""
+        self.folder = new_folder("kube", "operator")
+        self._cluster, self._namespace, self._arguments = cluster, namespace, arguments
+        self._process = Process("The operator", self.folder / "operator.log")
+        self._kubeconfig: Path | None = None
+
+    def start(self) -> Self:
+        """Start it. It serves as soon as it has listed everything."""
+        if self._kubeconfig is None:
+            self._cluster.install_crds(ROOT / "crds")
+            self._kubeconfig = self._cluster.service_account(
+                self._namespace, "kafkastream-operator", cluster_rules=rules()
+            )
+        command = [sys.executable, "-m", "kafkastream_operator", "--kubeconfig", str(self._kubeconfig)]
+        command += ["--namespace", self._namespace, *self._arguments]
+        environment = self._cluster.environment(self._kubeconfig)
+        environment["PYTHONPATH"] = f"{ROOT / 'operator'}:{ROOT / 'spark_app'}"
+        self._process.launch(command, environment)
+        return self
+
+    def stop(self) -> None:
+        """Stop in order."""
+        self._process.stop()
+
+    def kill(self) -> None:
+        """kill -9."""
+        self._process.kill()
+
+    def log(self) -> str:
+        """What it has logged."""
+        return self._process.log.read_text()
+
+    def close(self, *, keep_logs: bool = False) -> None:
+        """Kill it for good."""
+        self.kill()
+        remove_folder(self.folder, keep_logs=keep_logs)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(keep_logs=error is not None)
+        if error is not None:
+            error.add_note(f"Log of the operator: {self.folder}")
