@@ -24,7 +24,7 @@ from dynamic_kafka.errors import (
 )
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planning.amendments import Amendment, Reason, leave_out, rewind, rewound
+from dynamic_kafka.planning.amendments import Amendment, Reason, leave_out, rewind
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.observation import ClusterObservation
@@ -94,12 +94,11 @@ class Replays:
     def after(self, logged: OffsetDocument) -> tuple[OffsetDocument, frozenset[Split]]:
         """Progress after a logged document's batch: settled, and back where an amendment left ranges out."""
         progress = logged.settled()
-        # One batch may have several amendments, each for what had gone by then, and each with reasons of its own: what
-        # was left out before the sink had the batch goes back, what was left out after it stays.
+        # One batch may have several amendments, each for what had gone by then.
         found = self._amendments.get((logged.previous, fingerprint(logged)), []) if self._amendments else []
         for amendment in found:
             progress = rewind(progress, amendment)
-        return progress, frozenset(part.split for amendment in found for part in rewound(amendment))
+        return progress, frozenset(part.split for amendment in found for part in amendment.left_out)
 
     def planned(self, start: OffsetDocument, end: OffsetDocument) -> None:
         """This process planned the batch just now: its metadata is fresh, nothing has to be checked again."""
@@ -158,15 +157,11 @@ class Replays:
         self._state.save_amendment(amendment)
         self.obey(amendment)
         for part in amendment.left_out:
-            reason = amendment.reasons[part.split.cluster]
-            if reason == "delivered":
-                log.warning("left out of the pending batch, since the sink has it already: %s", part)
-            else:
-                log.warning(
-                    "left out of the pending batch, possibly delivered by an earlier attempt: %s (cluster %s)",
-                    part,
-                    reason,
-                )
+            log.warning(
+                "left out of the pending batch, possibly delivered by an earlier attempt: %s (cluster %s)",
+                part,
+                amendment.reasons[part.split.cluster],
+            )
 
     def judge(
         self, ranges: list[SplitRange], end: OffsetDocument, key: tuple[str, str], world: World
@@ -183,8 +178,6 @@ class Replays:
             if reason is None:
                 continue
             left_out.append(part)
-            if end_is_delivered(self._options, key[1]):
-                reason = "delivered"
             # A topic may be removed from a cluster that does not answer either: `pendingRemovedRanges` decides then.
             if reasons.get(part.split.cluster) != "removed":
                 reasons[part.split.cluster] = reason
@@ -256,8 +249,3 @@ def named_as(subscription: Subscription, cluster: str) -> str | None:
     if cluster in subscription.clusters:
         return cluster
     return next((new for new, named in subscription.clusters.items() if named.renamed_from == cluster), None)
-
-
-def end_is_delivered(options: SourceOptions, end: str) -> bool:
-    """Whether the application has found the batch in its sink's own log already (`deliveredBatch`)."""
-    return options.delivered_batch == end

@@ -1,7 +1,7 @@
 """Read Spark's checkpoints and the log of its file sinks. Driver and tools; reads only.
 
-A checkpoint is a folder: `offsets/<batch>` is written when a batch is planned, `commits/<batch>` when it is done, and
-`state` exists for stateful queries. Spark renames whole files into place, so a running query may be read as well.
+A checkpoint is a folder: `offsets/<batch>` is written when a batch is planned, `commits/<batch>` when it is done.
+Spark renames whole files into place, so a running query may be read as well.
 `offsets/<batch>` is a version, a line of settings, then a line for each source: its JSON or `-` in v1, `<name>:<JSON>`
 in v2 (named sources). A file sink keeps `<path>/_spark_metadata/<batch>`, `<batch>.compact` every ten.
 """
@@ -68,11 +68,6 @@ class Checkpoint:
         """The number of the last batch that is done, None if there is none."""
         return newest_batch(self._fs, f"{self._root}/commits")
 
-    @property
-    def pending(self) -> int | None:
-        """The batch that was planned and is not done; None if there is none."""
-        return self.batches().pending
-
     def batches(self) -> Batches:
         """How far the query is, as of one moment: what a running query does meanwhile does not count."""
         # In this order, so that no batch counts as pending that was committed between the two listings.
@@ -112,11 +107,6 @@ class Checkpoint:
             named = [line.partition(":") for line in lines[1:]]
             return tuple(Logged(name, _offset(offset)) for name, _, offset in named)
         raise OffsetDocumentError(f"{where} is in form {version[:20]!r}; this version reads v1 and v2")
-
-    @property
-    def stateful(self) -> bool:
-        """Whether the query keeps state: then a batch that its sink has already still has to run."""
-        return bool(self._fs.get_file_info(f"{self._root}/state").type != fs.FileType.NotFound)
 
     def document(self, batch: int) -> OffsetDocument | None:
         """The offset document of a batch; None if it was planned without a source of ours.

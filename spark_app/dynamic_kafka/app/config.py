@@ -154,7 +154,7 @@ def _disagreements(config: AppConfig, located: Located) -> list[Problem]:
     ]
     problems += [
         Problem(("options", given[key]), "is set by the application itself; take it out")
-        for key in ("deliveredbatch", "applicationcommits", "readreports")
+        for key in ("applicationcommits", "readreports")
         if key in given
     ]
     for index, sink in enumerate(file.sinks):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dynamic_kafka.app.checkpoints import Checkpoint
 from dynamic_kafka.app.config import AppConfig
 from dynamic_kafka.app.config_file import Sink, Trigger
-from dynamic_kafka.app.old_checkpoint import delivered_batch, refuse_old_checkpoint
+from dynamic_kafka.app.old_checkpoint import refuse_old_checkpoint
 from dynamic_kafka.errors import OptionError
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ def start_query(
         OptionError: a function does not import, or a connector is missing.
     """
     checkpoint = config.checkpoint_of(sink)
-    options = config.reader_options(sink) | _delivered(config, sink)
+    _refuse_old_checkpoint(config, sink)
+    options = config.reader_options(sink)
     if read_reports is not None:
         options["readReports"] = read_reports
     frame = spark.readStream.format("dynamic-kafka").options(**options).load()
@@ -114,20 +115,16 @@ def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
     return {"kafka.config.providers": ",".join(used), **providers, **options}
 
 
-def _delivered(config: AppConfig, sink: Sink) -> dict[str, str]:
+def _refuse_old_checkpoint(config: AppConfig, sink: Sink) -> None:
     path = file_path(sink)
     if path is None:
-        return {}
+        return
     allowed = config.parsed_options(sink).allow_old_checkpoint
     try:
-        checkpoint = Checkpoint(config.checkpoint_of(sink))
-        refuse_old_checkpoint(checkpoint, path, allowed=allowed)
-        delivered = delivered_batch(checkpoint, path)
+        refuse_old_checkpoint(Checkpoint(config.checkpoint_of(sink)), path, allowed=allowed)
     except OptionError as error:
         # Spark reaches more file systems than pyarrow does.
         log.warning("sink %s: whether its checkpoint is older than its files is not known: %s", sink.name, error)
-        return {}
-    return {} if delivered is None else {"deliveredBatch": delivered}
 
 
 def _transformed(spark: SparkSession, config: AppConfig, sink: Sink, frame: DataFrame) -> DataFrame:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dynamic_kafka.errors import OffsetDocumentError
-from dynamic_kafka.planning.amendments import Amendment, leave_out, merge, rewind, rewound
+from dynamic_kafka.planning.amendments import Amendment, leave_out, rewind
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
 
@@ -51,20 +51,3 @@ def test_its_splits_go_back_to_the_start_of_their_range() -> None:
     assert after.next_of(EAST.split) == 5
     assert after.next_of(Split("east", "t", 1)) == 4
     assert after.clusters["west"] == DOCUMENT.clusters["west"]
-
-
-def test_what_the_sink_has_stays_read() -> None:
-    delivered = replace(MADE, reasons={"east": "delivered"})
-    assert rewound(delivered) == ()
-    assert rewind(DOCUMENT, delivered) == DOCUMENT
-
-
-def test_two_of_one_batch_leave_out_both() -> None:
-    both = merge(MADE, replace(MADE, left_out=(WEST,), reasons={"west": "unreachable"}))
-    assert leave_out([EAST, WEST], both) == []
-    assert both.reasons == {"east": "removed", "west": "unreachable"}
-
-
-def test_shown_together_nothing_counts_as_delivered_that_is_not_for_certain() -> None:
-    delivered = replace(MADE, left_out=(), reasons={"east": "delivered"})
-    assert merge(MADE, delivered).reasons == merge(delivered, MADE).reasons == {"east": "removed"}
