@@ -30,7 +30,7 @@ from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.state import StateLocation
 
 CHOICES = (
@@ -91,14 +91,14 @@ class Replays:
             if amendment.number <= document.number:
                 self.obey(amendment)
 
-    def after(self, logged: OffsetDocument) -> tuple[OffsetDocument, frozenset[Split]]:
+    def after(self, logged: OffsetDocument) -> OffsetDocument:
         """Progress after a logged document's batch: settled, and back where an amendment left ranges out."""
         progress = logged.settled()
         # One batch may have several amendments, each for what had gone by then.
         found = self._amendments.get((logged.previous, fingerprint(logged)), []) if self._amendments else []
         for amendment in found:
             progress = rewind(progress, amendment)
-        return progress, frozenset(part.split for amendment in found for part in amendment.left_out)
+        return progress
 
     def planned(self, start: OffsetDocument, end: OffsetDocument) -> None:
         """This process planned the batch just now: its metadata is fresh, nothing has to be checked again."""

@@ -139,7 +139,7 @@ class _Previewing:
         pending, left_out = self.judge_pending()
         if left_out is not None:
             replays.obey(left_out)
-        before, _ = replays.after(latest)
+        before = replays.after(latest)
         planned = self.plan(latest)
         accepted = self.accepted(latest.query)
         return Preview(
