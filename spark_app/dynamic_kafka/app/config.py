@@ -16,8 +16,9 @@ from pydantic import ValidationError
 
 from dynamic_kafka.app.config_file import AppFile, Sink, Transformation
 from dynamic_kafka.errors import MetadataInvalidError, OptionError
+from dynamic_kafka.metadata.located import Located, Problem
 from dynamic_kafka.metadata.validation import explain
-from dynamic_kafka.metadata.yaml_text import Located, Problem, read_yaml
+from dynamic_kafka.metadata.yaml_text import read_yaml
 from dynamic_kafka.options import SourceOptions, parse_options
 from dynamic_kafka.options.java_client import check_no_literal_secrets
 
