@@ -221,14 +221,18 @@ class Replays:
         left_out, reasons = amendment.left_out, amendment.reasons
         named = ", ".join(map(str, left_out[:10])) + (f" and {len(left_out) - 10} more" if len(left_out) > 10 else "")
         unreachable = sorted(cluster for cluster, reason in reasons.items() if reason == "unreachable")
-        if unreachable and self._state is None:
+        unrecorded = None
+        if self._state is None:
+            unrecorded = "there is no stateLocation to record it"
+        elif not amendment.query:
+            unrecorded = "version 1 has planned the batch, and names no query to record it for"
+        if unreachable and unrecorded:
             return ClusterUnreachableError(unreachable[0], f"does not answer, and the pending batch needs it: {named}")
         removed = "removed" in reasons.values()
-        if removed and (self._state is None or self._options.pending_removed_ranges == "refuse"):
-            why = "pendingRemovedRanges=refuse" if self._state else "there is no stateLocation to record it"
+        if removed and (unrecorded or self._options.pending_removed_ranges == "refuse"):
             return PendingRangesError(
                 f"the batch that was planned before the restart reads ranges that metadata no longer names: {named}."
-                f" They are not left out, since {why}. {CHOICES}"
+                f" They are not left out, since {unrecorded or 'pendingRemovedRanges=refuse'}. {CHOICES}"
             )
         return None
 
