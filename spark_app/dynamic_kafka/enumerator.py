@@ -124,7 +124,7 @@ class Enumerator:
 
     def report(self) -> dict[str, Any]:
         """The summary for Spark's progress event."""
-        progress = self.replays.after(self._latest)
+        progress = self.replays.amendments.after(self._latest)
         return self.status.summary(self._latest, finished=progress.finished)
 
     def stop(self) -> None:
@@ -172,7 +172,7 @@ class Enumerator:
 
     def situation(self, logged: OffsetDocument, observed: Observed, *, unlimited: bool = False) -> Situation:
         """What a plan is made from. The tool `plan` plans with it too, and writes nothing."""
-        progress = self.replays.after(logged)
+        progress = self.replays.amendments.after(logged)
         return Situation(
             logged=logged,
             progress=progress,

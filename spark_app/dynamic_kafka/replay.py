@@ -24,7 +24,7 @@ from dynamic_kafka.errors import (
 )
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planning.amendments import Amendment, Reason, leave_out, rewind
+from dynamic_kafka.planning.amendments import Amendment, Amendments, Reason
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.observation import ClusterObservation
@@ -58,11 +58,14 @@ class Replays:
         options: the source's options.
         state: where amendments are kept; None when there is no `stateLocation`.
         look: looks at the world; raises under `clusterFailurePolicy=fail` when a cluster does not answer.
+
+    Attributes:
+        amendments: those that were restored or made so far.
     """
 
     def __init__(self, options: SourceOptions, state: StateLocation | None, look: Callable[[], World]) -> None:
         self._options, self._state, self._look = options, state, look
-        self._amendments: dict[tuple[str, str], list[Amendment]] = {}
+        self.amendments = Amendments()
         self._settled: set[tuple[str, str]] = set()
         self._restored = False
 
@@ -89,16 +92,7 @@ class Replays:
             )
         for amendment in found:
             if amendment.number <= document.number:
-                self.obey(amendment)
-
-    def after(self, logged: OffsetDocument) -> OffsetDocument:
-        """Progress after a logged document's batch: settled, and back where an amendment left ranges out."""
-        progress = logged.settled()
-        # One batch may have several amendments, each for what had gone by then.
-        found = self._amendments.get((logged.previous, fingerprint(logged)), []) if self._amendments else []
-        for amendment in found:
-            progress = rewind(progress, amendment)
-        return progress
+                self.amendments.add(amendment)
 
     def planned(self, start: OffsetDocument, end: OffsetDocument) -> None:
         """This process planned the batch just now: its metadata is fresh, nothing has to be checked again."""
@@ -120,27 +114,17 @@ class Replays:
                 " the checkpoint was edited or mixed up; restore it, or start with a new one"
             )
         ranges = ranges_between(start, end)
-        remaining = self.remaining(ranges, key)
+        remaining = self.amendments.remaining(ranges, key)
         if key not in self._settled and remaining:
             # An earlier replay's amendment is obeyed; what has gone since then needs one more.
             self._decide(remaining, end, key)
-            remaining = self.remaining(ranges, key)
+            remaining = self.amendments.remaining(ranges, key)
         self._settled.add(key)
         return remaining
 
     def is_settled(self, start: OffsetDocument, end: OffsetDocument) -> bool:
         """Whether this process has planned or decided the batch already."""
         return (fingerprint(start), fingerprint(end)) in self._settled
-
-    def remaining(self, ranges: list[SplitRange], key: tuple[str, str]) -> list[SplitRange]:
-        """The ranges that no amendment leaves out."""
-        for amendment in self._amendments.get(key, ()):
-            ranges = leave_out(ranges, amendment)
-        return ranges
-
-    def obey(self, amendment: Amendment) -> None:
-        """Take an amendment into account from now on."""
-        self._amendments.setdefault((amendment.start, amendment.end), []).append(amendment)
 
     def _decide(self, ranges: list[SplitRange], end: OffsetDocument, key: tuple[str, str]) -> None:
         """Make an amendment for the ranges that cannot be read any more, if there are any."""
@@ -155,7 +139,7 @@ class Replays:
             raise refusal
         assert self._state is not None
         self._state.save_amendment(amendment)
-        self.obey(amendment)
+        self.amendments.add(amendment)
         for part in amendment.left_out:
             log.warning(
                 "left out of the pending batch, possibly delivered by an earlier attempt: %s (cluster %s)",

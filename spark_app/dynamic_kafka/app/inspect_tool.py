@@ -8,7 +8,6 @@ from typing import Any
 
 from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.moments import shown_time
-from dynamic_kafka.app.saved import remaining
 from dynamic_kafka.app.tables import table
 from dynamic_kafka.app.target import Target, add_target, open_target
 from dynamic_kafka.planning.amendments import Amendment
@@ -61,7 +60,7 @@ def _pending_text(target: Target, amendments: list[Amendment]) -> str:
     saved = target.saved
     if saved.batches.pending is None:
         return "No batch is pending."
-    ranges = remaining(saved, amendments)
+    ranges = saved.remaining(amendments)
     head = f"Batch {saved.batches.pending} is pending: planned, not committed."
     if not ranges:
         return f"{head} It reads nothing from this source."
@@ -108,7 +107,7 @@ def _or_none(number: int | None) -> object:
 
 def _wire(target: Target, amendments: list[Amendment]) -> dict[str, Any]:
     saved, latest = target.saved, target.saved.latest
-    pending = remaining(saved, amendments)
+    pending = saved.remaining(amendments)
     return {
         "checkpoint": target.checkpoint.uri,
         "query": latest.query,

@@ -138,8 +138,8 @@ class _Previewing:
         self.check_identities(rename(latest.settled(), wanted_clusters(self.observed.subscription))[0])
         pending, left_out = self.judge_pending()
         if left_out is not None:
-            replays.obey(left_out)
-        before = replays.after(latest)
+            replays.amendments.add(left_out)
+        before = replays.amendments.after(latest)
         planned = self.plan(latest)
         accepted = self.accepted(latest.query)
         return Preview(
@@ -178,7 +178,7 @@ class _Previewing:
         if saved.end is None:
             return [], None
         replays = self.enumerator.replays
-        pending = replays.remaining(saved.ranges(), saved.key)
+        pending = replays.amendments.remaining(saved.ranges(), saved.key)
         # What is refused already does not count as silent.
         judged = [part for part in pending if part.split.cluster not in {each.cluster for each in self.refusals}]
         left_out = None

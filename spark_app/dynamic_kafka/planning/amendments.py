@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from dynamic_kafka.errors import OffsetDocumentError
+from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
 
@@ -77,16 +78,37 @@ class Amendment:
             raise OffsetDocumentError(f"a saved amendment is damaged: {error!r}") from None
 
 
-def leave_out(ranges: Iterable[SplitRange], amendment: Amendment) -> list[SplitRange]:
-    """The ranges that remain of a batch."""
-    gone = {part.split for part in amendment.left_out}
-    return [part for part in ranges if part.split not in gone]
+class Amendments:
+    """What was left out of a query's batches. One batch may have several, each for what had gone by then."""
+
+    def __init__(self, found: Iterable[Amendment] = ()) -> None:
+        self._of_batch: dict[tuple[str, str], list[Amendment]] = {}
+        for amendment in found:
+            self.add(amendment)
+
+    def add(self, amendment: Amendment) -> None:
+        """Take one more into account."""
+        self._of_batch.setdefault((amendment.start, amendment.end), []).append(amendment)
+
+    def remaining(self, ranges: Iterable[SplitRange], batch: tuple[str, str]) -> list[SplitRange]:
+        """The ranges that remain of a batch, which is named by the fingerprints of its two documents."""
+        gone = {part.split for amendment in self._of_batch.get(batch, ()) for part in amendment.left_out}
+        return [part for part in ranges if part.split not in gone]
+
+    def after(self, logged: OffsetDocument) -> OffsetDocument:
+        """Progress after a logged document's batch: settled, and back at the start of each range that was left out."""
+        progress = logged.settled()
+        # With many splits a fingerprint takes time.
+        found = self._of_batch.get((logged.previous, fingerprint(logged)), ()) if self._of_batch else ()
+        for amendment in found:
+            progress = rewind(progress, amendment.left_out)
+        return progress
 
 
-def rewind(document: OffsetDocument, amendment: Amendment) -> OffsetDocument:
-    """Progress after an amended batch: what was left out is back at the start of its range."""
+def rewind(document: OffsetDocument, left_out: Iterable[SplitRange]) -> OffsetDocument:
+    """The document with splits back at the start of these ranges."""
     clusters = {cluster: dict(progress.topics) for cluster, progress in document.clusters.items()}
-    for part in amendment.left_out:
+    for part in left_out:
         topics = clusters[part.split.cluster]
         topic = topics[part.split.topic]
         topics[part.split.topic] = replace(topic, next={**topic.next, part.split.partition: part.start})

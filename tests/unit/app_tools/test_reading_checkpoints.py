@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dynamic_kafka.app.checkpoints import Batches, Checkpoint
-from dynamic_kafka.app.saved import progress_of, read_saved, remaining
+from dynamic_kafka.app.saved import read_saved
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.amendments import Amendment, Amendments
 from dynamic_kafka.planning.codec import encode, fingerprint
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
@@ -83,6 +83,6 @@ def test_what_is_left_out_is_no_longer_pending_and_goes_back(tmp_path: Path) -> 
     made = Amendment("q", 2, *saved.key, (part,), {"east": "abandoned"}, 0)
     other = Amendment("q", 1, "x", "y", (part,), {"east": "removed"}, 0)
 
-    assert remaining(saved, [other]) == [part]
-    assert remaining(saved, [other, made]) == []
-    assert progress_of(saved, [other, made]).next_of(part.split) == 4
+    assert saved.remaining([other]) == [part]
+    assert saved.remaining([other, made]) == []
+    assert Amendments([other, made]).after(saved.latest).next_of(part.split) == 4

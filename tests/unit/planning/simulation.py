@@ -239,7 +239,7 @@ class Simulation:
 
     def planned(self, logged: OffsetDocument, limits: Limits) -> tuple[Planned, Situation]:
         assert self.process is not None
-        progress = self.process.after(logged)
+        progress = self.process.amendments.after(logged)
         situation = Situation(
             logged=logged,
             progress=progress,

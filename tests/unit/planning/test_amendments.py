@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from dynamic_kafka.errors import OffsetDocumentError
-from dynamic_kafka.planning.amendments import Amendment, leave_out, rewind
+from dynamic_kafka.planning.amendments import Amendment, Amendments
+from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
 
@@ -43,11 +44,15 @@ def test_a_damaged_one_is_refused(field: str) -> None:
 
 
 def test_the_other_ranges_of_the_batch_remain() -> None:
-    assert leave_out([EAST, WEST], MADE) == [WEST]
+    amendments = Amendments([MADE])
+    assert amendments.remaining([EAST, WEST], ("s", "e")) == [WEST]
+    assert amendments.remaining([EAST, WEST], ("s", "f")) == [EAST, WEST]
+    amendments.add(replace(MADE, left_out=(WEST,), reasons={"west": "unreachable"}))
+    assert amendments.remaining([EAST, WEST], ("s", "e")) == []
 
 
 def test_its_splits_go_back_to_the_start_of_their_range() -> None:
-    after = rewind(DOCUMENT, MADE)
+    after = Amendments([replace(MADE, end=fingerprint(DOCUMENT)), MADE]).after(DOCUMENT)
     assert after.next_of(EAST.split) == 5
     assert after.next_of(Split("east", "t", 1)) == 4
     assert after.clusters["west"] == DOCUMENT.clusters["west"]

@@ -82,7 +82,7 @@ def test_what_metadata_names_no_longer_is_left_out_and_goes_back() -> None:
     state = MemoryState()
     replays = restarted(state, world({"east": ("t", "u")}))
     assert replays.ranges(START, END) == [EAST_T, EAST_U]
-    after = replays.after(END)
+    after = replays.amendments.after(END)
     assert [after.next_of(part.split) for part in (EAST_T, EAST_U, WEST_T)] == [9, 4, 7]
 
 
@@ -120,7 +120,7 @@ def test_two_amendments_of_a_batch_go_back_both_in_whatever_order_they_are_found
     (other,) = {EAST_T, EAST_U} - {first}
     restarted(state, world({"east": (other.split.topic,), "west": ("t",)})).ranges(START, END)
     restarted(state, world({"west": ("t",)})).ranges(START, END)
-    after = restarted(state, world()).after(END)
+    after = restarted(state, world()).amendments.after(END)
     assert (after.next_of(EAST_T.split), after.next_of(EAST_U.split)) == (EAST_T.start, EAST_U.start)
 
 
