@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pyarrow import fs
 
-from dynamic_kafka.errors import OffsetDocumentError, OptionError
+from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.planning.codec import decode
 from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.state import open_folder
 
 SINK_LOG = "_spark_metadata"
 
@@ -56,7 +56,7 @@ class Checkpoint:
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
-        self._fs, self._root = open_folder(uri, "checkpoint")
+        self._fs, self._root = open_folder(uri, "the checkpoint")
 
     @property
     def planned(self) -> int | None:
@@ -147,7 +147,7 @@ def newest_in_sink(path: str) -> int | None:
     Raises:
         OptionError: the path is on no file system that is reachable from here.
     """
-    files, root = open_folder(path, "sink path")
+    files, root = open_folder(path, "the sink path")
     return newest_batch(files, f"{root}/{SINK_LOG}")
 
 
@@ -156,23 +156,6 @@ def newest_batch(files: fs.FileSystem, folder: str) -> int | None:
     found = files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
     names = [info.base_name.removesuffix(".compact") for info in found if info.is_file]
     return max((int(name) for name in names if name.isdecimal()), default=None)
-
-
-def open_folder(uri: str, what: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a path or URI as Spark writes it, and the path there.
-
-    Raises:
-        OptionError: it is none that is reachable from here.
-    """
-    if "://" not in uri and not uri.startswith("file:"):
-        return fs.LocalFileSystem(), str(Path(uri).absolute())
-    if uri.startswith("file:") and not uri.startswith("file://"):
-        return fs.LocalFileSystem(), uri.removeprefix("file:")
-    try:
-        files, root = fs.FileSystem.from_uri(uri.replace("s3a://", "s3://", 1))
-    except (OSError, ValueError) as error:
-        raise OptionError(f"the {what} {uri!r} cannot be opened: {error}") from None
-    return files, root.rstrip("/")
 
 
 def _offset(text: str) -> str | None:
