@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dynamic_kafka.clusters import ClusterProbes
+from dynamic_kafka.clusters import ClusterProbes, question_of
 from dynamic_kafka.errors import ClusterError, DynamicKafkaError
 from dynamic_kafka.kafka.probe import ClusterProbe, Question, gather
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
@@ -199,7 +199,6 @@ class Lookout:
             self.status.stalled[cluster] = str(error)
 
     def _question(self, subscription: Subscription, cluster: str) -> Question:
-        single = self.options.single
         now, sequence = time.monotonic(), self.in_force().sequence
         at, seen = self._described_at.get(cluster, (0.0, -1))
         interval = self.options.partition_discovery_interval_ms
@@ -210,13 +209,9 @@ class Lookout:
             describe_now = seen < 0 or (interval > 0 and now - at >= interval / 1000)
         if describe_now:
             self._described_at[cluster] = (now, sequence)
-        return Question(
-            topics=tuple(sorted(subscription.clusters[cluster].topics)),
-            partitions=single.assign if single else None,
-            # First offsets are looked at when a cluster is opened; later on executors notice what has expired.
-            earliest=cluster not in self._opened,
-            describe=describe_now,
-        )
+        # First offsets are looked at when a cluster is opened; later on executors notice what has expired.
+        opens = cluster not in self._opened
+        return question_of(self.options, subscription, cluster, earliest=opens, describe=describe_now)
 
 
 def _as_one(failures: Mapping[str, DynamicKafkaError]) -> DynamicKafkaError:

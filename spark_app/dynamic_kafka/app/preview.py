@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dynamic_kafka.app.saved import Saved
-from dynamic_kafka.clusters import ClusterProbes
+from dynamic_kafka.clusters import ClusterProbes, question_of
 from dynamic_kafka.decisions import Decisions
 from dynamic_kafka.enumerator import Enumerator
 from dynamic_kafka.errors import ClusterError, DynamicKafkaError, IdentityError, OptionError, StaleCheckpointError
-from dynamic_kafka.kafka.probe import Question, gather
+from dynamic_kafka.kafka.probe import gather
 from dynamic_kafka.lookout import Observed, RevisionRejectedError, wanted_clusters
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.amendments import Amendment
@@ -101,11 +101,8 @@ def _look(options: SourceOptions, probes: ClusterProbes) -> tuple[Observed, dict
     discovery.stop()
     subscription = found.subscription
     made, broken = probes.for_subscription(subscription)
-    assigned = options.single.assign if options.single else None
     pending = {
-        cluster: probe.observe(
-            partial(Question, tuple(sorted(subscription.clusters[cluster].topics)), assigned, earliest=True)
-        )
+        cluster: probe.observe(partial(question_of, options, subscription, cluster, earliest=True))
         for cluster, probe in made.items()
     }
     answers, failures = gather(pending, grace_s=0, everyone=True)
