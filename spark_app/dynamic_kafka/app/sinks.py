@@ -5,7 +5,6 @@ A query is made anew for each start, in-process restarts among them: nothing of 
 
 from __future__ import annotations
 
-import importlib
 import logging
 import sys
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from dynamic_kafka.app.config import AppConfig
 from dynamic_kafka.app.config_file import Sink, Trigger
 from dynamic_kafka.app.old_checkpoint import refuse_old_checkpoint
 from dynamic_kafka.errors import OptionError
+from dynamic_kafka.user_code import load
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,17 +93,10 @@ def load_function(path: str, config_file: str) -> Callable[..., Any]:
     folder = str(Path(config_file).absolute().parent)
     if folder not in sys.path:
         sys.path.append(folder)
-    module, _, name = path.partition(":")
-    try:
-        found: Any = importlib.import_module(module)
-    except Exception as error:  # a module's own code runs here, and may raise anything
-        raise OptionError(f"{path}: the module does not import: {type(error).__name__}: {error}") from error
-    for step in name.split("."):
-        found = getattr(found, step, None)
+    found = load(path)
     if not callable(found):
-        raise OptionError(f"{path}: the module {module!r} has no function {name!r}")
-    loaded: Callable[..., Any] = found
-    return loaded
+        raise OptionError(f"{path}: is no function")
+    return found
 
 
 def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
