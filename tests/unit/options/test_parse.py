@@ -149,6 +149,11 @@ def test_streams_and_services_that_do_not_fit_are_refused(given: dict[str, str],
     assert told in refusal(given)
 
 
+@pytest.mark.parametrize("revision", ["17", "lineage/17", "team a/orders/17", "sha256:" + "0f" * 32])
+def test_every_revision_that_a_document_may_have_can_be_awaited(revision: str) -> None:
+    assert parse(FROM_FILE, {"metadataRevision": revision}).metadata_revision == revision
+
+
 @pytest.mark.scenario(42)
 @pytest.mark.parametrize(
     ("given", "told"),
