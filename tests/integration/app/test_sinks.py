@@ -106,6 +106,7 @@ def test_a_batch_that_a_file_sink_has_is_not_asked_for_again_although_its_cluste
     (checkpoint / "commits-away").rename(checkpoint / "commits")
     assert (last_batch(checkpoint / "offsets"), last_batch(checkpoint / "commits")) == (0, -1)
     assert last_batch(sink / "_spark_metadata") == 0
+    assert (checkpoint / "state").exists() == (shape == "stateful")
     assert_rows(parquet_rows(sink), wanted)
 
     # when one of the clusters goes before the restart
