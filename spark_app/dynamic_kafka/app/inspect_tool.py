@@ -8,7 +8,7 @@ from typing import Any
 
 from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.moments import shown_time
-from dynamic_kafka.app.saved import remaining
+from dynamic_kafka.app.saved import progress_of, remaining
 from dynamic_kafka.app.tables import table
 from dynamic_kafka.app.target import Target, add_target, open_target
 from dynamic_kafka.planning.amendments import Amendment
@@ -52,7 +52,7 @@ def _text(target: Target, amendments: list[Amendment]) -> str:
         ]
         titles = ("document", "cluster", "topic", "partition", "from", "to", "why", "when")
         parts.append("Left out of batches:\n" + table(titles, rows))
-    if latest.finished:
+    if progress_of(saved, amendments).finished:
         parts.append("This bounded run has reached all its ending offsets: nothing more will be planned.")
     return "\n\n".join(part for part in parts if part)
 
@@ -114,7 +114,7 @@ def _wire(target: Target, amendments: list[Amendment]) -> dict[str, Any]:
         "query": latest.query,
         "document": latest.number,
         "bounded": latest.bounded,
-        "finished": latest.finished,
+        "finished": progress_of(saved, amendments).finished,
         "batches": {
             "planned": saved.batches.planned,
             "committed": saved.batches.committed,
