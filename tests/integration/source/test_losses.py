@@ -215,7 +215,7 @@ def test_a_pending_batch_waits_for_a_transaction_that_it_may_not_see_yet(
         run.restart(**{"kafka.isolation.level": "read_committed"})
 
         # When it is replayed before the transaction is decided, and after it
-        with pytest.raises(ReadTimeoutError):
+        with pytest.raises(ReadTimeoutError, match="A very large aborted transaction"):
             run.batch()
         assert run.rows() == Rows()
         transaction.commit()
