@@ -144,12 +144,13 @@ class Lookout:
             self._discovery.stop()
         self._probes.close()
 
-    def look(self, *, initial: bool = False) -> Observed:
+    def look(self, *, initial: bool = False, everyone: bool = False) -> Observed:
         """Ask all clusters that metadata names at once, and wait a little for the slower ones.
 
         Args:
             initial: for a query's first plan. It alone applies `startingOffsets`, and in a bounded run it finds all
                 there is to read: a cluster that it would miss must answer, whatever the policy.
+            everyone: wait until each cluster has answered or failed; each must answer, whatever the policy.
 
         Raises:
             DynamicKafkaError: under `clusterFailurePolicy=fail`, the failure of a cluster.
@@ -163,9 +164,10 @@ class Lookout:
         }
         first = self._good is None
         needed = initial and (is_bounded(self.options, subscription) or self._starts_elsewhere(subscription))
-        everyone = first and (self.options.cluster_failure_policy == "fail" or needed)
-        # Each hanging cluster is waited for once, and then no more until it has answered.
-        patient = {c: future for c, future in pending.items() if c not in self.status.stalled and c not in self._late}
+        everyone = everyone or needed or (first and self.options.cluster_failure_policy == "fail")
+        # Each hanging cluster is waited for once, and then no more until it has answered, unless it must.
+        known = set() if everyone else {*self.status.stalled, *self._late}
+        patient = {cluster: future for cluster, future in pending.items() if cluster not in known}
         gather(patient, grace_s=FIRST_GRACE_S if first else GRACE_S, everyone=everyone)
         answers, failures = gather(pending, grace_s=0, everyone=False)
         self._late = pending.keys() - answers.keys() - failures.keys()
