@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.operator.stage import Stage
+from tests.support.fixtures import kept_open
+from tests.support.kube import KubeCluster
+from tests.support.operator import OperatorProcess
+
+
+@pytest.fixture
+def stage(kube: KubeCluster, namespace: str) -> Stage:
+    return Stage(kube, namespace)
+
+
+@pytest.fixture
+def operator(request: pytest.FixtureRequest, kube: KubeCluster, namespace: str) -> Iterator[OperatorProcess]:
+    """The operator for the test's namespace, with its own rights; quick to lose patience."""
+    made = OperatorProcess(kube, namespace, ["--confirm", "4s", "--confirm-live", "3s", "--between-restarts", "3s"])
+    with kept_open(request.config, request.node.stash, [made]):
+        yield made.start()

@@ -1,0 +1,148 @@
+"""One namespace as a user has it: streams, a subscription, a SparkApplication, and a driver whose pod a test plays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from dynamic_kafka.metadata.contract import REPORT_ANNOTATION
+from kafkastream_operator.core.document import Document, read_document
+from tests.support.kube import KubeCluster
+from tests.support.kube.pods import PODS, set_phase
+from tests.support.operator import CONFIG_MAPS, STREAMS, SUBSCRIPTIONS
+
+APPLICATIONS = "sparkoperator.k8s.io/v1beta2/sparkapplications"
+DOCUMENT = "app-kafkastreams"
+
+
+def cluster(name: str, *topics: str, **more: Any) -> dict[str, Any]:
+    """A cluster of a KafkaStream."""
+    return {"id": name, "bootstrapServers": f"{name}:9092", "topics": list(topics or ["orders"]), **more}
+
+
+class Stage:
+    """What users, Spark and drivers do in one namespace, and what they see."""
+
+    def __init__(self, kube: KubeCluster, namespace: str) -> None:
+        self.kube, self.namespace = kube, namespace
+        self.api = kube.api
+
+    # -- users ------------------------------------------------------------------------------------------------------
+
+    def stream(self, name: str, *clusters: Mapping[str, Any], **drain: Any) -> None:
+        """`kubectl apply` of a KafkaStream."""
+        spec = {"clusters": list(clusters)} | ({"drain": drain} if drain else {})
+        manifest = {"metadata": {"name": name, "namespace": self.namespace}, "spec": spec}
+        self.api.apply(STREAMS, manifest, force=True)
+
+    def subscription(self, name: str = "app", **spec: Any) -> None:
+        """`kubectl apply` of a subscription of `app` to the stream `orders`."""
+        content = {"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}, **spec}
+        self.api.apply(SUBSCRIPTIONS, {"metadata": {"name": name, "namespace": self.namespace}, "spec": content})
+
+    def application(self, name: str = "app", annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
+        """`kubectl apply` of a SparkApplication, as an image would have it."""
+        content = {
+            "type": "Python",
+            "mode": "cluster",
+            "image": "none",
+            "sparkVersion": "4.2.0",
+            "mainApplicationFile": "local:///app.py",
+            "driver": {"cores": 1, "memory": "512m", "serviceAccount": "default"},
+            "executor": {"instances": 1, "cores": 1, "memory": "512m"},
+            **spec,
+        }
+        metadata = {"name": name, "namespace": self.namespace, "annotations": dict(annotations or {})}
+        self.api.apply(APPLICATIONS, {"metadata": metadata, "spec": content}, manager="gitops", force=True)
+
+    # -- Spark and the driver -----------------------------------------------------------------------------------------
+
+    def driver_runs(self, *, after: str | None = None) -> dict[str, Any]:
+        """Wait for the driver's pod (another one than `after`, by UID), and have it run."""
+        pod = self.api.wait(
+            PODS,
+            "app-driver",
+            self.namespace,
+            until=lambda p: p is not None and p["metadata"]["uid"] != after and "deletionTimestamp" not in p["metadata"],
+            timeout=60,
+        )
+        assert pod is not None
+        return dict(set_phase(self.api, pod, "Running"))
+
+    def report(self, pod: Mapping[str, Any], **content: Any) -> None:
+        """The driver annotates its own pod."""
+        document = self.document()
+        assert document is not None
+        said = {
+            "contract": 1,
+            "reader": 1,
+            "abilities": ["live"],
+            "applied": str(document.version),
+            "hash": document.hash,
+            "subscription": document.subscription,
+            "pod": pod["metadata"]["uid"],
+            "beat": 1,
+            "draining": [],
+            **content,
+        }
+        change = {"metadata": {"annotations": {REPORT_ANNOTATION: json.dumps(said)}}}
+        self.api.patch(PODS, pod["metadata"]["name"], self.namespace, change)
+
+    # -- what is seen -------------------------------------------------------------------------------------------------
+
+    def document(self, name: str = DOCUMENT) -> Document | None:
+        """The rendered document."""
+        found = self.api.find(CONFIG_MAPS, name, self.namespace)
+        return None if found is None else read_document(found.get("data", {}), found.get("binaryData", {}))
+
+    def wait_document(self, wanted: Mapping[str, str], name: str = DOCUMENT) -> Document:
+        """Wait until the document says `cluster/topic: Active or Draining`, exactly so."""
+        found = self.api.wait(
+            CONFIG_MAPS, name, self.namespace, until=lambda each: states(_document(each)) == wanted, timeout=30
+        )
+        document = _document(found)
+        assert document is not None
+        return document
+
+    def wait_condition(self, kind: str, reason: str, name: str = "app", timeout: float = 30) -> dict[str, Any]:
+        """Wait until a condition of the subscription has this reason; the condition."""
+        found = self.api.wait(
+            SUBSCRIPTIONS,
+            name,
+            self.namespace,
+            until=lambda each: condition(each, kind).get("reason") == reason,
+            timeout=timeout,
+        )
+        return condition(found, kind)
+
+    def subscription_now(self, name: str = "app") -> dict[str, Any]:
+        """The subscription as it is."""
+        return dict(self.api.get(SUBSCRIPTIONS, name, self.namespace))
+
+    def application_now(self) -> dict[str, Any]:
+        """The SparkApplication as it is."""
+        return dict(self.api.get(APPLICATIONS, "app", self.namespace))
+
+
+def condition(found: Mapping[str, Any] | None, kind: str) -> dict[str, Any]:
+    """A condition of an object; empty if it has none of that type."""
+    conditions = ((found or {}).get("status") or {}).get("conditions", [])
+    return next((dict(each) for each in conditions if each["type"] == kind), {})
+
+
+def states(document: Document | None) -> dict[str, str] | None:
+    """{`cluster/topic`: `Active` or `Draining`} of a document."""
+    if document is None:
+        return None
+    found = {}
+    for stream in document.streams.values():
+        for name, content in stream["clusters"].items():
+            for topic in content["topics"]:
+                draining = content.get("state") == "Draining" or topic in content.get("drainingTopics", ())
+                found[f"{name}/{topic}"] = "Draining" if draining else "Active"
+    return found
+
+
+def _document(found: Mapping[str, Any] | None) -> Document | None:
+    return None if found is None else read_document(found.get("data", {}), found.get("binaryData", {}))

@@ -1,0 +1,169 @@
+"""Roll-outs by restart, with Kubeflow's real controller: patched, confirmed, and never lost."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from dynamic_kafka.metadata.contract import REVISION_ANNOTATION, REVISION_ENVIRONMENT
+from tests.integration.operator.stage import APPLICATIONS, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
+from tests.support.kube import SparkOperator
+from tests.support.operator import CONFIG_MAPS, OperatorProcess
+
+ENVIRONMENT = f"spark.kubernetes.driverEnv.{REVISION_ENVIRONMENT}"
+
+
+def runs(stage: Stage, strategy: str = "Restart") -> str:
+    """A stream on east, subscribed by an application that runs; the UID of its driver's pod."""
+    stage.stream("orders", cluster("east"))
+    stage.application()
+    stage.subscription(updateStrategy=strategy)
+    stage.wait_document({"east/orders": "Active"})
+    pod = stage.driver_runs()
+    stage.api.wait(APPLICATIONS, "app", stage.namespace, until=_is("RUNNING"))
+    return str(pod["metadata"]["uid"])
+
+
+def _is(state: str):  # type: ignore[no-untyped-def]
+    return lambda found: found is not None and found.get("status", {}).get("applicationState", {}).get("state") == state
+
+
+def test_a_change_restarts_the_application_once_and_is_confirmed_by_its_new_driver(
+    stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
+) -> None:
+    uid = runs(stage)
+    assert len(spark_operator.submissions("app")) == 1
+
+    stage.stream("orders", cluster("east"), cluster("west"))
+    document = stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
+    pod = stage.driver_runs(after=uid)
+    stage.wait_condition("RolledOut", "Confirmed")
+
+    assert pod["metadata"]["annotations"][REVISION_ANNOTATION] == str(document.version)
+    first, second = spark_operator.submissions("app")
+    assert REVISION_ANNOTATION not in json.dumps(first.conf)
+    assert second.conf[ENVIRONMENT] == str(document.version)
+    assert condition(stage.subscription_now(), "Ready")["status"] == "False"  # the stub's pod mounts nothing
+    assert condition(stage.subscription_now(), "Mounted")["reason"] == "NotMounted"
+
+
+def test_the_first_document_patches_nothing(
+    stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
+) -> None:
+    runs(stage)
+    stage.wait_condition("RolledOut", "Adopted")
+    assert len(spark_operator.submissions("app")) == 1
+    assert stage.application_now()["metadata"]["generation"] == 1
+
+
+def test_a_patch_that_kubeflow_has_slept_through_is_made_again(
+    stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
+) -> None:
+    uid = runs(stage)
+    spark_operator.kill()
+    stage.stream("orders", cluster("east"), cluster("west"))
+    stage.api.wait(APPLICATIONS, "app", stage.namespace, until=lambda a: ENVIRONMENT in json.dumps(a))
+    spark_operator.start()
+    pod = stage.driver_runs(after=uid)
+    stage.wait_condition("RolledOut", "Confirmed")
+    assert REVISION_ANNOTATION in pod["metadata"]["annotations"]
+
+
+def test_fifty_changes_in_a_second_are_at_most_one_restart_at_once(
+    stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
+) -> None:
+    uid = runs(stage)
+    for number in range(50):
+        stage.stream("orders", cluster("east"), cluster(f"west{number}"))
+    pod = stage.driver_runs(after=uid)
+    assert len(spark_operator.submissions("app")) == 2
+    # What came after the first patch is one restart more, when its time has come.
+    stage.wait_condition("RolledOut", "Confirmed", timeout=60) if _newest(stage, pod) else stage.driver_runs(
+        after=pod["metadata"]["uid"]
+    )
+    stage.wait_condition("RolledOut", "Confirmed", timeout=60)
+    assert len(spark_operator.submissions("app")) <= 3
+
+
+def _newest(stage: Stage, pod: dict) -> bool:  # type: ignore[type-arg]
+    document = stage.document()
+    assert document is not None
+    return bool(pod["metadata"]["annotations"].get(REVISION_ANNOTATION) == str(document.version))
+
+
+@pytest.mark.parametrize("state", ["SUSPENDED", "COMPLETED"])
+def test_an_application_that_does_not_run_is_not_patched(
+    state: str, stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
+) -> None:
+    runs(stage)
+    if state == "SUSPENDED":
+        stage.application(suspend=True)
+    else:
+        from tests.support.kube.pods import PODS, set_phase
+
+        set_phase(stage.api, stage.api.get(PODS, "app-driver", stage.namespace), "Succeeded")
+    stage.api.wait(APPLICATIONS, "app", stage.namespace, until=_is(state), timeout=60)
+    generation = stage.application_now()["metadata"]["generation"]
+    stage.stream("orders", cluster("east"), cluster("west"))
+    stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
+    stage.wait_condition("RolledOut", "NotRunning")
+    assert stage.application_now()["metadata"]["generation"] == generation
+
+
+def test_a_field_that_a_user_owns_is_a_condition_and_not_a_fight(
+    stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
+) -> None:
+    runs(stage)
+    stage.application(sparkConf={ENVIRONMENT: "mine"})
+    pod = stage.driver_runs(after=str(stage.api.get("v1/pods", "app-driver", stage.namespace)["metadata"]["uid"]))
+    assert pod
+    stage.stream("orders", cluster("east"), cluster("west"))
+    found = stage.wait_condition("RolledOut", "FieldTaken")
+    assert "gitops" in found["message"]
+    assert stage.application_now()["spec"]["sparkConf"] == {ENVIRONMENT: "mine"}
+
+
+def test_a_tool_that_takes_the_patch_back_is_left_alone_after_three_times(
+    stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
+) -> None:
+    runs(stage)
+    stage.stream("orders", cluster("east"), cluster("west"))
+    deadline = time.monotonic() + 90
+    while condition(stage.subscription_now(), "RolledOut").get("reason") != "RevertedByOthers":
+        assert time.monotonic() < deadline, stage.subscription_now()["status"]
+        found = stage.application_now()
+        if ENVIRONMENT in json.dumps(found["spec"]):
+            spec = found["spec"]
+            spec["sparkConf"].pop(ENVIRONMENT)
+            spec["driver"].pop("annotations")
+            address = f"/apis/sparkoperator.k8s.io/v1beta2/namespaces/{stage.namespace}/sparkapplications/app"
+            body = {**found, "spec": spec}
+            stage.api.request("PUT", address, body)
+        time.sleep(0.1)
+
+
+def test_nothing_is_written_by_an_operator_that_starts_anew_without_a_change(
+    stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
+) -> None:
+    runs(stage)
+    stage.stream("orders", cluster("east"), cluster("west"))
+    stage.driver_runs(after=str(stage.api.get("v1/pods", "app-driver", stage.namespace)["metadata"]["uid"]))
+    stage.wait_condition("RolledOut", "Confirmed")
+
+    def versions() -> list[str]:
+        objects = [
+            stage.api.get(STREAMS, "orders", stage.namespace),
+            stage.api.get(SUBSCRIPTIONS, "app", stage.namespace),
+            stage.api.get(CONFIG_MAPS, "app-kafkastreams", stage.namespace),
+        ]
+        return [each["metadata"]["resourceVersion"] for each in objects]
+
+    operator.stop()
+    before = versions()
+    operator.start()
+    # A change elsewhere shows that it is at work.
+    stage.stream("other", cluster("north"))
+    stage.api.wait(STREAMS, "other", stage.namespace, until=lambda each: condition(each, "Ready"))
+    assert versions() == before
