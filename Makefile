@@ -48,7 +48,7 @@ bench: setup ## Planning cost and memory, measured
 lock: ## Pin everything anew, within what pyproject.toml allows (UPGRADE=1: to the newest)
 	@.ci/venv .venv requirements/dev.lock
 	$(UV_COMPILE) requirements/build.in -o requirements/build.lock
-	$(UV_COMPILE) pyproject.toml --extra spark --extra dev -o requirements/dev.lock
+	$(UV_COMPILE) pyproject.toml --extra spark --extra operator --extra dev -o requirements/dev.lock
 	grep -Ev '^(pyspark|py4j)==' requirements/dev.lock | grep -E '^[a-z]' | sed 's/ *\\$$//' > build/constraints.txt
 	$(UV_COMPILE) pyproject.toml --extra spark -c requirements/spark42.in -c build/constraints.txt \
 		-o requirements/spark42.lock
