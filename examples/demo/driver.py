@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from tests.support.kafka.supervise import spawn
+from tests.support.supervise import spawn
 
 _GONE_S = 30.0
 _STOP_S = 30.0
