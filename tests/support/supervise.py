@@ -11,8 +11,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 _LAUNCH = Path(__file__).with_name("launch.py")
@@ -45,6 +47,41 @@ def _spawn(command: Sequence[str], output: Path, environment: Mapping[str, str] 
             start_new_session=True,
             env=environment,
         )
+
+
+def kill_session(process: subprocess.Popen[bytes]) -> int:
+    """kill -9 to all that a spawned process and its children consist of; returns how many, once they are gone.
+
+    A child may leave the process group, as Spark's worker daemon does, but hardly the session.
+    """
+    session, seen = process.pid, set(_members(process.pid))
+    with suppress(ProcessLookupError):
+        os.killpg(session, signal.SIGKILL)  # nearly all of them at one stroke; the rest below
+    deadline = time.monotonic() + _STOP_SECONDS
+    # Again until none is left: a process may have forked while we looked.
+    while members := set(_members(session)):
+        for pid in members:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        seen |= members
+        process.poll()
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"processes {sorted(members)} of session {session} do not die")
+        time.sleep(0.005)
+    process.wait()
+    return len(seen)
+
+
+def _members(session: int) -> Iterator[int]:
+    """The processes of a session, except those that are dead and only wait to be collected."""
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with suppress(OSError):
+            # pid (name) state ppid pgrp session …; the name may hold anything.
+            state, _, _, found = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+            if int(found) == session and state not in "ZX":
+                yield int(entry.name)
 
 
 class Process:
