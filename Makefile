@@ -9,7 +9,7 @@ DEMO_ARGS := $(if $(SEED),--seed $(SEED)) $(if $(DURATION),--duration $(DURATION
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
 
-.PHONY: help setup setup-spark42 docs test lint format unit integration demo bench lock clean
+.PHONY: help setup setup-spark42 setup-kube cluster-up cluster-down docs test lint format unit integration demo bench lock clean
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
@@ -20,7 +20,10 @@ setup: ## Virtual environment from the lock, broker jars into the user's cache
 setup-spark42: ## A second environment with the oldest supported Spark, for the tests that compare
 	@.ci/venv .venv-spark42 requirements/spark42.lock
 
-test: setup setup-spark42 lint ## Everything that passes or fails
+setup-kube: setup ## Kubernetes and the spark-operator for tests, built once per machine into the user's cache
+	@$(BIN)/python -m tests.support.kube.warm_up
+
+test: setup setup-spark42 setup-kube lint ## Everything that passes or fails
 	$(BIN)/python -m pytest tests/unit tests/integration $(ARGS)
 
 lint: setup ## ruff, mypy --strict, the layers
@@ -36,8 +39,14 @@ format: setup ## Let ruff put imports and layout right
 unit: setup ## Tests without brokers and Spark
 	$(BIN)/python -m pytest tests/unit $(ARGS)
 
-integration: setup setup-spark42 ## Tests on real brokers
+integration: setup setup-spark42 setup-kube ## Tests on real brokers and a real API server
 	$(BIN)/python -m pytest tests/integration $(ARGS)
+
+cluster-up: setup-kube ## A Kubernetes to look around in: kind where Docker and kind work, or local processes
+	@$(BIN)/python -m tests.support.kube up
+
+cluster-down: setup ## End it
+	@$(BIN)/python -m tests.support.kube down
 
 demo: setup ## A stream that migrates between real clusters while it is killed (SEED=, DURATION=, KEEP=1)
 	@cd examples && PYTHONPATH=.. exec ../$(BIN)/python -m demo $(DEMO_ARGS)

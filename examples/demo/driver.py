@@ -6,18 +6,13 @@ the driver was started in (the workers' daemon leaves the process group, but not
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
-from tests.support.kafka.supervise import spawn
+from tests.support.supervise import kill_session, spawn
 
-_GONE_S = 30.0
 _STOP_S = 30.0
 
 
@@ -67,7 +62,8 @@ class Driver:
         """kill -9 to everything it consists of; returns how many processes, once all are gone."""
         self.check()
         self.kills += 1
-        return self._kill_session()
+        assert self._process is not None
+        return kill_session(self._process)
 
     def stop(self) -> None:
         """SIGTERM, and wait. Raises `DriverError` when it fails on the way or does not end in time."""
@@ -84,39 +80,8 @@ class Driver:
     def close(self) -> None:
         """Leave nothing behind."""
         if self._process is not None:
-            self._kill_session()
+            kill_session(self._process)
 
     def last_words(self, lines: int = 30) -> str:
         """The end of its log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) if self.log.exists() else ""
-
-    def _kill_session(self) -> int:
-        assert self._process is not None
-        session, seen = self._process.pid, set(_members(self._process.pid))
-        with suppress(ProcessLookupError):
-            os.killpg(session, signal.SIGKILL)  # nearly all of them at one stroke; the rest below
-        deadline = time.monotonic() + _GONE_S
-        # Again until none is left: a process may have forked while we looked.
-        while members := set(_members(session)):
-            for pid in members:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            seen |= members
-            self._process.poll()
-            if time.monotonic() > deadline:
-                raise DriverError(f"processes {sorted(members)} of the driver do not die")
-            time.sleep(0.005)
-        self._process.wait()
-        return len(seen)
-
-
-def _members(session: int) -> Iterator[int]:
-    """The processes of a session, except those that are dead and only wait to be collected."""
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        with suppress(OSError):
-            # pid (name) state ppid pgrp session …; the name may hold anything.
-            state, _, _, found = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
-            if int(found) == session and state not in "ZX":
-                yield int(entry.name)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pytest
@@ -21,8 +22,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FAILED = pytest.StashKey[bool]()
-_OPEN = pytest.StashKey[list[KafkaCluster]]()
+_OPEN = pytest.StashKey[list["Server"]]()
 _topic_numbers = itertools.count(1)
+
+
+class Server(Protocol):
+    """What has logs that are worth keeping."""
+
+    name: str
+    folder: Path
+
+    def close(self, *, keep_logs: bool = False) -> None:
+        """Stop it for good and delete its folder; with `keep_logs` all but the logs."""
 
 
 class Brokers(NamedTuple):
@@ -52,7 +63,7 @@ class FreshCluster(Protocol):
 def brokers(pytestconfig: pytest.Config) -> Iterator[Brokers]:
     """Three plain clusters `a`, `b` and `c`."""
     clusters = Brokers(KafkaCluster("a"), KafkaCluster("b"), KafkaCluster("c"))
-    with _kept_open(pytestconfig, pytestconfig.stash, list(clusters)):
+    with kept_open(pytestconfig, pytestconfig.stash, list(clusters)):
         start_all(clusters)
         yield clusters
 
@@ -61,7 +72,7 @@ def brokers(pytestconfig: pytest.Config) -> Iterator[Brokers]:
 def secure_cluster(pytestconfig: pytest.Config) -> Iterator[KafkaCluster]:
     """A cluster with a SASL_SSL listener too, and the users `alice` and `bob`."""
     cluster = KafkaCluster("secure", users={"alice": "alice-secret-1", "bob": "bob-secret-1"})
-    with _kept_open(pytestconfig, pytestconfig.stash, [cluster]):
+    with kept_open(pytestconfig, pytestconfig.stash, [cluster]):
         start_all([cluster])
         yield cluster
 
@@ -77,7 +88,7 @@ def fresh_cluster(request: pytest.FixtureRequest) -> Iterator[FreshCluster]:
         request.config.stash[_OPEN].append(cluster)
         return cluster.start().wait_ready() if start else cluster
 
-    with _kept_open(request.config, request.node.stash, made):
+    with kept_open(request.config, request.node.stash, made):
         yield make
 
 
@@ -104,10 +115,13 @@ def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
 
 
 @contextmanager
-def _kept_open(config: pytest.Config, outcome: pytest.Stash, clusters: list[KafkaCluster]) -> Iterator[None]:
-    """Closes `clusters` at the end, and keeps their logs when `outcome` says that a test failed meanwhile."""
+def kept_open(config: pytest.Config, outcome: pytest.Stash, servers: Sequence[Server]) -> Iterator[None]:
+    """Closes `servers` at the end, and keeps their logs when `outcome` says that a test failed meanwhile.
+
+    `servers` may grow; those that are there at the start are named in reports of failures.
+    """
     registered = config.stash[_OPEN]
-    registered.extend(clusters)
+    registered.extend(servers)
     started = False
     try:
         yield
@@ -115,9 +129,9 @@ def _kept_open(config: pytest.Config, outcome: pytest.Stash, clusters: list[Kafk
     finally:
         # When they did not even start, no report has said so yet.
         keep_logs = not started or outcome.get(_FAILED, False)
-        for cluster in clusters:
-            cluster.close(keep_logs=keep_logs)
-            registered.remove(cluster)
+        for server in servers:
+            server.close(keep_logs=keep_logs)
+            registered.remove(server)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -143,7 +157,7 @@ def pytest_runtest_makereport(
     report = yield
     if report.failed:
         item.stash[_FAILED] = item.config.stash[_FAILED] = True
-        folders = [f"{cluster.name}: {cluster.folder}" for cluster in item.config.stash[_OPEN]]
+        folders = [f"{server.name}: {server.folder}" for server in item.config.stash[_OPEN]]
         if folders:
-            report.sections.append(("Kafka logs", "\n".join(folders)))
+            report.sections.append(("Logs", "\n".join(folders)))
     return report

@@ -1,4 +1,4 @@
-"""Java archives by Maven, kept in a user cache so that a fresh clone does not fetch them again.
+"""Java archives by Maven, kept in the user's cache so that a fresh clone does not fetch them again.
 
 A pom's folder in the cache is named after its artifact, version and a hash of the file, so another pom is
 another folder. Runs in test sessions and the demo, through `tests.support.kafka`, and in `make setup`.
@@ -6,9 +6,7 @@ another folder. Runs in test sessions and the demo, through `tests.support.kafka
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
@@ -16,32 +14,19 @@ import tempfile
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+from tests.support.cache import cache_folder, made_once
+
 
 class JarsUnavailableError(RuntimeError):
     """Maven is missing or failed; the message ends with what it printed."""
 
 
-def cache_folder() -> Path:
-    """The user's cache: `$XDG_CACHE_HOME/dynamic-kafka`, by default below `~/.cache`."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "dynamic-kafka"
-
-
 def jars(pom: Path) -> Path:
     """The folder with all jars that `pom` depends on; resolved by Maven the first time.
 
-    Safe against interruption and against a second process: Maven writes to a folder beside it, which is
-    renamed when complete. Raises `JarsUnavailableError`.
+    Raises `JarsUnavailableError`.
     """
-    target = cache_folder() / _folder_name(pom)
-    if target.is_dir():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with (target.parent / f".{target.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not target.is_dir():
-            _resolve(pom, target)
-    return target
+    return made_once(_folder_name(pom), lambda arriving: _resolve(pom, arriving))
 
 
 def _folder_name(pom: Path) -> str:
@@ -53,18 +38,16 @@ def _folder_name(pom: Path) -> str:
     return f"{artifact}-{version}-{hashlib.sha256(content).hexdigest()[:12]}"
 
 
-def _resolve(pom: Path, target: Path) -> None:
+def _resolve(pom: Path, arriving: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise JarsUnavailableError(f"{pom} needs Maven, and no mvn is on the path: install Maven and a JDK.")
-    print(f"Fetching the jars of {target.name} into {target.parent}", file=sys.stderr)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
+    print(f"Fetching the jars of {_folder_name(pom)} into {cache_folder()}", file=sys.stderr)
+    with tempfile.TemporaryDirectory(dir=arriving.parent) as scratch:
         # Maven resolves a pom in its own folder and may write beside it: give it a copy.
         copy = Path(shutil.copy(pom, scratch))
-        arriving = Path(scratch) / "jars"
         command = [maven, "-B", "-q", "-f", str(copy), "dependency:copy-dependencies"]
         command += [f"-DoutputDirectory={arriving}", "-DincludeScope=runtime"]
         done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         if done.returncode != 0:
             raise JarsUnavailableError(f"Maven could not resolve {pom}:\n{done.stdout[-4000:]}")
-        arriving.rename(target)

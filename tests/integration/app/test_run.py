@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.app.driving import AppRun, run_to_end, write_app
 from tests.support.fixtures import Brokers
-from tests.support.kafka.ports import reserve_ports
+from tests.support.ports import reserve_ports
 from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
 
 

@@ -21,7 +21,7 @@ from dynamic_kafka import lookout
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DataLossError, ReadTimeoutError
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.kafka import KafkaCluster
-from tests.support.kafka.ports import reserve_ports
+from tests.support.ports import reserve_ports
 from tests.support.source_run import SourceRun, read
 from tests.support.streams import (
     Collected,

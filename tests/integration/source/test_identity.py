@@ -18,7 +18,7 @@ from dynamic_kafka.errors import IdentityError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.state import StateLocation
 from tests.support.fixtures import Brokers, FreshCluster
-from tests.support.kafka.ports import reserve_ports
+from tests.support.ports import reserve_ports
 from tests.support.source_run import SourceRun, read
 from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
 

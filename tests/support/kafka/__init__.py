@@ -10,7 +10,7 @@ Nothing outlives the process that made it: not after Ctrl-C, SIGTERM or kill -9.
 
 from __future__ import annotations
 
-from tests.support.kafka.certificates import CertificateAuthority
+from tests.support.certificates import CertificateAuthority
 from tests.support.kafka.cluster import KafkaCluster, start_all
 from tests.support.kafka.errors import BrokerError
 from tests.support.kafka.records import Record, Transaction

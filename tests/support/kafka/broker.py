@@ -7,20 +7,15 @@ sockets).
 from __future__ import annotations
 
 import base64
-import os
 import shutil
-import signal
-import subprocess
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support.kafka.distribution import distribution
-from tests.support.kafka.errors import BrokerError
-from tests.support.kafka.supervise import spawn
+from tests.support.supervise import Process, last_lines
 
 _HEAP = "256m"
-_STOP_SECONDS = 30.0
 
 _SETTINGS: Mapping[str, str] = {
     "process.roles": "broker,controller",
@@ -70,7 +65,7 @@ def random_id() -> str:
             return text
 
 
-class Broker:
+class Broker(Process):
     """A broker and controller in one process, on fixed ports, with all it writes in one folder.
 
     Attributes:
@@ -80,22 +75,11 @@ class Broker:
 
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
         """`settings` come over the harness's own; listeners must be among them. Starts nothing."""
+        super().__init__(f"The broker in {folder}", folder / "output.log")
         self.folder = folder
         self.kafka_id = random_id()
         self._data = folder / "data"
         self._settings = {**_SETTINGS, "log.dirs": str(self._data), **settings}
-        self._process: subprocess.Popen[bytes] | None = None
-        self._paused = False
-
-    @property
-    def running(self) -> bool:
-        """Whether its process lives, paused or not."""
-        return self._process is not None and self._process.poll() is None
-
-    @property
-    def pid(self) -> int:
-        """The process id. Raises `BrokerError` when it does not run."""
-        return self._alive().pid
 
     def start(self, *, dump_classes: Path | None = None) -> None:
         """Start on the data there is, or format new. Returns at once. Does nothing when it runs.
@@ -114,42 +98,7 @@ class Broker:
             options.append(f"-XX:ArchiveClassesAtExit={dump_classes}")
         elif kafka.class_archive.exists():
             options.append(f"-XX:SharedArchiveFile={kafka.class_archive}")
-        command = kafka.command("kafka.Kafka", str(properties), options=tuple(options))
-        self._process = spawn(command, self.folder / "output.log")
-        self._paused = False
-
-    def stop(self) -> None:
-        """Stop in order (SIGTERM, also when paused), and by force when that takes too long."""
-        if not self.running:
-            return
-        process = self._alive()
-        process.send_signal(signal.SIGTERM)
-        self.resume()
-        try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.kill()
-
-    def kill(self) -> None:
-        """SIGKILL, which reaches a paused broker too; returns when it is gone."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-        self._paused = False
-
-    def pause(self) -> None:
-        """SIGSTOP: connections stay open and nobody answers. Returns when it stands still."""
-        process = self._alive()
-        if not self._paused:
-            process.send_signal(signal.SIGSTOP)
-            os.waitid(os.P_PID, process.pid, os.WSTOPPED)
-            self._paused = True
-
-    def resume(self) -> None:
-        """SIGCONT after `pause`."""
-        if self._paused:
-            self._alive().send_signal(signal.SIGCONT)
-            self._paused = False
+        self.launch(kafka.command("kafka.Kafka", str(properties), options=tuple(options)))
 
     def erase(self) -> None:
         """Kill it and delete its data: the next start is another cluster, with another `kafka_id`."""
@@ -157,19 +106,9 @@ class Broker:
         shutil.rmtree(self._data, ignore_errors=True)
         self.kafka_id = random_id()
 
-    def last_words(self, lines: int = 15) -> str:
+    def last_words(self) -> str:
         """The end of its logs, for messages."""
-        tails = []
-        for name in ("output.log", "server.log"):
-            path = self.folder / name
-            if path.exists():
-                tails += path.read_text(errors="replace").splitlines()[-lines:]
-        return "\n".join(tails)
-
-    def _alive(self) -> subprocess.Popen[bytes]:
-        if self._process is None or self._process.poll() is not None:
-            raise BrokerError(f"The broker in {self.folder} is not running: start() it first.")
-        return self._process
+        return last_lines(self.log, self.folder / "server.log")
 
     def _format(self, bootstrap_checkpoint: Path) -> None:
         """What `kafka-storage format` does, without its JVM: mark the folder, add the feature levels."""

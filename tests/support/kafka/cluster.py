@@ -11,12 +11,12 @@ from typing import Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
+from tests.support.certificates import CertificateAuthority
+from tests.support.folders import new_folder, remove_folder
 from tests.support.kafka.broker import Broker
-from tests.support.kafka.certificates import CertificateAuthority
 from tests.support.kafka.content import Content, results
 from tests.support.kafka.errors import BrokerError
-from tests.support.kafka.folders import new_folder, remove_folder
-from tests.support.kafka.ports import reserve_ports
+from tests.support.ports import reserve_ports
 
 _POLL_SECONDS = 0.02
 
@@ -50,7 +50,7 @@ class KafkaCluster(Content):
             overrides: broker settings that win over the harness's own.
         """
         controller, plain, sasl = reserve_ports(3)
-        super().__init__(name, f"127.0.0.1:{plain}", new_folder(name))
+        super().__init__(name, f"127.0.0.1:{plain}", new_folder("brokers", name))
         self.users = dict(users or {})
         self.sasl_bootstrap = f"127.0.0.1:{sasl}" if self.users else ""
         self._authority = authority

@@ -15,7 +15,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.jars import cache_folder, jars
+from tests.support.cache import cache_folder
+from tests.support.jars import jars
 from tests.support.kafka.errors import BrokerError
 from tests.support.places import KAFKA_POM
 

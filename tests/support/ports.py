@@ -1,6 +1,6 @@
-"""Ports of 127.0.0.1 that stay ours for as long as this process lives, also while no broker listens on them.
+"""Ports of 127.0.0.1 that stay ours for as long as this process lives, also while nobody listens on them.
 
-Binding to port 0 and letting go would not do: a broker that restarts needs the same port again, and meanwhile
+Binding to port 0 and letting go would not do: a server that restarts needs the same port again, and meanwhile
 the kernel may lend it to any outgoing connection. So ports come from below the range for those, and a lock in
 the abstract socket namespace, which vanishes with its process, keeps other test sessions off.
 """
@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import random
 import socket
-
-from tests.support.kafka.errors import BrokerError
 
 _FIRST, _LAST = 20_000, 32_000  # below Linux's ephemeral ports, which start at 32768
 _locks: list[socket.socket] = []
@@ -24,7 +22,7 @@ def reserve_ports(count: int) -> list[int]:
             return found
         if _is_free(port) and _lock(port):
             found.append(port)
-    raise BrokerError(f"No {count} free ports between {_FIRST} and {_LAST} on 127.0.0.1.")
+    raise OSError(f"No {count} free ports between {_FIRST} and {_LAST} on 127.0.0.1.")
 
 
 def _is_free(port: int) -> bool:

@@ -17,7 +17,7 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 def main() -> None:
     """Ask for SIGKILL at the parent's death, then become the command."""
     parent, command = int(sys.argv[1]), sys.argv[2:]
-    # SIGKILL, since a paused broker would not notice any other signal.
+    # SIGKILL, since a paused process would not notice any other signal.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before we asked
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""Folders of brokers: `build/brokers/<run>/<name>`, a run being one process.
+"""Folders of servers: `build/<kind>/<run>/<name>`, a kind being `brokers` or `kube`, a run being one process.
 
 Runs that failed or were killed leave theirs behind; only the newest few are kept.
 """
@@ -16,27 +16,26 @@ from pathlib import Path
 
 from tests.support.places import BUILD
 
-_BROKERS = BUILD / "brokers"
 _RUNS_KEPT = 8
 _counter = itertools.count(1)
 
 
-def new_folder(name: str) -> Path:
-    """An empty folder for a broker of this run."""
-    folder = _run() / f"{next(_counter):02d}-{name}"
+def new_folder(kind: str, name: str) -> Path:
+    """An empty folder for a server of this run."""
+    folder = _run(BUILD / kind) / f"{next(_counter):02d}-{name}"
     folder.mkdir(parents=True)
     return folder
 
 
 def remove_folder(folder: Path, *, keep_logs: bool) -> None:
-    """Delete a broker's folder, or all but its logs and its configuration."""
+    """Delete a server's folder, or only `data` in it, where all is that is neither log nor configuration."""
     shutil.rmtree(folder / "data" if keep_logs else folder, ignore_errors=True)
 
 
 @functools.cache
-def _run() -> Path:
-    _prune()
-    run = _BROKERS / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+def _run(kind: Path) -> Path:
+    _prune(kind)
+    run = kind / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     run.mkdir(parents=True)
     atexit.register(_remove_if_empty, run)
     return run
@@ -47,8 +46,8 @@ def _remove_if_empty(run: Path) -> None:
         run.rmdir()
 
 
-def _prune() -> None:
-    runs = sorted(_BROKERS.glob("*-*-*"))
+def _prune(kind: Path) -> None:
+    runs = sorted(kind.glob("*-*-*"))
     for run in runs[:-_RUNS_KEPT]:
         if not Path(f"/proc/{run.name.rpartition('-')[2]}").exists():
             shutil.rmtree(run, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A certificate authority of our own, for brokers that speak TLS; make two of them to test the wrong one."""
+"""A certificate authority of our own, for servers and clients that speak TLS; make two to test the wrong one."""
 
 from __future__ import annotations
 
@@ -24,21 +24,26 @@ class CertificateAuthority:
     def __init__(self, folder: Path, name: str = "test authority") -> None:
         """Make a new authority whose certificate is written to `folder`; its key stays in memory."""
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        unsigned = self._builder(self._name, self._key.public_key()).add_extension(
-            x509.BasicConstraints(ca=True, path_length=0), critical=True
+        self._name = _name(name)
+        unsigned = (
+            self._builder(self._name, self._key.public_key())
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_signs_certificates(), critical=True)
         )
         certificate = unsigned.sign(self._key, hashes.SHA256())
         folder.mkdir(parents=True, exist_ok=True)
         self.certificate_file = folder / f"{name.replace(' ', '-')}.pem"
         self.certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, target: Path) -> Path:
-        """Write a server's key and certificate chain to `target`, in the form Kafka's PEM key store reads."""
+    def issue(self, target: Path, common_name: str = "localhost", organization: str | None = None) -> Path:
+        """Write a key and its certificate chain to `target` (PEM), for a server on localhost as for a client.
+
+        Kafka's key store reads it so, and so do Go's servers, which are given it as certificate and as key.
+        To Kubernetes a client is the user `common_name` of the group `organization`.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
         names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.IPv4Address("127.0.0.1"))]
-        unsigned = self._builder(subject, key.public_key()).add_extension(
+        unsigned = self._builder(_name(common_name, organization), key.public_key()).add_extension(
             x509.SubjectAlternativeName(names), critical=False
         )
         certificate = unsigned.sign(self._key, hashes.SHA256())
@@ -62,4 +67,28 @@ class CertificateAuthority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - datetime.timedelta(hours=1))
             .not_valid_after(now + _LIFETIME)
+            # Python >= 3.13 takes no chain without these two.
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )
+
+
+def _name(common_name: str, organization: str | None = None) -> x509.Name:
+    attributes = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
+    if organization is not None:
+        attributes.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
+    return x509.Name(attributes)
+
+
+def _signs_certificates() -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )

@@ -1,0 +1,183 @@
+"""Go programs from pinned modules, built once per machine into the user's cache.
+
+A program's folder in the cache is named after its version and a hash of all that it is built from: other pins
+are another folder. A program need not have source of its own: `package` may be a command of a pinned module.
+Runs in `make setup-kube`, and in a test session that comes first; never again while the pins stand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.cache import cache_folder, made_once
+
+# From this release on, Go fetches the newer one that a go.mod asks for by itself.
+_OLDEST_GO = (1, 21)
+# Where its installation instructions put it, on no path by itself.
+_GO_HOME = "/usr/local/go/bin"
+_PROGRESS_SECONDS = 10.0
+_PINS = ("go.mod", "go.sum", "*.go")
+
+
+class GoUnavailableError(RuntimeError):
+    """Go is missing, too old or failed; the message says what to do, or ends with what it printed."""
+
+
+@dataclass(frozen=True)
+class GoProgram:
+    """What to build, and from what.
+
+    Attributes:
+        name: of the executable.
+        source: the folder with `go.mod`, `go.sum` and any source.
+        module: the pinned module that gives the program its version.
+        package: what to build, as seen from `source`.
+        tags: build tags.
+        version_variables: Go variables that the linker sets to the version, `v` included.
+    """
+
+    name: str
+    source: Path
+    module: str
+    package: str = "."
+    tags: tuple[str, ...] = ()
+    version_variables: tuple[str, ...] = ()
+
+    @property
+    def version(self) -> str:
+        """The version of `module` in `go.mod`, such as `v1.2.3`."""
+        pins = (self.source / "go.mod").read_text()
+        found = re.search(rf"^(?:require)?\s+{re.escape(self.module)} (v\S+)", pins, re.MULTILINE)
+        if found is None:
+            raise GoUnavailableError(f"{self.source}/go.mod does not require {self.module}: add it.")
+        return found[1]
+
+    @property
+    def cache_name(self) -> str:
+        """The name of its folder in the cache."""
+        digest = hashlib.sha256(repr([self._options(), platform.machine()]).encode())
+        for pattern in _PINS:
+            for path in sorted(self.source.glob(pattern)):
+                digest.update(f"\0{path.name}\0".encode() + path.read_bytes())
+        return f"{self.name}-{self.version.removeprefix('v')}-{digest.hexdigest()[:12]}"
+
+    def _options(self) -> list[str]:
+        flags = ["-s", "-w", *(f"-X={variable}={self.version}" for variable in self.version_variables)]
+        return [f"-tags={','.join(self.tags)}", f"-ldflags={' '.join(flags)}", self.package]
+
+    def _command(self, verb: str, *flags: str) -> list[str]:
+        # nice: minutes of all processors, on a machine that somebody works on.
+        start = ["nice", "-n", "15", _find_go(), verb, "-mod=readonly", "-trimpath", "-buildvcs=false"]
+        return [*start, *flags, *self._options()]
+
+
+def built(program: GoProgram, complete: Callable[[Path], None] | None = None) -> Path:
+    """The folder with the executable of `program`; built the first time, which takes minutes.
+
+    `complete` adds to the folder what belongs beside the executable. Raises `GoUnavailableError`.
+    """
+
+    def make(arriving: Path) -> None:
+        arriving.mkdir()
+        _build(program, arriving / program.name)
+        if complete is not None:
+            complete(arriving)
+
+    return made_once(program.cache_name, make)
+
+
+def module_folder(program: GoProgram) -> Path:
+    """Where Go keeps the files of `program.module`."""
+    command = [_find_go(), "list", "-m", "-f", "{{.Dir}}", program.module]
+    done = subprocess.run(command, cwd=program.source, env=_environment(), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise GoUnavailableError(f"Go does not find {program.module}:\n{done.stderr}")
+    return Path(done.stdout.strip())
+
+
+def _build(program: GoProgram, target: Path) -> None:
+    name = f"{program.name} {program.version}"
+    print(f"Building {name} into {cache_folder()}: some minutes, once per machine", file=sys.stderr)
+    # Which packages there are is known only when the modules are here; what was compiled before is not named again.
+    progress = _Progress(name, "fetching modules")
+    listed = _run(program, program._command("list", "-deps"), progress)
+    packages = sum(not line.startswith("go: ") for line in listed)
+    progress = _Progress(name, f"compiled, of at most {packages} packages")
+    _run(program, program._command("build", "-v", f"-o={target}"), progress)
+    print(f"Built {name} in {progress.seconds:.0f} s", file=sys.stderr)
+
+
+class _Progress:
+    """Says now and then how far a command is, by counting the lines it prints."""
+
+    def __init__(self, name: str, what: str) -> None:
+        self._name, self._what = name, what
+        self._begin = self._said = time.monotonic()
+        self._lines = 0
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._begin
+
+    def line(self) -> None:
+        self._lines += 1
+        if time.monotonic() - self._said > _PROGRESS_SECONDS:
+            self._said = time.monotonic()
+            print(f"  {self._name}: {self._lines} {self._what}, {self.seconds:.0f} s", file=sys.stderr)
+
+
+def _run(program: GoProgram, command: list[str], progress: _Progress) -> list[str]:
+    """Run it and return the lines it printed. It shares our terminal's signals, so that Ctrl-C ends it, too."""
+    lines: list[str] = []
+    last = deque[str](maxlen=30)
+    with subprocess.Popen(
+        command,
+        cwd=program.source,
+        env=_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            lines.append(line)
+            last.append(line)
+            progress.line()
+    if running.returncode != 0:
+        raise GoUnavailableError(f"Go could not build {program.name} in {program.source}:\n{''.join(last)}")
+    return lines
+
+
+def _environment() -> dict[str, str]:
+    ours = {
+        "CGO_ENABLED": "0",
+        "GOWORK": "off",
+        # The compiler collects less garbage, and takes more memory.
+        "GOGC": "400",
+    }
+    # Distributions set `local`, which refuses the newer release that a go.mod asks for.
+    return {"GOTOOLCHAIN": "auto", **os.environ, **ours}
+
+
+def _find_go() -> str:
+
+    go = shutil.which("go") or shutil.which("go", path=_GO_HOME)
+    if go is None:
+        raise GoUnavailableError("No Go: install Go >= 1.21 (https://go.dev/doc/install), or `golang` of your system.")
+    said = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout.strip()
+    found = re.match(r"go(\d+)\.(\d+)", said)
+    if found is None or (int(found[1]), int(found[2])) < _OLDEST_GO:
+        raise GoUnavailableError(f"{go} is {said or 'no working Go'}: >= 1.21 is needed (https://go.dev/doc/install).")
+    return go

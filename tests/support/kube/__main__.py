@@ -1,0 +1,128 @@
+"""`python -m tests.support.kube up` and `down` (`make cluster-up`, `make cluster-down`): a cluster to look around in.
+
+It has the resources of the spark-operator, but nobody who acts on them. A process of its own holds it, and the
+cluster ends with that process, however it ends. The two commands find the holder by a socket in the abstract
+namespace, which vanishes with it, too: it says `ready` to whoever connects, and ends when told to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+from tests.support.go import GoUnavailableError
+from tests.support.kube.binaries import kubebox, spark_operator, spark_operator_crds
+from tests.support.kube.cluster import KubeCluster
+from tests.support.kube.errors import KubeError
+from tests.support.places import BUILD
+from tests.support.supervise import last_lines
+
+FOLDER = BUILD / "cluster"
+LOG = BUILD / "cluster.log"
+_ADDRESS = f"\0dynamic-kafka-cluster-{hashlib.sha256(str(FOLDER).encode()).hexdigest()[:16]}"
+_READY, _END = b"ready", b"end"
+_POLL_SECONDS = 0.05
+
+
+def up() -> int:
+    """Start the cluster unless it is up, wait until it is, and say how to use it."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    kubectl = kubebox().with_name("kubectl")  # built here, where its progress is seen
+    spark_operator()
+    with _connection() or _new_holder() as holder:
+        if _answer(holder) != _READY:
+            raise _not_started()
+    print("The test cluster is up. To use it:")
+    print(f"  export KUBECONFIG={FOLDER / 'data' / 'admin.kubeconfig'}")
+    print(f"  {kubectl} get namespaces")
+    print(f"Its logs: {FOLDER}. `make cluster-down` ends it and deletes them.")
+    return 0
+
+
+def down() -> int:
+    """End the cluster, if there is one, and wait until it is gone."""
+    holder = _connection()
+    if holder is not None:
+        with holder:
+            holder.sendall(_END)
+            while _answer(holder):
+                pass
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    return 0
+
+
+def hold() -> int:
+    """Run the cluster until told to end."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(_ADDRESS)
+        server.listen()
+        shutil.rmtree(FOLDER, ignore_errors=True)  # of a holder that was killed
+        told = b""
+        with KubeCluster("cluster", FOLDER) as cluster:
+            cluster.start().install_crds(spark_operator_crds())
+            while told != _END:
+                connection, _ = server.accept()
+                with connection:
+                    connection.sendall(_READY)
+                    told = connection.recv(len(_END))
+                    if told == _END:
+                        cluster.close()  # while whoever told us waits
+    return 0
+
+
+def _connection() -> socket.socket | None:
+    """A connection to the holder, if there is one."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(_ADDRESS)
+    except ConnectionRefusedError:
+        connection.close()
+        return None
+    return connection
+
+
+def _new_holder() -> socket.socket:
+    """Start a holder, and a connection to it."""
+    command = [sys.executable, "-m", "tests.support.kube", "hold"]
+    with LOG.open("wb") as log:
+        holder = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+    while holder.poll() is None:
+        if (connection := _connection()) is not None:
+            return connection
+        time.sleep(_POLL_SECONDS)
+    raise _not_started()
+
+
+def _answer(holder: socket.socket) -> bytes:
+    """What the holder says, as soon as it says something; nothing when it ends."""
+    with suppress(ConnectionError):
+        return holder.recv(len(_READY))
+    return b""
+
+
+def _not_started() -> KubeError:
+    return KubeError(f"The cluster did not start; its log: {LOG}\n{last_lines(LOG)}")
+
+
+def main() -> int:
+    """Do what the one argument says."""
+    actions = {"up": up, "down": down, "hold": hold}
+    if len(sys.argv) != 2 or sys.argv[1] not in actions:
+        print("usage: python -m tests.support.kube up|down", file=sys.stderr)
+        return 2
+    try:
+        return actions[sys.argv[1]]()
+    except (KubeError, GoUnavailableError) as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

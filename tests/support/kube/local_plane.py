@@ -1,0 +1,168 @@
+"""A control plane of three processes on 127.0.0.1: etcd, kube-apiserver, kube-controller-manager.
+
+As strict as a real one: certificates for everybody, no anonymous requests, RBAC in force. It has no scheduler
+and no node, so a pod stays Pending until a test, or `local_node.py`, takes it up.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.support.certificates import CertificateAuthority
+from tests.support.kube.api import Api
+from tests.support.kube.binaries import kubebox
+from tests.support.kube.errors import KubeError
+from tests.support.kube.kubeconfig import Kubeconfig
+from tests.support.kube.waiting import wait_until
+from tests.support.ports import reserve_ports
+from tests.support.supervise import Process, last_lines
+
+# What namespaces and owner references need. Without the collector of pods a pod may belong to a node that is ours.
+_CONTROLLERS = (
+    "namespace-controller",
+    "serviceaccount-controller",
+    "serviceaccount-token-controller",
+    "root-ca-certificate-publisher-controller",
+    "garbage-collector-controller",
+    "clusterrole-aggregation-controller",
+)
+
+
+class LocalPlane:
+    """The processes and their certificates; what is not a log is in `folder/data`.
+
+    Attributes:
+        admin: the configuration of a member of `system:masters`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Reserve ports and issue certificates; nothing runs yet."""
+        self._folder = folder
+        self._data = folder / "data"
+        etcd, peer, port = reserve_ports(3)
+        self._etcd_url, self._peer_url = f"https://127.0.0.1:{etcd}", f"https://127.0.0.1:{peer}"
+        self._port = port
+        self._etcd, self._api_server, self._controllers = (
+            Process(name, folder / f"{name}.log") for name in ("etcd", "kube-apiserver", "kube-controller-manager")
+        )
+        self._data.mkdir(mode=0o700)
+        # etcd believes whoever its authority signs; so it has one of its own.
+        self._etcd_authority = CertificateAuthority(self._data, "etcd-authority")
+        self._etcd_pair = self._etcd_authority.issue(self._data / "etcd.pem")
+        self._authority = CertificateAuthority(self._data, "authority")
+        self._server_pair = self._authority.issue(self._data / "server.pem")
+        self._token_pair = self._authority.issue(self._data / "tokens.pem")
+        self.admin = self._user("admin", "system:masters")
+        self._api = Api(self.admin)
+
+    def start(self) -> None:
+        """Start what does not run and wait until it is ready. Raises `KubeError` with the end of the log."""
+        if not self._etcd.running:
+            self._etcd.launch([str(kubebox()), "etcd", *self._etcd_arguments()], self._environment())
+        self.start_api_server()
+        if not self._controllers.running:
+            command = [str(kubebox()), "kube-controller-manager", *self._controllers_arguments()]
+            self._controllers.launch(command, self._environment())
+
+    def start_api_server(self) -> None:
+        """Start it, on the port and the data it had, or end a pause, and wait until it is ready."""
+        self._api_server.resume()
+        if not self._api_server.running:
+            self._api_server.launch([str(kubebox()), "kube-apiserver", *self._server_arguments()], self._environment())
+        wait_until(self._api.ready, "the API server is ready", check=self.check)
+
+    def stop_api_server(self) -> None:
+        """kill -9: connections break, and new ones are refused."""
+        self._api_server.kill()
+
+    def pause_api_server(self) -> None:
+        """SIGSTOP: connections stay open and nobody answers."""
+        self._api_server.pause()
+
+    def resume_api_server(self) -> None:
+        """End a pause."""
+        self._api_server.resume()
+
+    def check(self) -> None:
+        """Raise `KubeError` when a process has ended that should not."""
+        for process in (self._etcd, self._api_server):
+            if not process.running:
+                raise KubeError(f"{process.log.stem} has ended; its log: {process.log}\n{last_lines(process.log)}")
+
+    def pids(self) -> list[int]:
+        """The processes that run."""
+        return [each.pid for each in (self._etcd, self._api_server, self._controllers) if each.running]
+
+    def close(self) -> None:
+        """Kill everything: nobody needs the data any more."""
+        for process in (self._controllers, self._api_server, self._etcd):
+            process.kill()
+
+    def _environment(self) -> dict[str, str]:
+        return {"PATH": os.environ["PATH"], "HOME": str(self._data)}
+
+    def _user(self, name: str, group: str | None = None) -> Kubeconfig:
+        pair = self._authority.issue(self._data / f"{name.replace(':', '-')}.pem", name, group).read_text()
+        return Kubeconfig(
+            server=f"https://127.0.0.1:{self._port}",
+            authority=self._authority.certificate_file.read_text(),
+            certificate=pair,
+            key=pair,
+        )
+
+    def _etcd_arguments(self) -> Sequence[str]:
+        authority = self._etcd_authority.certificate_file
+        return [
+            "--name=test",
+            f"--data-dir={self._data}/etcd",
+            "--unsafe-no-fsync",  # the data live no longer than the machine is up
+            f"--listen-client-urls={self._etcd_url}",
+            f"--advertise-client-urls={self._etcd_url}",
+            f"--listen-peer-urls={self._peer_url}",
+            f"--initial-advertise-peer-urls={self._peer_url}",
+            f"--initial-cluster=test={self._peer_url}",
+            f"--cert-file={self._etcd_pair}",
+            f"--key-file={self._etcd_pair}",
+            "--client-cert-auth",
+            f"--trusted-ca-file={authority}",
+            f"--peer-cert-file={self._etcd_pair}",
+            f"--peer-key-file={self._etcd_pair}",
+            "--peer-client-cert-auth",
+            f"--peer-trusted-ca-file={authority}",
+        ]
+
+    def _server_arguments(self) -> Sequence[str]:
+        return [
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            f"--secure-port={self._port}",
+            "--endpoint-reconciler-type=none",  # the Service `kubernetes` cannot have a loopback address
+            f"--cert-dir={self._data}/generated",
+            f"--tls-cert-file={self._server_pair}",
+            f"--tls-private-key-file={self._server_pair}",
+            f"--client-ca-file={self._authority.certificate_file}",
+            "--anonymous-auth=false",
+            "--authorization-mode=RBAC",
+            f"--etcd-servers={self._etcd_url}",
+            f"--etcd-cafile={self._etcd_authority.certificate_file}",
+            f"--etcd-certfile={self._etcd_pair}",
+            f"--etcd-keyfile={self._etcd_pair}",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+            f"--service-account-signing-key-file={self._token_pair}",
+            f"--service-account-key-file={self._token_pair}",
+        ]
+
+    def _controllers_arguments(self) -> Sequence[str]:
+        config = self._user("system:kube-controller-manager").write(self._data / "controllers.kubeconfig")
+        return [
+            f"--kubeconfig={config}",
+            "--secure-port=0",
+            "--leader-elect=false",
+            f"--controllers={','.join(_CONTROLLERS)}",
+            "--use-service-account-credentials=true",
+            f"--root-ca-file={self._authority.certificate_file}",
+            f"--service-account-private-key-file={self._token_pair}",
+        ]

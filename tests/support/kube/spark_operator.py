@@ -1,0 +1,170 @@
+"""Kubeflow's spark-operator, the real controller, as a process beside a test cluster.
+
+Only what it calls is ours: `spark-submit` is `spark_submit.py`, which creates the driver's pod and nothing
+else. What becomes of the pod is up to the test: it writes the pod's status (`pods.py`), or has a `LocalNode`
+run a process. Its webhook does not run: what needs it (`driver.configMaps`, volumes) does not reach the pod,
+unless a pod template says so.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from tests.support.folders import new_folder, remove_folder
+from tests.support.kube.binaries import spark_operator, spark_operator_crds
+from tests.support.kube.cluster import KubeCluster
+from tests.support.kube.errors import KubeError
+from tests.support.kube.spark_submit import FOLDER, RECORDS, parse
+from tests.support.kube.waiting import wait_until
+from tests.support.places import ROOT
+from tests.support.supervise import Process, last_lines
+
+APPLICATIONS = "sparkoperator.k8s.io/v1beta2/sparkapplications"
+
+# What the chart allows the service account of drivers (templates/spark/rbac.yaml of the chart, 2.5.2).
+DRIVER_RULES = (
+    {
+        "apiGroups": [""],
+        "resources": ["pods", "configmaps", "persistentvolumeclaims", "services"],
+        "verbs": ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"],
+    },
+)
+
+_STARTED = b'Starting workers\t{"controller": "sparkapplication"'
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One call of `spark-submit`.
+
+    Attributes:
+        arguments: all of them.
+        conf: what `--conf` and `--name` say.
+    """
+
+    arguments: tuple[str, ...]
+    conf: dict[str, str]
+
+    @property
+    def pod(self) -> str:
+        """The name of the driver's pod."""
+        return self.conf["spark.kubernetes.driver.pod.name"]
+
+
+class SparkOperator:
+    """The controller, for some namespaces of one cluster. Two of them must not watch the same one.
+
+    Attributes:
+        name: how messages and its folder call it.
+        folder: its log, and what its `spark-submit` was called with.
+    """
+
+    def __init__(self, cluster: KubeCluster, *namespaces: str, arguments: Sequence[str] = ()) -> None:
+        """`arguments` are added to `spark-operator controller start`. Nothing runs yet."""
+        assert namespaces, "without one it would watch all, other tests' as well"
+        self.name = "spark-operator"
+        self.folder = new_folder("kube", self.name)
+        self._cluster = cluster
+        self._namespaces = namespaces
+        self._arguments = arguments
+        self._process = Process("The spark-operator", self.folder / "spark-operator.log")
+        self._begin = 0
+
+    @property
+    def running(self) -> bool:
+        """Whether its process lives."""
+        return self._process.running
+
+    @property
+    def pid(self) -> int:
+        """Its process id. Raises `RuntimeError` when it does not run."""
+        return self._process.pid
+
+    def start(self) -> Self:
+        """Install its resources, start it, and wait until it reconciles. Raises `KubeError` with its log."""
+        if not self.running:
+            self._install_crds()
+            self._write_spark_submit()
+            log = self._process.log
+            self._begin = log.stat().st_size if log.exists() else 0
+            self._process.launch(self._command(), self._environment())
+        wait_until(self._reconciles, "the spark-operator reconciles", check=self._check)
+        return self
+
+    def stop(self) -> None:
+        """Stop in order."""
+        self._process.stop()
+
+    def kill(self) -> None:
+        """kill -9."""
+        self._process.kill()
+
+    def submissions(self, application: str | None = None) -> list[Submission]:
+        """The calls of `spark-submit` so far, the refused ones too; those for one application, or all."""
+        records = self.folder / RECORDS
+        lines = records.read_text().splitlines() if records.exists() else []
+        calls = [Submission(tuple(arguments), parse(arguments)[0]) for arguments in map(json.loads, lines)]
+        return [call for call in calls if application in (None, call.conf["spark.app.name"])]
+
+    def close(self, *, keep_logs: bool = False) -> None:
+        """Kill it for good and delete its folder, unless with `keep_logs`."""
+        self.kill()
+        remove_folder(self.folder, keep_logs=keep_logs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(keep_logs=error is not None)
+        if error is not None:
+            error.add_note(f"Logs of the spark-operator: {self.folder}")
+
+    def _command(self) -> list[str]:
+        command = [str(spark_operator()), "controller", "start", f"--namespaces={','.join(self._namespaces)}"]
+        command += ["--health-probe-bind-address=0", "--zap-encoder=console"]
+        return [*command, *self._arguments]
+
+    def _environment(self) -> dict[str, str]:
+        server = urlsplit(self._cluster.api.config.server)
+        return self._cluster.environment() | {
+            # It only passes these on to spark-submit, as `--master`.
+            "KUBERNETES_SERVICE_HOST": str(server.hostname),
+            "KUBERNETES_SERVICE_PORT": str(server.port),
+            "SPARK_HOME": str(self.folder),
+            FOLDER: str(self.folder),
+            "PYTHONPATH": str(ROOT),
+        }
+
+    def _install_crds(self) -> None:
+        """Not again when they are there: that takes the API server seconds."""
+        folder = spark_operator_crds()
+        names = [".".join(reversed(path.stem.split("_"))) for path in folder.iterdir()]  # group_plural.yaml
+        if None in [
+            self._cluster.api.find("apiextensions.k8s.io/v1/customresourcedefinitions", name) for name in names
+        ]:
+            self._cluster.install_crds(folder)
+
+    def _write_spark_submit(self) -> None:
+        script = self.folder / "bin" / "spark-submit"
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tests.support.kube.spark_submit "$@"\n')
+        script.chmod(0o755)
+
+    def _reconciles(self) -> bool:
+        """Its readiness probe says yes too early: before it has read what there is."""
+        with self._process.log.open("rb") as log:
+            log.seek(self._begin)
+            return _STARTED in log.read()
+
+    def _check(self) -> None:
+        if not self.running:
+            log = self._process.log
+            raise KubeError(f"The spark-operator has ended; its log: {log}\n{last_lines(log)}")

@@ -1,0 +1,151 @@
+"""Programs are built once, whatever happens meanwhile. `go` is a script here; what it would build is not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support import go
+from tests.support.cache import cache_folder
+from tests.support.go import GoProgram, GoUnavailableError, built
+from tests.support.places import ROOT
+
+FAKE_GO = """\
+#!/bin/sh
+[ "$1 $2" = "env GOVERSION" ] && { echo ${FAKE_VERSION:-go1.26.8}; exit; }
+echo "$1" >> "$FAKE_FOLDER/calls"
+[ "$1" = list ] && { echo a; echo b; exit; }
+[ -e "$FAKE_FOLDER/fail" ] && { echo "main.go:1: no such thing"; exit 1; }
+[ -e "$FAKE_FOLDER/hold" ] && read line < "$FAKE_FOLDER/hold"
+for argument; do case $argument in -o=*) echo built > "${argument#-o=}" ;; esac; done
+"""
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of the `go` that is on the path; the cache is a new one."""
+    folder = tmp_path / "fake"
+    folder.mkdir()
+    (folder / "go").write_text(FAKE_GO)
+    (folder / "go").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.setenv("FAKE_FOLDER", str(folder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return folder
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> GoProgram:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "go.mod").write_text("module x\n\nrequire (\n\texample.com/tool v1.2.3\n)\n")
+    (source / "go.sum").write_text("")
+    return GoProgram("tool", source, "example.com/tool")
+
+
+def calls(fake: Path) -> list[str]:
+    return (fake / "calls").read_text().split()
+
+
+def eventually(done: Callable[[], bool], seconds: float = 20) -> bool:
+    deadline = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_it_is_built_once(fake: Path, program: GoProgram, capsys: pytest.CaptureFixture[str]) -> None:
+    first = built(program, lambda folder: (folder / "more").touch())
+    second = built(program)
+
+    assert first == second == cache_folder() / program.cache_name
+    assert sorted(path.name for path in first.iterdir()) == ["more", "tool"]
+    assert calls(fake) == ["list", "build"]
+    assert "Building tool v1.2.3 into" in capsys.readouterr().err
+
+
+def test_other_pins_are_another_program(program: GoProgram) -> None:
+    before = program.cache_name
+    (program.source / "go.sum").write_text("example.com/other v1 h1:x\n")
+
+    assert before.startswith("tool-1.2.3-")
+    assert len({before, program.cache_name, replace(program, tags=("node",)).cache_name}) == 3
+
+
+def test_a_failed_build_leaves_nothing_and_says_why(fake: Path, program: GoProgram) -> None:
+    (fake / "fail").touch()
+    with pytest.raises(GoUnavailableError, match=r"Go could not build tool in .*source:\nmain\.go:1: no such thing"):
+        built(program)
+    left = [path.name for path in cache_folder().iterdir() if path.is_dir()]
+
+    (fake / "fail").unlink()
+
+    assert left == []
+    assert (built(program) / "tool").exists()
+
+
+def test_two_at_once_build_it_once(fake: Path, program: GoProgram, capfd: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(fake / "hold")
+    folders: list[Path] = []
+    first, second = (threading.Thread(target=lambda: folders.append(built(program))) for _ in range(2))
+    first.start()
+    with (fake / "hold").open("w") as held:  # opens when the build reads from it
+        second.start()
+        waits = eventually(lambda: "Another process is making tool" in capfd.readouterr().err)
+        held.write("go on\n")
+    first.join(20)
+    second.join(20)
+
+    assert waits
+    assert folders == [cache_folder() / program.cache_name] * 2
+    assert calls(fake) == ["list", "build"]
+
+
+BUILD = """
+import sys
+from pathlib import Path
+from tests.support.go import GoProgram, built
+
+built(GoProgram("tool", Path(sys.argv[1]), "example.com/tool"))
+"""
+
+
+def test_one_that_was_killed_is_built_anew(fake: Path, program: GoProgram) -> None:
+    os.mkfifo(fake / "hold")
+    command = [sys.executable, "-c", BUILD, str(program.source)]
+    killed = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    with (fake / "hold").open("w"):
+        killed.kill()
+        killed.wait()
+    left = [path for path in cache_folder().iterdir() if path.is_dir()]
+    (fake / "hold").unlink()
+
+    folder = built(program)
+
+    assert [path.name.startswith(f".{program.cache_name}.") for path in left] == [True]
+    assert [path for path in cache_folder().iterdir() if path.is_dir()] == [folder]
+
+
+def test_without_go_it_says_what_to_install(program: GoProgram, monkeypatch: pytest.MonkeyPatch, fake: Path) -> None:
+    monkeypatch.setattr(go, "_GO_HOME", "/nowhere")
+    (fake / "go").unlink()
+
+    with pytest.raises(GoUnavailableError, match=r"No Go: install Go >= 1\.21"):
+        built(program)
+
+
+def test_go_that_is_too_old_is_named(program: GoProgram, monkeypatch: pytest.MonkeyPatch, fake: Path) -> None:
+    monkeypatch.setenv("FAKE_VERSION", "go1.19.8")
+
+    with pytest.raises(GoUnavailableError, match=rf"{fake}/go is go1\.19\.8: >= 1\.21 is needed"):
+        built(program)
