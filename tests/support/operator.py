@@ -31,12 +31,14 @@ class OperatorProcess:
     """The operator, for one namespace of a test cluster.
 
     Attributes:
+        name: how messages call it.
         folder: its log.
     """
 
     def __init__(self, cluster: KubeCluster, namespace: str, arguments: Sequence[str] = ()) -> None:
         """Nothing runs yet."""
-        self.folder = new_folder("kube", "operator")
+        self.name = "operator"
+        self.folder = new_folder("kube", self.name)
         self._cluster, self._namespace, self._arguments = cluster, namespace, arguments
         self._process = Process("The operator", self.folder / "operator.log")
         self._kubeconfig: Path | None = None

@@ -21,7 +21,18 @@ from kafkastream_operator.core.document import MAX_BYTES, Document, Key, Version
 from kafkastream_operator.core.evidence import Driver, missing_evidence
 from kafkastream_operator.core.render import Rendering, known, render
 from kafkastream_operator.core.resolve import Resolved, resolve
-from kafkastream_operator.core.rollout import Application, Patch, Refresh, Step, Timing, Wanted, next_step, parse, stamp
+from kafkastream_operator.core.rollout import (
+    Application,
+    Patch,
+    Refresh,
+    Step,
+    Timing,
+    Wanted,
+    next_step,
+    not_taken,
+    parse,
+    stamp,
+)
 from kafkastream_operator.models.conditions import Condition, settled
 from kafkastream_operator.models.subscription import Rendered, Rollout, SubscriptionSpec, SubscriptionStatus
 
@@ -140,6 +151,18 @@ def decide(view: View) -> Plan:
         events=verdicts.events(view, content.document if content.written else None, content.released, step),
         again=min(moments, default=None),
     )
+
+
+def after_refusal(view: View, plan: Plan, why: str) -> SubscriptionStatus:
+    """The status when the API server has not taken the plan's patch."""
+    status = plan.status or view.status
+    assert status.rollout is not None
+    assert view.application is not None
+    failed, said = not_taken(status.rollout, view.application, why, view.now)
+    others = [each for each in status.conditions if each.type not in ("RolledOut", *verdicts.SUMMARY)]
+    conditions = verdicts.summed_up((*others, said))
+    done = settled(conditions, status.conditions, generation=view.generation, now=stamp(view.now))
+    return status.model_copy(update={"rollout": failed, "conditions": done})
 
 
 def _content(view: View, resolved: Resolved, previous: Document | None, paused: str) -> _Content:

@@ -154,6 +154,10 @@ def next_step(
     if paused:
         return Step(before, condition("RolledOut", False, "Paused", paused))
     if before.phase == "Failed" and before.token == wanted.token:
+        if before.problem and before.generation != application.generation:
+            # The application has changed: perhaps in what stood in the way.
+            pending = Rollout(token=wanted.token, method="Restart", phase="Pending", at=stamp(now))
+            return Step(pending, _going_on(wanted, "by a restart"), again=now)
         return Step(before, _given_up(before))
     method = _method(strategy, wanted, application, driver)
     if method == "Reload":
@@ -163,8 +167,7 @@ def next_step(
 
 def _adopt(wanted: Wanted, now: datetime) -> Step:
     adopted = Rollout(token=wanted.token, method="Adopt", phase="Confirmed", at=stamp(now))
-    text = "the first document was rendered; the application takes it when it starts"
-    return Step(adopted, condition("RolledOut", True, "Adopted", text))
+    return _confirmed(wanted, adopted, now)
 
 
 def _is_in_force(wanted: Wanted, before: Rollout, driver: Driver | None) -> bool:
@@ -187,6 +190,9 @@ def _confirmed(wanted: Wanted, before: Rollout, now: datetime) -> Step:
     else:
         method = before.method if before.token == wanted.token else "Reload"
         done = Rollout(token=wanted.token, method=method, phase="Confirmed", at=stamp(now), attempts=before.attempts)
+    if done.method == "Adopt":
+        text = "the first document was rendered; the application takes it when it starts"
+        return Step(done, condition("RolledOut", True, "Adopted", text))
     return Step(done, condition("RolledOut", True, "Confirmed", f"revision {wanted.version.counter} is in force"))
 
 
@@ -291,7 +297,20 @@ def _reverted(before: Rollout, now: datetime) -> Step:
     return Step(again, condition("RolledOut", False, "Reverted", text), again=now)
 
 
+def not_taken(before: Rollout, application: Application, why: str, now: datetime) -> tuple[Rollout, Condition]:
+    """The API server did not take the patch: a field belongs to somebody else, or the application's CRD refuses it."""
+    update = {"phase": "Failed", "at": stamp(now), "problem": why[:1024], "generation": application.generation}
+    failed = before.model_copy(update=update)
+    return failed, _given_up(failed)
+
+
 def _given_up(failed: Rollout) -> Condition:
+    if failed.problem:
+        text = (
+            f"the patch for {failed.token} is not taken: {failed.problem}. Take the field out of what that manager"
+            " applies, or use updateStrategy: Reload; any change of the application tries again"
+        )
+        return condition("RolledOut", False, "FieldTaken" if "conflict" in failed.problem else "PatchRefused", text)
     if failed.reverted >= REVERSIONS:
         text = (
             f"the patch for {failed.token} was taken back {failed.reverted} times: let your GitOps tool ignore"

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kafkastream_operator.core.decide import View
 
 NAME_CHARACTERS = 253
+SUMMARY = ("Ready", "Reconciling", "Stalled")
 WAITING = frozenset({"NotRunning", "Waiting", "Paused", "RollingOut", "Coalescing", "Starting", "Reverted"})
 """Reasons of `RolledOut` that pass by themselves, or that a person chose."""
 

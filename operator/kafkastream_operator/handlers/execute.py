@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dynamic_kafka.metadata.contract import REFRESH_ANNOTATION, RENDERED_ROLE, ROLE_LABEL, SUBSCRIPTION_LABEL
-from kafkastream_operator.core.decide import Plan
+from kafkastream_operator.core.decide import Plan, after_refusal
 from kafkastream_operator.core.document import Document, pack
 from kafkastream_operator.core.rollout import Patch, Refresh
 from kafkastream_operator.errors import ApiError
@@ -52,9 +52,12 @@ def execute(api: Api, cache: Cache, seen: Seen, plan: Plan) -> None:
     if plan.status is not None:
         subscription = _write_status(api, cache, subscription, plan.status)
     if isinstance(plan.effect, Patch):
-        assert seen.application is not None
-        done = api.apply(KUBEFLOW_APPLICATIONS, kubeflow.patched(seen.application, plan.effect))
-        cache.put(KUBEFLOW_APPLICATIONS, done)
+        refused = _patch(api, cache, seen, plan.effect)
+        if refused:
+            status = after_refusal(seen.view, plan, refused)
+            _write_status(api, cache, subscription, status)
+            tell(api, SUBSCRIPTIONS, subscription, "PatchRefused", refused)
+            return
     if isinstance(plan.effect, Refresh):
         change = {"metadata": {"annotations": {REFRESH_ANNOTATION: plan.effect.token}}}
         cache.put(PODS, api.merge(PODS, namespace, plan.effect.pod, change))
@@ -62,6 +65,20 @@ def execute(api: Api, cache: Cache, seen: Seen, plan: Plan) -> None:
         subscription = _write_status(api, cache, subscription, plan.after)
     for reason, message in plan.events:
         tell(api, SUBSCRIPTIONS, subscription, reason, message)
+
+
+def _patch(api: Api, cache: Cache, seen: Seen, patch: Patch) -> str:
+    """Patch the application. Returns why the API server will not have it; "" if it did."""
+    assert seen.application is not None
+    try:
+        done = api.apply(KUBEFLOW_APPLICATIONS, kubeflow.patched(seen.application, patch))
+    except ApiError as error:
+        # Not that the application has changed meanwhile, which is a conflict, too.
+        if (error.status == 409 and "Apply failed with" in error.message) or error.status in (400, 403, 422):
+            return error.message
+        raise
+    cache.put(KUBEFLOW_APPLICATIONS, done)
+    return ""
 
 
 def tell(api: Api, resource: Resource, about: Object, reason: str, message: str) -> None:

@@ -151,6 +151,7 @@ class Operator:
             name = ref.name
             if resource != PODS:
                 self._add(Job(resource, namespace, name))
+                self._add_all(STREAMS, namespace)
             else:
                 name = str((found["metadata"].get("labels") or {}).get(NAME_LABEL, ""))
             for each in self.cache.all(SUBSCRIPTIONS, namespace):

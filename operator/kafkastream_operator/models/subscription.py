@@ -109,6 +109,8 @@ class Rollout(Part):
         submission: the application's submission id when it was patched.
         at: when the last step was taken.
         reverted: how often somebody took the patch back.
+        problem: why the API server did not take the patch.
+        generation: of the application that it did not take it for.
     """
 
     token: Annotated[str, Field(max_length=96)]
@@ -118,6 +120,8 @@ class Rollout(Part):
     submission: Annotated[str, Field(max_length=128)] = ""
     at: Moment
     reverted: Annotated[int, Field(ge=0)] = 0
+    problem: Annotated[str, Field(max_length=1024)] = ""
+    generation: Annotated[int, Field(ge=0)] = 0
 
 
 class SubscriptionStatus(Part):

@@ -33,13 +33,12 @@ class Stage:
     def stream(self, name: str, *clusters: Mapping[str, Any], **drain: Any) -> None:
         """`kubectl apply` of a KafkaStream."""
         spec = {"clusters": list(clusters)} | ({"drain": drain} if drain else {})
-        manifest = {"metadata": {"name": name, "namespace": self.namespace}, "spec": spec}
-        self.api.apply(STREAMS, manifest, force=True)
+        self._apply(STREAMS, "KafkaStream", {"name": name}, spec)
 
     def subscription(self, name: str = "app", **spec: Any) -> None:
         """`kubectl apply` of a subscription of `app` to the stream `orders`."""
         content = {"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}, **spec}
-        self.api.apply(SUBSCRIPTIONS, {"metadata": {"name": name, "namespace": self.namespace}, "spec": content})
+        self._apply(SUBSCRIPTIONS, "KafkaStreamSubscription", {"name": name}, content)
 
     def application(self, name: str = "app", annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
         """`kubectl apply` of a SparkApplication, as an image would have it."""
@@ -53,8 +52,18 @@ class Stage:
             "executor": {"instances": 1, "cores": 1, "memory": "512m"},
             **spec,
         }
-        metadata = {"name": name, "namespace": self.namespace, "annotations": dict(annotations or {})}
-        self.api.apply(APPLICATIONS, {"metadata": metadata, "spec": content}, manager="gitops", force=True)
+        metadata = {"name": name, "annotations": dict(annotations or {})}
+        self._apply(APPLICATIONS, "SparkApplication", metadata, content)
+
+    def _apply(self, resource: str, kind: str, metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
+        """As a GitOps tool does."""
+        manifest = {
+            "apiVersion": resource.rpartition("/")[0],
+            "kind": kind,
+            "metadata": {**metadata, "namespace": self.namespace},
+            "spec": spec,
+        }
+        self.api.apply(resource, manifest, manager="gitops", force=True)
 
     # -- Spark and the driver -----------------------------------------------------------------------------------------
 
@@ -64,7 +73,7 @@ class Stage:
             PODS,
             "app-driver",
             self.namespace,
-            until=lambda p: p is not None and p["metadata"]["uid"] != after and "deletionTimestamp" not in p["metadata"],
+            until=lambda each: _is_another(each, after),
             timeout=60,
         )
         assert pod is not None
@@ -123,6 +132,10 @@ class Stage:
     def application_now(self) -> dict[str, Any]:
         """The SparkApplication as it is."""
         return dict(self.api.get(APPLICATIONS, "app", self.namespace))
+
+
+def _is_another(pod: Mapping[str, Any] | None, uid: str | None) -> bool:
+    return pod is not None and pod["metadata"]["uid"] != uid and "deletionTimestamp" not in pod["metadata"]
 
 
 def condition(found: Mapping[str, Any] | None, kind: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def test_the_first_document_is_adopted_and_patches_nothing() -> None:
     world = running(updateStrategy="Restart")
     assert world.rendered() == {"east/orders": "Active"}
     assert world.patches == 0
-    assert world.condition("RolledOut")[0] == "True"
+    assert world.condition("RolledOut") == ("True", "Adopted")
     assert world.condition("Ready")[0] == "True"
 
 
