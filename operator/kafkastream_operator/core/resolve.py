@@ -22,7 +22,7 @@ class Held:
     """A stream, or a cluster of one, whose newest form is not rolled out.
 
     Attributes:
-        reason: the condition's: `InvalidStream`, `Conflict`, `SecretNotBound`, `ServerNotAllowed`.
+        reason: the condition's: `InvalidStream`, `InvalidConfigMap`, `Conflict`, `SecretNotBound`, `ServerNotAllowed`.
         message: what is wrong and what to do.
     """
 
@@ -81,6 +81,10 @@ def resolve(spec: SubscriptionSpec, catalog: Catalog, previous: Document | None)
             if kept is not None:
                 clusters[name] = kept
         streams[entry.stream] = {"clusters": clusters}
+    for held_by_text in _behind_broken(catalog, before, streams):
+        held.append(held_by_text)
+        streams[held_by_text.stream] = _active(before[held_by_text.stream])
+    missing = [each for each in missing if each not in streams]
     return Resolved(streams, tuple(held), tuple(missing), drain={entry.stream: entry.drain for entry in wanted})
 
 
@@ -92,6 +96,16 @@ def _wanted(spec: SubscriptionSpec, catalog: Catalog) -> tuple[list[StreamEntry]
         ]
     pattern = re.compile(spec.streams.pattern or "")
     return [entry for name, entry in sorted(catalog.streams.items()) if pattern.fullmatch(name)], []
+
+
+def _behind_broken(catalog: Catalog, before: Streams, found: Streams) -> list[Held]:
+    """Streams that nothing has any more, while a ConfigMap cannot be read: perhaps it has them."""
+    if not catalog.broken:
+        return []
+    said = "; ".join(catalog.broken.values())
+    gone = [stream for stream in before if stream not in found and _active(before[stream])["clusters"]]
+    text = "no readable object has stream {}, and what worked of it stays, since one cannot be read: {}"
+    return [Held(stream, "InvalidConfigMap", text.format(repr(stream), said)) for stream in sorted(gone)]
 
 
 def _stream_problem(entry: StreamEntry, together: list[str]) -> Held | None:

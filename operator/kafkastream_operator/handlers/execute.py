@@ -28,6 +28,8 @@ from kafkastream_operator.kube.cache import Cache
 from kafkastream_operator.models.subscription import SubscriptionStatus
 from kafkastream_operator.spark import kubeflow
 
+KINDS = {"configmaps": "ConfigMap", "sparkapplications": "SparkApplication"}
+
 log = logging.getLogger(__name__)
 
 
@@ -84,7 +86,16 @@ def _patch(api: Api, cache: Cache, seen: Seen, patch: Patch) -> str:
 def tell(api: Api, resource: Resource, about: Object, reason: str, message: str) -> None:
     """An Event. Losing one loses nothing: what is true stands in the conditions."""
     meta = about["metadata"]
-    warning = reason in ("Stalled", "RevertedByOthers", "NotConfirmed", "Rejected", "RestartRequired", "Conflict")
+    warning = reason in (
+        "Stalled",
+        "RevertedByOthers",
+        "NotConfirmed",
+        "Rejected",
+        "RestartRequired",
+        "Conflict",
+        "Invalid",
+        "Shadowed",
+    )
     body = {
         "apiVersion": EVENTS.api_version,
         "kind": "Event",
@@ -98,7 +109,7 @@ def tell(api: Api, resource: Resource, about: Object, reason: str, message: str)
         "reportingInstance": MANAGER,
         "regarding": {
             "apiVersion": resource.api_version,
-            "kind": about["kind"],
+            "kind": about.get("kind") or KINDS[resource.plural],
             "name": meta["name"],
             "namespace": meta["namespace"],
             "uid": meta["uid"],

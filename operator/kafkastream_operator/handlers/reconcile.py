@@ -48,6 +48,7 @@ class Reconciler:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._api, self._cache, self._timing, self._now = api, cache, timing, now
+        self._said: set[tuple[str, str]] = set()
 
     def __call__(self, job: Job) -> float | None:
         """Look at one. Returns in how many seconds to look again."""
@@ -55,7 +56,10 @@ class Reconciler:
             return self._subscription(job)
         if job.resource == STREAMS:
             return self._stream(job)
-        self._application(job)
+        if job.resource == CONFIG_MAPS:
+            self._config_map(job)
+        else:
+            self._application(job)
         return None
 
     def _subscription(self, job: Job) -> float | None:
@@ -78,6 +82,23 @@ class Reconciler:
             )
             raise
         return None if plan.again is None else max(0.05, (plan.again - now).total_seconds())
+
+    def _config_map(self, job: Job) -> None:
+        """A ConfigMap of a user's has no conditions: what is to be said of it is an Event, once."""
+        found = self._cache.get(CONFIG_MAPS, job.namespace, job.name)
+        if found is None:
+            return
+        catalog = catalog_of(self._cache, job.namespace)
+        origin = f"ConfigMap {job.name}"
+        said = [("Invalid", catalog.broken[origin])] if origin in catalog.broken else []
+        for stream, winner in sorted(catalog.shadowed.get(origin, {}).items()):
+            said.append(
+                ("Shadowed", f"stream {stream} is read from {winner}, which wins; take it out of one of the two")
+            )
+        for reason, text in said:
+            if (found["metadata"]["uid"], text) not in self._said:
+                self._said.add((found["metadata"]["uid"], text))
+                tell(self._api, CONFIG_MAPS, found, reason, text)
 
     def _application(self, job: Job) -> None:
         """An application's annotations ask for a subscription."""

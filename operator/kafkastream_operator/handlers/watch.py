@@ -140,6 +140,9 @@ class Operator:
         elif resource == STREAMS:
             self._add(Job(resource, namespace, ref.name))
             self._add_all(SUBSCRIPTIONS, namespace)
+            for each in self.cache.all(CONFIG_MAPS, namespace):
+                if SUBSCRIPTION_LABEL not in (each["metadata"].get("labels") or {}):
+                    self._add(Job(CONFIG_MAPS, namespace, each["metadata"]["name"]))
         elif resource == CONFIG_MAPS:
             labels = found["metadata"].get("labels") or {}
             if SUBSCRIPTION_LABEL in labels:
@@ -147,6 +150,7 @@ class Operator:
             else:
                 self._add_all(SUBSCRIPTIONS, namespace)
                 self._add_all(STREAMS, namespace)
+                self._add(Job(resource, namespace, ref.name))
         else:
             name = ref.name
             if resource != PODS:

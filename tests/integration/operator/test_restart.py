@@ -151,6 +151,8 @@ def test_nothing_is_written_by_an_operator_that_starts_anew_without_a_change(
     stage.stream("orders", cluster("east"), cluster("west"))
     stage.driver_runs(after=str(stage.api.get("v1/pods", "app-driver", stage.namespace)["metadata"]["uid"]))
     stage.wait_condition("RolledOut", "Confirmed")
+    stage.wait_condition("ApplicationFound", "Running")
+    stage.api.wait(STREAMS, "orders", stage.namespace, until=lambda each: '"state": "Running"' in json.dumps(each))
 
     def versions() -> list[str]:
         objects = [

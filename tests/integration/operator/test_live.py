@@ -1,0 +1,168 @@
+"""Roll-outs without a restart, and drains, by the reports of a driver that the test plays."""
+
+from __future__ import annotations
+
+import pytest
+
+from dynamic_kafka.metadata.contract import REFRESH_ANNOTATION, RELEASE_ANNOTATION
+from tests.integration.operator.stage import APPLICATIONS, DOCUMENT, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
+from tests.support.kube import PODS, Json, SparkOperator
+from tests.support.operator import CONFIG_MAPS, OperatorProcess
+
+DRAINED = {"cluster": "east", "topic": "orders", "lag": 0, "quiet": 301.0, "openTransaction": False}
+
+
+@pytest.fixture
+def driver(stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator) -> Json:
+    """The pod of a driver that runs, reads east and west, and reports."""
+    stage.stream("orders", cluster("east"), cluster("west"))
+    stage.application()
+    stage.subscription()
+    stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
+    pod = stage.driver_runs()
+    stage.wait_condition("ApplicationFound", "Running")
+    stage.report(pod)
+    stage.wait_condition("Reporting", "Reporting")
+    return pod
+
+
+def generation(stage: Stage) -> int:
+    """Of the application's spec."""
+    return int(stage.application_now()["metadata"]["generation"])
+
+
+def drains(stage: Stage, driver: Json) -> None:
+    """East was removed, and the driver has that in force."""
+    stage.stream("orders", cluster("west"))
+    stage.wait_document({"east/orders": "Draining", "west/orders": "Active"})
+    stage.report(driver)
+
+
+def test_a_driver_that_can_is_told_live_and_confirms(stage: Stage, driver: Json) -> None:
+    before = generation(stage)
+    stage.stream("orders", cluster("east"), cluster("west"), cluster("north"))
+    document = stage.wait_document({"east/orders": "Active", "west/orders": "Active", "north/orders": "Active"})
+    stage.api.wait(
+        PODS,
+        "app-driver",
+        stage.namespace,
+        until=lambda each: (each or {})["metadata"]["annotations"].get(REFRESH_ANNOTATION) == str(document.version),
+    )
+    stage.report(driver)
+    stage.wait_condition("RolledOut", "Confirmed")
+    assert generation(stage) == before
+
+
+def test_a_driver_that_says_nothing_of_it_is_not_restarted(stage: Stage, driver: Json) -> None:
+    before = generation(stage)
+    stage.stream("orders", cluster("east"), cluster("west"), cluster("north"))
+    stage.wait_condition("RolledOut", "NotConfirmed")
+    assert generation(stage) == before
+
+
+def test_what_the_driver_rejects_is_said(stage: Stage, driver: Json) -> None:
+    stage.stream("orders", cluster("east"), cluster("west"), cluster("north"))
+    document = stage.wait_document({"east/orders": "Active", "west/orders": "Active", "north/orders": "Active"})
+    why = "north is the same Kafka cluster as east"
+    applied = f"{document.version.lineage}/{document.version.counter - 1}"
+    stage.report(driver, applied=applied, rejected={"revision": str(document.version), "reason": why})
+    assert why in stage.wait_condition("RolledOut", "Rejected")["message"]
+
+
+def test_what_is_removed_stays_until_its_driver_shows_that_it_is_drained(stage: Stage, driver: Json) -> None:
+    drains(stage, driver)
+    stage.wait_condition("Drained", "Draining")
+    found = stage.api.wait(
+        STREAMS,
+        "orders",
+        stage.namespace,
+        until=lambda each: condition(each, "SafeToDecommission").get("status") == "False",
+    )
+    assert "0 of 1 drained; waiting for app (Running" in condition(found, "SafeToDecommission")["message"]
+    stage.report(driver, draining=[{**DRAINED, "lag": 5}])
+    stage.report(driver, draining=[DRAINED], beat=2)
+    stage.wait_document({"west/orders": "Active"})
+    stage.api.wait(
+        STREAMS,
+        "orders",
+        stage.namespace,
+        until=lambda each: condition(each, "SafeToDecommission").get("status") == "True",
+    )
+
+
+def test_a_stream_that_is_deleted_drains_and_one_that_comes_back_is_read_on(stage: Stage, driver: Json) -> None:
+    stage.api.delete(STREAMS, "orders", stage.namespace)
+    stage.wait_document({"east/orders": "Draining", "west/orders": "Draining"})
+    stage.wait_condition("StreamsResolved", "StreamMissing")
+    stage.stream("orders", cluster("east"), cluster("west"))
+    stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
+
+
+@pytest.mark.parametrize("what", ["document", "status", "both", "edited"])
+def test_what_drains_survives_the_loss_of(what: str, stage: Stage, driver: Json, operator: OperatorProcess) -> None:
+    drains(stage, driver)
+    document = stage.document()
+    assert document is not None
+    stage.report(driver, streams=document.streams)
+    operator.kill()
+    if what in ("document", "both"):
+        stage.api.delete(CONFIG_MAPS, DOCUMENT, stage.namespace)
+    if what in ("status", "both"):
+        stage.api.patch(SUBSCRIPTIONS, "app", stage.namespace, {"status": None}, subresource="status")
+    if what == "edited":
+        stage.api.patch(CONFIG_MAPS, DOCUMENT, stage.namespace, {"data": {"streams.json": "{}"}})
+    operator.start()
+    again = stage.wait_document({"east/orders": "Draining", "west/orders": "Active"})
+    assert again.version.counter >= document.version.counter
+    found = stage.wait_condition("Drained", "Draining")
+    assert "east/orders" in found["message"]
+
+
+def test_a_person_lets_go(stage: Stage, driver: Json) -> None:
+    drains(stage, driver)
+    change = {"metadata": {"annotations": {RELEASE_ANNOTATION: "east/orders"}}}
+    stage.api.patch(SUBSCRIPTIONS, "app", stage.namespace, change)
+    stage.wait_document({"west/orders": "Active"})
+
+
+def test_an_edit_by_hand_is_put_right_without_a_new_revision(stage: Stage, driver: Json) -> None:
+    before = stage.document()
+    assert before is not None
+    stage.api.patch(CONFIG_MAPS, DOCUMENT, stage.namespace, {"data": {"streams.json": "{}", "more": "x"}})
+    after = stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
+    assert after == before
+    stage.api.wait(CONFIG_MAPS, DOCUMENT, stage.namespace, until=lambda each: "more" not in (each or {})["data"])
+
+
+def test_deleting_the_subscription_harms_no_running_job(stage: Stage, driver: Json) -> None:
+    before = stage.document()
+    stage.api.delete(SUBSCRIPTIONS, "app", stage.namespace)
+    stage.stream("orders", cluster("north"))
+    stage.api.wait(STREAMS, "orders", stage.namespace, until=lambda each: not (each or {})["status"]["subscribers"])
+    assert stage.document() == before
+    # Made again, it goes on from what is rendered: nothing that was read is forgotten, and counters go on.
+    stage.subscription()
+    after = stage.wait_document({"east/orders": "Draining", "west/orders": "Draining", "north/orders": "Active"})
+    assert before is not None
+    assert after.version.counter == before.version.counter + 1
+
+
+def test_an_application_that_is_deleted_and_applied_again_keeps_its_drain(stage: Stage, driver: Json) -> None:
+    drains(stage, driver)
+    stage.api.delete(APPLICATIONS, "app", stage.namespace)
+    stage.wait_condition("ApplicationFound", "ApplicationMissing")
+    # Kubeflow's operator submits once, and fails while the old pod is there.
+    stage.api.wait(PODS, "app-driver", stage.namespace, until=lambda each: each is None)
+    stage.application()
+    pod = stage.driver_runs(after=driver["metadata"]["uid"])
+    stage.report(pod)
+    stage.wait_condition("Drained", "Draining")
+    stage.report(pod, draining=[DRAINED], beat=2)
+    stage.wait_document({"west/orders": "Active"})
+
+
+def test_an_api_server_that_was_away_is_caught_up_with(stage: Stage, driver: Json) -> None:
+    stage.kube.stop_api_server()
+    stage.kube.start_api_server()
+    stage.stream("orders", cluster("east"), cluster("west"), cluster("north"))
+    stage.wait_document({"east/orders": "Active", "west/orders": "Active", "north/orders": "Active"})

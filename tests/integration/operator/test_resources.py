@@ -1,0 +1,195 @@
+"""Resources as users write them: what the API server refuses, and what the operator says of the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dynamic_kafka.metadata.contract import METADATA_ROLE, PATTERN_ANNOTATION, ROLE_LABEL, STREAMS_ANNOTATION
+from kafkastream_operator.models.crd import crds, text
+from tests.integration.operator.stage import APPLICATIONS, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
+from tests.support.kube import ApiError, KubeCluster, SparkOperator
+from tests.support.kube.waiting import wait_until
+from tests.support.operator import CONFIG_MAPS, OperatorProcess
+from tests.support.places import ROOT
+
+
+def test_the_files_are_those_that_the_models_make() -> None:
+    for name, content in crds().items():
+        assert (ROOT / "crds" / name).read_text() == text(content), f"run `make crds`: crds/{name} is behind the models"
+
+
+STREAM_MISTAKES: dict[str, tuple[list[dict[str, Any]], str]] = {
+    "no topics": ([{"id": "e", "bootstrapServers": "e:9092", "topics": []}], "at least 1 items"),
+    "no port": ([{"id": "e", "bootstrapServers": "e", "topics": ["t"]}], "bootstrapServers"),
+    "an id twice": ([cluster("e"), cluster("e")], "duplicate entries"),
+    "renamed from itself": ([cluster("e", renamedFrom="e")], "names the cluster itself"),
+    "renamed from one that is there": ([cluster("e"), cluster("w", renamedFrom="e")], "still has"),
+    "a clusterRef": ([cluster("e", clusterRef="x")], "reserved"),
+    "a plugin": ([cluster("e", properties={"plugin.library.paths": "/x.so"})], "secretRef is for credentials"),
+    "a command": ([cluster("e", properties={"sasl.kerberos.kinit.cmd": "sh"})], "secretRef is for credentials"),
+    "a password": ([cluster("e", properties={"sasl.password": "x"})], "secretRef is for credentials"),
+    "a URL": ([cluster("e", properties={"sasl.oauthbearer.token.endpoint.url": "x"})], "secretRef is for credentials"),
+    "a topic with a space": ([cluster("e", "a b")], "topics"),
+}
+
+
+@pytest.mark.parametrize("what", STREAM_MISTAKES)
+def test_the_api_server_refuses_a_stream_with(what: str, stage: Stage, operator: OperatorProcess) -> None:
+    clusters, said = STREAM_MISTAKES[what]
+    with pytest.raises(ApiError) as refused:
+        stage.stream("orders", *clusters)
+    assert said in str(refused.value)
+
+
+SUBSCRIPTION_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "ids and a pattern": ({"streams": {"ids": ["a"], "pattern": "a"}}, "exactly one of"),
+    "neither": ({"streams": {}}, "exactly one of"),
+    "a stream twice": ({"streams": {"ids": ["a", "a"]}}, "named twice"),
+    "an unknown strategy": ({"updateStrategy": "Now"}, "updateStrategy"),
+    "another kind": ({"applicationRef": {"name": "a", "kind": "Job"}}, "kind"),
+    "a secret without servers": (
+        {"secrets": [{"cluster": "e", "name": "s", "allowedServers": []}]},
+        "allowedServers",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SUBSCRIPTION_MISTAKES)
+def test_the_api_server_refuses_a_subscription_with(what: str, stage: Stage, operator: OperatorProcess) -> None:
+    change, said = SUBSCRIPTION_MISTAKES[what]
+    with pytest.raises(ApiError) as refused:
+        stage.subscription(**change)
+    assert said in str(refused.value)
+
+
+def test_a_subscription_cannot_change_its_application(stage: Stage, operator: OperatorProcess) -> None:
+    stage.subscription()
+    with pytest.raises(ApiError, match="cannot change its application"):
+        stage.subscription(applicationRef={"name": "other"})
+
+
+def test_an_annotated_application_gets_a_subscription_that_follows_it(
+    stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
+) -> None:
+    stage.stream("orders", cluster("east"))
+    stage.stream("orders-eu", cluster("west"))
+    stage.application(annotations={STREAMS_ANNOTATION: "orders"})
+    stage.wait_document({"east/orders": "Active"})
+    stage.application(annotations={PATTERN_ANNOTATION: "orders.*"})
+    stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
+    stage.api.delete(APPLICATIONS, "app", stage.namespace)
+    stage.wait_condition("ApplicationFound", "Orphaned")
+
+
+def test_an_orphan_goes_after_its_retention(
+    stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
+) -> None:
+    stage.stream("orders", cluster("east"))
+    stage.application(annotations={STREAMS_ANNOTATION: "orders"})
+    stage.wait_document({"east/orders": "Active"})
+    change = {"spec": {"orphanRetention": "1s"}}
+    stage.api.patch(SUBSCRIPTIONS, "app", stage.namespace, change)
+    stage.api.delete(APPLICATIONS, "app", stage.namespace)
+    stage.api.wait(SUBSCRIPTIONS, "app", stage.namespace, until=lambda each: each is None)
+    stage.api.wait(CONFIG_MAPS, "app-kafkastreams", stage.namespace, until=lambda each: each is None)
+
+
+LIST_FORM = """
+- streamId: {stream}
+  clusterMetadataList:
+    - clusterId: {cluster}
+      bootstrapServers: {cluster}:9092
+      topics: [orders]
+"""
+
+
+def config_map(stage: Stage, name: str, **keys: str) -> None:
+    """`kubectl apply` of a labelled ConfigMap."""
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": stage.namespace, "labels": {ROLE_LABEL: METADATA_ROLE}},
+        "data": {key.replace("_", "."): value for key, value in keys.items()},
+    }
+    stage.api.apply(CONFIG_MAPS, manifest, force=True)
+
+
+def test_a_labelled_configmap_in_flinks_form_is_metadata_and_a_broken_one_changes_nothing(
+    stage: Stage, operator: OperatorProcess
+) -> None:
+    config_map(stage, "flink", streams_yaml=LIST_FORM.format(stream="orders", cluster="east"))
+    stage.subscription()
+    stage.wait_document({"east/orders": "Active"})
+    config_map(stage, "flink", streams_yaml="- streamId: orders\n  clusterMetadataLst: []\n")
+    found = stage.wait_condition("StreamsResolved", "InvalidConfigMap")
+    assert "clusterMetadataLst" in found["message"]
+    assert "flink" in found["message"]
+    stage.wait_document({"east/orders": "Active"})
+    config_map(stage, "flink", streams_yaml=LIST_FORM.format(stream="orders", cluster="west"))
+    stage.wait_document({"east/orders": "Draining", "west/orders": "Active"})
+
+
+def test_a_kafkastream_wins_over_a_configmap_and_both_say_so(stage: Stage, operator: OperatorProcess) -> None:
+    config_map(stage, "flink", streams_yaml=LIST_FORM.format(stream="orders", cluster="west"))
+    stage.stream("orders", cluster("east"))
+    stage.subscription()
+    stage.wait_document({"east/orders": "Active"})
+    found = stage.api.wait(
+        STREAMS, "orders", stage.namespace, until=lambda each: condition(each, "Ready").get("reason") == "Shadows"
+    )
+    assert "ConfigMap flink" in condition(found, "Ready")["message"]
+    said = "stream orders is read from KafkaStream orders, which wins"
+    wait_until(lambda: said in stage.kube.kubectl("get", "events", "-n", stage.namespace, "-o", "json"), "the event")
+
+
+def test_two_streams_that_disagree_about_a_cluster_are_both_held(stage: Stage, operator: OperatorProcess) -> None:
+    stage.stream("orders", cluster("east"))
+    stage.stream("other", cluster("east", "other"))
+    stage.subscription(streams={"ids": ["orders", "other"]})
+    stage.wait_document({"east/orders": "Active", "east/other": "Active"})
+    stage.stream("other", {"id": "east", "bootstrapServers": "elsewhere:9092", "topics": ["other"]})
+    found = stage.wait_condition("StreamsResolved", "Conflict")
+    assert "two commits" in found["message"]
+    for name in ("orders", "other"):
+        stage.api.wait(
+            STREAMS, name, stage.namespace, until=lambda each: condition(each, "Ready").get("reason") == "Conflict"
+        )
+    stage.wait_document({"east/orders": "Active", "east/other": "Active"})
+
+
+def test_a_secret_goes_only_where_its_binding_says(stage: Stage, operator: OperatorProcess) -> None:
+    binding = {"cluster": "east", "name": "login", "allowedServers": ["east:9092"]}
+    stage.stream("orders", cluster("east", secretRef={"name": "login"}))
+    stage.subscription(secrets=[binding])
+    document = stage.wait_document({"east/orders": "Active"})
+    assert document.streams["orders"]["clusters"]["east"]["secretFolder"] == "login"
+    evil = {"id": "east", "bootstrapServers": "evil:9092", "topics": ["orders"], "secretRef": {"name": "login"}}
+    stage.stream("orders", evil)
+    found = stage.wait_condition("StreamsResolved", "ServerNotAllowed")
+    assert "evil:9092" in found["message"]
+    document = stage.wait_document({"east/orders": "Active"})
+    assert document.streams["orders"]["clusters"]["east"]["bootstrapServers"] == "east:9092"
+
+
+def test_a_stream_that_asks_for_another_secret_is_held(stage: Stage, operator: OperatorProcess) -> None:
+    stage.stream("orders", cluster("east", secretRef={"name": "somebody-elses"}), cluster("west"))
+    stage.subscription()
+    stage.wait_condition("StreamsResolved", "SecretNotBound")
+    stage.wait_document({"west/orders": "Active"})
+
+
+def test_the_operator_may_read_no_secret(kube: KubeCluster, stage: Stage, operator: OperatorProcess) -> None:
+    account = kube.client(kube.kubeconfig_of(stage.namespace, "kafkastream-operator"))
+    with pytest.raises(ApiError, match="forbidden"):
+        account.list("v1/secrets", stage.namespace)
+
+
+def test_a_bad_stream_holds_up_no_other(stage: Stage, operator: OperatorProcess) -> None:
+    stage.stream("orders", cluster("east"))
+    stage.stream("bad", cluster("west", startingOffsets={"nonsense": "yes"}))
+    stage.subscription(streams={"pattern": ".*"})
+    found = stage.wait_condition("StreamsResolved", "InvalidStream")
+    assert "startingOffsets" in found["message"]
+    stage.wait_document({"east/orders": "Active"})
