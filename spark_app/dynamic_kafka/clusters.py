@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.client_config import ClusterClient
-from dynamic_kafka.kafka.probe import ClusterProbe
+from dynamic_kafka.kafka.probe import ClusterProbe, Question
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
 
@@ -31,6 +31,15 @@ def client_of(options: SourceOptions, subscription: Subscription, cluster: str) 
         secret_folder=named.secret_folder,
         group_id_prefix=options.group_id_prefix,
     )
+
+
+def question_of(
+    options: SourceOptions, subscription: Subscription, cluster: str, *, earliest: bool = False, describe: bool = True
+) -> Question:
+    """What to ask a subscribed cluster: its topics, of them the assigned partitions; the rest as `Question` has it."""
+    assigned = options.single.assign if options.single else None
+    topics = tuple(sorted(subscription.clusters[cluster].topics))
+    return Question(topics, assigned, earliest=earliest, describe=describe)
 
 
 class ClusterProbes:

@@ -27,9 +27,10 @@ from dynamic_kafka.lookout import Lookout, Observed, RevisionRejectedError, is_b
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.batch import Situation, plan_batch
 from dynamic_kafka.planning.codec import decode, encode
+from dynamic_kafka.planning.ending import Targets, still_to_read
 from dynamic_kafka.planning.plan import Limits, Plan
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.splits import Split, slice_ranges
+from dynamic_kafka.planning.splits import slice_ranges
 from dynamic_kafka.replay import Replays
 from dynamic_kafka.state import StateLocation
 from dynamic_kafka.status import PlanStatus, new_notes
@@ -53,7 +54,9 @@ class Enumerator:
         self.replays = Replays(options, self.state, self.lookout.look)
         self._committer: GroupCommitter | None = None
         self._group_checked: set[str] = set()
-        self._targets: Mapping[Split, int] | None = None
+        self._targets: Targets | None = None
+        self._absent: frozenset[str] = frozenset()
+        self._awaited: frozenset[str] = frozenset()
         self._last_batch_at: float | None = None
         self._latest = OffsetDocument()
         self._query = uuid.uuid4().hex
@@ -70,6 +73,8 @@ class Enumerator:
         logged = decode(start)
         self.replays.restore(logged)
         plan = self._plan(logged, unlimited)
+        if plan.document is logged:
+            plan = self._before_the_end(plan, unlimited)
         self._latest = plan.document
         if plan.document is logged:
             return start
@@ -97,12 +102,8 @@ class Enumerator:
         """Take the ends as they are now: a run of `Trigger.AvailableNow` reads up to there and no further."""
         observed = self.lookout.look()
         self.lookout.freeze()
-        self._targets = {
-            Split(cluster, name, partition): end
-            for cluster, answer in observed.answers.items()
-            for name, topic in answer.topics.items()
-            for partition, end in topic.latest.items()
-        }
+        self._targets = Targets()
+        self._targets.fix(observed.answers)
 
     def committed(self, end: Mapping[str, Any]) -> None:
         """Commit a batch's offsets to the clusters' groups, aside. Spark tells of a batch when it constructs the next,
@@ -124,7 +125,7 @@ class Enumerator:
 
     def report(self) -> dict[str, Any]:
         """The summary for Spark's progress event."""
-        progress, _ = self.replays.after(self._latest)
+        progress = self.replays.amendments.after(self._latest)
         return self.status.summary(self._latest, finished=progress.finished)
 
     def stop(self) -> None:
@@ -135,23 +136,26 @@ class Enumerator:
 
     # -- planning ------------------------------------------------------------------------------------------------
 
-    def _plan(self, logged: OffsetDocument, unlimited: bool) -> Plan:
+    def _plan(self, logged: OffsetDocument, unlimited: bool, *, everyone: bool = False) -> Plan:
         while True:
             try:
-                return self._plan_without_broken(logged, self.lookout.look(initial=logged.is_initial), unlimited)
+                observed = self.lookout.look(initial=logged.is_initial, everyone=everyone)
+                return self._plan_without_broken(logged, observed, unlimited, everyone=everyone)
             except RevisionRejectedError as rejected:
                 # What came last does not fit the clusters it names. That is not this query's fault, unless there was
                 # nothing before, or it was found good earlier and the cluster itself has changed since.
                 if not self.lookout.reject(rejected.observed, str(rejected.error)):
                     raise rejected.error from None
 
-    def _plan_without_broken(self, logged: OffsetDocument, observed: Observed, unlimited: bool) -> Plan:
+    def _plan_without_broken(
+        self, logged: OffsetDocument, observed: Observed, unlimited: bool, *, everyone: bool
+    ) -> Plan:
         """Plan; under `stall`, a cluster that fails in the middle of it is left out and the rest planned again."""
         while True:
             try:
                 return self._plan_with(logged, observed, unlimited)
             except ClusterError as error:
-                if error.cluster not in observed.answers or self._fails(logged, observed):
+                if error.cluster not in observed.answers or everyone or self._fails(logged, observed):
                     raise
                 self.lookout.judge({error.cluster: error})
                 observed = observed.without(error.cluster)
@@ -161,7 +165,37 @@ class Enumerator:
         bounded = logged.is_initial and is_bounded(self.options, observed.subscription)
         return self.options.cluster_failure_policy == "fail" or bounded
 
+    def _before_the_end(self, plan: Plan, unlimited: bool) -> Plan:
+        """A plan without news may be the end of a run that ends by itself: not before all its clusters are read.
+
+        A bounded run just goes on. Spark ends a run of `Trigger.AvailableNow` here, so a cluster that is still to be
+        read has to answer now.
+
+        Raises:
+            ClusterError: it does not answer.
+        """
+        progress = self.replays.amendments.after(plan.document)
+        awaited = still_to_read(progress, self._absent, self._targets)
+        if awaited and self._targets is not None:
+            try:
+                return self._plan(plan.document, unlimited, everyone=True)
+            except ClusterError as error:
+                told = (
+                    f"{error.message}. The clusters that answer are read; without this one the run of"
+                    " Trigger.AvailableNow is not complete: check the cluster, and start the run again"
+                )
+                raise type(error)(error.cluster, told) from None
+        stalled = awaited & self.status.stalled.keys()
+        if stalled - self._awaited:
+            names = ", ".join(sorted(stalled))
+            log.warning("the clusters that answer are read: the bounded run waits for %s", names)
+        self._awaited = stalled
+        return plan
+
     def _plan_with(self, logged: OffsetDocument, observed: Observed, unlimited: bool) -> Plan:
+        if self._targets is not None:
+            self._targets.fix(observed.answers)
+        self._absent = frozenset(observed.subscription.clusters.keys() - observed.answers.keys())
         situation = self.situation(logged, observed, unlimited=unlimited)
         done = plan_batch(situation, self.decisions(logged, observed))
         self.lookout.adopt(observed)
@@ -172,7 +206,7 @@ class Enumerator:
 
     def situation(self, logged: OffsetDocument, observed: Observed, *, unlimited: bool = False) -> Situation:
         """What a plan is made from. The tool `plan` plans with it too, and writes nothing."""
-        progress, _ = self.replays.after(logged)
+        progress = self.replays.amendments.after(logged)
         return Situation(
             logged=logged,
             progress=progress,
@@ -218,16 +252,15 @@ class Enumerator:
 
     def _limits(self, unlimited: bool) -> Limits:
         options = self.options
+        targets = self._targets.ends if self._targets is not None else None
         if unlimited:
-            return Limits(targets=self._targets)
+            return Limits(targets=targets)
         waited = float("inf") if self._last_batch_at is None else (time.monotonic() - self._last_batch_at) * 1000
         return Limits(
             max_offsets=options.max_offsets_per_trigger,
             # A run that ends must not wait for records that never come.
-            min_offsets=None if self._targets is not None else options.min_offsets_per_trigger,
+            min_offsets=None if targets is not None else options.min_offsets_per_trigger,
             max_delay_ms=options.max_trigger_delay_ms,
             waited_ms=int(min(waited, 1e15)),
-            targets=self._targets,
+            targets=targets,
         )
-
-    # -- observing -----------------------------------------------------------------------------------------------

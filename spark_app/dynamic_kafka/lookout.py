@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dynamic_kafka.clusters import ClusterProbes
+from dynamic_kafka.clusters import ClusterProbes, question_of
 from dynamic_kafka.errors import ClusterError, DynamicKafkaError
 from dynamic_kafka.kafka.probe import ClusterProbe, Question, gather
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
@@ -144,12 +144,13 @@ class Lookout:
             self._discovery.stop()
         self._probes.close()
 
-    def look(self, *, initial: bool = False) -> Observed:
+    def look(self, *, initial: bool = False, everyone: bool = False) -> Observed:
         """Ask all clusters that metadata names at once, and wait a little for the slower ones.
 
         Args:
             initial: for a query's first plan. It alone applies `startingOffsets`, and in a bounded run it finds all
                 there is to read: a cluster that it would miss must answer, whatever the policy.
+            everyone: wait until each cluster has answered or failed; each must answer, whatever the policy.
 
         Raises:
             DynamicKafkaError: under `clusterFailurePolicy=fail`, the failure of a cluster.
@@ -163,9 +164,10 @@ class Lookout:
         }
         first = self._good is None
         needed = initial and (is_bounded(self.options, subscription) or self._starts_elsewhere(subscription))
-        everyone = first and (self.options.cluster_failure_policy == "fail" or needed)
-        # Each hanging cluster is waited for once, and then no more until it has answered.
-        patient = {c: future for c, future in pending.items() if c not in self.status.stalled and c not in self._late}
+        everyone = everyone or needed or (first and self.options.cluster_failure_policy == "fail")
+        # Each hanging cluster is waited for once, and then no more until it has answered, unless it must.
+        known = set() if everyone else {*self.status.stalled, *self._late}
+        patient = {cluster: future for cluster, future in pending.items() if cluster not in known}
         gather(patient, grace_s=FIRST_GRACE_S if first else GRACE_S, everyone=everyone)
         answers, failures = gather(pending, grace_s=0, everyone=False)
         self._late = pending.keys() - answers.keys() - failures.keys()
@@ -199,7 +201,6 @@ class Lookout:
             self.status.stalled[cluster] = str(error)
 
     def _question(self, subscription: Subscription, cluster: str) -> Question:
-        single = self.options.single
         now, sequence = time.monotonic(), self.in_force().sequence
         at, seen = self._described_at.get(cluster, (0.0, -1))
         interval = self.options.partition_discovery_interval_ms
@@ -210,13 +211,9 @@ class Lookout:
             describe_now = seen < 0 or (interval > 0 and now - at >= interval / 1000)
         if describe_now:
             self._described_at[cluster] = (now, sequence)
-        return Question(
-            topics=tuple(sorted(subscription.clusters[cluster].topics)),
-            partitions=single.assign if single else None,
-            # First offsets are looked at when a cluster is opened; later on executors notice what has expired.
-            earliest=cluster not in self._opened,
-            describe=describe_now,
-        )
+        # First offsets are looked at when a cluster is opened; later on executors notice what has expired.
+        opens = cluster not in self._opened
+        return question_of(self.options, subscription, cluster, earliest=opens, describe=describe_now)
 
 
 def _as_one(failures: Mapping[str, DynamicKafkaError]) -> DynamicKafkaError:

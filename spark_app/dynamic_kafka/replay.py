@@ -24,13 +24,13 @@ from dynamic_kafka.errors import (
 )
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planning.amendments import Amendment, Reason, leave_out, rewind, rewound
+from dynamic_kafka.planning.amendments import Amendment, Amendments, Reason
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.state import StateLocation
 
 CHOICES = (
@@ -58,11 +58,14 @@ class Replays:
         options: the source's options.
         state: where amendments are kept; None when there is no `stateLocation`.
         look: looks at the world; raises under `clusterFailurePolicy=fail` when a cluster does not answer.
+
+    Attributes:
+        amendments: those that were restored or made so far.
     """
 
     def __init__(self, options: SourceOptions, state: StateLocation | None, look: Callable[[], World]) -> None:
         self._options, self._state, self._look = options, state, look
-        self._amendments: dict[tuple[str, str], list[Amendment]] = {}
+        self.amendments = Amendments()
         self._settled: set[tuple[str, str]] = set()
         self._restored = False
 
@@ -89,17 +92,7 @@ class Replays:
             )
         for amendment in found:
             if amendment.number <= document.number:
-                self.obey(amendment)
-
-    def after(self, logged: OffsetDocument) -> tuple[OffsetDocument, frozenset[Split]]:
-        """Progress after a logged document's batch: settled, and back where an amendment left ranges out."""
-        progress = logged.settled()
-        # One batch may have several amendments, each for what had gone by then, and each with reasons of its own: what
-        # was left out before the sink had the batch goes back, what was left out after it stays.
-        found = self._amendments.get((logged.previous, fingerprint(logged)), []) if self._amendments else []
-        for amendment in found:
-            progress = rewind(progress, amendment)
-        return progress, frozenset(part.split for amendment in found for part in rewound(amendment))
+                self.amendments.add(amendment)
 
     def planned(self, start: OffsetDocument, end: OffsetDocument) -> None:
         """This process planned the batch just now: its metadata is fresh, nothing has to be checked again."""
@@ -121,27 +114,17 @@ class Replays:
                 " the checkpoint was edited or mixed up; restore it, or start with a new one"
             )
         ranges = ranges_between(start, end)
-        remaining = self.remaining(ranges, key)
+        remaining = self.amendments.remaining(ranges, key)
         if key not in self._settled and remaining:
             # An earlier replay's amendment is obeyed; what has gone since then needs one more.
             self._decide(remaining, end, key)
-            remaining = self.remaining(ranges, key)
+            remaining = self.amendments.remaining(ranges, key)
         self._settled.add(key)
         return remaining
 
     def is_settled(self, start: OffsetDocument, end: OffsetDocument) -> bool:
         """Whether this process has planned or decided the batch already."""
         return (fingerprint(start), fingerprint(end)) in self._settled
-
-    def remaining(self, ranges: list[SplitRange], key: tuple[str, str]) -> list[SplitRange]:
-        """The ranges that no amendment leaves out."""
-        for amendment in self._amendments.get(key, ()):
-            ranges = leave_out(ranges, amendment)
-        return ranges
-
-    def obey(self, amendment: Amendment) -> None:
-        """Take an amendment into account from now on."""
-        self._amendments.setdefault((amendment.start, amendment.end), []).append(amendment)
 
     def _decide(self, ranges: list[SplitRange], end: OffsetDocument, key: tuple[str, str]) -> None:
         """Make an amendment for the ranges that cannot be read any more, if there are any."""
@@ -156,17 +139,13 @@ class Replays:
             raise refusal
         assert self._state is not None
         self._state.save_amendment(amendment)
-        self.obey(amendment)
+        self.amendments.add(amendment)
         for part in amendment.left_out:
-            reason = amendment.reasons[part.split.cluster]
-            if reason == "delivered":
-                log.warning("left out of the pending batch, since the sink has it already: %s", part)
-            else:
-                log.warning(
-                    "left out of the pending batch, possibly delivered by an earlier attempt: %s (cluster %s)",
-                    part,
-                    reason,
-                )
+            log.warning(
+                "left out of the pending batch, possibly delivered by an earlier attempt: %s (cluster %s)",
+                part,
+                amendment.reasons[part.split.cluster],
+            )
 
     def judge(
         self, ranges: list[SplitRange], end: OffsetDocument, key: tuple[str, str], world: World
@@ -183,8 +162,6 @@ class Replays:
             if reason is None:
                 continue
             left_out.append(part)
-            if end_is_delivered(self._options, key[1]):
-                reason = "delivered"
             # A topic may be removed from a cluster that does not answer either: `pendingRemovedRanges` decides then.
             if reasons.get(part.split.cluster) != "removed":
                 reasons[part.split.cluster] = reason
@@ -228,14 +205,18 @@ class Replays:
         left_out, reasons = amendment.left_out, amendment.reasons
         named = ", ".join(map(str, left_out[:10])) + (f" and {len(left_out) - 10} more" if len(left_out) > 10 else "")
         unreachable = sorted(cluster for cluster, reason in reasons.items() if reason == "unreachable")
-        if unreachable and self._state is None:
+        unrecorded = None
+        if self._state is None:
+            unrecorded = "there is no stateLocation to record it"
+        elif not amendment.query:
+            unrecorded = "version 1 has planned the batch, and names no query to record it for"
+        if unreachable and unrecorded:
             return ClusterUnreachableError(unreachable[0], f"does not answer, and the pending batch needs it: {named}")
         removed = "removed" in reasons.values()
-        if removed and (self._state is None or self._options.pending_removed_ranges == "refuse"):
-            why = "pendingRemovedRanges=refuse" if self._state else "there is no stateLocation to record it"
+        if removed and (unrecorded or self._options.pending_removed_ranges == "refuse"):
             return PendingRangesError(
                 f"the batch that was planned before the restart reads ranges that metadata no longer names: {named}."
-                f" They are not left out, since {why}. {CHOICES}"
+                f" They are not left out, since {unrecorded or 'pendingRemovedRanges=refuse'}. {CHOICES}"
             )
         return None
 
@@ -256,8 +237,3 @@ def named_as(subscription: Subscription, cluster: str) -> str | None:
     if cluster in subscription.clusters:
         return cluster
     return next((new for new, named in subscription.clusters.items() if named.renamed_from == cluster), None)
-
-
-def end_is_delivered(options: SourceOptions, end: str) -> bool:
-    """Whether the application has found the batch in its sink's own log already (`deliveredBatch`)."""
-    return options.delivered_batch == end

@@ -34,7 +34,7 @@ class StateLocation:
     """A folder of small write-once JSON files.
 
     Args:
-        uri: a path or URI; made on the first write. Spark's `s3a:` means pyarrow's `s3:`.
+        uri: a path or URI; made on the first write.
 
     Raises:
         OptionError: the URI names no file system that is reachable from here; of every method: the folder is none, or
@@ -44,13 +44,7 @@ class StateLocation:
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
-        try:
-            if "://" in uri or uri.startswith("file:"):
-                self._fs, self._root = fs.FileSystem.from_uri(uri.replace("s3a://", "s3://", 1))
-            else:
-                self._fs, self._root = fs.LocalFileSystem(), str(Path(uri).absolute())
-        except (OSError, ValueError) as error:
-            raise OptionError(f"stateLocation {uri!r} cannot be opened: {error}") from None
+        self._fs, self._root = open_folder(uri, "stateLocation")
 
     def write(self, path: str, content: Mapping[str, Any]) -> None:
         """Write a file whole or not at all, and durably. Writing the same file again changes nothing for readers."""
@@ -152,6 +146,23 @@ class StateLocation:
             raise OffsetDocumentError(
                 f"{self.uri}/{path} is damaged: {text}; restore the file, or read it with the version that wrote it"
             ) from None
+
+
+def open_folder(uri: str, what: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a path or URI as Spark writes it, and the path there. Spark's `s3a:` means pyarrow's `s3:`.
+
+    Raises:
+        OptionError: it is none that is reachable from here; `what` says what of the user's it is.
+    """
+    if "://" not in uri and not uri.startswith("file:"):
+        return fs.LocalFileSystem(), str(Path(uri).absolute())
+    if uri.startswith("file:/") and not uri.startswith("file://"):  # as Hadoop writes it
+        return fs.LocalFileSystem(), uri.removeprefix("file:")
+    try:
+        files, root = fs.FileSystem.from_uri(uri.replace("s3a://", "s3://", 1))
+    except (OSError, ValueError) as error:
+        raise OptionError(f"{what} {uri!r} cannot be opened: {error}") from None
+    return files, root.rstrip("/")
 
 
 def _write_local(folder: Path, name: str, data: bytes) -> None:

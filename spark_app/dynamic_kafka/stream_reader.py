@@ -10,7 +10,7 @@ import logging
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -116,12 +116,20 @@ def in_this_attempt(task: ReadTask) -> ReadTask:
     return replace(task, read_timeout_s=min(task.read_timeout_s, RETRY_TIMEOUT_S))
 
 
+class _StandardError(logging.StreamHandler[TextIO]):
+    """Writes to what standard error is by then: a test runner exchanges it, and closes the one before."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
+
 def show_driver_log() -> None:
     """Let what the planner says reach the driver's log: its process has no logging of its own, Spark passes on what it
     writes to standard error. A user's own handlers are left alone."""
     logger = logging.getLogger("dynamic_kafka")
     if not logger.handlers and not logging.getLogger().handlers:
-        handler = logging.StreamHandler(sys.stderr)
+        handler = _StandardError()
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         logger.addHandler(handler)
         logger.setLevel(logging.INFO)

@@ -2,8 +2,8 @@
 
 One `SourceRun` is one query over all its restarts: the offset log, the commit log and the sink outlive a crash, the
 enumerator does not. Offsets pass through JSON text and tasks through pickle, as they do in Spark. The sink takes each
-batch once, by its number, as a file sink does. The order of steps is MicroBatchExecution's; tests on a real Spark pin
-that (`test_crashes.py`).
+batch once, by its number, as an idempotent `foreachBatch` does. The order of steps is MicroBatchExecution's; tests on a
+real Spark pin that (`test_crashes.py`).
 """
 
 from __future__ import annotations

@@ -7,14 +7,17 @@ import logging
 import pytest
 
 from dynamic_kafka.decisions import Decisions
+from dynamic_kafka.errors import ClusterError
 from dynamic_kafka.lookout import Observed
-from dynamic_kafka.metadata import Discovered, Revision, SubscribedCluster, Subscription
-from dynamic_kafka.options import parse_options
+from dynamic_kafka.metadata import Discovered, OffsetSpec, Revision, SubscribedCluster, Subscription
+from dynamic_kafka.options import SourceOptions, parse_options
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.status import PlanStatus
 
-OPTIONS = parse_options({"streamIds": "orders", "metadataPath": "streams.yaml"}, mode="streaming")
+GIVEN = {"streamIds": "orders", "metadataPath": "streams.yaml"}
+OPTIONS = parse_options(GIVEN, mode="streaming")
+BOUNDED = parse_options(GIVEN | {"endingOffsets": "latest"}, mode="streaming")
 SAVED = OffsetDocument("q", 3, "p", clusters={"east": ClusterProgress({"t": TopicProgress("orders", {0: 5})}, "Mk")})
 
 
@@ -41,3 +44,31 @@ def test_a_cluster_that_tells_its_saved_id_is_read_on_without_a_word(caplog: pyt
     with caplog.at_level(logging.WARNING):
         assert decisions(PlanStatus(), "Mk").verify(SAVED) is SAVED
     assert not caplog.records
+
+
+def unclear(options: SourceOptions, logged: OffsetDocument, *, stops: bool = False) -> Decisions:
+    """The answers for a plan on a cluster `east` that lists the topics `t` and `u`, and describes only `t`."""
+    stopping = OffsetSpec("latest") if stops else None
+    wanted = SubscribedCluster({"t": "orders", "u": "orders"}, {}, stopping_offsets=stopping)
+    subscription = Subscription({"east": wanted}, ("orders",))
+    answer = ClusterObservation({"t": TopicObservation({0: 9})}, "Mk", missing=frozenset())
+    observed = Observed(subscription, {"east": answer}, Discovered(subscription, Revision("sha256:x"), 1), {}, False)
+    return Decisions(options, None, PlanStatus(), logged, observed, frozenset(), "q")
+
+
+@pytest.mark.parametrize(("options", "stops"), [(BOUNDED, False), (OPTIONS, True)], ids=["by option", "by metadata"])
+def test_a_bounded_run_does_not_begin_without_a_topic_that_is_listed_and_not_described(
+    options: SourceOptions, stops: bool
+) -> None:
+    # It finds nothing after its first plan: the topic would be left out, and nobody told
+    with pytest.raises(ClusterError) as refused:
+        unclear(options, OffsetDocument(), stops=stops).verify(OffsetDocument())
+    assert "[CLUSTER_ERROR cluster=east] lists the topic 'u' but does not describe it" in str(refused.value)
+    assert "Start again in a moment" in str(refused.value)
+
+
+@pytest.mark.parametrize(("options", "logged"), [(OPTIONS, OffsetDocument()), (BOUNDED, SAVED)], ids=["on", "later"])
+def test_a_plan_that_is_not_the_first_of_a_bounded_run_leaves_such_a_topic_to_the_next(
+    options: SourceOptions, logged: OffsetDocument
+) -> None:
+    assert unclear(options, logged).verify(logged) is logged

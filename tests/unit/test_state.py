@@ -17,10 +17,11 @@ PART = SplitRange(Split("east", "t", 0), 5, 9)
 MADE = Amendment("q", 3, "aa", "bb", (PART,), {"east": "removed"}, 1_000)
 
 
-@pytest.fixture(params=["path", "uri"])
+@pytest.fixture(params=["path", "URI", "URI with a slash at its end", "URI as Hadoop writes it"])
 def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     folder = tmp_path / "state"
-    return str(folder) if request.param == "path" else folder.as_uri()
+    forms = (str(folder), folder.as_uri(), f"{folder.as_uri()}/", f"file:{folder}")
+    return forms[request.param_index]
 
 
 def test_an_amendment_is_there_for_the_next_process(uri: str) -> None:

@@ -12,11 +12,10 @@ import time
 
 from dynamic_kafka.app.audit import confirm, record
 from dynamic_kafka.app.exit_codes import ExitCode
-from dynamic_kafka.app.saved import progress_of, remaining
 from dynamic_kafka.app.tables import table
 from dynamic_kafka.app.target import Target, add_target, open_target
 from dynamic_kafka.errors import OptionError, PendingRangesError
-from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.amendments import Amendment, Amendments
 from dynamic_kafka.planning.splits import SplitRange
 
 HELP = "leave a cluster's ranges out of the pending batch of a stopped query; its splits go back to their start"
@@ -54,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     confirm("Abandon these ranges?", yes=arguments.yes)
     made = _amendment(target, left_out)
-    after = progress_of(target.saved, [made])
+    after = Amendments([made]).after(target.saved.latest)
     audited = record(
         state,
         "abandon",
@@ -77,7 +76,7 @@ def _chosen(target: Target, what: str, amendments: list[Amendment]) -> tuple[Spl
     saved = target.saved
     if saved.batches.pending is None:
         raise OptionError(f"{target.name}: no batch is pending; what was committed cannot be abandoned")
-    ranges = remaining(saved, amendments)
+    ranges = saved.remaining(amendments)
     # Compared whole, since ids and names may hold any separator.
     chosen = tuple(
         part

@@ -15,9 +15,9 @@ from dynamic_kafka.app.audit import confirm, record
 from dynamic_kafka.app.changes import lost_records
 from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.preview import Preview, preview
-from dynamic_kafka.app.saved import progress_of
 from dynamic_kafka.app.target import add_target, open_target
 from dynamic_kafka.errors import OptionError
+from dynamic_kafka.planning.amendments import Amendments
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     target = open_target(arguments)
     state = target.writable_state()
     seen = preview(target.options, target.saved) if target.options else None
-    document = progress_of(target.saved, state.amendments(target.query))
+    document = Amendments(state.amendments(target.query)).after(target.saved.latest)
     found = _all(seen, document) if arguments.identity is None and arguments.data_loss is None else []
     found += [_identity(text, seen, document) for text in arguments.identity or ()]
     found += _losses(arguments.data_loss or (), seen, document)

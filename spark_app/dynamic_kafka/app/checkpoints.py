@@ -1,7 +1,7 @@
 """Read Spark's checkpoints and the log of its file sinks. Driver and tools; reads only.
 
-A checkpoint is a folder: `offsets/<batch>` is written when a batch is planned, `commits/<batch>` when it is done, and
-`state` exists for stateful queries. Spark renames whole files into place, so a running query may be read as well.
+A checkpoint is a folder: `offsets/<batch>` is written when a batch is planned, `commits/<batch>` when it is done.
+Spark renames whole files into place, so a running query may be read as well.
 `offsets/<batch>` is a version, a line of settings, then a line for each source: its JSON or `-` in v1, `<name>:<JSON>`
 in v2 (named sources). A file sink keeps `<path>/_spark_metadata/<batch>`, `<batch>.compact` every ten.
 """
@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pyarrow import fs
 
-from dynamic_kafka.errors import OffsetDocumentError, OptionError
+from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.planning.codec import decode
 from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.state import open_folder
 
 SINK_LOG = "_spark_metadata"
 
@@ -56,7 +56,7 @@ class Checkpoint:
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
-        self._fs, self._root = open_folder(uri, "checkpoint")
+        self._fs, self._root = open_folder(uri, "the checkpoint")
 
     @property
     def planned(self) -> int | None:
@@ -67,11 +67,6 @@ class Checkpoint:
     def committed(self) -> int | None:
         """The number of the last batch that is done, None if there is none."""
         return newest_batch(self._fs, f"{self._root}/commits")
-
-    @property
-    def pending(self) -> int | None:
-        """The batch that was planned and is not done; None if there is none."""
-        return self.batches().pending
 
     def batches(self) -> Batches:
         """How far the query is, as of one moment: what a running query does meanwhile does not count."""
@@ -113,11 +108,6 @@ class Checkpoint:
             return tuple(Logged(name, _offset(offset)) for name, _, offset in named)
         raise OffsetDocumentError(f"{where} is in form {version[:20]!r}; this version reads v1 and v2")
 
-    @property
-    def stateful(self) -> bool:
-        """Whether the query keeps state: then a batch that its sink has already still has to run."""
-        return bool(self._fs.get_file_info(f"{self._root}/state").type != fs.FileType.NotFound)
-
     def document(self, batch: int) -> OffsetDocument | None:
         """The offset document of a batch; None if it was planned without a source of ours.
 
@@ -157,7 +147,7 @@ def newest_in_sink(path: str) -> int | None:
     Raises:
         OptionError: the path is on no file system that is reachable from here.
     """
-    files, root = open_folder(path, "sink path")
+    files, root = open_folder(path, "the sink path")
     return newest_batch(files, f"{root}/{SINK_LOG}")
 
 
@@ -166,23 +156,6 @@ def newest_batch(files: fs.FileSystem, folder: str) -> int | None:
     found = files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
     names = [info.base_name.removesuffix(".compact") for info in found if info.is_file]
     return max((int(name) for name in names if name.isdecimal()), default=None)
-
-
-def open_folder(uri: str, what: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a path or URI as Spark writes it, and the path there.
-
-    Raises:
-        OptionError: it is none that is reachable from here.
-    """
-    if "://" not in uri and not uri.startswith("file:"):
-        return fs.LocalFileSystem(), str(Path(uri).absolute())
-    if uri.startswith("file:") and not uri.startswith("file://"):
-        return fs.LocalFileSystem(), uri.removeprefix("file:")
-    try:
-        files, root = fs.FileSystem.from_uri(uri.replace("s3a://", "s3://", 1))
-    except (OSError, ValueError) as error:
-        raise OptionError(f"the {what} {uri!r} cannot be opened: {error}") from None
-    return files, root.rstrip("/")
 
 
 def _offset(text: str) -> str | None:

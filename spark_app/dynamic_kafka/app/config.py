@@ -16,8 +16,9 @@ from pydantic import ValidationError
 
 from dynamic_kafka.app.config_file import AppFile, Sink, Transformation
 from dynamic_kafka.errors import MetadataInvalidError, OptionError
+from dynamic_kafka.metadata.located import Located, Problem
 from dynamic_kafka.metadata.validation import explain
-from dynamic_kafka.metadata.yaml_text import Located, Problem, read_yaml
+from dynamic_kafka.metadata.yaml_text import read_yaml
 from dynamic_kafka.options import SourceOptions, parse_options
 from dynamic_kafka.options.java_client import check_no_literal_secrets
 
@@ -154,7 +155,7 @@ def _disagreements(config: AppConfig, located: Located) -> list[Problem]:
     ]
     problems += [
         Problem(("options", given[key]), "is set by the application itself; take it out")
-        for key in ("deliveredbatch", "applicationcommits", "readreports")
+        for key in ("applicationcommits", "readreports")
         if key in given
     ]
     for index, sink in enumerate(file.sinks):

@@ -15,9 +15,9 @@ from pydantic.alias_generators import to_camel
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.validation import findings
 from dynamic_kafka.options import parse_duration_ms
+from dynamic_kafka.user_code import is_path
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
-_CALLABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z", re.ASCII)
 
 
 def _text(value: Any) -> Any:
@@ -36,7 +36,7 @@ def _name(value: Any) -> Any:
 
 
 def _callable(value: Any) -> Any:
-    if isinstance(value, str) and not _CALLABLE.match(value):
+    if isinstance(value, str) and not is_path(value):
         raise ValueError("must be written `package.module:function`")
     return value
 

@@ -8,10 +8,9 @@ from typing import Any
 
 from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.moments import shown_time
-from dynamic_kafka.app.saved import remaining
 from dynamic_kafka.app.tables import table
 from dynamic_kafka.app.target import Target, add_target, open_target
-from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.amendments import Amendment, Amendments
 from dynamic_kafka.planning.progress import OffsetDocument
 
 HELP = "show a checkpoint: offsets, parked splits with their deadlines, the pending batch, what was left out"
@@ -52,7 +51,7 @@ def _text(target: Target, amendments: list[Amendment]) -> str:
         ]
         titles = ("document", "cluster", "topic", "partition", "from", "to", "why", "when")
         parts.append("Left out of batches:\n" + table(titles, rows))
-    if latest.finished:
+    if Amendments(amendments).after(saved.latest).finished:
         parts.append("This bounded run has reached all its ending offsets: nothing more will be planned.")
     return "\n\n".join(part for part in parts if part)
 
@@ -61,7 +60,7 @@ def _pending_text(target: Target, amendments: list[Amendment]) -> str:
     saved = target.saved
     if saved.batches.pending is None:
         return "No batch is pending."
-    ranges = remaining(saved, amendments)
+    ranges = saved.remaining(amendments)
     head = f"Batch {saved.batches.pending} is pending: planned, not committed."
     if not ranges:
         return f"{head} It reads nothing from this source."
@@ -108,13 +107,13 @@ def _or_none(number: int | None) -> object:
 
 def _wire(target: Target, amendments: list[Amendment]) -> dict[str, Any]:
     saved, latest = target.saved, target.saved.latest
-    pending = remaining(saved, amendments)
+    pending = saved.remaining(amendments)
     return {
         "checkpoint": target.checkpoint.uri,
         "query": latest.query,
         "document": latest.number,
         "bounded": latest.bounded,
-        "finished": latest.finished,
+        "finished": Amendments(amendments).after(saved.latest).finished,
         "batches": {
             "planned": saved.batches.planned,
             "committed": saved.batches.committed,

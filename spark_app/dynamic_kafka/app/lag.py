@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
+from functools import partial
 
-from dynamic_kafka.clusters import ClusterProbes
+from dynamic_kafka.clusters import ClusterProbes, question_of
 from dynamic_kafka.errors import DynamicKafkaError
-from dynamic_kafka.kafka.probe import Question, gather
+from dynamic_kafka.kafka.probe import gather
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.splits import Split
@@ -63,12 +64,10 @@ class LagProber:
     def _ask(self) -> dict[Split, int]:
         subscription = self._discovery.current().subscription
         probes, _ = self._probes.for_subscription(subscription)
-        single = self._options.single
-        assigned = single.assign if single else None
-        pending = {}
-        for cluster, probe in probes.items():
-            question = Question(tuple(sorted(subscription.clusters[cluster].topics)), assigned)
-            pending[cluster] = probe.observe(lambda question=question: question)  # type: ignore[misc]
+        pending = {
+            cluster: probe.observe(partial(question_of, self._options, subscription, cluster))
+            for cluster, probe in probes.items()
+        }
         answers, failures = gather(pending, grace_s=PATIENCE_S, everyone=False)
         for cluster in (*answers, *failures):
             probes[cluster].taken()

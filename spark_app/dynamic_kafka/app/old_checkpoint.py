@@ -10,7 +10,6 @@ import logging
 
 from dynamic_kafka.app.checkpoints import Checkpoint, newest_in_sink
 from dynamic_kafka.errors import StaleCheckpointError
-from dynamic_kafka.planning.codec import fingerprint
 
 log = logging.getLogger(__name__)
 
@@ -36,15 +35,3 @@ def refuse_old_checkpoint(checkpoint: Checkpoint, path: str, *, allowed: bool) -
             " go on all the same"
         )
     log.warning("%s; allowOldCheckpoint is set, so it goes on", text)
-
-
-def delivered_batch(checkpoint: Checkpoint, path: str) -> str | None:
-    """The pending batch that the file sink has already: the fingerprint of its end, for the option `deliveredBatch`.
-
-    None for a stateful query: its state still needs that batch's records.
-    """
-    pending = checkpoint.pending
-    if pending is None or checkpoint.stateful or newest_in_sink(path) != pending:
-        return None
-    document = checkpoint.document(pending)
-    return None if document is None else fingerprint(document)

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dynamic_kafka.app.saved import Saved
-from dynamic_kafka.clusters import ClusterProbes
+from dynamic_kafka.clusters import ClusterProbes, question_of
 from dynamic_kafka.decisions import Decisions
 from dynamic_kafka.enumerator import Enumerator
 from dynamic_kafka.errors import ClusterError, DynamicKafkaError, IdentityError, OptionError, StaleCheckpointError
-from dynamic_kafka.kafka.probe import Question, gather
+from dynamic_kafka.kafka.probe import gather
 from dynamic_kafka.lookout import Observed, RevisionRejectedError, wanted_clusters
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.amendments import Amendment
@@ -101,11 +101,8 @@ def _look(options: SourceOptions, probes: ClusterProbes) -> tuple[Observed, dict
     discovery.stop()
     subscription = found.subscription
     made, broken = probes.for_subscription(subscription)
-    assigned = options.single.assign if options.single else None
     pending = {
-        cluster: probe.observe(
-            partial(Question, tuple(sorted(subscription.clusters[cluster].topics)), assigned, earliest=True)
-        )
+        cluster: probe.observe(partial(question_of, options, subscription, cluster, earliest=True))
         for cluster, probe in made.items()
     }
     answers, failures = gather(pending, grace_s=0, everyone=True)
@@ -138,8 +135,8 @@ class _Previewing:
         self.check_identities(rename(latest.settled(), wanted_clusters(self.observed.subscription))[0])
         pending, left_out = self.judge_pending()
         if left_out is not None:
-            replays.obey(left_out)
-        before, _ = replays.after(latest)
+            replays.amendments.add(left_out)
+        before = replays.amendments.after(latest)
         planned = self.plan(latest)
         accepted = self.accepted(latest.query)
         return Preview(
@@ -178,7 +175,7 @@ class _Previewing:
         if saved.end is None:
             return [], None
         replays = self.enumerator.replays
-        pending = replays.remaining(saved.ranges(), saved.key)
+        pending = replays.amendments.remaining(saved.ranges(), saved.key)
         # What is refused already does not count as silent.
         judged = [part for part in pending if part.split.cluster not in {each.cluster for each in self.refusals}]
         left_out = None

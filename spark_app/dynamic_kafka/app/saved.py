@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dynamic_kafka.app.checkpoints import Batches, Checkpoint, Logged, our_document
 from dynamic_kafka.errors import OffsetDocumentError, OptionError
-from dynamic_kafka.planning.amendments import Amendment, leave_out, rewind
+from dynamic_kafka.planning.amendments import Amendment, Amendments
 from dynamic_kafka.planning.codec import decode, fingerprint
 from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
@@ -48,6 +48,10 @@ class Saved:
         """What the pending batch was planned to read."""
         return ranges_between(self.start, self.end) if self.end is not None else []
 
+    def remaining(self, amendments: Iterable[Amendment]) -> list[SplitRange]:
+        """What is still to be read of it."""
+        return Amendments(amendments).remaining(self.ranges(), self.key) if self.end is not None else []
+
 
 def read_saved(checkpoint: Checkpoint, source: str | None = None) -> Saved:
     """Read our progress.
@@ -81,28 +85,6 @@ def read_saved(checkpoint: Checkpoint, source: str | None = None) -> Saved:
 def nothing_saved() -> Saved:
     """The progress of a query that has not begun."""
     return Saved(Batches(None, None), "0", OffsetDocument(), None)
-
-
-def amendments_of(saved: Saved, amendments: Iterable[Amendment]) -> list[Amendment]:
-    """Those that leave something out of the batch that led to the latest document; each with reasons of its own."""
-    key = (saved.latest.previous, fingerprint(saved.latest))
-    return [amendment for amendment in amendments if (amendment.start, amendment.end) == key]
-
-
-def progress_of(saved: Saved, amendments: Iterable[Amendment]) -> OffsetDocument:
-    """Where reading goes on after the latest batch, what was left out of it being back at its start."""
-    progress = saved.latest.settled()
-    for amendment in amendments_of(saved, amendments):
-        progress = rewind(progress, amendment)
-    return progress
-
-
-def remaining(saved: Saved, amendments: Iterable[Amendment]) -> list[SplitRange]:
-    """The ranges of the pending batch that are still to be read."""
-    ranges = saved.ranges()
-    for amendment in amendments_of(saved, amendments):
-        ranges = leave_out(ranges, amendment)
-    return ranges
 
 
 def _ours(logged: tuple[Logged, ...], source: str | None, checkpoint: Checkpoint) -> Logged:

@@ -5,7 +5,6 @@ A query is made anew for each start, in-process restarts among them: nothing of 
 
 from __future__ import annotations
 
-import importlib
 import logging
 import sys
 from collections.abc import Callable, Mapping
@@ -15,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from dynamic_kafka.app.checkpoints import Checkpoint
 from dynamic_kafka.app.config import AppConfig
 from dynamic_kafka.app.config_file import Sink, Trigger
-from dynamic_kafka.app.old_checkpoint import delivered_batch, refuse_old_checkpoint
+from dynamic_kafka.app.old_checkpoint import refuse_old_checkpoint
 from dynamic_kafka.errors import OptionError
+from dynamic_kafka.user_code import load
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,7 +63,8 @@ def start_query(
         OptionError: a function does not import, or a connector is missing.
     """
     checkpoint = config.checkpoint_of(sink)
-    options = config.reader_options(sink) | _delivered(config, sink)
+    _refuse_old_checkpoint(config, sink)
+    options = config.reader_options(sink)
     if read_reports is not None:
         options["readReports"] = read_reports
     frame = spark.readStream.format("dynamic-kafka").options(**options).load()
@@ -92,17 +93,10 @@ def load_function(path: str, config_file: str) -> Callable[..., Any]:
     folder = str(Path(config_file).absolute().parent)
     if folder not in sys.path:
         sys.path.append(folder)
-    module, _, name = path.partition(":")
-    try:
-        found: Any = importlib.import_module(module)
-    except Exception as error:  # a module's own code runs here, and may raise anything
-        raise OptionError(f"{path}: the module does not import: {type(error).__name__}: {error}") from error
-    for step in name.split("."):
-        found = getattr(found, step, None)
+    found = load(path)
     if not callable(found):
-        raise OptionError(f"{path}: the module {module!r} has no function {name!r}")
-    loaded: Callable[..., Any] = found
-    return loaded
+        raise OptionError(f"{path}: is no function")
+    return found
 
 
 def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -114,20 +108,16 @@ def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
     return {"kafka.config.providers": ",".join(used), **providers, **options}
 
 
-def _delivered(config: AppConfig, sink: Sink) -> dict[str, str]:
+def _refuse_old_checkpoint(config: AppConfig, sink: Sink) -> None:
     path = file_path(sink)
     if path is None:
-        return {}
+        return
     allowed = config.parsed_options(sink).allow_old_checkpoint
     try:
-        checkpoint = Checkpoint(config.checkpoint_of(sink))
-        refuse_old_checkpoint(checkpoint, path, allowed=allowed)
-        delivered = delivered_batch(checkpoint, path)
+        refuse_old_checkpoint(Checkpoint(config.checkpoint_of(sink)), path, allowed=allowed)
     except OptionError as error:
         # Spark reaches more file systems than pyarrow does.
         log.warning("sink %s: whether its checkpoint is older than its files is not known: %s", sink.name, error)
-        return {}
-    return {} if delivered is None else {"deliveredBatch": delivered}
 
 
 def _transformed(spark: SparkSession, config: AppConfig, sink: Sink, frame: DataFrame) -> DataFrame:

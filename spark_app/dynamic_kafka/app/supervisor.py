@@ -26,6 +26,8 @@ from dynamic_kafka.clusters import client_of
 from dynamic_kafka.errors import DynamicKafkaError, MetadataError, OptionError
 from dynamic_kafka.kafka.commits import GroupCommitter
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
+from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.stopping import is_finished
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,6 +52,7 @@ class SinkQuery:
         self.query: StreamingQuery | None = None
         self.restart_at: float | None = None
         self.finished = False
+        self.stopping = False
         self.failure: DynamicKafkaError | None = None
         self.restarts = RestartPolicy(
             stall=self.options.cluster_failure_policy == "stall",
@@ -69,6 +72,19 @@ class SinkQuery:
     def checkpoint(self) -> Checkpoint:
         """The query's checkpoint."""
         return Checkpoint(self.config.checkpoint_of(self.sink))
+
+    def stop_when_over(self, reached: OffsetDocument) -> None:
+        """Stop a bounded run that has read everything, aside.
+
+        Its last batch alone does not tell: ranges may have been left out of it, and a run that had finished before has
+        no batch any more. What Spark notes while it is idle comes in no event.
+        """
+        query = self.query
+        if query is None or self.stopping or not (reached.is_initial or reached.finished):
+            return
+        if is_finished(query.lastProgress):
+            self.stopping = True
+            threading.Thread(target=_stop_quietly, args=(query,), name=f"finish-{self.name}", daemon=True).start()
 
     def commit_reached(self) -> None:
         """Commit what the checkpoint says is done: also the last batch, whatever became of its event."""
@@ -128,7 +144,7 @@ class Supervisor:
     def _start(self, each: SinkQuery) -> None:
         reports = self._read_reports.get(each.sink.name)
         each.query = start_query(self._spark, self._config, each.sink, read_reports=reports)
-        each.restart_at = None
+        each.restart_at, each.stopping = None, False
         fields = {"event": "started", "sink": each.sink.name, "query": str(each.query.id)}
         log.info("sink %s: query %s has started", each.sink.name, each.query.id, extra=fields)
 
@@ -148,6 +164,8 @@ class Supervisor:
                     self._start(each)
             elif each.query is not None and not each.query.isActive:
                 self._ended(each, each.query)
+            else:
+                each.stop_when_over(self._board.sinks()[each.sink.name].document)
 
     def _ended(self, each: SinkQuery, query: StreamingQuery) -> None:
         raised = query.exception()
@@ -199,9 +217,6 @@ class Supervisor:
             "milliseconds": status.batch_ms, "summary": status.summary,
         }  # fmt: skip
         log.info("sink %s: batch %d, %d rows", each.sink.name, status.batch, status.rows, extra=fields)
-        if status.document.finished and each.query is not None:
-            # Not from this thread: a query that stops waits for its listeners.
-            threading.Thread(target=each.query.stop, name=f"finish-{each.sink.name}", daemon=True).start()
 
     # -- ending --------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from confluent_kafka import (
     IsolationLevel,
@@ -22,18 +22,16 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError
 from dynamic_kafka.kafka.aside import drop_aside, quiet_logger
-from dynamic_kafka.kafka.errors import TRANSIENT, error_of, translate
+from dynamic_kafka.kafka.errors import error_of, is_transient, translate
 from dynamic_kafka.kafka.groups import Commits, GroupClient
+from dynamic_kafka.kafka.retries import PAUSE_S, ask_until_settled
 from dynamic_kafka.planning.starting import OffsetQuery
 
-T = TypeVar("T")
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """Kafka's text for a topic id of all zeros: a broker that tells none."""
 NO_SUCH_RECORD = -1
 """Kafka's answer where no record is as new as a timestamp. Anything below is no answer: librdkafka says -1001 for a
 broker that did not answer in time, and raises nothing."""
-PAUSE_S = 0.1
-"""Pause before a transient answer (a leader that is just moving) is asked for again."""
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +58,13 @@ class ClusterAdmin:
 
     def kafka_id(self) -> str | None:
         """Kafka's own `cluster.id`, None if the brokers tell none."""
-        described = self._call("describe the cluster", lambda left: self._client.describe_cluster(request_timeout=left))
+        try:
+            described = ask_until_settled(
+                lambda left: self._client.describe_cluster(request_timeout=left).result(timeout=left + 1),
+                self._deadline_s,
+            )
+        except Exception as raised:
+            raise self._translated("describe the cluster", raised) from None
         return described.cluster_id or None
 
     def describe_topics(self, topics: Iterable[str]) -> tuple[dict[str, tuple[str | None, list[int]]], frozenset[str]]:
@@ -82,7 +86,8 @@ class ClusterAdmin:
                 described = future.result(timeout=max(0.0, deadline - time.monotonic()) + 1)
             except Exception as raised:
                 error = error_of(raised)
-                if error is None or error.code() not in (KafkaError.UNKNOWN_TOPIC_OR_PART, *TRANSIENT):
+                unknown_here = error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+                if not unknown_here and not is_transient(raised):
                     raise self._translated(f"describe topic {name!r}", raised) from None
                 unknown.add(name)
                 continue
@@ -118,8 +123,7 @@ class ClusterAdmin:
                 try:
                     found = future.result(timeout=left + 1)
                 except Exception as raised:
-                    error = error_of(raised)
-                    if error is None or error.code() not in TRANSIENT or time.monotonic() > deadline:
+                    if not is_transient(raised) or time.monotonic() > deadline:
                         raise self._translated(f"list offsets of {key[0]}[{key[1]}]", raised) from None
                     continue
                 if found.offset < NO_SUCH_RECORD:
@@ -143,19 +147,6 @@ class ClusterAdmin:
         drop_aside([self.__dict__.pop("_client", None)], f"close-{self.cluster}")
         for client in self._groups.values():
             client.close_aside()
-
-    def _call(self, doing: str, ask: Callable[[float], Any]) -> Any:
-        """Ask, and ask again while the answer is a transient one, until the deadline."""
-        deadline = time.monotonic() + self._deadline_s
-        while True:
-            left = max(0.1, deadline - time.monotonic())
-            try:
-                return ask(left).result(timeout=left + 1)
-            except Exception as raised:
-                error = error_of(raised)
-                if error is None or error.code() not in TRANSIENT or time.monotonic() + PAUSE_S > deadline:
-                    raise self._translated(doing, raised) from None
-            time.sleep(PAUSE_S)
 
     def _translated(self, doing: str, raised: BaseException) -> ClusterError:
         self._client.poll(0)  # serves error_cb: what the connections have to say

@@ -49,6 +49,12 @@ def error_of(raised: BaseException) -> KafkaError | None:
     return None
 
 
+def is_transient(raised: BaseException) -> bool:
+    """Whether a leader or coordinator is just moving: asked again, the cluster answers."""
+    error = error_of(raised)
+    return error is not None and error.code() in TRANSIENT
+
+
 def translate(cluster: str, doing: str, raised: BaseException, hint: str | None = None) -> ClusterError:
     """The error to raise for a failed call.
 

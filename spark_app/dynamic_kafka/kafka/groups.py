@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError
 from dynamic_kafka.kafka.aside import drop_aside, quiet_logger
-from dynamic_kafka.kafka.errors import TRANSIENT, error_of, translate
+from dynamic_kafka.kafka.errors import translate
+from dynamic_kafka.kafka.retries import ask_until_settled
 
 Commits = Mapping[tuple[str, int], tuple[int, str]]
 """{(topic, partition): (offset, metadata)}."""
 
-PAUSE_S = 0.1
-"""Pause before a transient answer (a coordinator that is just moving) is asked for again."""
 POLL_S = 0.02
 
 
@@ -94,14 +94,8 @@ class GroupClient:
         drop_aside([consumer], f"close-{self._cluster}")
 
     def _ask(self, doing: str, ask: Callable[[Consumer, float], list[TopicPartition]]) -> list[TopicPartition]:
-        """Ask, and ask again while the answer is a transient one, until the deadline."""
         assert self._consumer is not None
-        deadline = time.monotonic() + self._deadline_s
-        while True:
-            try:
-                return ask(self._consumer, max(0.1, deadline - time.monotonic()))
-            except KafkaException as raised:
-                error = error_of(raised)
-                if error is None or error.code() not in TRANSIENT or time.monotonic() + PAUSE_S > deadline:
-                    raise translate(self._cluster, doing, raised) from None
-            time.sleep(PAUSE_S)
+        try:
+            return ask_until_settled(partial(ask, self._consumer), self._deadline_s)
+        except KafkaException as raised:
+            raise translate(self._cluster, doing, raised) from None

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynamic_kafka.errors import ClusterError, DynamicKafkaError, OptionError
-from dynamic_kafka.kafka.admin import PAUSE_S, ClusterAdmin
+from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.errors import UnknownTopicError, translate
+from dynamic_kafka.kafka.retries import PAUSE_S
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.planning.starting import OffsetQuery

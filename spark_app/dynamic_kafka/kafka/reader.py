@@ -40,6 +40,7 @@ SEEK_PAUSE_S = 0.005
 IDENTIFIED_S = 1.0
 """A batch of thousands of small ranges asks a cluster who it is once a second, not once a range."""
 _AFTER_TIMEOUT = "; check the cluster; raise readTimeout, or set clusterFailurePolicy=stall"
+_OR_ABORTED = ". A very large aborted transaction, which takes longer than that to pass over, looks the same"
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +88,7 @@ class _RangeReader:
     def __init__(self, task: ReadTask, cached: CachedConsumer) -> None:
         self.task, self.cached = task, cached
         self.consumer: Consumer = cached.consumer
-        self.position = task.part.start
+        self.position = self.passed = task.part.start
         self.schema = arrow_schema(task.include_headers)
         self.deadline = time.monotonic() + task.read_timeout_s
         self.mean_bytes = MAX_BYTES / FIRST_ASK
@@ -100,7 +101,7 @@ class _RangeReader:
         while self.position < self.task.part.end:
             before = self.position
             arrived = self.accept(self.fetch(MAX_ROWS - len(taken), MAX_BYTES - size))
-            if self.position > before:
+            if self.position > before or self.passes_over():
                 self.deadline = time.monotonic() + self.task.read_timeout_s
             elif time.monotonic() > self.deadline:
                 self.give_up()  # what the client reports of a cluster that does not answer is no progress
@@ -162,6 +163,15 @@ class _RangeReader:
             self.check_existence()
         elif code not in UNREACHABLE and code not in TRANSIENT:
             raise translate(self.task.part.split.cluster, f"read {self.task.part}", KafkaException(error))
+
+    def passes_over(self) -> bool:
+        """Whether the client gets on without a record for us. It tells of each end of a transaction that it passes, not
+        of the records inside an aborted one."""
+        split = self.task.part.split
+        [at] = self.consumer.position([TopicPartition(split.topic, split.partition)])
+        gets_on = at.offset > self.passed
+        self.passed = max(self.passed, at.offset)
+        return gets_on
 
     def check_gap(self, offset: int) -> None:
         """A first record behind the start is a gap of compaction or transactions, unless its offsets have expired."""
@@ -274,10 +284,11 @@ class _RangeReader:
                 return self.lost(f"the log ends at {end}")
             # They are there, only not to be seen yet: an open transaction, or a leader that is catching up.
         hint = f" ({self.cached.hint})" if self.cached.hint else ""
+        aborted = _OR_ABORTED if self.task.client.read_committed else ""
         raise ReadTimeoutError(
             self.task.part.split.cluster,
             f"no record of {self.task.part} from offset {self.position} arrived within readTimeout"
-            f" ({self.task.read_timeout_s:g} s){hint}{_AFTER_TIMEOUT}",
+            f" ({self.task.read_timeout_s:g} s){hint}{_AFTER_TIMEOUT}{aborted}",
         )
 
 

@@ -1,8 +1,7 @@
-"""Keeps the metadata in force up to date beside the query. Driver: one per query, asked by its planning
-calls.
+"""Keeps the metadata in force up to date beside the query. Driver: one per query, asked by its planning calls.
 
-One daemon thread makes all calls to the service, so they are serialised; the planning calls only take what is
-in force. What a look-up may come to:
+One daemon thread makes all calls to the service, so they are serialised; the planning calls only take what is in force.
+What a look-up may come to:
 
     a valid answer    in force from now on; the count of failures starts anew
     an invalid one    the last good one, if any, stays in force; logged once, and told by `status().rejected`
@@ -30,21 +29,19 @@ from dynamic_kafka.metadata.subscription import Subscription, unite
 _log = logging.getLogger(__name__)
 
 LOOKUP_DEADLINE_S = 30.0
-"""A look-up without an answer for this long, or for the interval if that is longer, is a failure; so is each
-further such time that it hangs, as if it had been tried again."""
+"""A look-up without an answer for this long, or for the interval if that is longer, is a failure; so is each further
+such time that it hangs, as if it had been tried again."""
 
 
 class MetadataDiscovery:
-    """Polls a metadata service for the streams that a subscriber wants. Its methods may be called from any
-    thread.
+    """Polls a metadata service for the streams that a subscriber wants. Its methods may be called from any thread.
 
     Args:
         service: from now on asked by this object only, and closed by `stop`.
         subscriber: chooses the streams.
         interval_s: seconds from one look-up to the next; 0 looks up at start only.
         failure_threshold: consecutive failures that are tolerated.
-        probe_interval_s: how often `service.changed()` is asked between look-ups; a change is looked up at
-            once.
+        probe_interval_s: how often `service.changed()` is asked between look-ups; a change is looked up at once.
         awaited_revision: `start` waits for metadata at least as new; see `AwaitedRevision`.
         awaited_timeout_s: how long it waits.
         lookup_deadline_s: instead of `LOOKUP_DEADLINE_S`.
@@ -99,8 +96,7 @@ class MetadataDiscovery:
                 raise RuntimeError("discovery was started before")
             self._thread = threading.Thread(target=self._run, name="metadata-discovery", daemon=True)
             self._thread.start()
-            # A little more, so that of two deadlines that fall together the thread's, which knows more, is
-            # heard.
+            # A little more, so that of two deadlines that fall together the thread's, which knows more, is heard.
             self._state.wait_for(lambda: self._start_over or self._stopped, patience * 1.05)
             problem = self._start_problem
             done = self._start_over
@@ -120,8 +116,7 @@ class MetadataDiscovery:
         """The metadata in force; never waits.
 
         Raises:
-            MetadataUnavailableError: more look-ups in a row than tolerated had no answer, or `start` did not
-                succeed.
+            MetadataUnavailableError: more look-ups in a row than tolerated had no answer, or `start` did not succeed.
         """
         with self._state:
             return self._lookups.take(self._clock())
@@ -132,8 +127,7 @@ class MetadataDiscovery:
             return self._lookups.status(self._clock())
 
     def refresh(self) -> None:
-        """Make one look-up that begins now, and wait until it is over or its deadline passes. Works with
-        interval 0."""
+        """Make one look-up that begins now, and wait until it is over or its deadline passes. Works with interval 0."""
         with self._state:
             if self._thread is None or self._stopped:
                 return
@@ -143,8 +137,7 @@ class MetadataDiscovery:
             self._state.wait_for(lambda: self._served >= mine or self._stopped, self._deadline_s)
 
     def wait_changed(self, sequence: int, timeout_s: float) -> bool:
-        """Wait until other metadata than that of `sequence` is in force; False after `timeout_s` or
-        `stop`."""
+        """Wait until other metadata than that of `sequence` is in force; False after `timeout_s` or `stop`."""
 
         def is_other() -> bool:
             current = self._lookups.current
@@ -157,9 +150,8 @@ class MetadataDiscovery:
     def reject(self, rejected: Discovered, reason: str, *, keep: Discovered) -> None:
         """Take `rejected` out of force and put `keep` back, the last one that the caller found good.
 
-        For what only brokers can tell, such as servers that answer with another physical identity. The
-        rejected content stays out, and in `status().rejected`, until the metadata says something else, or
-        `reconsider` is called.
+        For what only brokers can tell, such as servers that answer with another physical identity. The rejected content
+        stays out, and in `status().rejected`, until the metadata says something else, or `reconsider` is called.
         """
         with self._state:
             news = self._lookups.reject(rejected, reason, keep)
@@ -273,10 +265,8 @@ class MetadataDiscovery:
         if first:
             if self._awaited is not None and not self._awaited.reached_by(revision):
                 raise MetadataTooOldError(
-                    f"the metadata is at revision {described(revision)}, and {self._awaited} did not arrive "
-                    "within "
-                    f"{self._awaited_timeout_s:g} s; check what renders it, or `metadataRevision` and "
-                    "`metadataTimeout`"
+                    f"the metadata is at revision {described(revision)}, and {self._awaited} did not arrive within "
+                    f"{self._awaited_timeout_s:g} s; check what renders it, or `metadataRevision` and `metadataTimeout`"
                 )
             self._subscriber.check_at_start(self._service, streams)
         return subscription, revision

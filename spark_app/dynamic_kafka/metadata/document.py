@@ -16,10 +16,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from dynamic_kafka.errors import MetadataInvalidError
+from dynamic_kafka.metadata.located import Located, Path, Problem
 from dynamic_kafka.metadata.model import KafkaStream, Revision
 from dynamic_kafka.metadata.validation import explain
 from dynamic_kafka.metadata.wire import WireDocument, WireList, bootstrap_servers
-from dynamic_kafka.metadata.yaml_text import Located, Path, Problem, read_json, read_yaml
+from dynamic_kafka.metadata.yaml_text import read_json, read_yaml
 
 CONTRACT = 1
 """The edition of the mapping form that this version writes and reads."""

@@ -7,7 +7,6 @@ is created with the source's options as one mapping, and may block or raise: dis
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar, cast
@@ -15,6 +14,7 @@ from typing import TypeVar, cast
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.model import KafkaStream, Revision
+from dynamic_kafka.user_code import load
 
 T = TypeVar("T")
 
@@ -87,20 +87,7 @@ def load_class(path: str, expected: Callable[..., T]) -> Callable[[Mapping[str, 
     Raises:
         OptionError: the path has another form, its module does not import, or it names something else.
     """
-    module_name, colon, class_name = path.partition(":")
-    if not (module_name and colon and class_name):
-        raise OptionError(f"{path!r} names no class; write it as `package.module:Class`")
-    try:
-        found: object = importlib.import_module(module_name)
-    except Exception as error:  # a module's own code runs here, and may raise anything
-        raise OptionError(
-            f"the module {module_name!r} of {path!r} does not import: {type(error).__name__}: {error}; "
-            "check the name, and that the driver has it on its path"
-        ) from error
-    for name in class_name.split("."):
-        found = getattr(found, name, None)
-        if found is None:
-            raise OptionError(f"the module {module_name!r} has no {class_name!r}; check the name after the colon")
+    found = load(path)
     assert isinstance(expected, type)  # typed as a callable, since `type[T]` would not take an abstract class
     if not (isinstance(found, type) and issubclass(found, expected)):
         raise OptionError(f"{path!r} is no subclass of {expected.__module__}.{expected.__name__}; derive it from that")

@@ -1,6 +1,6 @@
-"""YAML and JSON text to plain values that remember their lines. Driver and tools; pure.
+"""YAML and JSON text to plain values that remember their lines (`located.py`). Driver and tools; pure.
 
-Owns the dialect that this project's own files are written in, so that an error can name its line:
+Owns the dialect that this project's own files are written in:
 
 - One document per text. JSON is read as such, and only for its errors as YAML.
 - Scalars as in YAML 1.2: `yes`, `off`, `12:30` and `007` are strings, so no topic or client id changes its
@@ -16,24 +16,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 import yaml
 
-from dynamic_kafka.errors import MetadataInvalidError
-
-Path = tuple[str | int, ...]
+from dynamic_kafka.metadata.located import Located, Path, Problem
 
 MAX_DEPTH = 32
 """Levels of nesting. Our deepest document has eight."""
 
 MAX_VALUES = 5_000_000
 """Values after aliases are expanded: a few lines of nested aliases could otherwise stand for billions."""
-
-MAX_PROBLEMS = 50
-"""Findings that one error lists; a wrong generator makes the same mistake thousands of times."""
 
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})\Z")
 # Whatever is no string here is none in YAML 1.1 either, so that its writers put quotes around a text like it.
@@ -43,54 +37,6 @@ _WORDS: dict[str, bool | None] = {
     "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
 }  # fmt: skip
 _STRING_TAG = "tag:yaml.org,2002:str"
-_PLAIN_NAME = re.compile(r"[\w-]+\Z")
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One finding: where in the document, what is wrong there and what to do; `line` if the path does not
-    tell it."""
-
-    path: Path
-    text: str
-    line: int | None = None
-
-
-@dataclass
-class Located:
-    """A document as plain values (dict, list, str, int, float, bool, None), with the line of each.
-
-    Attributes:
-        value: the whole document.
-        problems: what is wrong with the text itself although it could be read, such as duplicate keys.
-    """
-
-    value: Any
-    problems: list[Problem] = field(default_factory=list)
-    _lines: dict[int, dict[str, int] | list[int]] = field(default_factory=dict, repr=False)
-    _first_line: int = 1
-
-    def line_of(self, path: Path) -> int:
-        """The line (from 1) of the value at `path`, or of the nearest value around it that exists."""
-        value, line = self.value, self._first_line
-        for step in path:
-            lines = self._lines.get(id(value))
-            try:
-                line = lines[step]  # type: ignore[index]  # a wrong kind of step raises as a missing one does
-                value = value[step]
-            except (KeyError, IndexError, TypeError):
-                break
-        return line
-
-    def report(self, problems: Sequence[Problem], source: str) -> MetadataInvalidError:
-        """All `problems` in the order of their lines, each as `source:line: field.path: text`."""
-        placed = [(p.line if p.line is not None else self.line_of(p.path), p) for p in problems]
-        placed.sort(key=lambda each: each[0])
-        lines = [f"{source}:{line}: {_joined(p.path)}{p.text}" for line, p in placed[:MAX_PROBLEMS]]
-        if len(placed) > MAX_PROBLEMS:
-            lines.append(f"{source}: and {len(placed) - MAX_PROBLEMS} more problems")
-        head = "" if len(lines) == 1 else f"{len(placed)} problems in {source}:\n  "
-        return MetadataInvalidError(head + "\n  ".join(lines), tuple(lines))
 
 
 def read_json(text: str) -> Located | None:
@@ -188,7 +134,7 @@ class _Reader:
             if self._documents > 1:
                 raise _Refused("a second YAML document starts here; keep one per file, and remove this `---`", line)
             # The line of the document itself, before its first value: where a missing field is reported.
-            self._found._first_line = line
+            self._found.first_line = line
 
     def _scalar(self, event: Any, line: int) -> None:
         top = self._stack[-1] if self._stack else None
@@ -225,7 +171,7 @@ class _Reader:
         if opened.anchor:
             self._anchors.pop(opened.anchor, None)
         self._add(opened.value, 0, line)
-        self._found._lines[id(opened.value)] = opened.lines
+        self._found.lines[id(opened.value)] = opened.lines
         self._stack.append(opened)
 
     def _close(self) -> None:
@@ -245,7 +191,7 @@ class _Reader:
 
     def _add(self, value: Any, size: int, line: int) -> None:
         if not self._stack:
-            self._found.value, self._found._first_line = value, line
+            self._found.value, self._found.first_line = value, line
             return
         top = self._stack[-1]
         top.size += size
@@ -290,15 +236,3 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(text: str) -> Any:
     raise ValueError(f"{text} is not JSON")
-
-
-def _joined(path: Path) -> str:
-    """`streams.orders.clusters."a:9092".topics[0]: `, or nothing for the document itself."""
-    joined = ""
-    for step in path:
-        if isinstance(step, int):
-            joined += f"[{step}]"
-        else:
-            name = step if _PLAIN_NAME.match(step) else json.dumps(step[:80], ensure_ascii=False)
-            joined += f".{name}" if joined else name
-    return f"{joined}: " if joined else ""

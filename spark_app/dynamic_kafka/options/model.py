@@ -85,7 +85,6 @@ class SourceOptions:
             `sasl.jaas.config`.
         commit_offsets: whether offsets go to the consumer group after each batch; the default is resolved.
         pending_removed_ranges: `refuse` when it was not given and there is no state location.
-        delivered_batch: fingerprint of the pending batch that the application's sink has already.
         application_commits: the application commits to the group, so the source only checks the group.
         read_reports: where executors report what they have read, None: nowhere.
         warnings: what was accepted but has no effect, one sentence each, for the log. Never holds a secret.
@@ -124,7 +123,6 @@ class SourceOptions:
     min_partitions: int | None
     max_records_per_partition: int | None
     kafka_properties: Mapping[str, str]
-    delivered_batch: str | None = None
     application_commits: bool = False
     read_reports: str | None = None
     warnings: tuple[str, ...] = ()

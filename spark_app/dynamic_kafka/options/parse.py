@@ -75,7 +75,6 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
         min_partitions=given.optional_count("minPartitions"),
         max_records_per_partition=given.optional_count("maxRecordsPerPartition"),
         kafka_properties=kafka_properties,
-        delivered_batch=given.text("deliveredBatch"),
         application_commits=given.boolean("applicationCommits"),
         read_reports=_read_reports(given),
         warnings=tuple(warnings),

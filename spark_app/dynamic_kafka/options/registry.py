@@ -177,13 +177,6 @@ _TROUBLE = (
         streaming_only=True,
     ),
     Option(
-        "deliveredBatch",
-        "text",
-        "Set by the bundled application: the pending batch that its file sink has already, by fingerprint.",
-        "fingerprint",
-        streaming_only=True,
-    ),
-    Option(
         "applicationCommits",
         "boolean",
         "Set by the bundled application: it commits to the group itself, the source only checks the group.",

@@ -11,15 +11,15 @@ import re
 from dataclasses import dataclass
 
 from dynamic_kafka.errors import OptionError
+from dynamic_kafka.metadata.freshness import AwaitedRevision
 from dynamic_kafka.options.given import Given
 from dynamic_kafka.options.model import CustomSubscriber, SingleCluster, StreamIds, StreamPattern, Subscribe
 from dynamic_kafka.options.offsets_json import parse_assign
+from dynamic_kafka.user_code import is_path
 
 _STREAM_WAYS = ("streamIds", "streamPattern", "streamSubscriber")
 _SPARK_WAYS = ("subscribe", "subscribePattern", "assign")
 _SERVERS = "kafka.bootstrap.servers"
-_CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
-_REVISION = re.compile(r"\d{1,18}|[^/\s]+/\d{1,18}|sha256:[0-9a-f]{64}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _service(given: Given, way: str) -> str:
 
 def _class_name(given: Given, name: str, others: str = "") -> str:
     text = given.required_text(name)
-    if not _CLASS.fullmatch(text):
+    if not is_path(text):
         raise OptionError(f"{given.where(name)} is '{text}'; it must be {others}package.module:Class")
     return text
 
@@ -156,10 +156,12 @@ def parse_revision(given: Given) -> str | None:
         OptionError: none of these.
     """
     text = given.text("metadataRevision")
-    if text is not None and not _REVISION.fullmatch(text):
+    try:
+        if text is not None:
+            AwaitedRevision.parse(text)
+    except OptionError:
         raise OptionError(
-            f"{given.where('metadataRevision')} is '{text}'; it must be a counter (17), a lineage and its"
-            " counter"
+            f"{given.where('metadataRevision')} is '{text}'; it must be a counter (17), a lineage and its counter"
             " (lineage/17), or a hash (sha256: and 64 hexadecimal digits)"
-        )
+        ) from None
     return text

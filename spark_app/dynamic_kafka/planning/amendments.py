@@ -3,7 +3,8 @@
 Pure values and arithmetic; `state.py` saves them, `replay.py` decides when to make one. An amendment names its
 batch by the fingerprints of both offset documents, is written before the batch runs and obeyed by every later replay of
 it. Its splits go back to the start of their range, so nothing is lost; if an earlier attempt of the batch had reached
-the sink, its records may be delivered again when the cluster returns, which is why the user is told.
+the sink, its records may be delivered again when the cluster returns, which is why the user is told. (Of a batch that
+Spark's file sink has already, the source is not asked for its ranges: nothing is left out of it.)
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from dynamic_kafka.errors import OffsetDocumentError
+from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
 
-Reason = Literal["removed", "unreachable", "abandoned", "delivered"]
-"""Why a cluster's ranges are left out. `delivered`: the sink already has them and says so (a file sink's own log), so
-their splits stay at the range's end; all the others go back to its start."""
+Reason = Literal["removed", "unreachable", "abandoned"]
+"""Why a cluster's ranges are left out."""
 
 
 @dataclass(frozen=True)
@@ -77,28 +78,37 @@ class Amendment:
             raise OffsetDocumentError(f"a saved amendment is damaged: {error!r}") from None
 
 
-def merge(first: Amendment, second: Amendment) -> Amendment:
-    """Two amendments of one batch as one, for showing them. Where a cluster's reasons differ, "delivered" gives way;
-    what is exact for each range is to apply them one after the other."""
-    delivered_first = sorted([*first.reasons.items(), *second.reasons.items()], key=lambda item: item[1] != "delivered")
-    return replace(first, left_out=(*first.left_out, *second.left_out), reasons=dict(delivered_first))
+class Amendments:
+    """What was left out of a query's batches. One batch may have several, each for what had gone by then."""
+
+    def __init__(self, found: Iterable[Amendment] = ()) -> None:
+        self._of_batch: dict[tuple[str, str], list[Amendment]] = {}
+        for amendment in found:
+            self.add(amendment)
+
+    def add(self, amendment: Amendment) -> None:
+        """Take one more into account."""
+        self._of_batch.setdefault((amendment.start, amendment.end), []).append(amendment)
+
+    def remaining(self, ranges: Iterable[SplitRange], batch: tuple[str, str]) -> list[SplitRange]:
+        """The ranges that remain of a batch, which is named by the fingerprints of its two documents."""
+        gone = {part.split for amendment in self._of_batch.get(batch, ()) for part in amendment.left_out}
+        return [part for part in ranges if part.split not in gone]
+
+    def after(self, logged: OffsetDocument) -> OffsetDocument:
+        """Progress after a logged document's batch: settled, and back at the start of each range that was left out."""
+        progress = logged.settled()
+        # With many splits a fingerprint takes time.
+        found = self._of_batch.get((logged.previous, fingerprint(logged)), ()) if self._of_batch else ()
+        for amendment in found:
+            progress = rewind(progress, amendment.left_out)
+        return progress
 
 
-def leave_out(ranges: Iterable[SplitRange], amendment: Amendment) -> list[SplitRange]:
-    """The ranges that remain of a batch."""
-    gone = {part.split for part in amendment.left_out}
-    return [part for part in ranges if part.split not in gone]
-
-
-def rewound(amendment: Amendment) -> tuple[SplitRange, ...]:
-    """The ranges whose splits go back to their start."""
-    return tuple(part for part in amendment.left_out if amendment.reasons.get(part.split.cluster) != "delivered")
-
-
-def rewind(document: OffsetDocument, amendment: Amendment) -> OffsetDocument:
-    """Progress after an amended batch: what was left out is back at the start of its range."""
+def rewind(document: OffsetDocument, left_out: Iterable[SplitRange]) -> OffsetDocument:
+    """The document with splits back at the start of these ranges."""
     clusters = {cluster: dict(progress.topics) for cluster, progress in document.clusters.items()}
-    for part in rewound(amendment):
+    for part in left_out:
         topics = clusters[part.split.cluster]
         topic = topics[part.split.topic]
         topics[part.split.topic] = replace(topic, next={**topic.next, part.split.partition: part.start})

@@ -25,7 +25,7 @@ class Situation:
 
     Attributes:
         logged: the document that Spark has, as it has it.
-        progress: the same settled, and back where an amendment left ranges out (`Replays.after`).
+        progress: the same settled, and back where an amendment left ranges out (`Amendments.after`).
         wanted: the clusters and topics that metadata names.
         observed: the clusters that answered.
         now_ms: wall-clock time, milliseconds since the epoch.

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
-from dynamic_kafka.app.checkpoints import Checkpoint
 from dynamic_kafka.app.config import load_config
 from dynamic_kafka.app.sinks import start_query
 from dynamic_kafka.app.supervisor import make_listener
@@ -16,7 +16,17 @@ from dynamic_kafka.errors import OptionError, StaleCheckpointError
 from dynamic_kafka.source import register
 from tests.integration.app.driving import write_app
 from tests.support.fixtures import Brokers
-from tests.support.streams import assert_rows, cluster, last_batch, parquet_rows, produce, stream, write_metadata
+from tests.support.streams import (
+    assert_rows,
+    cluster,
+    last_batch,
+    last_document,
+    parked_offsets,
+    parquet_rows,
+    produce,
+    stream,
+    write_metadata,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,31 +40,89 @@ def run(spark: SparkSession, config_file: Path) -> None:
     query.awaitTermination()
 
 
-def forget_commit(checkpoint: Path, batch: int) -> None:
-    """As if the driver had died after the sink's commit and before Spark's."""
-    (checkpoint / "commits" / str(batch)).unlink()
-    (checkpoint / "commits" / f".{batch}.crc").unlink(missing_ok=True)
+SHAPES = """
+from pathlib import Path
+
+from pyspark.sql import functions as F
 
 
-def test_a_batch_that_the_sink_has_does_not_come_again_although_its_cluster_was_away(
-    spark: SparkSession, brokers: Brokers, topic: Callable[[str], str], tmp_path: Path
+def plain(frame):
+    return dies_before_commit(frame)
+
+
+def shuffled(frame):
+    other = frame.sparkSession.range(4).hint("merge")
+    return dies_before_commit(frame.join(other, frame["partition"] == other["id"]).drop("id"))
+
+
+def stateful(frame):
+    return dies_before_commit(frame.withColumn("mark", F.expr("uuid()")).dropDuplicates(["mark"]).drop("mark"))
+
+
+def dies_before_commit(frame):
+    folder = Path(__file__).parent
+    order, commits = folder / "die", folder / "checkpoints" / "lake" / "commits"
+
+    def put_a_file_where_the_commit_log_is(value):
+        try:
+            order.unlink()
+        except FileNotFoundError:
+            return value
+        commits.rename(commits.with_name("commits-away"))
+        commits.touch()
+        return value
+
+    dies = F.udf(put_a_file_where_the_commit_log_is, "binary", useArrow=False)
+    return frame.withColumn("value", dies("value"))
+"""
+"""Queries of all kinds; a file `die` makes one die in its next batch, after the sink's log and before Spark's own."""
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("shape", ["plain", "shuffled", "stateful"])
+def test_a_batch_that_a_file_sink_has_is_not_asked_for_again_although_its_cluster_has_gone(  # noqa: PLR0917
+    spark: SparkSession,
+    brokers: Brokers,
+    topic: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    shape: str,
 ) -> None:
-    name = topic("delivered")
+    # given a batch over two clusters that is in the sink's log, and of which Spark does not know that it is done
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / f"{shape}_shape.py").write_text(SHAPES)
+    name, checkpoint, sink = topic("skipped"), tmp_path / "checkpoints" / "lake", tmp_path / "lake"
     for at in brokers[:2]:
         at.create_topic(name)
     wanted = produce("a", brokers.a, name, 10) + produce("b", brokers.b, name, 10)
     both = (cluster("a", brokers.a, [name]), cluster("b", brokers.b, [name]))
     metadata = write_metadata(tmp_path / "streams.json", stream("st", *both))
-    config = write_app(tmp_path, trigger={"availableNow": True})
-    run(spark, config)
-    forget_commit(tmp_path / "checkpoints" / "lake", 0)
-    assert Checkpoint(str(tmp_path / "checkpoints" / "lake")).pending == 0
+    function = f"{shape}_shape:{shape}"
+    config = write_app(tmp_path, trigger={"availableNow": True}, transformation={"function": function})
+    (tmp_path / "die").touch()
+    with pytest.raises(StreamingQueryException):
+        run(spark, config)
+    (checkpoint / "commits").unlink()
+    (checkpoint / "commits-away").rename(checkpoint / "commits")
+    assert (last_batch(checkpoint / "offsets"), last_batch(checkpoint / "commits")) == (0, -1)
+    assert last_batch(sink / "_spark_metadata") == 0
+    assert (checkpoint / "state").exists() == (shape == "stateful")
+    assert_rows(parquet_rows(sink), wanted)
+
+    # when one of the clusters goes before the restart
     write_metadata(metadata, stream("st", both[0]))
     run(spark, config)
+
+    # then nothing is left out of the batch: the cluster's offsets are kept as they are after it
+    assert last_batch(checkpoint / "commits") >= 0
+    assert not list(checkpoint.glob("dynamic-kafka/*/amendments/*"))
+    assert parked_offsets(last_document(checkpoint)) == {("b", name): {0: 10}}
+
+    # and back again, it goes on from there
     write_metadata(metadata, stream("st", *both))
     wanted += produce("b", brokers.b, name, 5)
     run(spark, config)
-    assert_rows(parquet_rows(tmp_path / "lake"), wanted)
+    assert_rows(parquet_rows(sink), wanted)
 
 
 def test_a_checkpoint_that_is_older_than_its_files_is_refused(

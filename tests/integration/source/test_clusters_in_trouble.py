@@ -7,6 +7,7 @@ paused and resumed again and again; what does more harm has a cluster of its own
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from dynamic_kafka import lookout
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DataLossError, ReadTimeoutError
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.kafka import KafkaCluster
@@ -262,6 +264,125 @@ def test_under_stall_bad_metadata_is_rejected_also_while_a_cluster_was_never_see
         run.until_rows(wanted + of_s)
 
         assert run.next == {("a", orders): {0: 7}, ("s", orders): {0: 6}}
+
+
+# -- runs that end by themselves ---------------------------------------------------------------------------------------
+
+STALL: dict[str, object] = {"clusterFailurePolicy": "stall", "kafka.socket.timeout.ms": 1000}
+
+
+@pytest.mark.parametrize("by", ["option", "metadata"])
+def test_a_bounded_run_waits_for_a_cluster_that_hangs_while_its_last_batch_is_pending(
+    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path, *, by: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Given a bounded run that crashed with all there is to read in one batch
+    stop: dict[str, Any] = {"stoppingOffsets": "latest"} if by == "metadata" else {}
+    ending: dict[str, Any] = {} if by == "metadata" else {"endingOffsets": "latest"}
+    a, s = cluster("a", brokers.a, [orders], **stop), cluster("s", shaky, [orders], **stop)
+    write_metadata(path, stream("orders", a, s))
+    of_a, of_s = produce("a", brokers.a, orders, 5), produce("s", shaky, orders, 6)
+    with reading(path, **STALL, **ending) as run:
+        run.batch(crash="logged")
+
+        # When a cluster of it hangs
+        shaky.pause()
+        run.until_rows(of_a)
+        run.until(lambda: "the bounded run waits for s" in caplog.text, "the word on who is waited for")
+
+        # Then the others are read, and the run is not over, however often it is restarted
+        assert amendments(path) == [([["s", orders, 0, 0, 6]], {"s": "unreachable"})]
+        for _ in range(2):
+            assert not run.batch()
+            assert "finished" not in run.report()
+            run.restart()
+        shaky.resume()
+        produce("s", shaky, orders, 3)
+        run.until_rows(of_a + of_s)
+
+        assert run.report()["finished"] is True
+        assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 6}}
+
+
+@pytest.mark.parametrize("pending", [True, False], ids=["a batch is pending", "nothing is pending"])
+def test_under_stall_an_available_now_run_does_not_end_without_a_cluster_that_hangs(
+    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path, pending: bool
+) -> None:
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
+    of_a, of_s = produce("a", brokers.a, orders, 5), produce("s", shaky, orders, 6)
+    with reading(path, **STALL) as run:
+        if pending:
+            run.batch(crash="logged")
+        shaky.pause()
+        run.restart()
+        run.enumerator.prepare_available_now()
+        said = until_fails(run, ClusterUnreachableError)
+        assert "[CLUSTER_UNREACHABLE cluster=s]" in said
+        assert "without this one the run of Trigger.AvailableNow is not complete" in said
+        assert_rows(run.rows(), of_a)
+        shaky.resume()  # and the application restarts the query
+        run.enumerator.prepare_available_now()
+        run.until_rows(of_a + of_s)
+
+        assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 6}}
+
+
+def test_a_cluster_that_comes_back_in_an_available_now_run_is_read_to_the_end_it_had_then(
+    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
+) -> None:
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
+    of_a, of_s = produce("a", brokers.a, orders, 5), produce("s", shaky, orders, 6)
+    with reading(path, **STALL, maxOffsetsPerTrigger=2) as run:
+        shaky.pause()
+        run.enumerator.prepare_available_now()
+        assert run.batch()
+        shaky.resume()
+        run.until(lambda: ("s", orders) in run.next, "the other cluster's first plan")
+        produce("s", shaky, orders, 2)
+        run.until_rows(of_a + of_s)
+
+
+def test_an_available_now_run_waits_for_a_cluster_that_is_only_slow(
+    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a run under `fail` that has read some of both
+    monkeypatch.setattr(lookout, "GRACE_S", 0.2)
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
+    wanted = produce("a", brokers.a, orders, 1) + produce("s", shaky, orders, 6)
+    with reading(path, maxOffsetsPerTrigger=4, **{"kafka.socket.timeout.ms": 30_000}) as run:
+        run.enumerator.prepare_available_now()
+        assert run.batch()
+
+        # When a cluster takes longer than a plan usually waits
+        shaky.pause()
+        waiting = threading.Timer(1, shaky.resume)
+        waiting.start()
+
+        # Then that plan is not the last one
+        assert run.batch()
+        run.until_rows(wanted)
+        waiting.join()
+
+
+@pytest.mark.parametrize("ending", [{"endingOffsets": "latest"}, {"startingOffsets": "latest"}], ids=["end", "start"])
+def test_an_available_now_run_s_first_plan_misses_nobody_either(
+    brokers: Brokers,
+    shaky: KafkaCluster,
+    orders: str,
+    path: Path,
+    *,
+    ending: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given that fixing the ends of the run has not waited for the one that hangs
+    monkeypatch.setattr(lookout, "FIRST_GRACE_S", 0.2)
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
+    produce("a", brokers.a, orders, 5)
+    shaky.pause()
+    with reading(path, **STALL, **ending) as run:
+        run.enumerator.prepare_available_now()
+        with pytest.raises(ClusterUnreachableError, match="cluster=s"):
+            run.batch()
+        assert run.offsets == []
 
 
 # -- removed while it hangs --------------------------------------------------------------------------------------------

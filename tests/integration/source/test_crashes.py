@@ -20,7 +20,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.progress import OffsetDocument
 from tests.support.fixtures import Brokers
 from tests.support.places import ROOT
@@ -146,26 +145,6 @@ def test_crash_after_crash_while_clusters_come(brokers: Brokers, orders: str, pa
         assert run.next == {(name, orders): {0: 14, 1: 14} for name in "abc"}
         assert run.parked == {}
         assert all(found["lag"] == 0 for found in run.report()["clusters"].values())
-
-
-def test_what_the_sink_says_it_has_is_not_read_again_after_its_cluster_went(
-    brokers: Brokers, orders: str, path: Path
-) -> None:
-    a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
-    write_metadata(path, stream("orders", a, b))
-    wanted = produce("a", brokers.a, orders, 4) + produce("b", brokers.b, orders, 4)
-    with reading(path) as run:
-        run.batch(crash="sunk")
-        write_metadata(path, stream("orders", b))
-        run.configure(deliveredBatch=fingerprint(run.document))  # as the application does for a file sink
-        run.until(lambda: bool(run.parked), "a to be parked")
-        assert run.parked == {("a", orders): {0: 4, 1: 0}}
-        write_metadata(path, stream("orders", a, b))
-        wanted += produce("a", brokers.a, orders, 2)
-        run.until_rows(wanted)
-
-        assert run.next == {("a", orders): {0: 6, 1: 0}, ("b", orders): {0: 4, 1: 0}}
-        assert any(note.kind == "resumed" for note in run.enumerator.status.notes)
 
 
 def test_an_amendment_that_cannot_be_written_stops_the_query_before_anything_is_read(
@@ -314,13 +293,9 @@ def test_three_kills_of_the_driver_lose_and_repeat_nothing(
     # A cluster goes while nobody runs, and its part of a pending batch with it.
     write_metadata(path, stream("orders", b, c))
     wanted += produce("b", brokers.b, orders, 300)
-    if last_batch(output / "_spark_metadata") > committed():
-        # As the application does: the sink has the pending batch, so nothing of it must be read again.
-        options["deliveredBatch"] = fingerprint(last_saved())
     before = planned()
     killed(lambda: planned() >= before + 2, "plans without it")
     assert ("a", orders) not in next_offsets(last_saved())
-    options.pop("deliveredBatch", None)
     write_metadata(path, stream("orders", a, b, c))
     last = start_query(spark, options, tmp_path, sink="parquet", trigger={"availableNow": True})
     last.query.awaitTermination()

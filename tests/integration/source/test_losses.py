@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from dynamic_kafka import lookout
 from dynamic_kafka.errors import ClusterUnreachableError, DataLossError, OffsetDocumentError, ReadTimeoutError
+from dynamic_kafka.kafka import consumers
 from dynamic_kafka.kafka.consumers import CONSUMERS
 from dynamic_kafka.kafka.reader import ReadTask
 from dynamic_kafka.planning.amendments import Amendment
@@ -133,6 +134,47 @@ def test_one_consumer_goes_from_range_to_range_at_any_pace(task: ReadTask, newes
     assert found == list(range(10, 30))
 
 
+class Unready(Consumer):
+    """A consumer whose threads are not through with an assignment for so many seeks, as they now and then are."""
+
+    refusals = 0
+    code = KafkaError._STATE
+
+    def seek(self, partition: TopicPartition) -> None:
+        if Unready.refusals:
+            Unready.refusals -= 1
+            raise KafkaException(KafkaError(self.code))
+        super().seek(partition)
+
+
+@pytest.fixture
+def unready(task: ReadTask, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Unready]]:
+    """The class of the consumer that reads now; it has read the partition before."""
+    CONSUMERS.close()
+    monkeypatch.setattr(consumers, "Consumer", Unready)
+    assert offsets_read(task, 0, 30, -1) == list(range(30))
+    yield Unready
+    Unready.refusals = 0
+    CONSUMERS.close()
+
+
+@pytest.mark.parametrize("code", [KafkaError._STATE, KafkaError._PREV_IN_PROGRESS], ids=["state", "in progress"])
+def test_a_truncation_is_noticed_by_a_client_that_refuses_to_seek_at_first(
+    task: ReadTask, unready: type[Unready], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unready, "code", code)
+    unready.refusals = 3
+    with pytest.raises(DataLossError, match="from offset 20"):
+        offsets_read(task, 20, 30, 0)
+    assert unready.refusals == 0
+
+
+def test_a_client_that_refuses_to_seek_for_good_is_given_up_in_time(task: ReadTask, unready: type[Unready]) -> None:
+    unready.refusals = 1_000_000
+    with pytest.raises(ReadTimeoutError, match="cluster=east"):
+        offsets_read(replace(task, read_timeout_s=0.5), 20, 30, 0)
+
+
 def test_a_query_over_restarts_of_its_broker_loses_nothing(fresh_cluster: FreshCluster, path: Path) -> None:
     # Given a query whose saved offsets carry the epochs of their time
     broker = fresh_cluster("restarting")
@@ -173,7 +215,7 @@ def test_a_pending_batch_waits_for_a_transaction_that_it_may_not_see_yet(
         run.restart(**{"kafka.isolation.level": "read_committed"})
 
         # When it is replayed before the transaction is decided, and after it
-        with pytest.raises(ReadTimeoutError):
+        with pytest.raises(ReadTimeoutError, match="A very large aborted transaction"):
             run.batch()
         assert run.rows() == Rows()
         transaction.commit()

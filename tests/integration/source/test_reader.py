@@ -69,6 +69,29 @@ def test_aborted_records_stay_hidden_under_read_committed(brokers: Brokers, topi
     assert committed.offsets() == uncommitted.offsets() == {("east", name): brokers.a.end_offsets(name)}
 
 
+def test_aborted_transactions_that_take_longer_than_the_read_timeout_are_no_hang(
+    brokers: Brokers, topic: Topic
+) -> None:
+    # Given a log with nothing to see for a while, and a broker that gives a piece of it each 0.15 s, half a transaction
+    name = brokers.a.create_topic(topic("orders"))
+    brokers.a.produce(name, ["first"])
+    for _ in range(10):
+        transaction = brokers.a.transaction("aborted")
+        transaction.produce(name, ["aborted"])
+        transaction.abort()
+    brokers.a.produce(name, ["last"])
+    slow = {"max.partition.fetch.bytes": 1, "fetch.min.bytes": 1_000_000, "fetch.wait.max.ms": 150}
+    clients = {f"kafka.{key}": str(value) for key, value in slow.items()}
+    options = static(document(east=at(brokers.a, name)), startingOffsets="earliest", readTimeout="2s")
+
+    began = time.monotonic()
+    with query(options | READ_COMMITTED | clients) as reading:
+        rows = reading.batch()
+
+    assert values(rows) == encoded(["first", "last"])
+    assert time.monotonic() - began > 2
+
+
 def test_an_open_transaction_is_planned_up_to_and_nobody_waits_for_it(brokers: Brokers, topic: Topic) -> None:
     # Given an open transaction in the middle of the log
     name = brokers.a.create_topic(topic("orders"))

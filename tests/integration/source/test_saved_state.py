@@ -163,6 +163,8 @@ def test_a_single_cluster_end_to_end(brokers: Brokers, topic: Topic, spark: Spar
     wanted += produce("default", brokers.a, first, 3, partition=1)
     with start_query(spark, options, tmp_path, sink="parquet") as running:
         running.wait_rows(wanted)
+        # The rows are in the sink before the event of their batch is there.
+        running.wait_until(lambda: "clusters" in running.report(), "the first progress event")
         found = running.document()
         report = running.report()
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dynamic_kafka.app.checkpoints import Checkpoint
-from dynamic_kafka.app.old_checkpoint import delivered_batch, refuse_old_checkpoint
+from dynamic_kafka.app.old_checkpoint import refuse_old_checkpoint
 from dynamic_kafka.errors import StaleCheckpointError
-from dynamic_kafka.planning.codec import encode, fingerprint
+from dynamic_kafka.planning.codec import encode
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 
 
@@ -38,28 +38,15 @@ def checkpoint(tmp_path: Path) -> Path:
 
 def test_a_planned_batch_that_is_not_committed_is_pending(checkpoint: Path) -> None:
     found = Checkpoint(str(checkpoint))
-    assert (found.planned, found.committed, found.pending) == (1, 0, 1)
+    assert (found.planned, found.committed, found.batches().pending) == (1, 0, 1)
     assert found.last_committed() == document(1)
     write(checkpoint / "commits", "1")
-    assert found.pending is None
+    assert found.batches().pending is None
 
 
 def test_a_checkpoint_that_does_not_exist_has_nothing(tmp_path: Path) -> None:
     found = Checkpoint(f"file://{tmp_path}/none")
-    assert (found.planned, found.committed, found.pending, found.last_committed()) == (None, None, None, None)
-
-
-def test_a_pending_batch_that_the_sink_has_is_told_by_its_fingerprint(checkpoint: Path, tmp_path: Path) -> None:
-    write(tmp_path / "sink" / "_spark_metadata", "0")
-    assert delivered_batch(Checkpoint(str(checkpoint)), str(tmp_path / "sink")) is None
-    write(tmp_path / "sink" / "_spark_metadata", "1")
-    assert delivered_batch(Checkpoint(str(checkpoint)), str(tmp_path / "sink")) == fingerprint(document(2))
-
-
-def test_a_stateful_query_needs_its_pending_batch_again(checkpoint: Path, tmp_path: Path) -> None:
-    write(tmp_path / "sink" / "_spark_metadata", "1")
-    (checkpoint / "state").mkdir()
-    assert delivered_batch(Checkpoint(str(checkpoint)), str(tmp_path / "sink")) is None
+    assert (found.planned, found.committed, found.batches().pending, found.last_committed()) == (None, None, None, None)
 
 
 @pytest.mark.parametrize("newest", ["2", "9.compact"])

@@ -81,7 +81,7 @@ def test_references_to_secrets_stay_as_they_are() -> None:
         (("sinks:", "trigger: {once: true, availableNow: true}\nsinks:"), "app.yaml:5: trigger: set exactly one of"),
         (("sinks:", "options: {readTimout: 3s}\nsinks:"), "app.yaml:5: options.readTimout: unknown option"),
         (("sinks:", "options: {streamIds: a}\nsinks:"), "app.yaml:5: options.streamIds: is said by `streams`"),
-        (("sinks:", "options: {deliveredBatch: x}\nsinks:"), "app.yaml:5: options.deliveredBatch: is set by"),
+        (("sinks:", "options: {applicationCommits: true}\nsinks:"), "options.applicationCommits: is set by"),
         (("sinks:", "spark: {executor.memory: 1g}\nsinks:"), 'spark."executor.memory": settings of Spark'),
         (("sinks:", "options: {readReports: h:1/x}\nsinks:"), "app.yaml:5: options.readReports: is set by"),
         (("sinks:", "metrics: {port: 99999}\nsinks:"), "app.yaml:5: metrics.port"),

@@ -44,10 +44,12 @@ def test_a_function_is_found_beside_the_file(tmp_path: object, monkeypatch: pyte
     folder = str(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     with open(f"{folder}/beside_app.py", "w") as file:
-        file.write("def change(frame):\n    return frame\n")
+        file.write("import sys\n\n\ndef change(frame):\n    return frame\n")
     assert load_function("beside_app:change", f"{folder}/app.yaml")(1) == 1
-    with pytest.raises(OptionError, match="has no function 'other'"):
+    with pytest.raises(OptionError, match="has no 'other'"):
         load_function("beside_app:other", f"{folder}/app.yaml")
+    with pytest.raises(OptionError, match=r"beside_app:sys\.path: is no function"):
+        load_function("beside_app:sys.path", f"{folder}/app.yaml")
     with pytest.raises(OptionError, match="does not import"):
         load_function("no_such_module_here:x", f"{folder}/app.yaml")
 

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from dynamic_kafka.app.checkpoints import Batches, Checkpoint
-from dynamic_kafka.app.saved import progress_of, read_saved, remaining
+from dynamic_kafka.app.cli import main
+from dynamic_kafka.app.saved import read_saved
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.amendments import Amendment, Amendments
 from dynamic_kafka.planning.codec import encode, fingerprint
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.state import StateLocation
 
 FIRST = OffsetDocument(
     "q",
@@ -83,6 +85,24 @@ def test_what_is_left_out_is_no_longer_pending_and_goes_back(tmp_path: Path) -> 
     made = Amendment("q", 2, *saved.key, (part,), {"east": "abandoned"}, 0)
     other = Amendment("q", 1, "x", "y", (part,), {"east": "removed"}, 0)
 
-    assert remaining(saved, [other]) == [part]
-    assert remaining(saved, [other, made]) == []
-    assert progress_of(saved, [other, made]).next_of(part.split) == 4
+    assert saved.remaining([other]) == [part]
+    assert saved.remaining([other, made]) == []
+    assert Amendments([other, made]).after(saved.latest).next_of(part.split) == 4
+
+
+@pytest.mark.parametrize("left_out", [False, True])
+def test_inspect_calls_a_bounded_run_finished_when_its_last_batch_has_left_nothing_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, left_out: bool
+) -> None:
+    topic = TopicProgress("s", {0: 4}, starts={0: 1}, stops={0: 4})
+    end = OffsetDocument("q", 1, FIRST.previous, bounded=True, clusters={"east": ClusterProgress({"t": topic})})
+    log(tmp_path, text(end), committed=1)
+    if left_out:
+        part = SplitRange(Split("east", "t", 0), 1, 4)
+        made = Amendment("q", 1, end.previous, fingerprint(end), (part,), {"east": "unreachable"}, 0)
+        StateLocation(str(tmp_path / "dynamic-kafka")).save_amendment(made)
+
+    assert main(["inspect", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["finished"] is not left_out
+    assert main(["inspect", str(tmp_path)]) == 0
+    assert ("nothing more will be planned" in capsys.readouterr().out) is not left_out

@@ -229,11 +229,11 @@ def big_document(megabytes: int) -> str:
 
 def test_ten_megabytes_of_yaml_are_read_in_reasonable_time() -> None:
     text = big_document(10)
-    began = time.monotonic()
+    began = time.thread_time()
     document = parse_document(text, source="f")
     assert len(document.streams) > 30_000
-    # Measured at about 3 s on a core of a two-core machine; the bound leaves room for a busy one.
-    assert time.monotonic() - began < 15
+    # Measured at about 3 s on a core of a two-core machine. What other processes take of it does not count.
+    assert time.thread_time() - began < 15
 
 
 def test_a_larger_document_is_refused_with_the_limit() -> None:

@@ -90,8 +90,8 @@ def test_a_users_class_is_loaded_by_its_path() -> None:
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("FakeService", "write it as `package.module:Class`"),
-        (":FakeService", "write it as `package.module:Class`"),
+        ("FakeService", "write it as `package.module:Name`"),
+        (":FakeService", "write it as `package.module:Name`"),
         ("no_such_module:X", "does not import: ModuleNotFoundError"),
         ("tests.unit.metadata.fakes:Gone", "has no 'Gone'"),
         ("tests.unit.metadata.fakes:FakeClock", "is no subclass of"),

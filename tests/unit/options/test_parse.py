@@ -149,6 +149,11 @@ def test_streams_and_services_that_do_not_fit_are_refused(given: dict[str, str],
     assert told in refusal(given)
 
 
+@pytest.mark.parametrize("revision", ["17", "lineage/17", "team a/orders/17", "sha256:" + "0f" * 32])
+def test_every_revision_that_a_document_may_have_can_be_awaited(revision: str) -> None:
+    assert parse(FROM_FILE, {"metadataRevision": revision}).metadata_revision == revision
+
+
 @pytest.mark.scenario(42)
 @pytest.mark.parametrize(
     ("given", "told"),
@@ -334,12 +339,9 @@ def test_users_own_classes_get_the_same_keys_whoever_hands_them_over() -> None:
 
 
 def test_what_the_application_sets_is_checked_like_any_option() -> None:
-    given = {"deliveredBatch": "0123abcd", "applicationCommits": "TRUE", "readReports": "driver:4041/0af1"}
-    options = parse(FROM_FILE, given)
-    assert (options.delivered_batch, options.application_commits) == ("0123abcd", True)
-    assert options.read_reports == "driver:4041/0af1"
+    options = parse(FROM_FILE, {"applicationCommits": "TRUE", "readReports": "driver:4041/0af1"})
+    assert (options.application_commits, options.read_reports) == (True, "driver:4041/0af1")
     assert "it must be host:port/key" in refusal(FROM_FILE, {"readReports": "driver/0af1"})
     assert "applicationCommits' is 'yes'; it must be true or false" in refusal(FROM_FILE, {"applicationCommits": "yes"})
     absent = parse(FROM_FILE)
-    assert (absent.delivered_batch, absent.application_commits) == (None, False)
-    assert absent.read_reports is None
+    assert (absent.application_commits, absent.read_reports) == (False, None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from dynamic_kafka.errors import PendingRangesError
@@ -119,7 +119,6 @@ class Simulation:
         self.back_in_time: set[str] = set()
         self.remaining: dict[int, set[SplitRange]] = {}
         self.process: Replays | None = None
-        self.looked_at_sink = False
 
     # -- the world -----------------------------------------------------------------------------------------------
 
@@ -173,12 +172,15 @@ class Simulation:
         crash: CrashPoint | None = None,
         limits: Limits = Limits(),  # noqa: B008
         pieces: int | None = None,
-        looks: bool = False,
+        skips: bool = False,
     ) -> bool:
-        """What Spark does next: replay what is pending, else plan and run one batch. False if there was nothing."""
+        """What Spark does next: replay what is pending, else plan and run one batch. False if there was nothing.
+
+        Args:
+            skips: the sink is Spark's file sink: of a batch that it has, the source is not even asked for the ranges.
+        """
         if self.process is None:
-            self.looked_at_sink = looks
-            self.process = Replays(self.restarted_options(looks), self.state, self.look)
+            self.process = Replays(self.options, self.state, self.look)
         if not self.pending and not self.plan(crash, limits):
             if limits == Limits():
                 self.check_at_rest()
@@ -186,30 +188,27 @@ class Simulation:
         if self.process is None:
             return True
         batch = len(self.log) - 1
+        skipped = skips and batch in self.sink
+        if (skipped or self.deliver(batch, crash, pieces)) and crash != "delivered":
+            self.committed += 1
+        else:
+            self.process = None
+        return True
+
+    def deliver(self, batch: int, crash: CrashPoint | None, pieces: int | None) -> bool:
+        """Read a batch and hand it to the sink. False if Spark dies before, or the source refuses."""
         try:
             ranges = self.ranges(batch)
         except PendingRangesError:
             assert self.options.pending_removed_ranges == "refuse"
-            self.process = None
-            return True
+            return False
         if crash in ("amended", "reading"):
-            self.process = None
-            return True
+            return False
         rows = self.read(batch, slice_ranges(ranges, min_partitions=pieces, max_records=None))
         if batch not in self.sink:
             self.sink[batch] = rows
             self.delivered.update(rows)
-        if crash == "delivered":
-            self.process = None
-            return True
-        self.committed += 1
         return True
-
-    def restarted_options(self, looks: bool) -> Any:
-        """An application that knows its sink tells which pending batch the sink has already."""
-        if looks and self.pending and len(self.log) - 1 in self.sink:
-            return replace(self.options, delivered_batch=fingerprint(self.last_document()))
-        return self.options
 
     def look(self) -> World:
         return World(self.subscription(), self.answers())
@@ -240,7 +239,7 @@ class Simulation:
 
     def planned(self, logged: OffsetDocument, limits: Limits) -> tuple[Planned, Situation]:
         assert self.process is not None
-        progress, _ = self.process.after(logged)
+        progress = self.process.amendments.after(logged)
         situation = Situation(
             logged=logged,
             progress=progress,
@@ -276,12 +275,8 @@ class Simulation:
         return ranges
 
     def account(self, amendment: Amendment, batch: int) -> None:
-        for part in amendment.left_out:
-            reason = amendment.reasons[part.split.cluster]
-            if batch not in self.sink:
-                assert reason != "delivered"
-            elif reason != "delivered":
-                assert not self.looked_at_sink, "who knows its sink has no doubtful ranges"
+        if batch in self.sink:
+            for part in amendment.left_out:
                 self.reported.update(self.records(batch, part))
 
     def amendments(self, end: OffsetDocument) -> list[Amendment]:
@@ -377,12 +372,7 @@ class Simulation:
             assert not self.delivered
             return
         document = self.document(batch)
-        rewound = {
-            part.split: part.start
-            for amendment in self.amendments(document)
-            for part in amendment.left_out
-            if amendment.reasons[part.split.cluster] != "delivered"
-        }
+        rewound = {part.split: part.start for amendment in self.amendments(document) for part in amendment.left_out}
         for split, following in everything(document):
             topic_id = self.topic_id(document, split.cluster, split.topic)
             lifetime = self.lifetimes_of_batch[batch][topic_id]

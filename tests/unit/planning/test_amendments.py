@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from dynamic_kafka.errors import OffsetDocumentError
-from dynamic_kafka.planning.amendments import Amendment, leave_out, merge, rewind, rewound
+from dynamic_kafka.planning.amendments import Amendment, Amendments
+from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
 
@@ -43,28 +44,15 @@ def test_a_damaged_one_is_refused(field: str) -> None:
 
 
 def test_the_other_ranges_of_the_batch_remain() -> None:
-    assert leave_out([EAST, WEST], MADE) == [WEST]
+    amendments = Amendments([MADE])
+    assert amendments.remaining([EAST, WEST], ("s", "e")) == [WEST]
+    assert amendments.remaining([EAST, WEST], ("s", "f")) == [EAST, WEST]
+    amendments.add(replace(MADE, left_out=(WEST,), reasons={"west": "unreachable"}))
+    assert amendments.remaining([EAST, WEST], ("s", "e")) == []
 
 
 def test_its_splits_go_back_to_the_start_of_their_range() -> None:
-    after = rewind(DOCUMENT, MADE)
+    after = Amendments([replace(MADE, end=fingerprint(DOCUMENT)), MADE]).after(DOCUMENT)
     assert after.next_of(EAST.split) == 5
     assert after.next_of(Split("east", "t", 1)) == 4
     assert after.clusters["west"] == DOCUMENT.clusters["west"]
-
-
-def test_what_the_sink_has_stays_read() -> None:
-    delivered = replace(MADE, reasons={"east": "delivered"})
-    assert rewound(delivered) == ()
-    assert rewind(DOCUMENT, delivered) == DOCUMENT
-
-
-def test_two_of_one_batch_leave_out_both() -> None:
-    both = merge(MADE, replace(MADE, left_out=(WEST,), reasons={"west": "unreachable"}))
-    assert leave_out([EAST, WEST], both) == []
-    assert both.reasons == {"east": "removed", "west": "unreachable"}
-
-
-def test_shown_together_nothing_counts_as_delivered_that_is_not_for_certain() -> None:
-    delivered = replace(MADE, left_out=(), reasons={"east": "delivered"})
-    assert merge(MADE, delivered).reasons == merge(delivered, MADE).reasons == {"east": "removed"}

@@ -86,9 +86,9 @@ class AQueryAndItsWorld(RuleBasedStateMachine):
 
     # -- Spark ---------------------------------------------------------------------------------------------------
 
-    @rule(limit=LIMITS, pieces=st.sampled_from([None, 4]), looks=st.booleans(), crash=st.none() | CRASHES)
-    def spark_takes_a_step(self, limit: int | None, pieces: int | None, looks: bool, crash: CrashPoint | None) -> None:
-        self.world.step(crash=crash, limits=Limits(max_offsets=limit), pieces=pieces, looks=looks)
+    @rule(limit=LIMITS, pieces=st.sampled_from([None, 4]), skips=st.booleans(), crash=st.none() | CRASHES)
+    def spark_takes_a_step(self, limit: int | None, pieces: int | None, skips: bool, crash: CrashPoint | None) -> None:
+        self.world.step(crash=crash, limits=Limits(max_offsets=limit), pieces=pieces, skips=skips)
 
     @rule(
         cluster=CLUSTERS,
@@ -107,14 +107,14 @@ class AQueryAndItsWorld(RuleBasedStateMachine):
             for topic in physical.topics.values():
                 topic.ends = {partition: end + 1 for partition, end in topic.ends.items()}
         self.world.step(crash=crash, limits=Limits(max_offsets=limit))
-        for change, again, looks in more:
+        for change, again, skips in more:
             self.world.clusters[cluster].named, self.world.clusters[cluster].reachable = change
-            self.world.step(crash=again, looks=looks)
+            self.world.step(crash=again, skips=skips)
             self.world.check_delivered()
 
-    @rule(cluster=CLUSTERS, removed=st.booleans(), first=CRASHES, second=st.none() | CRASHES, looks=st.booleans())
+    @rule(cluster=CLUSTERS, removed=st.booleans(), first=CRASHES, second=st.none() | CRASHES, skips=st.booleans())
     def a_cluster_is_away_for_one_attempt(
-        self, cluster: str, removed: bool, first: CrashPoint, second: CrashPoint | None, looks: bool
+        self, cluster: str, removed: bool, first: CrashPoint, second: CrashPoint | None, skips: bool
     ) -> None:
         physical = self.world.clusters[cluster]
         named = physical.named
@@ -123,14 +123,14 @@ class AQueryAndItsWorld(RuleBasedStateMachine):
             topic.ends[0] += 2
         self.world.step(crash=first)
         physical.named, physical.reachable = (set(), True) if removed else (named, False)
-        self.world.step(crash=second, looks=looks)
+        self.world.step(crash=second, skips=skips)
         physical.named, physical.reachable = named, True
         self.world.step()
         self.world.step()
 
-    @rule(cluster=CLUSTERS, first=CRASHES, second=CRASHES, looks=st.booleans())
+    @rule(cluster=CLUSTERS, first=CRASHES, second=CRASHES, skips=st.booleans())
     def topics_go_one_after_the_other_while_a_batch_is_pending(
-        self, cluster: str, first: CrashPoint, second: CrashPoint, looks: bool
+        self, cluster: str, first: CrashPoint, second: CrashPoint, skips: bool
     ) -> None:
         physical = self.world.clusters[cluster]
         physical.named, physical.reachable = {"t", "u"}, True
@@ -139,9 +139,9 @@ class AQueryAndItsWorld(RuleBasedStateMachine):
             topic.ends[0] += 2
         self.world.step(crash=first)
         physical.named = {"u"}
-        self.world.step(crash=second, looks=looks)
+        self.world.step(crash=second, skips=skips)
         physical.named = set()
-        self.world.step(crash="amended", looks=looks)
+        self.world.step(crash="amended", skips=skips)
 
     @rule(cluster=CLUSTERS, first=TIMES, second=TIMES, third=TIMES, crash=st.none() | CRASHES)
     def a_cluster_goes_and_comes_back_but_answers_later(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,8 +17,7 @@ from dynamic_kafka.errors import (
 )
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning.amendments import Amendment
-from dynamic_kafka.planning.codec import fingerprint
+from dynamic_kafka.planning.codec import decode, fingerprint
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
@@ -60,10 +58,9 @@ def world(named: Mapping[str, Any] = EVERYTHING, *, silent: str = "", ids: Mappi
     return World(Subscription(clusters, ("s",)), answers)
 
 
-def restarted(state: MemoryState | None, found: World, *, sink_has_it: bool = False, **options: Any) -> Replays:
+def restarted(state: MemoryState | None, found: World, **options: Any) -> Replays:
     """The query's next process, as it finds the world."""
-    chosen = replace(OPTIONS, delivered_batch=fingerprint(END) if sink_has_it else None, **options)
-    replays = Replays(chosen, state, lambda: found)
+    replays = Replays(replace(OPTIONS, **options), state, lambda: found)
     replays.restore(END)
     return replays
 
@@ -85,9 +82,8 @@ def test_what_metadata_names_no_longer_is_left_out_and_goes_back() -> None:
     state = MemoryState()
     replays = restarted(state, world({"east": ("t", "u")}))
     assert replays.ranges(START, END) == [EAST_T, EAST_U]
-    after, rewound = replays.after(END)
-    assert after.next_of(WEST_T.split) == 7
-    assert rewound == {WEST_T.split}
+    after = replays.amendments.after(END)
+    assert [after.next_of(part.split) for part in (EAST_T, EAST_U, WEST_T)] == [9, 4, 7]
 
 
 def test_what_is_left_out_is_told_as_possibly_delivered(caplog: pytest.LogCaptureFixture) -> None:
@@ -95,14 +91,6 @@ def test_what_is_left_out_is_told_as_possibly_delivered(caplog: pytest.LogCaptur
         restarted(MemoryState(), world({"east": ("t", "u")})).ranges(START, END)
     assert [record.message for record in caplog.records] == [
         "left out of the pending batch, possibly delivered by an earlier attempt: west/t[0] 7..8 (cluster removed)"
-    ]
-
-
-def test_what_the_sink_has_already_is_not_told_as_possibly_delivered(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING):
-        restarted(MemoryState(), world({"east": ("t", "u")}), sink_has_it=True).ranges(START, END)
-    assert [record.message for record in caplog.records] == [
-        "left out of the pending batch, since the sink has it already: west/t[0] 7..8"
     ]
 
 
@@ -126,38 +114,14 @@ def test_a_silent_cluster_is_left_out_under_stall() -> None:
     assert restarted(MemoryState(), world(silent="east")).ranges(START, END) == [WEST_T]
 
 
-def test_what_the_sink_has_already_stays_read() -> None:
-    replays = restarted(MemoryState(), world({"east": ("t", "u")}), sink_has_it=True)
-    assert replays.ranges(START, END) == [EAST_T, EAST_U]
-    after, rewound = replays.after(END)
-    assert after.next_of(WEST_T.split) == 8
-    assert rewound == frozenset()
-
-
 @pytest.mark.parametrize("first", [EAST_T, EAST_U], ids=str)
-def test_left_out_before_the_sink_had_the_batch_goes_back_left_out_after_it_stays(first: SplitRange) -> None:
-    # Given a topic that was left out, a batch that reached the sink without it, and another topic that went then
+def test_two_amendments_of_a_batch_go_back_both_in_whatever_order_they_are_found(first: SplitRange) -> None:
     state = MemoryState()
     (other,) = {EAST_T, EAST_U} - {first}
     restarted(state, world({"east": (other.split.topic,), "west": ("t",)})).ranges(START, END)
-    restarted(state, world({"west": ("t",)}), sink_has_it=True).ranges(START, END)
-    # When the query is restarted, whatever the order in which it finds what it saved
-    after, _ = restarted(state, world()).after(END)
-    # Then the first is still to be read, and the second is not read twice
-    assert after.next_of(first.split) == first.start
-    assert after.next_of(other.split) == other.end
-
-
-def test_the_order_of_saved_amendments_does_not_matter() -> None:
-    key = (fingerprint(START), fingerprint(END))
-    removed = Amendment("q", 2, *key, (EAST_T,), {"east": "removed"}, 1)
-    delivered = Amendment("q", 2, *key, (EAST_U,), {"east": "delivered"}, 2)
-    for order in itertools.permutations([removed, delivered]):
-        replays = restarted(None, world())
-        for amendment in order:
-            replays.obey(amendment)
-        after, _ = replays.after(END)
-        assert (after.next_of(EAST_T.split), after.next_of(EAST_U.split)) == (5, 4)
+    restarted(state, world({"west": ("t",)})).ranges(START, END)
+    after = restarted(state, world()).amendments.after(END)
+    assert (after.next_of(EAST_T.split), after.next_of(EAST_U.split)) == (EAST_T.start, EAST_U.start)
 
 
 def test_refused_on_request_with_the_choices() -> None:
@@ -180,6 +144,19 @@ def test_without_a_state_location_nothing_is_left_out() -> None:
         restarted(None, world({"east": ("t", "u")})).ranges(START, END)
     with pytest.raises(ClusterUnreachableError, match=r"\[CLUSTER_UNREACHABLE cluster=west\].*the pending batch needs"):
         restarted(None, world(silent="west")).ranges(START, END)
+
+
+def test_nothing_is_left_out_of_a_batch_of_version_1_which_names_no_query_to_record_it_for() -> None:
+    start, end = (decode({"version": 1, "clusters": {"west": {"t": {"0": offset}}}}) for offset in (5, 9))
+    state = MemoryState()
+    for found, error in (
+        (world({"east": ("t",)}), PendingRangesError),
+        (world(silent="west"), ClusterUnreachableError),
+    ):
+        replays = Replays(OPTIONS, state, lambda found=found: found)  # type: ignore[misc]
+        with pytest.raises(error, match=r"west/t\[0\] 5\.\.9"):
+            replays.ranges(start, end)
+    assert not state.files
 
 
 def test_a_range_of_a_renamed_cluster_is_read_under_its_new_id() -> None:

@@ -1,0 +1,70 @@
+"""When a run that ends by itself has read everything: a bounded run, and one of `Trigger.AvailableNow`.
+
+Pure; the driver's `enumerator` asks. A cluster that does not answer must not be what ends a run: its records would be
+missing, and nobody would be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from dynamic_kafka.planning.observation import ClusterObservation
+from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.splits import Split
+
+
+@dataclass
+class Targets:
+    """The ends of one run of `Trigger.AvailableNow`, fixed for each cluster when it first answers in that run.
+
+    Attributes:
+        ends: where each split ends; splits without an end are not read in this run.
+        fixed: the clusters that have answered.
+    """
+
+    ends: dict[Split, int] = field(default_factory=dict)
+    fixed: set[str] = field(default_factory=set)
+
+    def fix(self, observed: Mapping[str, ClusterObservation]) -> None:
+        """Take the ends of the clusters that have none yet."""
+        for cluster in observed.keys() - self.fixed:
+            for name, topic in observed[cluster].topics.items():
+                self.ends |= {Split(cluster, name, partition): end for partition, end in topic.latest.items()}
+        self.fixed |= observed.keys()
+
+
+def still_to_read(progress: OffsetDocument, clusters: Iterable[str], targets: Targets | None) -> frozenset[str]:
+    """Those of `clusters` that the run has not read to its end; none of them in a run that goes on for ever.
+
+    Args:
+        progress: how far the query is, back where an amendment left ranges out.
+        clusters: clusters that metadata names.
+        targets: of a run of `Trigger.AvailableNow`.
+    """
+    if targets is None and not progress.bounded:
+        return frozenset()
+    return frozenset(cluster for cluster in clusters if not _is_read(progress, cluster, targets))
+
+
+def _is_read(progress: OffsetDocument, cluster: str, targets: Targets | None) -> bool:
+    if not progress.bounded:
+        ends = {split: end for split, end in (targets.ends if targets else {}).items() if split.cluster == cluster}
+        known = targets is not None and cluster in targets.fixed
+        return known and all(_reached(progress, split, end) for split, end in ends.items())
+    # A bounded run finds nothing new: what it has is all there is.
+    reading = progress.clusters.get(cluster)
+    open_splits = [
+        Split(cluster, name, partition)
+        for name, topic in (reading.topics.items() if reading else ())
+        for partition in topic.next
+        if not topic.finished(partition)
+    ]
+    if targets is None or cluster not in targets.fixed:
+        return not open_splits
+    return all(_reached(progress, split, targets.ends.get(split, 0)) for split in open_splits)
+
+
+def _reached(progress: OffsetDocument, split: Split, end: int) -> bool:
+    following = progress.next_of(split)
+    return following is not None and following >= end

@@ -1,0 +1,125 @@
+"""How runs end: bounded ones when all is read and no sooner, others with the exit code that says why."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dynamic_kafka.app.config import load_config
+from dynamic_kafka.app.exit_codes import ExitCode
+from dynamic_kafka.app.sink_status import StatusBoard
+from dynamic_kafka.app.stop_request import StopRequest
+from dynamic_kafka.app.supervisor import Supervisor
+from dynamic_kafka.services import make_discovery
+from dynamic_kafka.source import register
+from tests.integration.app.driving import write_app
+from tests.integration.app.test_sinks import forget_commit
+from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.streams import (
+    POLL_S,
+    assert_rows,
+    cluster,
+    last_batch,
+    parquet_rows,
+    produce,
+    stream,
+    write_metadata,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Topic = Callable[[str], str]
+DEADLINE_S = 90.0
+
+
+class Running:
+    """The application's queries on the tests' Spark session, from their start to the exit code."""
+
+    def __init__(self, spark: SparkSession, config_file: Path) -> None:
+        config = load_config(config_file)
+        register(spark)
+        self.board = StatusBoard([sink.name for sink in config.sinks])
+        self.code: ExitCode | None = None
+        self._stop = StopRequest()
+        self._discovery = make_discovery(config.parsed_options(config.sinks[0]))
+        self._discovery.start()
+        supervisor = Supervisor(spark, config, self._discovery, self.board, self._stop)
+        self._thread = threading.Thread(target=lambda: setattr(self, "code", supervisor.run()), daemon=True)
+        self._thread.start()
+
+    def wait_until(self, done: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + DEADLINE_S
+        while not done():
+            assert self._thread.is_alive(), f"ended with {self.code} while {what} was awaited"
+            assert time.monotonic() < deadline, f"waited {DEADLINE_S:g} s for {what}"
+            time.sleep(POLL_S)
+
+    def wait_exit(self) -> ExitCode | None:
+        self._thread.join(DEADLINE_S)
+        return self.code
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.ask("the end of the test")
+        self._thread.join(DEADLINE_S)
+        self._discovery.stop()
+
+
+@pytest.fixture
+def quick_idle(spark: SparkSession) -> Iterator[None]:
+    """Spark notes the state of a query without news at once, not after ten seconds."""
+    setting = "spark.sql.streaming.noDataProgressEventInterval"
+    spark.conf.set(setting, "100")
+    yield
+    spark.conf.unset(setting)
+
+
+@pytest.mark.usefixtures("quick_idle")
+def test_a_bounded_run_under_stall_ends_only_with_the_records_of_a_cluster_that_hung_while_they_were_pending(
+    spark: SparkSession, brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, tmp_path: Path
+) -> None:
+    # Given a bounded run that crashed with all there is to read in one pending batch
+    name, x = topic("bounded"), fresh_cluster("x")
+    for at in (brokers.a, x):
+        at.create_topic(name)
+    of_a, of_x = produce("a", brokers.a, name, 10), produce("x", x, name, 20)
+    write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name]), cluster("x", x, [name])))
+    options = {"startingOffsets": "earliest", "endingOffsets": "latest", "clusterFailurePolicy": "stall"}
+    short = {"kafka.socket.timeout.ms": 2000, "readTimeout": "2s"}
+    config = write_app(tmp_path, name=name, options=options | short, restartBackoff="200ms")
+    lake = tmp_path / "lake"
+    with Running(spark, config) as whole:
+        assert whole.wait_exit() == ExitCode.DONE
+    shutil.rmtree(lake)
+    forget_commit(tmp_path / "checkpoints" / "lake", 0)
+
+    # When a cluster hangs at the restart
+    x.pause()
+    with Running(spark, config) as running:
+        running.wait_until(lambda: running.board.sinks()["lake"].document.finished, "the batch without that cluster")
+        assert_rows(parquet_rows(lake), of_a)
+        x.resume()
+
+        # Then the run has not ended without its records
+        assert running.wait_exit() == ExitCode.DONE
+    assert_rows(parquet_rows(lake), of_a + of_x)
+    assert running.board.sinks()["lake"].state == "finished"
+
+    # and it ends at once when it is started again, with nothing to do or with its last batch alone
+    done = last_batch(tmp_path / "checkpoints" / "lake" / "commits")
+    for pending in (False, True):
+        if pending:
+            forget_commit(tmp_path / "checkpoints" / "lake", done)
+        with Running(spark, config) as again:
+            assert again.wait_exit() == ExitCode.DONE
+        assert last_batch(tmp_path / "checkpoints" / "lake" / "commits") == done
+    assert_rows(parquet_rows(lake), of_a + of_x)

@@ -1,0 +1,67 @@
+"""What is asked again of a cluster, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from dynamic_kafka.kafka import retries
+from dynamic_kafka.kafka.retries import PAUSE_S, ask_until_settled
+
+MOVING = KafkaException(KafkaError(KafkaError.NOT_COORDINATOR))
+REFUSED = KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
+
+
+class Clock:
+    """Time that passes by sleeping only."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries, "time", Clock())
+
+
+def cluster(*answers: object) -> tuple[Callable[[float], object], list[float]]:
+    """A cluster with these answers, the last one for ever, and the list of what it was given time for."""
+    asked: list[float] = []
+
+    def ask(left: float) -> object:
+        asked.append(left)
+        answer = answers[min(len(asked), len(answers)) - 1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return ask, asked
+
+
+def test_a_moving_coordinator_is_asked_again_with_the_time_that_is_left() -> None:
+    ask, asked = cluster(MOVING, MOVING, "here")
+    assert ask_until_settled(ask, 60) == "here"
+    assert asked == pytest.approx([60, 60 - PAUSE_S, 60 - 2 * PAUSE_S])
+
+
+@pytest.mark.parametrize("answer", [REFUSED, TimeoutError("no answer")], ids=str)
+def test_any_other_error_is_final(answer: Exception) -> None:
+    ask, asked = cluster(answer, "here")
+    with pytest.raises(type(answer)):
+        ask_until_settled(ask, 60)
+    assert len(asked) == 1
+
+
+def test_who_moves_for_too_long_has_no_answer() -> None:
+    ask, asked = cluster(MOVING)
+    with pytest.raises(KafkaException):
+        ask_until_settled(ask, 3.5 * PAUSE_S)
+    assert len(asked) == 4
