@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.cache import cache_folder, made_once
+from tests.support.supervise import dying_with_us
 
 # From this release on, Go fetches the newer one that a go.mod asks for by itself.
 _OLDEST_GO = (1, 21)
@@ -78,7 +79,7 @@ class GoProgram:
 
     def _command(self, verb: str, *flags: str) -> list[str]:
         # nice: minutes of all processors, on a machine that somebody works on.
-        start = ["nice", "-n", "15", _find_go(), verb, "-mod=readonly", "-trimpath", "-buildvcs=false"]
+        start = [_find("nice"), "-n", "15", _find_go(), verb, "-mod=readonly", "-trimpath", "-buildvcs=false"]
         return [*start, *flags, *self._options()]
 
 
@@ -107,14 +108,14 @@ def module_folder(program: GoProgram) -> Path:
 
 
 def _build(program: GoProgram, target: Path) -> None:
-    name = f"{program.name} {program.version}"
+    name, scratch = f"{program.name} {program.version}", target.parent.parent
     print(f"Building {name} into {cache_folder()}: some minutes, once per machine", file=sys.stderr)
     # Which packages there are is known only when the modules are here; what was compiled before is not named again.
-    progress = _Progress(name, "fetching modules")
-    listed = _run(program, program._command("list", "-deps"), progress)
+    progress = _Progress(name, "fetched {} modules")
+    listed = _run(program, program._command("list", "-deps"), scratch, progress)
     packages = sum(not line.startswith("go: ") for line in listed)
-    progress = _Progress(name, f"compiled, of at most {packages} packages")
-    _run(program, program._command("build", "-v", f"-o={target}"), progress)
+    progress = _Progress(name, f"compiled {{}} packages of at most {packages}")
+    _run(program, program._command("build", "-v", f"-o={target}"), scratch, progress)
     print(f"Built {name} in {progress.seconds:.0f} s", file=sys.stderr)
 
 
@@ -134,17 +135,21 @@ class _Progress:
         self._lines += 1
         if time.monotonic() - self._said > _PROGRESS_SECONDS:
             self._said = time.monotonic()
-            print(f"  {self._name}: {self._lines} {self._what}, {self.seconds:.0f} s", file=sys.stderr)
+            print(f"  {self._name}: {self._what.format(self._lines)}, {self.seconds:.0f} s", file=sys.stderr)
 
 
-def _run(program: GoProgram, command: list[str], progress: _Progress) -> list[str]:
-    """Run it and return the lines it printed. It shares our terminal's signals, so that Ctrl-C ends it, too."""
+def _run(program: GoProgram, command: list[str], scratch: Path, progress: _Progress) -> list[str]:
+    """Run it and return the lines it printed.
+
+    It shares our terminal's signals, so that Ctrl-C ends it, too; and it dies with us when we are killed. What it
+    then leaves is in `scratch`.
+    """
     lines: list[str] = []
     last = deque[str](maxlen=30)
     with subprocess.Popen(
-        command,
+        dying_with_us(command),
         cwd=program.source,
-        env=_environment(),
+        env=_environment() | {"GOTMPDIR": str(scratch)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -169,6 +174,13 @@ def _environment() -> dict[str, str]:
     }
     # Distributions set `local`, which refuses the newer release that a go.mod asks for.
     return {"GOTOOLCHAIN": "auto", **os.environ, **ours}
+
+
+def _find(tool: str) -> str:
+    found = shutil.which(tool)
+    if found is None:
+        raise GoUnavailableError(f"No {tool} on the path, which building with Go needs.")
+    return found
 
 
 def _find_go() -> str:

@@ -36,11 +36,15 @@ def spawn(
     return _starter().submit(_spawn, command, output, environment).result()
 
 
+def dying_with_us(command: Sequence[str]) -> list[str]:
+    """`command`, which starts with an absolute path, such that it dies with the thread that starts it."""
+    return [sys.executable, "-I", "-S", str(_LAUNCH), str(os.getpid()), *command]
+
+
 def _spawn(command: Sequence[str], output: Path, environment: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
-    launch = [sys.executable, "-I", "-S", str(_LAUNCH), str(os.getpid()), *command]
     with output.open("ab") as sink:
         return subprocess.Popen(
-            launch,
+            dying_with_us(command),
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,

@@ -185,4 +185,4 @@ class KubeCluster:
 
     def _wait_for_account(self, namespace: str, name: str) -> None:
         # Until the controller has made it, pods are refused.
-        self.api.wait("v1/serviceaccounts", name, namespace, until=lambda found: found is not None)
+        self.api.wait("v1/serviceaccounts", name, namespace, until=lambda found: found is not None, timeout=90)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -94,14 +95,16 @@ def test_a_failed_build_leaves_nothing_and_says_why(fake: Path, program: GoProgr
     assert (built(program) / "tool").exists()
 
 
-def test_two_at_once_build_it_once(fake: Path, program: GoProgram, capfd: pytest.CaptureFixture[str]) -> None:
+def test_two_at_once_build_it_once(fake: Path, program: GoProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", said)
     os.mkfifo(fake / "hold")
     folders: list[Path] = []
     first, second = (threading.Thread(target=lambda: folders.append(built(program))) for _ in range(2))
     first.start()
     with (fake / "hold").open("w") as held:  # opens when the build reads from it
         second.start()
-        waits = eventually(lambda: "Another process is making tool" in capfd.readouterr().err)
+        waits = eventually(lambda: "Another process is making tool" in said.getvalue())
         held.write("go on\n")
     first.join(20)
     second.join(20)
