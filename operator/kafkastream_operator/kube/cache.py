@@ -14,6 +14,10 @@ from typing import NamedTuple
 from kafkastream_operator.kube.api import Object, Resource
 
 
+REMEMBERED_S = 600.0
+"""How long an object that went is remembered. A UID never comes back, but an older answer may arrive late."""
+
+
 class Ref(NamedTuple):
     """An object, by where it is."""
 
@@ -41,12 +45,15 @@ class Cache:
         self._lock, self._clock = threading.Lock(), clock
         self._objects: dict[tuple[Resource, str], dict[str, Object]] = {}
         self._heard: dict[tuple[Ref, str], tuple[str, float]] = {}
+        self._gone: dict[str, float] = {}
         self.on_change: Callable[[Ref, Object], None] = lambda ref, found: None
 
     def put(self, resource: Resource, found: Object) -> bool:
         """Take an object in; False if it is known already, or older than what is."""
         ref = ref_of(resource, found)
         with self._lock:
+            if found["metadata"].get("uid") in self._gone:
+                return False  # a listing or an answer that was on its way when the object went
             known = self._objects.setdefault((ref.resource, ref.namespace), {})
             if ref.name in known and not _is_newer(found, known[ref.name]):
                 return False
@@ -61,6 +68,9 @@ class Cache:
             if ref.name not in known or (uid is not None and known[ref.name]["metadata"].get("uid") != uid):
                 return False
             gone = known.pop(ref.name)
+            now = self._clock()
+            self._gone = {each: at for each, at in self._gone.items() if now - at < REMEMBERED_S}
+            self._gone[gone["metadata"]["uid"]] = now
             self._heard = {key: value for key, value in self._heard.items() if key[0] != ref}
         self.on_change(ref, gone)
         return True

@@ -1,0 +1,95 @@
+"""The operator's picture of the cluster: the newest form wins, and what has gone stays gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkastream_operator.kube.api import STREAMS
+from kafkastream_operator.kube.cache import REMEMBERED_S, Cache, Ref
+
+REF = Ref(STREAMS, "ns", "orders")
+
+
+def stream(version: int, uid: str = "one", created: str = "2026-11-01T00:00:00Z") -> dict[str, Any]:
+    """A stream in one of its forms."""
+    meta = {
+        "name": "orders",
+        "namespace": "ns",
+        "uid": uid,
+        "resourceVersion": str(version),
+        "creationTimestamp": created,
+    }
+    return {"metadata": meta}
+
+
+def test_an_older_form_never_replaces_a_newer_one() -> None:
+    cache = Cache()
+    assert cache.put(STREAMS, stream(9))
+    assert not cache.put(STREAMS, stream(8))
+    assert not cache.put(STREAMS, stream(9))
+    assert cache.put(STREAMS, stream(10))
+    assert cache.get(*REF) == stream(10)
+
+
+def test_an_answer_that_comes_after_the_object_went_does_not_bring_it_back() -> None:
+    cache = Cache()
+    cache.put(STREAMS, stream(5))
+    assert cache.drop(REF, "one")
+    assert not cache.put(STREAMS, stream(5))
+    assert not cache.put(STREAMS, stream(6))
+    assert cache.get(*REF) is None
+    assert cache.put(STREAMS, stream(7, "two"))
+
+
+def test_an_object_that_was_made_again_survives_the_end_of_its_predecessor() -> None:
+    cache = Cache()
+    cache.put(STREAMS, stream(5))
+    cache.put(STREAMS, stream(7, "two", "2026-11-02T00:00:00Z"))
+    assert not cache.drop(REF, "one")
+    assert not cache.put(STREAMS, stream(8))
+    assert cache.get(*REF) == stream(7, "two", "2026-11-02T00:00:00Z")
+
+
+def test_what_a_listing_does_not_have_is_gone_but_not_what_came_meanwhile() -> None:
+    cache = Cache()
+    cache.put(STREAMS, stream(5))
+
+    def listing() -> list[Any]:
+        newer = stream(9, "three")
+        newer["metadata"]["name"] = "newer"
+        cache.put(STREAMS, newer)
+        return []
+
+    cache.take_listing(STREAMS, None, listing)
+    assert [each["metadata"]["name"] for each in cache.all(STREAMS, "ns")] == ["newer"]
+
+
+def test_everybody_is_told_of_changes_and_of_nothing_else() -> None:
+    cache, told = Cache(), []
+    cache.on_change = lambda ref, found: told.append((ref.name, found["metadata"]["resourceVersion"]))
+    cache.put(STREAMS, stream(1))
+    cache.put(STREAMS, stream(1))
+    cache.drop(REF, "other")
+    cache.drop(REF)
+    assert told == [("orders", "1"), ("orders", "1")]
+
+
+def test_silence_is_measured_by_our_own_clock_from_the_last_change() -> None:
+    now = [0.0]
+    cache = Cache(lambda: now[0])
+    assert cache.silent_s(REF, "one", "beat 1") == 0
+    now[0] = 25.0
+    assert cache.silent_s(REF, "one", "beat 1") == 25
+    assert cache.silent_s(REF, "one", "beat 2") == 0
+    assert cache.silent_s(REF, "two", "beat 2") == 0
+
+
+def test_what_went_is_not_remembered_for_ever() -> None:
+    now = [0.0]
+    cache = Cache(lambda: now[0])
+    cache.put(STREAMS, stream(1))
+    cache.drop(REF)
+    now[0] = REMEMBERED_S + 1
+    cache.put(STREAMS, stream(2, "two"))
+    cache.drop(REF)
+    assert len(cache._gone) == 1
