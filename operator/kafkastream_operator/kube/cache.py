@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from kafkastream_operator.kube.api import Object, Resource
 
-
 REMEMBERED_S = 600.0
 """How long an object that went is remembered. A UID never comes back, but an older answer may arrive late."""
 
