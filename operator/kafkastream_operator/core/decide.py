@@ -137,8 +137,13 @@ def decide(view: View) -> Plan:
         return _only_conditions(view, name, content.conditions)
     step = _step(view, content.document, paused)
     conditions = verdicts.all_of(view, resolved, content.conditions, step.condition, content.rendering)
-    status = _status(view, content, step, conditions, restarted=step.restarted)
-    after = status.model_copy(update={"rollout": step.after}) if step.after is not None else None
+    status = _status(view, content, step, conditions)
+    after = None
+    restart = {"restarted_at": stamp(view.now)} if step.restarted else {}
+    if step.after is not None:
+        after = status.model_copy(update={"rollout": step.after, **restart})
+    elif step.restarted:
+        status = status.model_copy(update=restart)
     gone = parse(status.orphaned_at) + _retention(view) if status.orphaned_at else None
     moments = [each for each in (step.again, until, gone, verdicts.next_look(view)) if each is not None]
     return Plan(
@@ -228,9 +233,7 @@ def _rollout_seen(view: View) -> Rollout | None:
     return None
 
 
-def _status(
-    view: View, content: _Content, step: Step, conditions: tuple[Condition, ...], *, restarted: bool
-) -> SubscriptionStatus:
+def _status(view: View, content: _Content, step: Step, conditions: tuple[Condition, ...]) -> SubscriptionStatus:
     document, rendering = content.document, content.rendering
     assert document is not None
     kept = document.streams if len(document.text()) <= KEPT_BYTES else {}
@@ -244,7 +247,7 @@ def _status(
             hash=document.hash,
         ),
         rollout=step.rollout,
-        restarted_at=stamp(view.now) if restarted else view.status.restarted_at,
+        restarted_at=view.status.restarted_at,
         orphaned_at=_orphaned_at(view),
         draining=draining,
         kept=dict(kept),

@@ -47,7 +47,7 @@ class Application:
 
     Attributes:
         life: what it is doing; `Starting` is anything between submission and a driver.
-        token: the revision that its spec names, as the operator's patch left it.
+        token, attempt: the revision that its spec names, and which patch for it that was.
         submission: changes with each submission.
         mounts: the Secrets that its spec mounts for the driver and for executors, by this operator or its user.
         document: whether its spec mounts the document; None: it cannot be told.
@@ -59,6 +59,7 @@ class Application:
     resource_version: str
     life: Life
     token: str = ""
+    attempt: int = 0
     submission: str = ""
     mounts: frozenset[str] = frozenset()
     document: bool | None = None
@@ -256,11 +257,13 @@ def _restart(
 ) -> Step:
     mine = before.token == wanted.token and before.method == "Restart"
     if mine and before.phase == "Pending":
-        # Decided, and perhaps done by an operator that died after it: the same attempt again changes nothing then.
         attempt = before.attempts + 1
         patch = Patch(wanted.token, wanted.secrets, attempt, application.resource_version)
         update = {"phase": "Patched", "at": stamp(now), "attempts": attempt, "submission": application.submission}
         done = before.model_copy(update=update)
+        if (application.token, application.attempt) == (wanted.token, attempt):
+            # An operator that died right after it has made this patch.
+            return Step(done, _going_on(wanted, "by a restart"), again=now + timing.confirm, restarted=True)
         return Step(before, _going_on(wanted, "by a restart"), patch, done, now + timing.confirm, restarted=True)
     if not mine:
         earliest = restarted_at + timing.between_restarts if restarted_at is not None else now

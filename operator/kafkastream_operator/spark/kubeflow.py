@@ -48,6 +48,7 @@ def application_of(found: Mapping[str, Any], config_map: str) -> Application:
         resource_version=meta["resourceVersion"],
         life="Suspended" if spec.get("suspend") else _LIVES.get(state, "Starting"),
         token=(driver.get("annotations") or {}).get(REVISION_ANNOTATION, ""),
+        attempt=_number((driver.get("annotations") or {}).get(ATTEMPT_ANNOTATION)),
         submission=str(status.get("submissionID", "")),
         mounts=frozenset(_mounted(conf, driver, spec.get("executor") or {})),
         document=any(each.get("name") == config_map for each in driver.get("configMaps") or []) or None,
@@ -70,6 +71,10 @@ def patched(found: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
         "metadata": {"name": meta["name"], "namespace": meta["namespace"], "resourceVersion": patch.expected},
         "spec": {"driver": {"annotations": annotations}, "sparkConf": conf},
     }
+
+
+def _number(text: object) -> int:
+    return int(text) if isinstance(text, str) and text.isdecimal() else 0
 
 
 def _mounted(conf: Mapping[str, Any], driver: Mapping[str, Any], executor: Mapping[str, Any]) -> Iterable[str]:

@@ -214,6 +214,7 @@ class World:
             self.application = replace(
                 self.application,
                 token=effect.token,
+                attempt=effect.attempt,
                 mounts=effect.secrets,
                 resource_version=str(int(self.application.resource_version) + 1),
             )
