@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
+import socket
 import sys
+import uuid
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -19,6 +22,10 @@ from kafkastream_operator.core.rollout import Timing
 from kafkastream_operator.handlers.login import login_with
 from kafkastream_operator.handlers.watch import Operator
 from kafkastream_operator.kube.api import Api
+from kafkastream_operator.kube.lease import Lease
+
+LEASE_LOST = 3
+"""Exit code of an operator that has lost its lease."""
 
 
 def _duration(text: str) -> timedelta:
@@ -34,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kubeconfig", help="log in by this file; absent: as the pod that this runs in")
     parser.add_argument("--namespace", action="append", default=[], help="serve this namespace; absent: all")
     parser.add_argument("--workers", type=int, default=4, help="how many objects are looked at at a time")
+    parser.add_argument("--lease", metavar="NAMESPACE/NAME", help="serve only while holding this Lease; absent: always")
+    parser.add_argument("--lease-duration", type=_duration, default="15s", help="until it is anybody's (%(default)s)")
     parser.add_argument("--liveness", help="where to answer liveness probes, as http://0.0.0.0:8080/healthz")
     for name, doc in (
         ("confirm", "how long a restart may take until its patch counts as lost"),
@@ -46,7 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("kopf").setLevel(logging.WARNING)
     timing = Timing(given.confirm, given.confirm_live, given.between_restarts)
-    operator = Operator(Api.connect(given.kubeconfig), given.namespace, given.workers, timing)
+    api = Api.connect(given.kubeconfig)
+    lease = _lease(api, given.lease, given.lease_duration.total_seconds()) if given.lease else None
+    if lease is not None:
+        lease.acquire()
+    operator = Operator(api, given.namespace, given.workers, timing)
     registry = kopf.OperatorRegistry()
     login_with(registry, given.kubeconfig)
     operator.register(registry)
@@ -57,7 +70,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         clusterwide=not given.namespace,
         liveness_endpoint=given.liveness,
     )
+    if lease is not None:
+        lease.release()
     return 0
+
+
+def _lease(api: Api, where: str, duration_s: float) -> Lease:
+    namespace, _, name = where.partition("/")
+    identity = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+    # At once: whatever it is in the middle of, another operator may begin with it now.
+    return Lease(api, namespace, name, identity=identity, duration_s=duration_s, on_loss=lambda: os._exit(LEASE_LOST))
 
 
 if __name__ == "__main__":

@@ -47,15 +47,25 @@ class OperatorProcess:
         """Start it. It serves as soon as it has listed everything."""
         if self._kubeconfig is None:
             self._cluster.install_crds(ROOT / "crds")
-            self._kubeconfig = self._cluster.service_account(
-                self._namespace, "kafkastream-operator", cluster_rules=rules()
-            )
+            account = f"kafkastream-operator-{self.folder.name}"
+            self._kubeconfig = self._cluster.service_account(self._namespace, account, cluster_rules=rules())
         command = [sys.executable, "-m", "kafkastream_operator", "--kubeconfig", str(self._kubeconfig)]
         command += ["--namespace", self._namespace, *self._arguments]
         environment = self._cluster.environment(self._kubeconfig)
         environment["PYTHONPATH"] = f"{ROOT / 'operator'}:{ROOT / 'spark_app'}"
         self._process.launch(command, environment)
         return self
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Its own configuration."""
+        assert self._kubeconfig is not None
+        return self._kubeconfig
+
+    @property
+    def running(self) -> bool:
+        """Whether its process lives."""
+        return self._process.running
 
     def stop(self) -> None:
         """Stop in order."""

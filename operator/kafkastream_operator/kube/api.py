@@ -54,8 +54,12 @@ APACHE_APPLICATIONS = Resource("spark.apache.org", "v1", "sparkapplications")
 class Api:
     """A connection to an API server."""
 
-    def __init__(self, connection: client.ApiClient) -> None:
-        self._client = connection
+    def __init__(self, connection: client.ApiClient, deadline_s: float = DEADLINE_S) -> None:
+        self._client, self._deadline_s = connection, deadline_s
+
+    def within(self, deadline_s: float) -> Api:
+        """The same with another deadline for each call."""
+        return Api(self._client, deadline_s)
 
     @classmethod
     def connect(cls, kubeconfig: str | None = None) -> Api:
@@ -140,7 +144,7 @@ class Api:
                 url,
                 body=None if body is None else json.dumps(body).encode(),
                 headers={**sent, **headers},
-                timeout=urllib3.Timeout(total=DEADLINE_S),
+                timeout=urllib3.Timeout(total=self._deadline_s),
                 retries=False,
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:

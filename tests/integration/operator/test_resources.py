@@ -181,7 +181,7 @@ def test_a_stream_that_asks_for_another_secret_is_held(stage: Stage, operator: O
 
 
 def test_the_operator_may_read_no_secret(kube: KubeCluster, stage: Stage, operator: OperatorProcess) -> None:
-    account = kube.client(kube.kubeconfig_of(stage.namespace, "kafkastream-operator"))
+    account = kube.client(operator.kubeconfig)
     with pytest.raises(ApiError, match="forbidden"):
         account.list("v1/secrets", stage.namespace)
 

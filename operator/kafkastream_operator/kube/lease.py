@@ -1,0 +1,135 @@
+"""One operator at a time: a Lease is held, or the process ends. Operator; a thread that renews it.
+
+A Lease does not fence: an operator that was stopped for longer than its lease may make one more write when it goes on.
+That is harmless, because every write carries a precondition. Whose clock is right is never asked: a lease has
+run out when it has not changed for its duration by the clock of whoever waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from kafkastream_operator.errors import ApiError, ConflictError, NotFoundError
+from kafkastream_operator.kube.api import Api, Object, Resource
+
+LEASES = Resource("coordination.k8s.io", "v1", "leases")
+RENEW_SHARE = 1 / 5
+"""The part of its duration after which a lease is renewed."""
+GIVE_UP_SHARE = 2 / 3
+"""The part of its duration without a renewal after which its holder ends: before anybody else can have it."""
+
+log = logging.getLogger(__name__)
+
+
+class Lease:
+    """A lease to hold.
+
+    Args:
+        identity: who holds it: unique to this process.
+        duration_s: after so long without a renewal it is anybody's.
+        on_loss: called once, from the renewing thread, when it is lost.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        namespace: str,
+        name: str,
+        *,
+        identity: str,
+        duration_s: float,
+        on_loss: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        # A call that hangs must not outlast the lease.
+        self._api, self._namespace, self._name = api.within(duration_s * RENEW_SHARE), namespace, name
+        self._identity, self._duration_s, self._on_loss, self._clock = identity, duration_s, on_loss, clock
+        self._seen: tuple[str, float] | None = None
+        self._held: Object | None = None
+        self._renewed = 0.0
+        self._ended = threading.Event()
+
+    def acquire(self) -> None:
+        """Wait until it is ours, then keep it: a thread renews it from now on."""
+        said = ""
+        while not self.try_once():
+            holder = self._seen[0].split("/")[0] if self._seen else "?"
+            if holder != said:
+                log.info("waiting for the lease %s/%s, which %s holds", self._namespace, self._name, holder)
+                said = holder
+            self._ended.wait(self._duration_s * RENEW_SHARE)
+        log.info("the lease %s/%s is held", self._namespace, self._name)
+        threading.Thread(target=self._keep, name="lease", daemon=True).start()
+
+    def release(self) -> None:
+        """Let go of it, so that the next one need not wait."""
+        self._ended.set()
+        if self._held is None:
+            return
+        try:
+            body = {**self._held, "spec": {**self._held["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}}
+            self._api.replace(LEASES, body)
+        except ApiError as error:
+            log.info("the lease was not released: %s", error)
+        self._held = None
+
+    def try_once(self) -> bool:
+        """Take it if it is free, has run out, or is ours already. Whether it is ours now."""
+        try:
+            found = self._api.get(LEASES, self._namespace, self._name)
+        except NotFoundError:
+            return self._write(None)
+        except ApiError as error:
+            log.warning("the lease cannot be read: %s", error)
+            return False
+        spec = found.get("spec", {})
+        holder = str(spec.get("holderIdentity") or "")
+        mark = f"{holder}/{spec.get('renewTime')}/{found['metadata']['resourceVersion']}"
+        if self._seen is None or self._seen[0] != mark:
+            self._seen = (mark, self._clock())
+        wait = float(spec.get("leaseDurationSeconds") or self._duration_s)
+        if holder in ("", self._identity) or self._clock() - self._seen[1] > wait:
+            return self._write(found)
+        return False
+
+    def _write(self, found: Object | None) -> bool:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        before = (found or {}).get("spec", {})
+        mine = before.get("holderIdentity") == self._identity
+        spec: dict[str, Any] = {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": max(1, round(self._duration_s)),
+            "acquireTime": before.get("acquireTime") if mine else now,
+            "renewTime": now,
+            "leaseTransitions": int(before.get("leaseTransitions") or 0) + (not mine),
+        }
+        began = self._clock()
+        try:
+            if found is None:
+                meta = {"name": self._name, "namespace": self._namespace}
+                body = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": meta, "spec": spec}
+                self._held = self._api.create(LEASES, body)
+            else:
+                self._held = self._api.replace(LEASES, {**found, "spec": spec})
+        except ConflictError:
+            return False  # somebody was first
+        except ApiError as error:
+            log.warning("the lease was not written: %s", error)
+            return False
+        self._renewed = began
+        return True
+
+    def _keep(self) -> None:
+        while not self._ended.wait(self._duration_s * RENEW_SHARE):
+            self.try_once()
+            if self._ended.is_set():
+                return
+            if self._clock() - self._renewed > self._duration_s * GIVE_UP_SHARE:
+                log.error("the lease %s/%s is lost: this operator ends", self._namespace, self._name)
+                self._on_loss()
+                return

@@ -1,0 +1,63 @@
+"""One operator at a time, whatever becomes of the one before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.operator.stage import Stage, cluster
+from tests.support.fixtures import kept_open
+from tests.support.kube import KubeCluster
+from tests.support.kube.waiting import wait_until
+from tests.support.operator import OperatorProcess
+
+LEASES = "coordination.k8s.io/v1/leases"
+
+
+@pytest.fixture
+def two(request: pytest.FixtureRequest, kube: KubeCluster, namespace: str) -> Iterator[list[OperatorProcess]]:
+    """Two operators for one lease of four seconds; only the first is started."""
+    arguments = ["--lease", f"{namespace}/operator", "--lease-duration", "4s"]
+    made = [OperatorProcess(kube, namespace, arguments) for _ in range(2)]
+    with kept_open(request.config, request.node.stash, made):
+        made[0].start()
+        wait_until(lambda: "is held" in made[0].log(), "the first to hold the lease")
+        yield made
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_the_second_serves_when_the_first_ends(how: str, stage: Stage, two: list[OperatorProcess]) -> None:
+    first, second = two
+    second.start()
+    wait_until(lambda: "waiting for the lease" in second.log(), "the second to wait")
+    stage.stream("orders", cluster("east"))
+    stage.subscription()
+    stage.wait_document({"east/orders": "Active"})
+    assert "is held" not in second.log()
+    getattr(first, how)()
+    wait_until(lambda: "is held" in second.log(), "the second to hold the lease")
+    stage.stream("orders", cluster("east"), cluster("west"))
+    stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
+
+
+def test_an_operator_that_cannot_renew_its_lease_ends_before_anybody_else_has_it(
+    stage: Stage, two: list[OperatorProcess]
+) -> None:
+    first, _ = two
+    stage.kube.pause_api_server()
+    began = time.monotonic()
+    try:
+        wait_until(lambda: not first.running, "the first to end", timeout=30)
+        assert time.monotonic() - began < 4
+    finally:
+        stage.kube.resume_api_server()
+    assert "is lost: this operator ends" in first.log()
+
+
+def test_a_lease_that_somebody_took_is_lost(stage: Stage, two: list[OperatorProcess]) -> None:
+    first, _ = two
+    change = {"spec": {"holderIdentity": "somebody-else", "leaseDurationSeconds": 60}}
+    stage.api.patch(LEASES, "operator", stage.namespace, change)
+    wait_until(lambda: not first.running, "the first to end", timeout=30)

@@ -1,0 +1,123 @@
+"""Documents and what they are made of: packing, catalogues, what is held."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from pathlib import Path
+
+import pytest
+
+from dynamic_kafka.metadata.contract import DOCUMENT_KEY, PACKED_DOCUMENT_KEY
+from dynamic_kafka.metadata.document import parse_document
+from dynamic_kafka.metadata.file_service import FileMetadataService
+from kafkastream_operator.core.catalog import ConfigMapText, make_catalog
+from kafkastream_operator.core.document import MAX_BYTES, Version, make_document, pack, read_document, size
+from kafkastream_operator.core.verdicts import config_map_name
+from tests.unit.operator.world import World, cluster, running
+
+STREAMS = {"orders": {"clusters": {"east": {"bootstrapServers": "e:9092", "topics": ["orders"]}}}}
+
+
+def large(clusters: int) -> dict[str, object]:
+    """Streams of some size."""
+    topics = [f"topic-{number:05d}" for number in range(200)]
+    found = {f"c{n}": {"bootstrapServers": f"host-{n}.example:9092", "topics": topics} for n in range(clusters)}
+    return {"orders": {"clusters": found}}
+
+
+@pytest.mark.parametrize(("clusters", "key"), [(1, DOCUMENT_KEY), (60, PACKED_DOCUMENT_KEY)])
+def test_a_document_is_read_as_it_was_packed_by_operator_and_driver(clusters: int, key: str, tmp_path: Path) -> None:
+    document = make_document(Version("l", 4), large(clusters), {"orders": {"quietPeriod": "1m"}}, "uid")  # type: ignore[arg-type]
+    data, binary = packed = pack(document)
+    assert [*data, *binary] == [key]
+    assert pack(document) == packed
+    assert read_document(data, binary) == document
+
+    raw = data[key].encode() if key in data else base64.b64decode(binary[key])
+    (tmp_path / key).write_bytes(raw)
+    service = FileMetadataService(tmp_path)
+    assert [each.stream_id for each in service.get_all_streams()] == ["orders"]
+    assert service.revision is not None
+    assert (service.revision.lineage, service.revision.counter, service.revision.hash) == ("l", 4, document.hash)
+
+
+def test_the_source_of_this_version_reads_what_is_rendered() -> None:
+    world = running()
+    world.stream("orders", cluster("west"))
+    world.settle()
+    assert world.document is not None
+    found = parse_document(world.document.text(), source="rendered")
+    states = {name: each.state for name, each in found.streams["orders"].clusters.items()}
+    assert states == {"east": "Draining", "west": "Active"}
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", "{", '{"streams": {}, "lineage": "l", "revision": "x"}'])
+def test_what_is_no_document_is_none(text: str) -> None:
+    assert read_document({DOCUMENT_KEY: text}, {}) is None
+
+
+def test_a_document_that_was_edited_is_none() -> None:
+    data, _ = pack(make_document(Version("l", 4), STREAMS, {}, "uid"))
+    assert read_document({DOCUMENT_KEY: data[DOCUMENT_KEY].replace("e:9092", "evil:9092")}, {}) is None
+
+
+def test_what_counts_against_the_limit_is_what_is_stored() -> None:
+    document = make_document(Version("l", 4), large(60), {}, "uid")  # type: ignore[arg-type]
+    assert size(pack(document)) == len(gzip.compress(document.text().encode(), mtime=0))
+
+
+def test_a_document_that_does_not_fit_leaves_the_last_one_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = running()
+    before = world.document
+    monkeypatch.setattr("kafkastream_operator.core.decide.MAX_BYTES", 400)
+    world.stream("orders", cluster("east"), *[cluster(f"c{number}") for number in range(30)])
+    world.settle()
+    assert world.document == before
+    assert world.condition("StreamsResolved") == ("False", "TooLarge")
+    assert MAX_BYTES > 1_000_000
+
+
+def test_a_name_that_is_too_long_is_cut_to_a_name_of_its_own() -> None:
+    names = {config_map_name("a" * 253), config_map_name("a" * 252 + "b")}
+    assert len(names) == 2
+    assert {len(name) for name in names} == {253}
+    assert config_map_name("orders") == "orders-kafkastreams"
+
+
+def test_an_invalid_stream_keeps_what_worked() -> None:
+    world = running()
+    world.stream("orders", cluster("east", startingOffsets={"nonsense": "x"}), cluster("west"))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active"}
+    assert world.condition("StreamsResolved") == ("False", "InvalidStream")
+    assert "startingOffsets" in world.message("Ready")
+
+
+def test_streams_that_disagree_elsewhere_hold_up_nobody_here() -> None:
+    world = running()
+    world.stream("other", {"id": "east", "bootstrapServers": "elsewhere:9092", "topics": ["x"]})
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active", "west/orders": "Active"}
+
+
+def test_a_broken_configmap_holds_what_it_may_have_had() -> None:
+    world = World()
+    text = "- streamId: orders\n  clusterMetadataList:\n    - {clusterId: east, bootstrapServers: 'e:1', topics: [t]}\n"
+    world.config_maps["flink"] = text
+    world.settle()
+    world.config_maps["flink"] = text.replace("topics", "topicz")
+    world.settle()
+    assert world.rendered() == {"east/t": "Active"}
+    assert world.condition("StreamsResolved") == ("False", "InvalidConfigMap")
+    del world.config_maps["flink"]
+    world.settle()
+    assert world.rendered() == {"east/t": "Draining"}
+
+
+def test_a_configmap_names_its_mistake_with_line_and_field() -> None:
+    catalog = make_catalog({}, [ConfigMapText("flink", {"streams.yaml": "- streamId: a\n  clusterMetadataLst: []\n"})])
+    (said,) = catalog.broken.values()
+    assert "ConfigMap flink, key streams.yaml:2" in said
+    assert "did you mean 'clusterMetadataList'" in said

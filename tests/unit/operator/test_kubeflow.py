@@ -1,0 +1,83 @@
+"""Kubeflow's SparkApplication: what is read of it, and that patches touch map keys only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dynamic_kafka.metadata.contract import REVISION_ANNOTATION, REVISION_ENVIRONMENT
+from kafkastream_operator.core.rollout import Patch
+from kafkastream_operator.spark.kubeflow import application_of, patched
+
+
+def application(state: str = "RUNNING", **spec: Any) -> dict[str, Any]:
+    """A SparkApplication."""
+    return {
+        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+        "kind": "SparkApplication",
+        "metadata": {"name": "app", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 3},
+        "spec": spec,
+        "status": {
+            "applicationState": {"state": state},
+            "submissionID": "s",
+            "driverInfo": {"podName": "app-driver"},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("state", "life"),
+    [
+        ("", "Starting"),
+        ("SUBMITTED", "Starting"),
+        ("RUNNING", "Running"),
+        ("COMPLETED", "Completed"),
+        ("FAILED", "Failed"),
+        ("SUBMISSION_FAILED", "Failed"),
+        ("PENDING_RERUN", "Starting"),
+        ("INVALIDATING", "Starting"),
+        ("SUSPENDED", "Suspended"),
+        ("A_STATE_OF_TOMORROW", "Starting"),
+    ],
+)
+def test_what_an_application_is_doing(state: str, life: str) -> None:
+    assert application_of(application(state), "app-kafkastreams").life == life
+
+
+def test_an_application_that_is_to_be_suspended_is_suspended() -> None:
+    assert application_of(application(suspend=True), "x").life == "Suspended"
+
+
+def test_a_patch_has_map_keys_only_and_is_meant_for_one_version() -> None:
+    body = patched(application(), Patch("l/4", frozenset({"login"}), 2, "7"))
+    assert body["metadata"] == {"name": "app", "namespace": "ns", "resourceVersion": "7"}
+    assert body["spec"] == {
+        "driver": {"annotations": {REVISION_ANNOTATION: "l/4", "kafkastream.dev/attempt": "2"}},
+        "sparkConf": {
+            f"spark.kubernetes.driverEnv.{REVISION_ENVIRONMENT}": "l/4",
+            "spark.kubernetes.driver.secrets.login": "/etc/kafkastreams-secrets/login",
+            "spark.kubernetes.executor.secrets.login": "/etc/kafkastreams-secrets/login",
+        },
+    }
+
+
+def test_what_was_patched_is_read_back() -> None:
+    body = patched(application(), Patch("l/4", frozenset({"login"}), 2, "7"))
+    found = application_of({**application(), "spec": body["spec"]}, "app-kafkastreams")
+    assert (found.token, found.attempt, found.mounts) == ("l/4", 2, {"login"})
+
+
+def test_a_secret_that_a_user_mounts_for_both_counts_and_one_for_the_driver_alone_does_not() -> None:
+    place = "/etc/kafkastreams-secrets/login"
+    both = {"secrets": [{"name": "login", "path": place, "secretType": "Generic"}]}
+    assert application_of(application(driver=both, executor=both), "x").mounts == {"login"}
+    assert application_of(application(driver=both), "x").mounts == frozenset()
+    elsewhere = {"secrets": [{"name": "login", "path": "/tmp/login"}]}
+    assert application_of(application(driver=elsewhere, executor=elsewhere), "x").mounts == frozenset()
+
+
+def test_whether_the_document_is_mounted() -> None:
+    mounted = application(driver={"configMaps": [{"name": "app-kafkastreams", "path": "/etc/kafkastreams"}]})
+    assert application_of(mounted, "app-kafkastreams").document is True
+    assert application_of(application(), "app-kafkastreams").document is None  # perhaps by volumes or a template

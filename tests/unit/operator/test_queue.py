@@ -1,0 +1,123 @@
+"""The queue: a key is there once, is worked on by one worker at a time, and a bad one holds up no other."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+
+from kafkastream_operator.handlers.queue import WorkQueue
+
+
+def run(
+    work: Callable[[str], float | None], story: Callable[[WorkQueue[str]], Awaitable[None]], workers: int = 2
+) -> None:
+    """Run a queue while the story lasts."""
+
+    async def both() -> None:
+        queue: WorkQueue[str] = WorkQueue(work, workers)
+        task = asyncio.create_task(queue.run())
+        try:
+            await asyncio.wait_for(story(queue), 30)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(both())
+
+
+class Work:
+    """Records what is worked on; waits at a gate, and fails as often as told."""
+
+    def __init__(self, failures: int = 0, again: float | None = None) -> None:
+        self.done: list[str] = []
+        self.failures, self.again = failures, again
+        self.gate = threading.Event()
+        self.gate.set()
+        self.changed = threading.Condition()
+
+    def __call__(self, key: str) -> float | None:
+        with self.changed:
+            self.done.append(key)
+            self.changed.notify_all()
+        self.gate.wait(30)
+        if key == "bad" and self.done.count("bad") <= self.failures:
+            raise ValueError("not yet")
+        return self.again
+
+    async def until(self, count: int, key: str | None = None) -> None:
+        def enough() -> bool:
+            return sum(key in (None, each) for each in self.done) >= count
+
+        def wait() -> None:
+            with self.changed:
+                assert self.changed.wait_for(enough, 30)
+
+        await asyncio.to_thread(wait)
+
+
+def test_a_key_that_comes_many_times_is_worked_on_once() -> None:
+    work = Work()
+
+    async def story(queue: WorkQueue[str]) -> None:
+        for _ in range(50):
+            queue.add("a")
+        queue.add("b")
+        await work.until(2)
+
+    run(work, story)
+    assert sorted(work.done) == ["a", "b"]
+
+
+def test_a_key_that_comes_while_it_is_worked_on_is_worked_on_again_and_never_twice_at_a_time() -> None:
+    work = Work()
+    work.gate.clear()
+
+    async def story(queue: WorkQueue[str]) -> None:
+        queue.add("a")
+        await work.until(1)
+        for _ in range(10):
+            queue.add("a")
+        queue.add("b")
+        await work.until(1, "b")
+        assert work.done.count("a") == 1  # although a worker is free
+        work.gate.set()
+        await work.until(2, "a")
+
+    run(work, story, workers=3)
+    assert work.done.count("a") == 2
+
+
+def test_a_key_that_fails_comes_back_and_holds_up_no_other() -> None:
+    work = Work(failures=1)
+
+    async def story(queue: WorkQueue[str]) -> None:
+        queue.add("bad")
+        queue.add("good")
+        await work.until(1, "good")
+        await work.until(2, "bad")
+
+    run(work, story, workers=1)
+    assert work.done[:2] == ["bad", "good"]
+
+
+def test_a_key_comes_back_when_it_asks_to() -> None:
+    work = Work(again=0.01)
+
+    async def story(queue: WorkQueue[str]) -> None:
+        queue.add("a")
+        await work.until(3)
+
+    run(work, story)
+
+
+def test_the_earlier_of_two_times_counts() -> None:
+    work = Work()
+
+    async def story(queue: WorkQueue[str]) -> None:
+        queue.add_in("a", 3600)
+        queue.add_in("a", 0.01)
+        queue.add_in("a", 3600)
+        await work.until(1)
+
+    run(work, story)
