@@ -34,7 +34,13 @@ from kafkastream_operator.core.rollout import (
     stamp,
 )
 from kafkastream_operator.models.conditions import Condition, settled
-from kafkastream_operator.models.subscription import Rendered, Rollout, SubscriptionSpec, SubscriptionStatus
+from kafkastream_operator.models.subscription import (
+    MAX_DRAINING,
+    Rendered,
+    Rollout,
+    SubscriptionSpec,
+    SubscriptionStatus,
+)
 
 KEPT_BYTES = 200 * 1024
 """Largest copy of the streams in a subscription's status."""
@@ -249,7 +255,8 @@ def _status(view: View, content: _Content, step: Step, conditions: tuple[Conditi
         rollout=step.rollout,
         restarted_at=view.status.restarted_at,
         orphaned_at=_orphaned_at(view),
-        draining=draining,
+        # What does not fit in here still drains in the document; its evidence only counts once there is room.
+        draining=draining[:MAX_DRAINING],
         kept=dict(kept),
         conditions=settled(conditions, view.status.conditions, generation=view.generation, now=stamp(view.now)),
     )

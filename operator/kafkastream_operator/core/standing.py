@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kafkastream_operator.core.catalog import Catalog
 from kafkastream_operator.models.conditions import Condition, condition, settled
+from kafkastream_operator.models.fields import MAX_CLUSTERS
 from kafkastream_operator.models.stream import ClusterStatus, KafkaStreamStatus, SubscriberStatus
 from kafkastream_operator.models.subscription import DrainingTopic, SubscriptionStatus
 
@@ -40,7 +41,7 @@ def stream_status(
     desired = list((entry.content or {"clusters": {}})["clusters"])
     waiting = [(each, topic) for each in readers for topic in each.status.draining if topic.stream == name]
     clusters = [ClusterStatus(id=each, state="Active") for each in desired]
-    for cluster in sorted({topic.cluster for _, topic in waiting} - set(desired)):
+    for cluster in sorted({topic.cluster for _, topic in waiting} - set(desired))[: 3 * MAX_CLUSTERS]:
         who = sorted({each.application for each, topic in waiting if topic.cluster == cluster})
         clusters.append(ClusterStatus(id=cluster, state="Draining", message=f"waiting for {', '.join(who)}"[:1024]))
     conditions = [_ready(catalog, name), _safe(readers, waiting)]

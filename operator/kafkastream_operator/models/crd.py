@@ -122,7 +122,7 @@ def _structural(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None
 
 
 def _at(schema: dict[str, Any], path: str) -> dict[str, Any]:
-    for step in path.split("."):
+    for step in path.split(".") if path else ():
         schema = schema["items"] if step == "items" else schema["properties"][step]
     return schema
 

@@ -25,6 +25,7 @@ from kafkastream_operator.models.fields import (
 
 KUBEFLOW: Final = "sparkoperator.k8s.io/v1beta2"
 APACHE: Final = "spark.apache.org/v1"
+MAX_DRAINING = 1000
 Strategy = Literal["Restart", "Reload", "Auto"]
 
 
@@ -132,7 +133,7 @@ class SubscriptionStatus(Part):
     rollout: Rollout | None = None
     restarted_at: Moment | None = None
     orphaned_at: Moment | None = None
-    draining: Annotated[tuple[DrainingTopic, ...], Field(max_length=1024)] = ()
+    draining: Annotated[tuple[DrainingTopic, ...], Field(max_length=MAX_DRAINING)] = ()
     kept: Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})] = Field(
         default_factory=dict
     )
@@ -153,6 +154,7 @@ COLUMNS = (
 )
 LIST_KEYS: Mapping[str, str] = {"spec.secrets": "cluster", "status.conditions": "type"}
 RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "": (("self.metadata.name.size() <= 63", "a subscription's name has at most 63 characters: it is a label, too"),),
     "spec.applicationRef": (
         ("self == oldSelf", "a subscription cannot change its application: delete it and make another"),
     ),

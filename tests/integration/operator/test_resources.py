@@ -9,7 +9,9 @@ import pytest
 from dynamic_kafka.metadata.contract import METADATA_ROLE, PATTERN_ANNOTATION, ROLE_LABEL, STREAMS_ANNOTATION
 from kafkastream_operator.models.crd import crds, text
 from tests.integration.operator.stage import APPLICATIONS, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
+from tests.support.fixtures import kept_open
 from tests.support.kube import ApiError, KubeCluster, SparkOperator
+from tests.support.kube.binaries import spark_operator_crds
 from tests.support.kube.waiting import wait_until
 from tests.support.operator import CONFIG_MAPS, OperatorProcess
 from tests.support.places import ROOT
@@ -68,6 +70,27 @@ def test_a_subscription_cannot_change_its_application(stage: Stage, operator: Op
     stage.subscription()
     with pytest.raises(ApiError, match="cannot change its application"):
         stage.subscription(applicationRef={"name": "other"})
+
+
+def test_a_name_that_is_no_label_is_refused(stage: Stage, operator: OperatorProcess) -> None:
+    with pytest.raises(ApiError, match="at most 63 characters"):
+        stage.subscription("a" * 64)
+
+
+def test_kinds_that_are_installed_later_are_served(request: pytest.FixtureRequest) -> None:
+    cluster_without_spark = KubeCluster("later")
+    with kept_open(request.config, request.node.stash, [cluster_without_spark]):
+        kube = cluster_without_spark.start()
+        stage = Stage(kube, kube.new_namespace())
+        with OperatorProcess(kube, stage.namespace):
+            stage.stream("orders", cluster("east"))
+            stage.subscription("first")
+            stage.wait_document({"east/orders": "Active"})
+            kube.install_crds(spark_operator_crds())
+            stage.api.delete(SUBSCRIPTIONS, "first", stage.namespace)
+            stage.api.delete(CONFIG_MAPS, "app-kafkastreams", stage.namespace)
+            stage.application(annotations={STREAMS_ANNOTATION: "orders"})
+            stage.wait_document({"east/orders": "Active"})
 
 
 def test_an_annotated_application_gets_a_subscription_that_follows_it(

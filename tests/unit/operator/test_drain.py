@@ -145,6 +145,23 @@ def test_what_drains_survives_the_loss_of(lost: str) -> None:
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
 
 
+def test_more_than_fits_in_a_status_drains_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkastream_operator.core.decide.MAX_DRAINING", 2)
+    topics = [f"t{number}" for number in range(5)]
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east", *topics), cluster("west"))
+    world.settle()
+    world.driver_reports()
+    world.settle()
+    world.stream("orders", cluster("west"))
+    world.settle()
+    assert list(world.rendered().values()).count("Draining") == 6
+    for _ in range(3):
+        world.driver_reports(**{f"east__{topic}": DRAINED for topic in [*topics, "orders"]})
+        world.settle()
+    assert world.rendered() == {"west/orders": "Active"}
+
+
 @pytest.mark.parametrize("writes", range(1, 5))
 def test_an_operator_that_dies_while_letting_go_lets_go_of_nothing_else(writes: int) -> None:
     world = removed()

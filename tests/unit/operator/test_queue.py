@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 
+from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.queue import WorkQueue
 
 
@@ -107,6 +108,26 @@ def test_a_key_comes_back_when_it_asks_to() -> None:
     async def story(queue: WorkQueue[str]) -> None:
         queue.add("a")
         await work.until(3)
+
+    run(work, story)
+
+
+def test_a_server_that_asks_to_be_left_alone_is() -> None:
+    class Busy(Work):
+        def __call__(self, key: str) -> float | None:
+            super().__call__(key)
+            if len(self.done) == 1:
+                raise ApiError("PUT x", 429, "TooManyRequests", "later", retry_after_s=1.0)
+            return None
+
+    work = Busy()
+
+    async def story(queue: WorkQueue[str]) -> None:
+        queue.add("a")
+        await work.until(1)
+        began = asyncio.get_running_loop().time()
+        await work.until(2)
+        assert asyncio.get_running_loop().time() - began >= 0.9
 
     run(work, story)
 
