@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,15 +31,6 @@ def gone(found: Json | None) -> bool:
 
 def python(script: str) -> Callable[[Json], list[str]]:
     return lambda pod: [sys.executable, "-c", script]
-
-
-def shows(node: LocalNode, text: str, seconds: float = 20) -> bool:
-    deadline = time.monotonic() + seconds
-    while text not in node.output("driver"):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 @pytest.mark.parametrize(("code", "expected"), [(0, "Succeeded"), (3, "Failed")])
@@ -69,7 +60,7 @@ def test_a_deleted_pod_is_there_until_its_process_has_ended(kube: KubeCluster, n
     with LocalNode(kube, namespace, python(STUBBORN)).start() as node:
         kube.api.create(PODS, pod(namespace, terminationGracePeriodSeconds=2))
         kube.api.wait(PODS, "driver", namespace, until=phase("Running"))
-        assert shows(node, "up")
+        node.wait_for_output("driver", "up")
         pid = node.pid("driver")
 
         kube.api.delete(PODS, "driver", namespace)
@@ -91,17 +82,32 @@ def test_a_pod_deleted_by_force_loses_its_process(kube: KubeCluster, namespace: 
         assert all_end([pid])
 
 
-def test_a_process_goes_on_while_the_api_server_is_away(kube: KubeCluster, namespace: str) -> None:
-    with LocalNode(kube, namespace, python("import os, time; time.sleep(0.5); os._exit(4)")).start():
+WHEN_TOLD = """
+import os, sys, time
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+os._exit(4)
+"""
+
+
+def test_a_process_ends_while_the_api_server_is_away(kube: KubeCluster, namespace: str, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    with LocalNode(kube, namespace, lambda pod: [sys.executable, "-c", WHEN_TOLD, str(told)]).start() as node:
         kube.api.create(PODS, pod(namespace))
         kube.api.wait(PODS, "driver", namespace, until=phase("Running"))
+        pid = node.pid("driver")
 
         kube.stop_api_server()
+        lives_on = not all_end([pid], 0)
+        told.touch()
+        ends = all_end([pid])
         kube.start_api_server()
 
         ended = kube.api.wait(PODS, "driver", namespace, until=phase("Failed"))
         assert ended is not None
         assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 4
+        assert lives_on
+        assert ends
 
 
 def test_a_pod_nobody_has_a_command_for_is_left_alone(kube: KubeCluster, namespace: str) -> None:
@@ -165,11 +171,11 @@ def test_a_mounted_config_map_is_waited_for_and_kept_up_to_date(kube: KubeCluste
         kube.api.wait(PODS, "driver", namespace, until=lambda found: found and "nodeName" in found["spec"])
         waited = node.output("driver") == ""
         kube.api.create("v1/configmaps", config_map(namespace, level="1"))
-        assert shows(node, f"{namespace}\nlevel 1\n")
+        node.wait_for_output("driver", f"{namespace}\nlevel 1\n")
 
         kube.api.patch("v1/configmaps", "settings", namespace, {"data": {"level": "2"}})
         # As with a kubelet: at once only when the pod changes, too.
         kube.api.patch(PODS, "driver", namespace, {"metadata": {"annotations": {"revision": "2"}}})
 
-        assert shows(node, "level 2\n")
+        node.wait_for_output("driver", "level 2\n")
         assert waited

@@ -128,6 +128,7 @@ def test_a_real_process_is_the_driver(kube: KubeCluster, namespace: str, spark_o
         kube.api.create(APPLICATIONS, application(namespace))
         first = kube.api.wait(APPLICATIONS, "orders", namespace, until=lambda app: state(app) == "RUNNING")
         pid = node.pid("orders-driver")
+        node.wait_for_output("orders-driver", "up\n")
 
         kube.api.patch(APPLICATIONS, "orders", namespace, {"spec": {"sparkConf": {"a": "2"}}})
 
@@ -137,5 +138,6 @@ def test_a_real_process_is_the_driver(kube: KubeCluster, namespace: str, spark_o
             namespace,
             until=lambda app: state(app) == "RUNNING" and submission(app) != submission(first),
         )
+        node.wait_for_output("orders-driver", "told to end\nup\n")
         assert node.pid("orders-driver") != pid
         assert node.output("orders-driver").splitlines() == ["up", "told to end", "up"]

@@ -29,6 +29,7 @@ from tests.support.kube.pods import PODS, set_phase
 from tests.support.kube.registration import Registration
 from tests.support.kube.spark_submit import SCHEDULER
 from tests.support.kube.volumes import Volumes
+from tests.support.kube.waiting import wait_until
 from tests.support.supervise import kill_session, spawn
 
 POD_FOLDER = "POD_FOLDER"
@@ -96,6 +97,10 @@ class LocalNode:
     def output(self, pod: str) -> str:
         """What the processes of all pods of that name have printed, in the order they were started."""
         return "".join(log.read_text(errors="replace") for log in self._logs.get(pod, []))
+
+    def wait_for_output(self, pod: str, text: str, timeout: float = 30.0) -> None:
+        """Return as soon as the output for `pod` contains `text`. Raises `KubeError` in the end."""
+        wait_until(lambda: text in self.output(pod), f"{text!r} in the output of {pod}", timeout=timeout)
 
     def close(self, *, keep_logs: bool = False) -> None:
         """Kill all processes and delete the folder, unless with `keep_logs`. Raises what went wrong meanwhile."""
