@@ -56,10 +56,21 @@ def write_app(folder: Path, **fields: Any) -> Path:
 
 
 class AppRun:
-    """One run of the application."""
+    """One run of the application.
+
+    Args:
+        config: its app.yaml.
+        command: what runs it.
+        environment: variables beside those of the test.
+        arguments: of `run`, after the file.
+    """
 
     def __init__(
-        self, config: Path, command: tuple[str, ...] = PYTHON, environment: Mapping[str, str] | None = None
+        self,
+        config: Path,
+        command: tuple[str, ...] = PYTHON,
+        environment: Mapping[str, str] | None = None,
+        arguments: tuple[str, ...] = (),
     ) -> None:
         self.config, self.folder = config, config.parent
         self.log = self.folder / "app.log"
@@ -67,7 +78,7 @@ class AppRun:
         self.token = uuid.uuid4().hex
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
-                [*command, "run", str(config)],
+                [*command, "run", str(config), *arguments],
                 cwd=self.folder,
                 env={
                     **os.environ,
