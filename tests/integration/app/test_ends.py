@@ -21,7 +21,6 @@ from dynamic_kafka.kafka.groups import GroupClient
 from dynamic_kafka.services import make_discovery
 from dynamic_kafka.source import register
 from tests.integration.app.driving import AppRun, write_app
-from tests.integration.app.test_sinks import forget_commit
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.streams import (
     POLL_S,
@@ -39,6 +38,12 @@ if TYPE_CHECKING:
 
 Topic = Callable[[str], str]
 DEADLINE_S = 90.0
+
+
+def forget_commit(checkpoint: Path, batch: int) -> None:
+    """As if the driver had died after the batch was read and before Spark's commit of it."""
+    (checkpoint / "commits" / str(batch)).unlink()
+    (checkpoint / "commits" / f".{batch}.crc").unlink(missing_ok=True)
 
 
 class Running:
