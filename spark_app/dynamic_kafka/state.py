@@ -24,6 +24,7 @@ from pyarrow import fs
 
 from dynamic_kafka.errors import DynamicKafkaError, OffsetDocumentError, OptionError
 from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.dataloss import AcceptedLoss
 from dynamic_kafka.planning.splits import Split
 
 _SETTLED = (PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError)
@@ -106,21 +107,21 @@ class StateLocation:
         """{cluster id: Kafka `cluster.id`} that a person accepted, the newest where there are several."""
         return self._accepted(query)[0]
 
-    def accepted_offsets(self, query: str) -> dict[Split, int]:
-        """Data losses that a person accepted, {split: offset that the loss was seen at}: for that offset only."""
+    def accepted_losses(self, query: str) -> dict[Split, AcceptedLoss]:
+        """Data losses that a person accepted, the newest of each split."""
         return self._accepted(query)[1]
 
-    def _accepted(self, query: str) -> tuple[dict[str, str], dict[Split, int]]:
+    def _accepted(self, query: str) -> tuple[dict[str, str], dict[Split, AcceptedLoss]]:
         folder = f"{query}/accepted"
         identities: dict[str, str] = {}
-        losses: dict[Split, int] = {}
+        losses: dict[Split, AcceptedLoss] = {}
         for name, wire in self.read_folder(folder).items():
             with self._whole(f"{folder}/{name}"):
                 if wire["kind"] == "identity":
                     identities[str(wire["cluster"])] = str(wire["kafkaId"])
                 elif wire["kind"] == "data-loss":
                     split = Split(str(wire["cluster"]), str(wire["topic"]), int(wire["partition"]))
-                    losses[split] = int(wire["from"])
+                    losses[split] = AcceptedLoss(int(wire["from"]), wire.get("topicId"))
                 else:
                     raise ValueError(f"kind {wire['kind']!r} is not known")
         return identities, losses

@@ -158,6 +158,13 @@ def _loss(split: Split, seen: Preview | None, document: OffsetDocument) -> Accep
         raise OptionError(f"--data-loss {split}: no plan can be made; `plan` says why, and that comes first")
     if seen is not None and loss is None:
         raise OptionError(f"--data-loss {split}: nothing is lost there, says its cluster; nothing was changed")
+    if seen is not None and loss is not None and loss.recreated and split in _still_pending(seen):
+        raise OptionError(
+            f"--data-loss {split}: {loss.reason}, and the pending batch reads it still: leave its range out first, with"
+            f" `python -m dynamic_kafka.app abandon app.yaml {'/'.join(split[:2])}`, then accept; nothing was changed"
+        )
+    saved = document.topic(split.cluster, split.topic)
+    topic_id = loss.topic_id if loss else saved.topic_id if saved else None
     resume = loss.resume_at if loss else None
     count = lost_records(loss, following) if loss else None
     why = f": {loss.reason}" if loss else ""
@@ -168,12 +175,19 @@ def _loss(split: Split, seen: Preview | None, document: OffsetDocument) -> Accep
         "cluster": split.cluster,
         "topic": split.topic,
         "partition": split.partition,
+        "topicId": topic_id,
         "from": following,
         "to": resume,
     }
     meaning = f"The loss at {split} from offset {following} on is accepted{why}: {cost}, and reading {goes_on}"
     name = f"data-loss-{_plain(split.cluster)}-{_plain(split.topic)}-{split.partition}"
     return Acceptance(name, wire, {"next": following}, meaning)
+
+
+def _still_pending(seen: Preview) -> set[Split]:
+    """The splits that a restart would read first, before it plans."""
+    left_out = seen.left_out.left_out if seen.left_out else ()
+    return {part.split for part in seen.pending} - {part.split for part in left_out}
 
 
 def _offsets(document: OffsetDocument, cluster: str) -> dict[str, int | None]:

@@ -54,8 +54,8 @@ def changes(preview: Preview) -> list[Change]:
 
 
 def lost_records(loss: DataLoss, following: int | None) -> int | None:
-    """How many records a loss costs; None where nobody can tell (the split is gone, or its log is shorter)."""
-    if loss.resume_at is None or following is None or loss.resume_at < following:
+    """How many records a loss costs; None where nobody can tell (the split or its topic is gone, its log shorter)."""
+    if loss.recreated or loss.resume_at is None or following is None or loss.resume_at < following:
         return None
     return loss.resume_at - following
 

@@ -85,8 +85,19 @@ def _offsets_text(document: OffsetDocument) -> str:
     ids = [(cluster, progress.kafka_id or "(none told)") for cluster, progress in sorted(document.clusters.items())]
     if not rows:
         return "No split is active."
+    topics = [
+        (cluster, name, topic.topic_id or "(none told)")
+        for cluster, progress in sorted(document.clusters.items())
+        for name, topic in sorted(progress.topics.items())
+    ]
     titles = ("cluster", "topic", "partition", "next offset", "stops at", "")
-    return f"{table(('cluster', 'kafka cluster.id'), ids)}\n\n{table(titles, rows)}"
+    return "\n\n".join(
+        (
+            table(("cluster", "kafka cluster.id"), ids),
+            table(("cluster", "topic", "topic id"), topics),
+            table(titles, rows),
+        )
+    )
 
 
 def _parked_text(document: OffsetDocument) -> str:
@@ -141,6 +152,7 @@ def _wire(target: Target, amendments: list[Amendment]) -> dict[str, Any]:
                 "kafkaId": parked.kafka_id,
                 "topics": {
                     name: {
+                        "topicId": topic.topic_id,
                         "next": {str(p): offset for p, offset in sorted(topic.next.items())},
                         "untilMs": topic.until_ms,
                     }

@@ -14,7 +14,14 @@ from dynamic_kafka.app.saved import Saved
 from dynamic_kafka.clusters import ClusterProbes, question_of
 from dynamic_kafka.decisions import Decisions
 from dynamic_kafka.enumerator import Enumerator
-from dynamic_kafka.errors import ClusterError, DynamicKafkaError, IdentityError, OptionError, StaleCheckpointError
+from dynamic_kafka.errors import (
+    ClusterError,
+    DataLossError,
+    DynamicKafkaError,
+    IdentityError,
+    OptionError,
+    StaleCheckpointError,
+)
 from dynamic_kafka.kafka.probe import gather
 from dynamic_kafka.lookout import Observed, RevisionRejectedError, wanted_clusters
 from dynamic_kafka.options import SourceOptions
@@ -82,8 +89,7 @@ def preview(options: SourceOptions, saved: Saved) -> Preview:
     Raises:
         MetadataError: there is no valid metadata.
     """
-    # Losses are collected, not raised. What is not accepted is judged by `_Previewing` in the same words.
-    enumerator = Enumerator(replace(options, fail_on_data_loss=False))
+    enumerator = Enumerator(options)
     probes = ClusterProbes(options)
     try:
         observed, silent = _look(options, probes)
@@ -138,7 +144,6 @@ class _Previewing:
             replays.amendments.add(left_out)
         before = replays.amendments.after(latest)
         planned = self.plan(latest)
-        accepted = self.accepted(latest.query)
         return Preview(
             observed=self.observed,
             silent=self.silent,
@@ -151,7 +156,7 @@ class _Previewing:
             opened=self.opened if planned else None,
             done=self.done if planned else None,
             losses=tuple(self.losses),
-            refused=tuple(loss for loss in self.losses if self.is_refused(loss, accepted)),
+            refused=tuple(self.decisions().not_accepted(self.opened, self.losses)),
             plan=planned,
         )
 
@@ -181,7 +186,7 @@ class _Previewing:
         left_out = None
         try:
             left_out = replays.judge(judged, saved.end, saved.key, self.observed)
-        except IdentityError as error:
+        except (IdentityError, DataLossError) as error:
             self.refuse(None, error)
         if left_out is None:
             return pending, None
@@ -196,7 +201,7 @@ class _Previewing:
 
     def plan(self, latest: OffsetDocument) -> Plan | None:
         while True:
-            self.losses = []
+            self.losses, self.done = [], None
             try:
                 return plan_batch(self.enumerator.situation(latest, self.observed), self).plan
             except RevisionRejectedError as rejected:
@@ -208,14 +213,6 @@ class _Previewing:
                 return None
             self.refuse(error.cluster, error)
 
-    def accepted(self, query: str) -> Mapping[Split, int]:
-        state = self.enumerator.state
-        return state.accepted_offsets(query) if state and query and self.losses else {}
-
-    def is_refused(self, loss: DataLoss, accepted: Mapping[Split, int]) -> bool:
-        # As `Decisions.accept`: an acceptance holds for the one offset that a person saw.
-        return self.options.fail_on_data_loss and accepted.get(loss.split) != self.opened.next_of(loss.split)
-
     def decisions(self) -> Decisions:
         return self.enumerator.decisions(self.saved.latest, self.observed)
 
@@ -225,9 +222,9 @@ class _Previewing:
         return self.decisions().verify(progress)
 
     def resolve(self, done: Reconciled) -> tuple[Mapping[Split, int], Mapping[Split, int]]:
-        self.done = done
         starts, stops = self.decisions().resolve(done)
-        self.opened = open_splits(done.document, starts, stops)
+        if self.done is None:
+            self.done, self.opened = done, open_splits(done.document, starts, stops)
         return starts, stops
 
     def accept(self, opened: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, list[Note]]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.planning.admission import must_wait, share
 from dynamic_kafka.planning.codec import fingerprint
+from dynamic_kafka.planning.dataloss import is_recreated
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
@@ -212,7 +213,9 @@ def _with_starts(document: OffsetDocument, before: OffsetDocument, logged: Offse
 
     def started(cluster: str, name: str, topic: TopicProgress) -> TopicProgress:
         own, shown = before.clusters[cluster].topics[name].next, logged.topic(cluster, name)
-        known: Mapping[int, int] = shown.next if shown else {}
+        # An equal offset of a topic that was re-created is another place, and has another leader epoch.
+        same = shown is not None and not is_recreated(shown.topic_id, topic.topic_id)
+        known: Mapping[int, int] = shown.next if shown and same else {}
         if own == known:
             return topic
         return replace(topic, starts={p: offset for p, offset in own.items() if known.get(p) != offset})
