@@ -28,7 +28,7 @@ from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.amendments import Amendment, Amendments, Reason
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.dataloss import is_recreated
-from dynamic_kafka.planning.identity import saved_identity
+from dynamic_kafka.planning.identity import choices, saved_identity
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
@@ -191,8 +191,7 @@ class Replays:
         if saved is not None and answer.kafka_id is not None and saved != answer.kafka_id:
             raise IdentityError(
                 f"the pending batch holds {part} of Kafka cluster {saved}, but the servers of cluster {cluster!r}"
-                f" answer with {answer.kafka_id}: put the servers right, or abandon the range with"
-                f" `python -m dynamic_kafka.app abandon app.yaml {cluster}`"
+                f" answer with {answer.kafka_id}. {choices(cluster, answer.kafka_id, pending_as=part.split.cluster)}"
             )
         return self._recreated(part, end, answer.topics.get(part.split.topic))
 
@@ -224,9 +223,7 @@ class Replays:
             if cluster and saved and found and found not in (saved, accepted.get(cluster)):
                 raise IdentityError(
                     f"cluster {cluster!r} has the saved Kafka cluster.id {saved}, but its servers answer with {found}:"
-                    " the pending batch is not read. Put the servers right, give the new cluster an id of its own, or"
-                    " accept it as new with"
-                    f" `python -m dynamic_kafka.app accept app.yaml --identity {cluster}={found}`"
+                    f" the pending batch is not read. {choices(cluster, found)}"
                 )
 
     def refusal(self, amendment: Amendment) -> DynamicKafkaError | None:

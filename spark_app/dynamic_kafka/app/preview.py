@@ -34,6 +34,7 @@ from dynamic_kafka.planning.plan import Plan, open_splits
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.reconcile import Reconciled, rename
 from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.replay import named_as
 from dynamic_kafka.services import make_discovery
 
 
@@ -168,12 +169,22 @@ class _Previewing:
     def check_identities(self, progress: OffsetDocument) -> None:
         state = self.enumerator.state
         accepted = state.accepted_identities(progress.query) if state and progress.query else {}
-        for problem in identity_problems(progress, self.observed.answers, accepted):
+        for problem in identity_problems(progress, self.observed.answers, accepted, pending=self.pending_clusters()):
             answer = self.observed.answers.get(problem.cluster)
             saved = saved_identity(progress, problem.cluster)
             if answer is not None and answer.kafka_id and saved not in (None, answer.kafka_id):
                 self.swapped[problem.cluster] = answer.kafka_id
             self.refuse(problem.cluster, IdentityError(problem.text))
+
+    def pending_clusters(self) -> dict[str, str]:
+        """The clusters that the pending batch is still to read: {the id that metadata has, the id it was saved under}.
+
+        To be asked before `judge_pending` has left anything out.
+        """
+        saved, amendments = self.saved, self.enumerator.replays.amendments
+        ranges = amendments.remaining(saved.ranges(), saved.key) if saved.end is not None else []
+        subscription = self.observed.subscription
+        return {named_as(subscription, part.split.cluster) or "": part.split.cluster for part in ranges}
 
     def judge_pending(self) -> tuple[list[SplitRange], Amendment | None]:
         saved = self.saved

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -164,11 +165,14 @@ def test_a_pending_range_of_a_replaced_cluster_is_abandoned_and_then_the_new_one
     east.start().wait_ready()
     east.create_topic(name)
     wanted += produce("east", east, name, 5, prefix="new")
-    with pytest.raises(StreamingQueryException, match=r"abandon app\.yaml east"):
+    both = rf"abandon app\.yaml east`, then .*accept app\.yaml --identity east={east.kafka_id}`"
+    with pytest.raises(StreamingQueryException, match=both):
         story.run()
+    assert tools("plan", story.app) == 4 and re.search(both, tools.said)
 
     # when both words are said, as the errors name them
     assert tools("abandon", story.app, "east", "--stopped", "--yes") == 0
+    assert tools("plan", story.app) == 4 and "--identity east=" in tools.said and "abandon" not in tools.said
     assert tools("accept", story.app, "--identity", f"east={east.kafka_id}", "--yes") == 0
 
     # then the query goes on, exactly
@@ -221,7 +225,9 @@ def test_a_pending_batch_of_a_topic_created_anew_is_abandoned_and_then_the_loss_
 
 
 def test_a_bare_checkpoint_needs_to_know_where_its_query_looks(tmp_path: Path, tools: Tools) -> None:
-    (tmp_path / "offsets").mkdir()
+    for folder in ("offsets", "commits"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "commits" / "0").write_text("v1\n{}")
     (tmp_path / "offsets" / "0").write_text(
         'v1\n{}\n{"version":2,"query":"q","number":1,"previous":"x","clusters":{"a":{"kafkaId":"old","topics":'
         '{"orders":{"stream":"orders","partitions":1,"next":4}}}}}'
