@@ -156,7 +156,7 @@ class Enumerator:
                 return self._plan_with(logged, observed, unlimited)
             except ClusterError as error:
                 if error.cluster not in observed.answers or everyone or self._fails(logged, observed):
-                    raise
+                    raise self.lookout.explained({error.cluster: error}) from None
                 self.lookout.judge({error.cluster: error})
                 observed = observed.without(error.cluster)
 

@@ -237,7 +237,11 @@ class Replays:
         elif not amendment.query:
             unrecorded = "version 1 has planned the batch, and names no query to record it for"
         if unreachable and unrecorded:
-            return ClusterUnreachableError(unreachable[0], f"does not answer, and the pending batch needs it: {named}")
+            return ClusterUnreachableError(
+                unreachable[0],
+                f"does not answer, and the pending batch needs it: {named}. Its ranges are not left out, since"
+                f" {unrecorded}. Bring the cluster back, and start again",
+            )
         removed = "removed" in reasons.values()
         if removed and (unrecorded or self._options.pending_removed_ranges == "refuse"):
             return PendingRangesError(

@@ -23,7 +23,7 @@ from dynamic_kafka.errors import (
     StaleCheckpointError,
 )
 from dynamic_kafka.kafka.probe import gather
-from dynamic_kafka.lookout import Observed, RevisionRejectedError, wanted_clusters
+from dynamic_kafka.lookout import Observed, RevisionRejectedError, wanted_clusters, with_choices
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.batch import plan_batch
@@ -113,7 +113,8 @@ def _look(options: SourceOptions, probes: ClusterProbes) -> tuple[Observed, dict
         for cluster, probe in made.items()
     }
     answers, failures = gather(pending, grace_s=0, everyone=True)
-    return Observed(subscription, answers, found, made, new_revision=True), {**broken, **failures}
+    silent = {name: with_choices(error, [name], options, subscription) for name, error in failures.items()}
+    return Observed(subscription, answers, found, made, new_revision=True), {**broken, **silent}
 
 
 @dataclass

@@ -39,7 +39,11 @@ SEEK_PAUSE_S = 0.005
 """Pause before a seek is tried again."""
 IDENTIFIED_S = 1.0
 """A batch of thousands of small ranges asks a cluster who it is once a second, not once a range."""
-_AFTER_TIMEOUT = "; check the cluster; raise readTimeout, or set clusterFailurePolicy=stall"
+_AFTER_TIMEOUT = {
+    False: "; check the cluster; raise readTimeout, or set clusterFailurePolicy=stall",
+    True: "; check the cluster, or raise readTimeout. When the query starts again (clusterFailurePolicy=stall) this"
+    " cluster's ranges are left out of the batch, and read once it answers",
+}
 _OR_ABORTED = ". A very large aborted transaction, which takes longer than that to pass over, looks the same"
 
 log = logging.getLogger(__name__)
@@ -57,6 +61,7 @@ class ReadTask:
         active: all clusters of the plan: consumers of others are closed.
         read_timeout_s: seconds without any progress after which the range fails.
         include_headers, fail_on_data_loss: the options of these names.
+        stall: `clusterFailurePolicy=stall`; for what a time-out says only.
     """
 
     part: SplitRange
@@ -67,6 +72,7 @@ class ReadTask:
     read_timeout_s: float
     include_headers: bool
     fail_on_data_loss: bool
+    stall: bool = False
 
 
 def read_range(task: ReadTask) -> Iterator[pa.RecordBatch]:
@@ -288,7 +294,7 @@ class _RangeReader:
         raise ReadTimeoutError(
             self.task.part.split.cluster,
             f"no record of {self.task.part} from offset {self.position} arrived within readTimeout"
-            f" ({self.task.read_timeout_s:g} s){hint}{_AFTER_TIMEOUT}{aborted}",
+            f" ({self.task.read_timeout_s:g} s){hint}{_AFTER_TIMEOUT[self.task.stall]}{aborted}",
         )
 
 
@@ -305,7 +311,8 @@ def _check_identity(task: ReadTask, cached: CachedConsumer) -> None:
         if isinstance(error, KafkaError) and error.code() in UNREACHABLE:
             hint = f" ({cached.hint})" if cached.hint else ""
             raise ReadTimeoutError(
-                split.cluster, f"no answer within readTimeout ({task.read_timeout_s:g} s){hint}{_AFTER_TIMEOUT}"
+                split.cluster,
+                f"no answer within readTimeout ({task.read_timeout_s:g} s){hint}{_AFTER_TIMEOUT[task.stall]}",
             ) from None
         raise translate(split.cluster, "ask for its identity", raised, cached.hint) from None
     if answer.cluster_id is not None and answer.cluster_id != task.kafka_id:

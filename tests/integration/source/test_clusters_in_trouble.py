@@ -116,6 +116,7 @@ def test_a_cluster_that_does_not_exist_fails_the_query_by_name(
         said = query.wait_failed()
 
         assert "[CLUSTER_UNREACHABLE cluster=west]" in said
+        assert f"west has the bootstrap servers 127.0.0.1:{nobody}. Bring it back, or take it out of" in said
         assert (query.document(), query.rows()) == (None, Rows())
 
 
@@ -219,6 +220,7 @@ def test_a_range_in_flight_fails_after_the_read_timeout_and_under_stall_its_repl
             list(read(in_flight))
         assert 1.5 < time.monotonic() - begun < 8
         assert "[READ_TIMEOUT cluster=s]" in str(failed.value) and "readTimeout (2 s)" in str(failed.value)
+        assert "or set clusterFailurePolicy" not in str(failed.value) and "left out of the batch" in str(failed.value)
         run.until_rows(of_a)  # the restart in place, as the application does it
         assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 0}}
         assert amendments(path) == [([["s", orders, 0, 0, 6]], {"s": "unreachable"})]
