@@ -108,6 +108,7 @@ class Lookout:
         status = self._discovery.status()
         self.status.metadata_failures = status.consecutive_failures
         self.status.rejected = status.rejected
+        self.status.missing = status.missing
         revision = self._found.revision
         self.status.revision = revision.hash if revision.counter is None else str(revision.counter)
         return self._found

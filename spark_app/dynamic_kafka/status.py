@@ -28,12 +28,14 @@ class PlanStatus:
     Attributes:
         revision: hash (or counter) of the metadata in force.
         rejected: why newer metadata is not in force, None if it is.
+        missing: ids of subscribed streams that metadata does not name.
         lag: offsets not yet taken, per reachable cluster.
         stalled: clusters that do not answer, with the reason.
     """
 
     revision: str = ""
     rejected: str | None = None
+    missing: tuple[str, ...] = ()
     metadata_failures: int = 0
     lag: Mapping[str, int] = field(default_factory=dict)
     stalled: dict[str, str] = field(default_factory=dict)
@@ -86,6 +88,8 @@ class PlanStatus:
             summary["waiting"] = waiting
         if self.rejected:
             summary["rejected"] = self.rejected
+        if self.missing:
+            summary["missingStreams"] = list(self.missing)
         if self.metadata_failures:
             summary["metadataFailures"] = self.metadata_failures
         if finished:

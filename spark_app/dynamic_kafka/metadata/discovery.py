@@ -17,6 +17,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from dynamic_kafka.errors import MetadataInvalidError, MetadataTooOldError, MetadataUnavailableError
 from dynamic_kafka.metadata.freshness import AwaitedRevision, described
@@ -25,6 +26,7 @@ from dynamic_kafka.metadata.model import KafkaStream, Revision
 from dynamic_kafka.metadata.service import KafkaMetadataService
 from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber
 from dynamic_kafka.metadata.subscription import Subscription, unite
+from dynamic_kafka.metadata.vanished import VanishedStreams
 
 _log = logging.getLogger(__name__)
 
@@ -81,6 +83,7 @@ class MetadataDiscovery:
         self._start_over = False
         self._requested = 0
         self._served = 0
+        self._vanished = VanishedStreams(subscriber, service)
 
     def start(self) -> None:
         """Make the first look-up, wait for it (and for the awaited revision), then poll in the background.
@@ -124,7 +127,7 @@ class MetadataDiscovery:
     def status(self) -> DiscoveryStatus:
         """How discovery is doing; never waits, never raises."""
         with self._state:
-            return self._lookups.status(self._clock())
+            return replace(self._lookups.status(self._clock()), missing=self._vanished.ids)
 
     def refresh(self) -> None:
         """Make one look-up that begins now, and wait until it is over or its deadline passes. Works with interval 0."""
@@ -244,8 +247,11 @@ class MetadataDiscovery:
             self._lookups.begin(self._clock())
         problem: Exception | None = None
         found: tuple[Subscription, Revision] | None = None
+        told: list[str] = []
         try:
-            found = self._ask(first)
+            answer = self._ask(first)
+            told = self._vanished.look(answer[0])
+            found = answer
         except (MetadataInvalidError, MetadataTooOldError, MetadataUnavailableError) as error:
             problem = error
         except BaseException as error:  # a user's class may raise anything, and must not end this thread
@@ -254,6 +260,8 @@ class MetadataDiscovery:
         with self._state:
             if not self._stopped:
                 self._conclude(found, problem)
+                if self._lookups.current is not None:
+                    self._vanished.settle(self._lookups.current.subscription, told)
             self._served = serving
             self._state.notify_all()
         return problem

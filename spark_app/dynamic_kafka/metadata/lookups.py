@@ -33,6 +33,7 @@ class DiscoveryStatus:
         consecutive_failures: look-ups without an answer since the last answer.
         last_error: text of the last failure, until a look-up has an answer.
         rejected: why the newest metadata is not in force; None if it is.
+        missing: ids of subscribed streams that the metadata in force does not name.
     """
 
     revision: Revision | None
@@ -40,6 +41,7 @@ class DiscoveryStatus:
     consecutive_failures: int
     last_error: str | None
     rejected: str | None
+    missing: tuple[str, ...] = ()
 
 
 class Lookups:

@@ -246,15 +246,47 @@ def test_a_new_stream_that_matches_the_pattern_is_picked_up(discoveries: Started
     assert discovery.current().subscription.stream_ids == ("orders-eu", "orders-us")
 
 
-def test_a_stream_that_vanishes_while_running_is_simply_no_longer_read(discoveries: Started) -> None:
+def test_a_stream_that_vanishes_while_running_is_no_longer_read_and_told_once_until_it_is_back(
+    discoveries: Started, caplog: pytest.LogCaptureFixture
+) -> None:
+    def told() -> list[str]:
+        return [record.message for record in caplog.records if record.levelno == logging.WARNING]
+
     service = FakeService(stream())
     discovery = discoveries.start(service)
 
+    # When it is mistyped
+    service.set(stream("order"))
+    for _ in range(3):
+        discovery.refresh()
+
+    # Then nothing of it is read, and that is said
+    assert discovery.current().subscription.clusters == {}
+    assert (discovery.status().rejected, discovery.status().missing) == (None, ("orders",))
+    assert told() == [
+        "the subscribed stream 'orders' is no longer in the metadata: nothing of it is read; known are order"
+    ]
+
+    # And when it is back, and gone again, it is said anew
+    service.set(stream())
+    discovery.refresh()
+    assert discovery.status().missing == ()
     service.set()
     discovery.refresh()
+    assert len(told()) == 2 and "the metadata names no streams at all" in told()[1]
 
-    assert discovery.current().subscription.clusters == {}
-    assert discovery.status().rejected is None
+
+def test_one_of_two_streams_that_vanishes_is_told_as_well(
+    discoveries: Started, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = FakeService(stream("orders"), stream("payments", west=cluster("payments")))
+    discovery = discoveries.start(service, "orders", "payments")
+
+    service.set(stream("orders"))
+    discovery.refresh()
+
+    assert discovery.status().missing == ("payments",)
+    assert "'payments' is no longer in the metadata" in caplog.text
 
 
 # --- Failures ---------------------------------------------------------------------------------------------
