@@ -22,7 +22,7 @@ from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.observation import WantedCluster
 from dynamic_kafka.replay import World
 from dynamic_kafka.services import make_discovery
-from dynamic_kafka.status import PlanStatus
+from dynamic_kafka.status import PlanStatus, Reminders
 
 GRACE_S = 2.0
 """How long a plan waits for a slow cluster; then it goes on with the others, and the answer counts for a later one."""
@@ -85,6 +85,7 @@ class Lookout:
         self._frozen = False
         self._opened: set[str] = set()
         self._late: set[str] = set()
+        self._reminders = Reminders()
         self._described_at: dict[str, tuple[float, int]] = {}
 
     def fresh(self) -> Discovered:
@@ -179,7 +180,10 @@ class Lookout:
         self._opened = (self._opened - failures.keys()) & subscription.clusters.keys()
         if everyone and (broken or failures):
             raise _as_one({**broken, **failures})
+        for gone in self.status.stalled.keys() - subscription.clusters.keys():
+            del self.status.stalled[gone]
         self.judge({**broken, **failures})
+        self._reminders.check(self.status.stalled)
         new_revision = self._good is None or self._good.subscription.fingerprint != subscription.fingerprint
         return Observed(subscription, answers, found, probes, new_revision)
 

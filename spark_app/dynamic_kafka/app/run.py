@@ -131,7 +131,14 @@ def _report(
         metrics = config.file.metrics
         counts = ReadCounts(sink.name for sink in config.sinks)
         read_reports = _receive_reports(reports, spark, config, counts, metrics.reports_port)
-        collector = AppCollector(board, prober.ends, discovery.status, counts.of)
+        collector = AppCollector(
+            board,
+            ends=prober.ends,
+            discovery=discovery.status,
+            reads=counts.of,
+            named=prober.named,
+            unreachable=prober.unreachable,
+        )
         try:
             reports.callback(serve_metrics(collector, metrics.port, metrics.host))
         except OSError as error:

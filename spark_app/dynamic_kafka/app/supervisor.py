@@ -6,6 +6,7 @@ the commit log's entry, which a test shows); commits to the clusters' groups go 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import threading
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 POLL_S = 0.25
 RECOMMIT_S = 5.0
-"""How often commits that failed are tried again while no batch comes."""
+"""How often commits that failed are tried again, and the planner's report is looked at, while no batch comes."""
 BATCH_SHARE = 0.5
 """The part of the grace period that the batch at hand may take to finish before it is abandoned."""
 
@@ -86,6 +87,13 @@ class SinkQuery:
             self.stopping = True
             threading.Thread(target=_stop_quietly, args=(query,), name=f"finish-{self.name}", daemon=True).start()
 
+    def show_reached(self, board: StatusBoard) -> None:
+        """Let the board begin with what the checkpoint says is done."""
+        with contextlib.suppress(DynamicKafkaError):  # what is wrong with the checkpoint is told when the query starts
+            document = self.checkpoint.last_committed()
+            if document is not None:
+                board.restored(self.sink.name, document, time.monotonic())
+
     def commit_reached(self) -> None:
         """Commit what the checkpoint says is done: also the last batch, whatever became of its event."""
         if self.committer is None:
@@ -126,6 +134,7 @@ class Supervisor:
         try:
             for each in self._queries.values():
                 each.commit_reached()
+                each.show_reached(self._board)
                 self._start(each)
             while not self._stop.wait(POLL_S) and not all(each.finished for each in self._queries.values()):
                 self._look_after()
@@ -165,7 +174,15 @@ class Supervisor:
             elif each.query is not None and not each.query.isActive:
                 self._ended(each, each.query)
             else:
+                if recommit:
+                    self._hear(each)
                 each.stop_when_over(self._board.sinks()[each.sink.name].document)
+
+    def _hear(self, each: SinkQuery) -> None:
+        """What the planner reports while there is no batch: which clusters are stalled, what is rejected."""
+        progress = each.query.lastProgress if each.query is not None else None
+        if progress is not None:
+            self._board.idle(each.sink.name, json.loads(progress.json))
 
     def _ended(self, each: SinkQuery, query: StreamingQuery) -> None:
         raised = query.exception()
