@@ -16,7 +16,9 @@ from dynamic_kafka.clusters import ClusterProbes, question_of
 from dynamic_kafka.errors import ClusterError, DynamicKafkaError
 from dynamic_kafka.kafka.probe import ClusterProbe, Question, gather
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
+from dynamic_kafka.metadata.freshness import described
 from dynamic_kafka.metadata.lookups import Discovered
+from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.observation import WantedCluster
@@ -82,6 +84,7 @@ class Lookout:
         self._found: Discovered | None = None
         self._good: Discovered | None = None
         self._rejected_at: float | None = None
+        self._told: tuple[Revision, str] | None = None
         self._frozen = False
         self._opened: set[str] = set()
         self._late: set[str] = set()
@@ -131,6 +134,11 @@ class Lookout:
 
     def adopt(self, observed: Observed) -> None:
         """A plan was made with this look: its clusters are opened, its metadata is something to go back to."""
+        told = (observed.found.revision, observed.subscription.fingerprint)
+        if told != self._told:
+            clusters = ", ".join(observed.subscription.clusters) or "none"
+            log.info("metadata %s is in force; clusters: %s", described(observed.found.revision), clusters)
+            self._told = told
         # Only now, not with a look that a replay or `Trigger.AvailableNow` made: their first offsets judged no split.
         self._opened |= observed.answers.keys()
         self.met |= observed.answers.keys()

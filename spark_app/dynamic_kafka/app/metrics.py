@@ -72,7 +72,9 @@ METRICS: Mapping[str, Described] = {
     "batch_rows": Described(SINK, "Rows of the last batch."),
     "restarts": Described(SINK, "Restarts of the query within the process.", counter=True),
     "metadata_failures": Described((), "Look-ups in a row that had no answer."),
-    "metadata_rejected": Described((), "1 while newer metadata is not in force because it is invalid."),
+    "metadata_rejected": Described(
+        (), "1 while newer metadata is not in force: it is invalid, or does not fit the clusters that it names."
+    ),
 }
 """Every metric by its name without the prefix; Prometheus adds `_total` to counters."""
 
@@ -125,7 +127,8 @@ class AppCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """One scrape."""
         found, ends, now = _Family(), self._ends(), self._clock()
-        for status in self._board.sinks().values():
+        sinks = self._board.sinks().values()
+        for status in sinks:
             known = lags(status, ends)
             reads = self._reads(status.name, status.document.splits())
             _splits(found, status, known, reads, now)
@@ -135,7 +138,8 @@ class AppCollector(Collector):
             _sink(found, status, known)
         discovery = self._discovery()
         found.add("metadata_failures", (), discovery.consecutive_failures)
-        found.add("metadata_rejected", (), discovery.rejected is not None)
+        refused = discovery.rejected is not None or any(status.summary.get("rejected") for status in sinks)
+        found.add("metadata_rejected", (), refused)
         yield from found.metrics()
 
     def describe(self) -> list[Metric]:

@@ -96,9 +96,10 @@ class StatusBoard:
         records = {split: before.records.get(split, 0) for split in active}
         advanced = {split: before.advanced_at.get(split, now) for split in active}
         start = source.get("startOffset")
-        # While nothing comes, Spark's events repeat the last batch.
-        if document.number != before.document.number and isinstance(start, Mapping):
-            for part in ranges_between(decode(start), document):
+        # A query's first batch has no start. While nothing comes, Spark's events repeat the last batch.
+        begun = decode(start) if isinstance(start, Mapping) else OffsetDocument()
+        if document.number != before.document.number:
+            for part in ranges_between(begun, document):
                 if part.split in records:
                     records[part.split] += part.size
                     advanced[part.split] = now

@@ -276,7 +276,8 @@ class MetadataDiscovery:
         if found is not None:
             if self._lookups.answer(now, *found):
                 clusters = ", ".join(found[0].clusters) or "none"
-                _log.info("metadata %s is in force; clusters: %s", described(found[1]), clusters)
+                # Whether it comes into force is for the query to say, when it has asked those clusters.
+                _log.info("metadata %s was read; clusters: %s", described(found[1]), clusters)
         elif isinstance(problem, MetadataTooOldError):
             # An answer, and a sound one, that is only not awaited yet.
             self._lookups.end()

@@ -188,8 +188,13 @@ def test_series_are_there_before_the_first_batch_of_a_restart() -> None:
     assert scrape.value("batch", sink="lake") is None
 
 
-def test_metadata_trouble_is_seen(scrape: Scrape) -> None:
+def test_metadata_trouble_is_seen(board: StatusBoard, scrape: Scrape) -> None:
     assert (scrape.value("metadata_failures"), scrape.value("metadata_rejected")) == (2, 1)
+    fine = Scrape(board, FINE)
+    assert fine.value("metadata_rejected") == 0
+    told = {"clusters": {}, "document": 2, "revision": "1", "rejected": "topic 'x' does not exist"}
+    board.idle("lake", {"sources": [{"latestOffset": told}]})
+    assert fine.value("metadata_rejected") == 1
 
 
 @pytest.mark.scenario(8)
@@ -205,6 +210,17 @@ def test_series_vanish_with_their_cluster_and_the_gauge_of_active_splits_follows
     assert scrape.value("active_splits", sink="lake", stream="st") == 2
     assert scrape.value("parked_splits", sink="lake", stream="st") == 1
     assert scrape.value("clusters", sink="lake", stream="st") == 1
+
+
+@pytest.mark.parametrize("start", [None, "-"])
+def test_the_first_batch_of_a_query_counts(start: Any) -> None:
+    board = StatusBoard(["lake"])
+    topic = TopicProgress("st", {0: 10}, starts={0: 4})
+    first = OffsetDocument("q", 1, "p", clusters={"east": ClusterProgress({"orders": topic})})
+    told = {**event(0, first, first)}
+    told["sources"][0]["startOffset"] = start
+    board.progress("lake", told, 0.0)
+    assert Scrape(board, FINE).value("cluster_offsets_read_total", sink="lake", cluster="east") == 6
 
 
 def test_a_repeated_event_counts_nothing_twice(board: StatusBoard, scrape: Scrape) -> None:
