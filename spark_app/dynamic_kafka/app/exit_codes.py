@@ -92,5 +92,10 @@ def reason_in(text: str) -> str:
     return lines[0][:2000] if lines else "no reason given"
 
 
+def told(error: BaseException) -> str:
+    """An error in a line: its class and what it says."""
+    return f"{type(error).__name__}: {error}"
+
+
 def _code_of_class(raised: type[DynamicKafkaError]) -> ExitCode:
     return next(CODES[base] for base in raised.__mro__ if base in CODES)

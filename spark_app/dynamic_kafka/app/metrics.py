@@ -148,7 +148,11 @@ class AppCollector(Collector):
 
 
 def serve_metrics(collector: AppCollector, port: int, host: str) -> Callable[[], None]:
-    """Serve the metrics on a port, in a registry of their own. Returns what ends it."""
+    """Serve the metrics on a port, in a registry of their own. Returns what ends it.
+
+    Raises:
+        OSError: the address cannot be listened on.
+    """
     registry = CollectorRegistry()
     registry.register(collector)
     server, thread = start_http_server(port, addr=host, registry=registry)

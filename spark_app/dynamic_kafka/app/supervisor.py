@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from dynamic_kafka.app.checkpoints import Checkpoint
 from dynamic_kafka.app.config import AppConfig
 from dynamic_kafka.app.config_file import Sink
-from dynamic_kafka.app.exit_codes import ExitCode, code_of, code_of_text, reason_in
+from dynamic_kafka.app.exit_codes import ExitCode, code_of, code_of_text, reason_in, told
 from dynamic_kafka.app.restarts import RestartPolicy
 from dynamic_kafka.app.sink_status import StatusBoard
 from dynamic_kafka.app.sinks import query_name, start_query
@@ -125,6 +125,8 @@ class Supervisor:
         self._read_reports = read_reports
         self._spark, self._config, self._board, self._stop = spark, config, board, stop
         self._queries = {query_name(config, sink): SinkQuery(config, sink, discovery) for sink in config.sinks}
+        self.reason: str | None = None
+        """Why the application ended, once `run` has returned: a failure, or who asked; None when it finished."""
         self._recommit_at = time.monotonic() + RECOMMIT_S
 
     def run(self) -> ExitCode:
@@ -139,13 +141,13 @@ class Supervisor:
             while not self._stop.wait(POLL_S) and not all(each.finished for each in self._queries.values()):
                 self._look_after()
         except _EndedError as ended:
-            code = ended.code
+            code, self.reason = ended.code, ended.reason
         except DynamicKafkaError as error:
-            log.error("%s: %s", type(error).__name__, error, extra={"event": "failed"})
-            code = code_of(error)
+            code, self.reason = code_of(error), told(error)
+            log.error("the application failed", extra={"event": "failed", "reason": self.reason})
         except Exception as error:  # Spark refused a query, or the JVM has gone
-            log.error("%s", reason_in(str(error)), extra={"event": "failed"})
-            code = code_of_text(str(error))
+            code, self.reason = code_of_text(str(error)), reason_in(str(error))
+            log.error("the application failed", extra={"event": "failed", "reason": self.reason})
         return self._end(code)
 
     # -- while running -------------------------------------------------------------------------------------------
@@ -198,11 +200,11 @@ class Supervisor:
         fields = {"event": "failed" if pause is None else "restart", "sink": each.sink.name, "reason": reason}
         if pause is None:
             self._board.update(each.sink.name, state="failed", last_error=reason)
-            log.error("sink %s: the query failed: %s", each.sink.name, reason, extra=fields)
-            raise _EndedError(code_of_text(text))
+            log.error("sink %s: the query failed", each.sink.name, extra=fields)
+            raise _EndedError(code_of_text(text), reason)
         count = self._board.sinks()[each.sink.name].restarts + 1
         self._board.update(each.sink.name, state="restarting", last_error=reason, restarts=count)
-        log.warning("sink %s: restarted in %.1f s: %s", each.sink.name, pause, reason, extra=fields)
+        log.warning("sink %s: restarted in %.1f s", each.sink.name, pause, extra=fields)
         each.restart_at = time.monotonic() + pause
 
     def _commit_again(self, each: SinkQuery) -> None:
@@ -241,7 +243,8 @@ class Supervisor:
         grace_s = self._config.file.grace_period / 1000
         deadline = time.monotonic() + grace_s
         if self._stop.asked:
-            log.info("stopping: %s", self._stop.reason, extra={"event": "stopping", "reason": self._stop.reason})
+            self.reason = self.reason or self._stop.reason
+            log.info("stopping", extra={"event": "stopping", "reason": self._stop.reason})
         if code == ExitCode.DONE:
             self._let_batches_finish(time.monotonic() + grace_s * BATCH_SHARE)
         stopped = self._stop_queries(deadline)
@@ -253,11 +256,13 @@ class Supervisor:
             if each.committer is not None:
                 each.committer.close()
             if each.failure is not None and code == ExitCode.DONE:
-                log.error("%s", each.failure, extra={"event": "failed", "sink": each.sink.name})
-                code = code_of(each.failure)
+                code, self.reason = code_of(each.failure), told(each.failure)
+                fields = {"event": "failed", "sink": each.sink.name, "reason": self.reason}
+                log.error("sink %s: its commits are refused", each.sink.name, extra=fields)
         if not stopped and code == ExitCode.DONE:
-            log.error("not all queries ended within gracePeriod; their batches are repeated at the next start")
             code = ExitCode.GRACE_EXCEEDED
+            self.reason = "not all queries ended within gracePeriod; their batches are repeated at the next start"
+            log.error("%s", self.reason)
         return code
 
     def _let_batches_finish(self, until: float) -> None:
@@ -292,9 +297,9 @@ class Supervisor:
 class _EndedError(Exception):
     """A query has ended the application."""
 
-    def __init__(self, code: ExitCode) -> None:
-        super().__init__(code.name)
-        self.code = code
+    def __init__(self, code: ExitCode, reason: str) -> None:
+        super().__init__(reason)
+        self.code, self.reason = code, reason
 
 
 def is_named(discovery: MetadataDiscovery, cluster: str) -> bool:
@@ -306,7 +311,7 @@ def is_named(discovery: MetadataDiscovery, cluster: str) -> bool:
         return True
 
 
-def make_listener(names: Any, told: Callable[[str, Mapping[str, Any]], None]) -> Any:
+def make_listener(names: Any, tell: Callable[[str, Mapping[str, Any]], None]) -> Any:
     """A Spark listener that passes on the progress of the named queries. What goes wrong in there is logged."""
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -317,7 +322,7 @@ def make_listener(names: Any, told: Callable[[str, Mapping[str, Any]], None]) ->
         def onQueryProgress(self, event: Any) -> None:
             try:
                 if event.progress.name in names:
-                    told(event.progress.name, json.loads(event.progress.json))
+                    tell(event.progress.name, json.loads(event.progress.json))
             except Exception:
                 log.exception("a progress event could not be used")
 
