@@ -24,7 +24,8 @@ class ExitCode(IntEnum):
     METADATA = 3
     """No metadata, invalid metadata at the start, or too old for too long."""
     REFUSED = 4
-    """Going on could lose or repeat records, or read from the wrong cluster: a person must decide."""
+    """Going on could lose or repeat records, or read from the wrong cluster; or a cluster refuses the login or a
+    certificate: a person must decide."""
     CLUSTER = 5
     """A Kafka cluster did not answer or did not do as asked."""
     QUERY = 6
@@ -48,6 +49,7 @@ CODES: Mapping[type[DynamicKafkaError], ExitCode] = {
     errors.PendingRangesError: ExitCode.REFUSED,
     errors.DataLossError: ExitCode.REFUSED,
     errors.GroupInUseError: ExitCode.GROUP_IN_USE,
+    errors.ClusterRefusedError: ExitCode.REFUSED,
     errors.ClusterError: ExitCode.CLUSTER,
     errors.DynamicKafkaError: ExitCode.QUERY,
 }
@@ -68,7 +70,10 @@ def code_of_text(text: str) -> ExitCode:
     raised = raised_in(text)
     if raised is not None:
         return _code_of_class(raised[0])
-    return ExitCode.CLUSTER if ErrorCode.find(text) else ExitCode.QUERY
+    found = ErrorCode.find(text)
+    if found is None:
+        return ExitCode.QUERY
+    return ExitCode.REFUSED if found.code == errors.ClusterRefusedError.code else ExitCode.CLUSTER
 
 
 def raised_in(text: str) -> tuple[type[DynamicKafkaError], str] | None:

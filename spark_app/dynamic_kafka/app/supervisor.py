@@ -24,7 +24,7 @@ from dynamic_kafka.app.sink_status import StatusBoard
 from dynamic_kafka.app.sinks import query_name, start_query
 from dynamic_kafka.app.stop_request import StopRequest
 from dynamic_kafka.clusters import client_of
-from dynamic_kafka.errors import DynamicKafkaError, MetadataError, OptionError
+from dynamic_kafka.errors import DynamicKafkaError, ErrorCode, MetadataError, OptionError
 from dynamic_kafka.kafka.commits import GroupCommitter
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.planning.progress import OffsetDocument
@@ -248,9 +248,12 @@ class Supervisor:
         if code == ExitCode.DONE:
             self._let_batches_finish(time.monotonic() + grace_s * BATCH_SHARE)
         stopped = self._stop_queries(deadline)
+        failed = ErrorCode.find(self.reason or "")
+        hopeless = [failed.cluster] if failed is not None else []
         for each in self._queries.values():
             each.commit_reached()
-            if each.committer is not None and not each.committer.flush(max(0.5, deadline - time.monotonic())):
+            left = max(0.5, deadline - time.monotonic())
+            if each.committer is not None and not each.committer.flush(left, hopeless=hopeless):
                 log.warning("sink %s: not all offsets were committed in time; reading is not affected", each.sink.name)
         for each in self._queries.values():
             if each.committer is not None:

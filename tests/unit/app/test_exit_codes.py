@@ -30,6 +30,7 @@ dynamic_kafka.errors.{name}: {message}
         (errors.DataLossError("x"), 4),
         (errors.ClusterUnreachableError("east", "x"), 5),
         (errors.ReadTimeoutError("east", "x"), 5),
+        (errors.ClusterRefusedError("east", "x"), 4),
         (errors.GroupInUseError("x"), 7),
     ],
 )
@@ -42,6 +43,7 @@ def test_an_error_has_its_code_as_itself_and_as_text(error: errors.DynamicKafkaE
 
 def test_a_cluster_code_is_enough_where_the_class_name_is_lost() -> None:
     assert code_of_text("Task failed: [READ_TIMEOUT cluster=east] no progress for 30 s") == ExitCode.CLUSTER
+    assert code_of_text("Task failed: [CLUSTER_REFUSED cluster=east] the login") == ExitCode.REFUSED
 
 
 def test_of_an_error_and_its_cause_the_error_counts() -> None:
