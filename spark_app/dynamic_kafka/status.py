@@ -32,7 +32,7 @@ class PlanStatus:
     Attributes:
         revision: hash (or counter) of the metadata in force.
         rejected: why newer metadata is not in force, None if it is.
-        lag: offsets not yet taken, per reachable cluster.
+        lag: offsets that no batch has taken yet, per reachable cluster.
         stalled: clusters that do not answer, with the reason.
     """
 

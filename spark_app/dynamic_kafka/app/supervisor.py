@@ -156,7 +156,11 @@ class Supervisor:
         reports = self._read_reports.get(each.sink.name)
         each.query = start_query(self._spark, self._config, each.sink, read_reports=reports)
         each.restart_at, each.stopping = None, False
-        fields = {"event": "started", "sink": each.sink.name, "query": str(each.query.id)}
+        reached = self._board.sinks()[each.sink.name].document
+        fields = {
+            "event": "started", "sink": each.sink.name, "query": str(each.query.id),
+            "documentQuery": reached.query or None,
+        }  # fmt: skip
         log.info("sink %s: query %s has started", each.sink.name, each.query.id, extra=fields)
 
     def _look_after(self) -> None:
@@ -195,7 +199,7 @@ class Supervisor:
             log.info("sink %s: finished", each.sink.name, extra={"event": "finished", "sink": each.sink.name})
             return
         text = str(raised)
-        reason = reason_in(text)
+        reason = reason_in(text, each.checkpoint.uri)
         pause = each.restarts.pause_before(text)
         fields = {"event": "failed" if pause is None else "restart", "sink": each.sink.name, "reason": reason}
         if pause is None:
@@ -233,7 +237,7 @@ class Supervisor:
             self._board.update(each.sink.name, commits=each.committer.counts(), committed=each.committer.committed())
         fields = {
             "event": "batch", "sink": each.sink.name, "batch": status.batch, "rows": status.rows,
-            "milliseconds": status.batch_ms, "summary": status.summary,
+            "documentQuery": status.document.query, "milliseconds": status.batch_ms, "summary": status.summary,
         }  # fmt: skip
         log.info("sink %s: batch %d, %d rows", each.sink.name, status.batch, status.rows, extra=fields)
 

@@ -51,6 +51,20 @@ def test_of_an_error_and_its_cause_the_error_counts() -> None:
     assert code_of_text(text) == ExitCode.REFUSED
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[STREAM_FAILED] Query [id = 1] terminated with exception: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to"
+        " the log. Multiple streaming jobs detected for 5.",
+        "Multiple streaming queries are concurrently using file:/c/commits",
+    ],
+)
+def test_another_driver_on_the_same_checkpoint_needs_a_person(text: str) -> None:
+    assert code_of_text(text) == ExitCode.REFUSED
+    assert reason_in(text, "/c").startswith("another driver runs on the checkpoint /c: stop one of them")
+    assert reason_in(text).startswith("another driver runs on the same checkpoint: ")
+
+
 def test_anything_else_is_a_failed_query() -> None:
     assert code_of_text("java.lang.ArithmeticException: / by zero") == ExitCode.QUERY
     assert code_of(RuntimeError("x")) == ExitCode.QUERY
