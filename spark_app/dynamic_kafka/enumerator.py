@@ -201,7 +201,7 @@ class Enumerator:
         self.lookout.adopt(observed)
         self._check_group(logged, observed)
         self.status.note([*done.notes, *new_notes(done.new)])
-        self.status.lag = done.plan.lag
+        self.status.lag = done.plan.left
         return done.plan
 
     def situation(self, logged: OffsetDocument, observed: Observed, *, unlimited: bool = False) -> Situation:

@@ -16,13 +16,15 @@ from dynamic_kafka.clusters import ClusterProbes, question_of
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DynamicKafkaError
 from dynamic_kafka.kafka.probe import ClusterProbe, Question, gather
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
+from dynamic_kafka.metadata.freshness import described
 from dynamic_kafka.metadata.lookups import Discovered
+from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.observation import WantedCluster
 from dynamic_kafka.replay import World
 from dynamic_kafka.services import make_discovery
-from dynamic_kafka.status import PlanStatus
+from dynamic_kafka.status import PlanStatus, Reminders
 
 GRACE_S = 2.0
 """How long a plan waits for a slow cluster; then it goes on with the others, and the answer counts for a later one."""
@@ -82,9 +84,11 @@ class Lookout:
         self._found: Discovered | None = None
         self._good: Discovered | None = None
         self._rejected_at: float | None = None
+        self._told: tuple[Revision, str] | None = None
         self._frozen = False
         self._opened: set[str] = set()
         self._late: set[str] = set()
+        self._reminders = Reminders()
         self._described_at: dict[str, tuple[float, int]] = {}
 
     def fresh(self) -> Discovered:
@@ -131,6 +135,11 @@ class Lookout:
 
     def adopt(self, observed: Observed) -> None:
         """A plan was made with this look: its clusters are opened, its metadata is something to go back to."""
+        told = (observed.found.revision, observed.subscription.fingerprint)
+        if told != self._told:
+            clusters = ", ".join(observed.subscription.clusters) or "none"
+            log.info("metadata %s is in force; clusters: %s", described(observed.found.revision), clusters)
+            self._told = told
         # Only now, not with a look that a replay or `Trigger.AvailableNow` made: their first offsets judged no split.
         self._opened |= observed.answers.keys()
         self.met |= observed.answers.keys()
@@ -180,7 +189,10 @@ class Lookout:
         self._opened = (self._opened - failures.keys()) & subscription.clusters.keys()
         if everyone and (broken or failures):
             raise self.explained({**broken, **failures})
+        for gone in self.status.stalled.keys() - subscription.clusters.keys():
+            del self.status.stalled[gone]
         self.judge({**broken, **failures})
+        self._reminders.check(self.status.stalled)
         new_revision = self._good is None or self._good.subscription.fingerprint != subscription.fingerprint
         return Observed(subscription, answers, found, probes, new_revision)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, ErrorCode, SecretError
 from dynamic_kafka.lookout import Lookout, with_choices
 from dynamic_kafka.metadata import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.status import PlanStatus
+from dynamic_kafka.status import REMIND_S, PlanStatus, Reminders
 
 EAST = ClusterUnreachableError("east", "could not list offsets: timed out")
 WEST = ClusterUnreachableError("west", "could not describe topics: timed out")
@@ -68,3 +70,19 @@ def test_the_first_failure_decides_what_the_application_does() -> None:
     assert type(error) is SecretError
     assert "east: could not list offsets" in str(error)
     assert ErrorCode.find(str(error)) is None
+
+
+def test_a_cluster_that_goes_on_being_stalled_is_mentioned_again(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    now = 0.0
+    reminders = Reminders(lambda: now)
+    stalled = {"west": "timed out"}
+    for now in (0.0, REMIND_S - 1, REMIND_S, REMIND_S + 1):  # noqa: B007
+        reminders.check(stalled)
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith("cluster west is still stalled, since 2") and said.endswith("Z: timed out")
+
+    reminders.check({})
+    now = 3 * REMIND_S
+    reminders.check(stalled)  # news again, which others tell
+    assert len(caplog.records) == 1

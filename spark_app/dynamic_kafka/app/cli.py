@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -61,6 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         loaded[name] = module
         module.add_arguments(commands.add_parser(name, help=module.HELP, description=module.HELP))
     parsed = parser.parse_args(given)
+    if parsed.command != "run":
+        # A tool's answer says what came of it; librdkafka's lines, hundreds a minute, would bury it.
+        logging.getLogger("dynamic_kafka.librdkafka").setLevel(logging.CRITICAL)
     try:
         code = loaded[parsed.command].run(parsed)
         sys.stdout.flush()

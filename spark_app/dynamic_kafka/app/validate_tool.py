@@ -18,7 +18,7 @@ from dynamic_kafka.app.sinks import load_function
 from dynamic_kafka.app.tables import table
 from dynamic_kafka.clusters import client_of
 from dynamic_kafka.errors import DynamicKafkaError, MetadataInvalidError, OptionError
-from dynamic_kafka.kafka.client_config import ClusterClient, check_client_properties
+from dynamic_kafka.kafka.client_config import ClusterClient, check_client, check_client_properties
 from dynamic_kafka.metadata.service import KafkaMetadataService, load_class
 from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber
 from dynamic_kafka.metadata.subscription import Subscription, unite
@@ -140,6 +140,7 @@ def _client_properties(properties: Mapping[str, str], where: str) -> str:
 
 def _secrets(client: ClusterClient) -> str:
     resolved = client.admin_config()
+    check_client(client.cluster, resolved)
     return f"its configuration resolves, secrets included; servers {resolved['bootstrap.servers']}"
 
 

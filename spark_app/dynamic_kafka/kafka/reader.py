@@ -289,7 +289,12 @@ class _RangeReader:
                 # The broker answers; there just are no such offsets any more.
                 return self.lost(f"the log ends at {end}")
             # They are there, only not to be seen yet: an open transaction, or a leader that is catching up.
-        hint = f" ({self.cached.hint})" if self.cached.hint else ""
+        complaint = self.cached.hint
+        if complaint is not None and complaint.refusal:
+            raise translate(
+                self.task.part.split.cluster, f"read {self.task.part}", TimeoutError("no record in time"), complaint
+            )
+        hint = f" ({complaint})" if complaint else ""
         aborted = _OR_ABORTED if self.task.client.read_committed else ""
         raise ReadTimeoutError(
             self.task.part.split.cluster,
@@ -309,7 +314,10 @@ def _check_identity(task: ReadTask, cached: CachedConsumer) -> None:
     except KafkaException as raised:
         error = raised.args[0]
         if isinstance(error, KafkaError) and error.code() in UNREACHABLE:
-            hint = f" ({cached.hint})" if cached.hint else ""
+            complaint = cached.hint
+            if complaint is not None and complaint.refusal:
+                raise translate(split.cluster, "ask for its identity", raised, complaint) from None
+            hint = f" ({complaint})" if complaint else ""
             raise ReadTimeoutError(
                 split.cluster,
                 f"no answer within readTimeout ({task.read_timeout_s:g} s){hint}{_AFTER_TIMEOUT[task.stall]}",
@@ -321,3 +329,4 @@ def _check_identity(task: ReadTask, cached: CachedConsumer) -> None:
             f" executor reaches answer with {answer.cluster_id}: nothing was read. Check its bootstrap servers and DNS"
         )
     cached.identified_at = now
+    cached.hints.clear()  # what went wrong before it answered explains nothing that goes wrong later

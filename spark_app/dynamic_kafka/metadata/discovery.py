@@ -35,6 +35,10 @@ LOOKUP_DEADLINE_S = 30.0
 such time that it hangs, as if it had been tried again."""
 
 
+WAITING_S = 30.0
+"""How often it is said that a revision is still waited for."""
+
+
 class MetadataDiscovery:
     """Polls a metadata service for the streams that a subscriber wants. Its methods may be called from any thread.
 
@@ -81,6 +85,7 @@ class MetadataDiscovery:
         self._stopped = False
         self._start_problem: Exception | None = None
         self._start_over = False
+        self._too_old: str | None = None
         self._requested = 0
         self._served = 0
         self._vanished = VanishedStreams(subscriber, service)
@@ -198,10 +203,16 @@ class MetadataDiscovery:
     def _first_lookup(self) -> Exception | None:
         """Look up until the answer is good and new enough; what stood against it at the end."""
         give_up = self._clock() + self._awaited_timeout_s
+        said_at: float | None = None
         while True:
             problem = self._look_up(first=True)
-            if problem is None or self._awaited is None or self._clock() >= give_up:
+            now = self._clock()
+            if problem is None or self._awaited is None or now >= give_up:
                 return problem
+            if said_at is None or now - said_at >= WAITING_S:
+                said_at = now
+                there = f"there is {self._too_old}" if self._too_old else "there is none yet"
+                _log.info("waiting for revision %s, at most %.0f s; %s", self._awaited, give_up - now, there)
             with self._state:
                 if self._state.wait_for(lambda: self._stopped, self._probe_interval_s):
                     return problem
@@ -272,6 +283,7 @@ class MetadataDiscovery:
         revision = self._service.revision or Revision(subscription.fingerprint)
         if first:
             if self._awaited is not None and not self._awaited.reached_by(revision):
+                self._too_old = described(revision)
                 raise MetadataTooOldError(
                     f"the metadata is at revision {described(revision)}, and {self._awaited} did not arrive within "
                     f"{self._awaited_timeout_s:g} s; check what renders it, or `metadataRevision` and `metadataTimeout`"
@@ -284,7 +296,8 @@ class MetadataDiscovery:
         if found is not None:
             if self._lookups.answer(now, *found):
                 clusters = ", ".join(found[0].clusters) or "none"
-                _log.info("metadata %s is in force; clusters: %s", described(found[1]), clusters)
+                # Whether it comes into force is for the query to say, when it has asked those clusters.
+                _log.info("metadata %s was read; clusters: %s", described(found[1]), clusters)
         elif isinstance(problem, MetadataTooOldError):
             # An answer, and a sound one, that is only not awaited yet.
             self._lookups.end()

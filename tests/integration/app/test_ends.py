@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import threading
 import time
@@ -57,8 +58,8 @@ class Running:
         self._stop = StopRequest()
         self._discovery = make_discovery(config.parsed_options(config.sinks[0]))
         self._discovery.start()
-        supervisor = Supervisor(spark, config, self._discovery, self.board, self._stop)
-        self._thread = threading.Thread(target=lambda: setattr(self, "code", supervisor.run()), daemon=True)
+        self.supervisor = Supervisor(spark, config, self._discovery, self.board, self._stop)
+        self._thread = threading.Thread(target=lambda: setattr(self, "code", self.supervisor.run()), daemon=True)
         self._thread.start()
 
     def wait_until(self, done: Callable[[], bool], what: str) -> None:
@@ -202,3 +203,37 @@ def test_a_group_that_another_query_commits_to_is_exit_code_7(brokers: Brokers, 
         assert run.rows().total() == 0
     assert client.committed([(name, 0)])[name, 0][0] == 2
     client.close_aside()
+
+
+def test_another_driver_on_the_same_checkpoint_is_told_as_such(
+    spark: SparkSession, brokers: Brokers, topic: Topic, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "dynamic_kafka")
+    name = topic("twice")
+    brokers.a.create_topic(name)
+    wanted = produce("a", brokers.a, name, 3)
+    write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name])))
+    offsets = tmp_path / "checkpoints" / "lake" / "offsets"
+    with Running(spark, write_app(tmp_path, name=name)) as running:
+        running.wait_until(lambda: running.board.sinks()["lake"].rows == len(wanted), "the first batch")
+        # what another driver has planned meanwhile
+        last = last_batch(offsets)
+        shutil.copy(offsets / str(last), offsets / str(last + 1))
+        produce("a", brokers.a, name, 3)
+        assert running.wait_exit() == ExitCode.REFUSED
+    folder = tmp_path / "checkpoints" / "lake"
+    reason = running.supervisor.reason or ""
+    assert reason.startswith(f"another driver runs on the checkpoint {folder}: stop one of them")
+    events = [vars(each) for each in caplog.records if hasattr(each, "event")]
+    [started] = [each for each in events if each["event"] == "started"]
+    document = running.board.sinks()["lake"].document.query
+    assert started["query"] and started["documentQuery"] is None
+    assert {each["documentQuery"] for each in events if each["event"] == "batch"} == {document}
+
+    # Started again, the id is known at once.
+    caplog.clear()
+    (offsets / str(last + 1)).unlink()
+    with Running(spark, write_app(tmp_path, name=name)) as again:
+        again.wait_until(lambda: any(getattr(each, "event", "") == "started" for each in caplog.records), "the start")
+    [started] = [vars(each) for each in caplog.records if getattr(each, "event", "") == "started"]
+    assert started["documentQuery"] == document

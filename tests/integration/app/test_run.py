@@ -103,7 +103,7 @@ def test_two_sinks_have_queries_groups_and_metrics_of_their_own_and_series_go_wi
         run.wait_until(lambda: split in scrape(port), "the committed offset of cluster b")
         size = sum(len(row.value) for row in wanted if row.cluster == "a")
         read = f'{{cluster="a",partition="0",sink="lake",topic="{name}"}} '
-        for metric, value in (("records", 40), ("bytes", size)):
+        for metric, value in (("offsets", 40), ("records", 40), ("bytes", size)):
             line = f"dynamic_kafka_split_{metric}_read_total{read}{float(value)}"
             run.wait_until(lambda line=line: line in scrape(port), line)  # type: ignore[misc]
         assert f"dynamic_kafka_split_event_time_lag_seconds{read}" in scrape(port)

@@ -66,6 +66,17 @@ def test_a_good_application_has_no_findings_and_nothing_was_made(
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_a_certificate_that_is_none_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "ca.pem").write_text(PASSWORD)
+    path = write(
+        tmp_path, options={"kafka.security.protocol": "SSL", "kafka.ssl.ca.pem": f"${{dir:{tmp_path}:ca.pem}}"}
+    )
+
+    (text,) = findings(capsys, path, 4)["cluster east"]
+
+    assert text.startswith("[CLUSTER_REFUSED cluster=east] no client can be made: ") and "ssl.ca.pem" in text
+
+
 def test_a_fault_in_app_yaml_is_named_by_line_and_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path, sinks=[{"name": "out", "type": "consul"}])
 

@@ -567,7 +567,8 @@ def test_start_waits_for_the_awaited_revision(discoveries: Started, awaited: str
                 discovery.start()
 
 
-def test_the_awaited_revision_may_arrive_late(discoveries: Started) -> None:
+def test_the_awaited_revision_may_arrive_late(discoveries: Started, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     service = FakeService(stream())
     service.edition = Revision("sha256:old", counter=16)
     discovery = discoveries.make(service, awaited_revision="17", awaited_timeout_s=60)
@@ -577,11 +578,25 @@ def test_the_awaited_revision_may_arrive_late(discoveries: Started) -> None:
     with pytest.raises(MetadataUnavailableError, match="no metadata yet"):
         discovery.current()
 
+    # it is said at the start, and every half minute
+    discoveries.clock.now += 29
+    assert service.await_lookups(service.lookups + 2)
+    assert said(caplog) == ["waiting for revision 17, at most 60 s; there is 16 (sha256:old…)"]
+    discoveries.clock.now += 2
+    assert service.await_lookups(service.lookups + 3)
+    assert said(caplog)[1:] == ["waiting for revision 17, at most 29 s; there is 16 (sha256:old…)"]
+
     service.edition = Revision("sha256:new", counter=17)
 
     starting.join(PATIENCE_S)
     assert outcome == [None]
     assert discovery.current().revision.counter == 17
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was logged of waiting."""
+    messages = [record.getMessage() for record in caplog.records]
+    return [message for message in messages if message.startswith("waiting for")]
 
 
 def test_while_waiting_a_missing_or_invalid_document_may_still_be_put_right(discoveries: Started) -> None:
