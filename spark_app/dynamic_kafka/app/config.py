@@ -98,6 +98,8 @@ def load_config(path: str | Path) -> AppConfig:
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
+    except IsADirectoryError:
+        raise OptionError(f"{path} is a folder; give the path of an app.yaml (inspect takes a checkpoint)") from None
     except OSError as error:
         raise OptionError(f"{path} cannot be read: {error.strerror}; give the path of an app.yaml") from None
     except UnicodeDecodeError:

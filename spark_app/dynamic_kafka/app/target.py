@@ -58,6 +58,7 @@ def add_target(parser: argparse.ArgumentParser, *, only_app: bool = False) -> No
     parser.add_argument("target", metavar="APP.YAML" if only_app else "CHECKPOINT|APP.YAML", help=what)
     parser.add_argument("--sink", metavar="NAME", help="which sink's query, where app.yaml has several")
     parser.add_argument("--source", metavar="N", help="which source of the query, where several are dynamic-kafka")
+    parser.set_defaults(only_app=only_app)
     if not only_app:
         parser.add_argument("--state-location", metavar="URI", help="the query's stateLocation, beside a CHECKPOINT")
 
@@ -75,6 +76,12 @@ def open_target(arguments: argparse.Namespace, *, may_be_new: bool = False) -> T
     config = app_config(arguments.target)
     if config is None:
         checkpoint = Checkpoint(arguments.target)
+        if arguments.only_app:
+            what = "is a checkpoint" if checkpoint.has("offsets") else "is no file"
+            raise OptionError(
+                f"{arguments.target} {what}; {arguments.command} needs the app.yaml, since it asks metadata and"
+                " clusters (inspect takes a checkpoint)"
+            )
         uri = arguments.state_location
         if uri is None and checkpoint.has(STATE_FOLDER):
             uri = f"{checkpoint.uri}/{STATE_FOLDER}"

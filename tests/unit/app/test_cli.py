@@ -67,3 +67,17 @@ def test_a_reader_that_goes_away_is_no_error(app: Path) -> None:
     tool.stdout.close()
     assert tool.stderr.read() == ""
     assert tool.wait(60) == 141
+
+
+@pytest.mark.parametrize("command", ["run", "validate", "plan"])
+@pytest.mark.parametrize("kind", ["checkpoint", "folder"])
+def test_a_folder_is_no_app_yaml(
+    command: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if kind == "checkpoint":
+        (tmp_path / "offsets").mkdir()
+    assert main([command, str(tmp_path)]) == 2
+    said = "".join(capsys.readouterr())
+    assert str(tmp_path) in said and "app.yaml" in said and "inspect takes a checkpoint" in said
+    if command == "plan" and kind == "checkpoint":
+        assert "is a checkpoint; plan needs the app.yaml, since it asks metadata and clusters" in said
