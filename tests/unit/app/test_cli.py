@@ -71,9 +71,7 @@ def test_a_reader_that_goes_away_is_no_error(app: Path) -> None:
 
 @pytest.mark.parametrize("command", ["run", "validate", "plan"])
 @pytest.mark.parametrize("kind", ["checkpoint", "folder"])
-def test_a_folder_is_no_app_yaml(
-    command: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_is_no_app_yaml(command: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if kind == "checkpoint":
         (tmp_path / "offsets").mkdir()
     assert main([command, str(tmp_path)]) == 2
