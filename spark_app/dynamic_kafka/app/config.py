@@ -113,6 +113,11 @@ def parse_config(text: str, *, source: str) -> AppConfig:
         raise OptionError(f"{source}:1: the file is empty; docs/application.md says what it holds")
     try:
         located = read_yaml(text, source)
+        if _is_metadata(located.value):
+            raise OptionError(
+                f"{source} looks like a metadata document, not an app.yaml; the app.yaml names it in its field"
+                " `metadata` (docs/application.md)"
+            )
         if not isinstance(located.value, dict):
             raise located.report([Problem((), "must be a mapping; docs/application.md says of what")], source)
         file = _validated(located, source)
@@ -123,6 +128,13 @@ def parse_config(text: str, *, source: str) -> AppConfig:
     except MetadataInvalidError as error:
         raise OptionError(str(error)) from None
     return config
+
+
+def _is_metadata(value: Any) -> bool:
+    """Whether this is the other file that users of the application write, in one of its forms."""
+    if isinstance(value, list):
+        return any(isinstance(each, dict) and "streamId" in each for each in value)
+    return isinstance(value, dict) and "sinks" not in value and ("contract" in value or "revision" in value)
 
 
 def _validated(located: Located, source: str) -> AppFile:
@@ -191,7 +203,7 @@ def _option_problems(config: AppConfig, located: Located) -> list[Problem]:
         try:
             options = config.parsed_options(sink)
         except OptionError as error:
-            problem = Problem(_named_in(str(error), config.file), str(error))
+            problem = _option_problem(str(error), config.file)
             if problem not in problems:
                 problems.append(problem)
             continue
@@ -207,6 +219,17 @@ def _option_problems(config: AppConfig, located: Located) -> list[Problem]:
         elif group is not None:
             groups[group] = sink.name
     return problems
+
+
+def _option_problem(message: str, file: AppFile) -> Problem:
+    """A message of the options' parser, where the option stands: what is said before it is not said again."""
+    path = _named_in(message, file)
+    if file.metadata is None and "metadatapath" not in {key.lower() for key in file.options}:
+        message = message.replace("needs 'metadataPath'", "needs `metadata`")
+    if len(path) > 1:
+        message = message.replace(f"unknown option '{path[1]}'", "unknown option", 1)
+        message = message.removeprefix(f"option '{path[1]}' ")
+    return Problem(path, message)
 
 
 def _named_in(message: str, file: AppFile) -> tuple[str | int, ...]:
