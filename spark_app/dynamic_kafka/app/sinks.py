@@ -38,7 +38,7 @@ _PROVIDERS = {
 GUARANTEES: Mapping[str, str] = {
     "parquet": "exactly once, for readers of its `_spark_metadata` log (Spark is one)",
     "kafka": "at least once: a batch that is repeated after a failure is sent again",
-    "console": "none: for looking on",
+    "console": "none: for watching",
     "format": "what that format promises; Spark's own file formats as `parquet`",
     "foreachBatch": "as idempotent as your function is by (query id, batch id): a batch may come again, the same",
 }
