@@ -8,7 +8,7 @@ References to secrets stay as they were written.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +36,13 @@ class AppConfig:
         file: its content.
         source: its path, for messages.
         checkpoint: the base folder of all checkpoints, without a slash at its end.
+        lines: {key in lower case: line in the file} of the options.
     """
 
     file: AppFile
     source: str
     checkpoint: str
+    lines: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -72,6 +74,13 @@ class AppConfig:
     def checkpoint_of(self, sink: Sink) -> str:
         """The checkpoint of a sink's query: `<checkpoint>/<sink name>`."""
         return f"{self.checkpoint}/{sink.name}"
+
+    def where_is(self, client_property: str) -> str:
+        """How to speak of the place of a client property in the file."""
+        for prefix in ("kafka.", "properties."):
+            if prefix + client_property in self.lines:
+                return f"{self.source}:{self.lines[prefix + client_property]}: options.{prefix}{client_property}"
+        return f"{self.source}: options"
 
     def source_options(self, sink: Sink) -> dict[str, str]:
         """The options of a sink's source as the user means them: his own, and what the file says elsewhere."""
@@ -121,7 +130,8 @@ def parse_config(text: str, *, source: str) -> AppConfig:
         if not isinstance(located.value, dict):
             raise located.report([Problem((), "must be a mapping; docs/application.md says of what")], source)
         file = _validated(located, source)
-        config = AppConfig(file, source, file.checkpoint.rstrip("/") or "/")
+        lines = {key.lower(): located.line_of(("options", key)) for key in file.options}
+        config = AppConfig(file, source, file.checkpoint.rstrip("/") or "/", lines)
         problems = _disagreements(config, located)
         if problems:
             raise located.report(problems, source)

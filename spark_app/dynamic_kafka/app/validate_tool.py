@@ -83,7 +83,7 @@ def _checks(config: AppConfig) -> Iterator[Finding]:
             yield _checked(f"state of sink {sink.name}", partial(_state, location))
     for warning in options.warnings:
         yield Finding("options", f"note: {warning}")
-    yield _checked("client properties", partial(_client_properties, options.kafka_properties, "options"))
+    yield _checked("client properties", partial(_client_properties, options.kafka_properties, config.where_is))
     yield from _metadata(options)
 
 
@@ -154,8 +154,9 @@ def _subscription(options: SourceOptions) -> tuple[Subscription, int]:
         service.close()
 
 
-def _client_properties(properties: Mapping[str, str], where: str) -> str:
-    check_client_properties(properties, where=where)
+def _client_properties(properties: Mapping[str, str], where: str | Callable[[str], str]) -> str:
+    for key, value in properties.items():
+        check_client_properties({key: value}, where=where if isinstance(where, str) else where(key))
     return f"{len(properties)} client properties are known and well-formed"
 
 

@@ -109,6 +109,8 @@ def test_several_faults_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureF
     assert "no_such_module" in wrong["function of sink out"][0]
     assert "nor_this" in wrong["transformation of sink out"][0]
     assert "session.timeout.ms" in wrong["client properties"][0]
+    line = path.read_text().splitlines().index("  kafka.sesion.timeout.ms: '1000'") + 1
+    assert f"app.yaml:{line}: options.kafka.sesion.timeout.ms: " in wrong["client properties"][0]
     assert "/no/such/file" in wrong["cluster east"][0]
 
 
