@@ -9,7 +9,8 @@ DEMO_ARGS := $(if $(SEED),--seed $(SEED)) $(if $(DURATION),--duration $(DURATION
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
 
-.PHONY: help setup setup-spark42 docs test lint format unit integration demo bench lock clean
+.PHONY: help setup setup-spark42 docs test lint format unit integration demo brokers produce bench lock \
+	clean
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
@@ -20,8 +21,8 @@ setup: ## Virtual environment from the lock, broker jars into the user's cache
 setup-spark42: ## A second environment with the oldest supported Spark, for the tests that compare
 	@.ci/venv .venv-spark42 requirements/spark42.lock
 
-test: setup setup-spark42 lint ## Everything that passes or fails
-	$(BIN)/python -m pytest tests/unit tests/integration $(ARGS)
+test: setup setup-spark42 lint ## Everything that passes or fails (TESTS='files', ARGS='options of pytest')
+	$(BIN)/python -m pytest $(or $(TESTS),tests/unit tests/integration) $(ARGS)
 
 lint: setup ## ruff, mypy --strict, the layers
 	$(BIN)/ruff check .
@@ -33,14 +34,20 @@ format: setup ## Let ruff put imports and layout right
 	$(BIN)/ruff check --fix-only --select I .
 	$(BIN)/ruff format .
 
-unit: setup ## Tests without brokers and Spark
-	$(BIN)/python -m pytest tests/unit $(ARGS)
+unit: setup ## Tests without brokers and Spark (TESTS=, ARGS=)
+	$(BIN)/python -m pytest $(or $(TESTS),tests/unit) $(ARGS)
 
-integration: setup setup-spark42 ## Tests on real brokers
-	$(BIN)/python -m pytest tests/integration $(ARGS)
+integration: setup setup-spark42 ## Tests on real brokers (TESTS=, ARGS=)
+	$(BIN)/python -m pytest $(or $(TESTS),tests/integration) $(ARGS)
 
 demo: setup ## A stream that migrates between real clusters while it is killed (SEED=, DURATION=, KEEP=1)
 	@cd examples && PYTHONPATH=.. exec ../$(BIN)/python -m demo $(DEMO_ARGS)
+
+brokers: setup ## Two real clusters on this machine until Ctrl-C, for docs/tutorial.md
+	@cd examples && PYTHONPATH=.. exec ../$(BIN)/python -m brokers
+
+produce: ## Records to one of them (TO=host:port, TEXT='one two three')
+	@cd examples && PYTHONPATH=.. exec ../$(BIN)/python -m brokers produce $(TO) $(TEXT)
 
 bench: setup ## Planning cost and memory, measured
 	$(BIN)/python -m tests.bench $(ARGS)

@@ -2,7 +2,7 @@
 
 For a batch that cannot be read any more and that metadata alone does not let go: the splits go back to the start of
 their ranges, and are read from there when their cluster can be read again. The query must be stopped: one that runs has
-made its mind up already, and would commit a batch with the very ranges that the amendment says it left out.
+decided already what its batch reads, and would commit a batch with the very ranges that the amendment says it left out.
 """
 
 from __future__ import annotations

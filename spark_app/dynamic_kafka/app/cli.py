@@ -9,6 +9,7 @@ error and the error's exit code (`exit_codes.py`); so does a file that a tool ca
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import logging
 import os
@@ -55,6 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     loaded = {}
+    near = difflib.get_close_matches(given[0], COMMANDS, n=1) if given and given[0] not in COMMANDS else []
+    if near:
+        parser.error(f"no command {given[0]!r}; did you mean {near[0]!r}?")
     # Only the one that is used has to be imported; for a list of all of them, all.
     asked = given[0] if given and given[0] in COMMANDS else None
     for name in [asked] if asked else COMMANDS:

@@ -51,6 +51,9 @@ def _text(target: Target, amendments: list[Amendment]) -> str:
         ]
         titles = ("document", "cluster", "topic", "partition", "from", "to", "why", "when")
         parts.append("Left out of batches:\n" + table(titles, rows))
+    old = target.old_checkpoint()
+    if old is not None:
+        parts.append(f"A start would be refused: {old}.")
     if Amendments(amendments).after(saved.latest).finished:
         parts.append("This bounded run has reached all its ending offsets: nothing more will be planned.")
     return "\n\n".join(part for part in parts if part)
@@ -161,5 +164,6 @@ def _wire(target: Target, amendments: list[Amendment]) -> dict[str, Any]:
             }
             for cluster, parked in sorted(latest.parked.items())
         },
+        "refused": str(old) if (old := target.old_checkpoint()) is not None else None,
         "amendments": [amendment.to_wire() for amendment in amendments],
     }

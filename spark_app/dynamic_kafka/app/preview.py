@@ -6,10 +6,15 @@ asked without their effects, and what would end a query is collected, so that on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from dynamic_kafka.app.pending import cannot_be_repeated, find_gone
 from dynamic_kafka.app.saved import Saved
 from dynamic_kafka.clusters import ClusterProbes, question_of
 from dynamic_kafka.decisions import Decisions
@@ -18,6 +23,7 @@ from dynamic_kafka.errors import (
     ClusterError,
     DataLossError,
     DynamicKafkaError,
+    GroupInUseError,
     IdentityError,
     OptionError,
     StaleCheckpointError,
@@ -29,13 +35,16 @@ from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.batch import plan_batch
 from dynamic_kafka.planning.dataloss import DataLoss, skip_losses
 from dynamic_kafka.planning.identity import identity_problems, saved_identity
-from dynamic_kafka.planning.observation import Note
+from dynamic_kafka.planning.observation import ClusterObservation, Note, TopicObservation
 from dynamic_kafka.planning.plan import Plan, open_splits
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.reconcile import Reconciled, rename
 from dynamic_kafka.planning.splits import Split, SplitRange
 from dynamic_kafka.replay import named_as
 from dynamic_kafka.services import make_discovery
+
+SILENCE_S = 3.0
+"""After this long a person is told whom the tool is waiting for."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,7 @@ class Preview:
         swapped: those of them that are neither the saved nor an accepted one.
         pending: the ranges of the pending batch that are still to be read.
         left_out: those that a restart would leave out, with the reasons by cluster; None if there are none.
+        gone: {split: what is wrong} of those that their clusters do not have whole any more.
         before: progress that the plan builds upon, pending batch and amendments included.
         opened: progress with new splits opened; None when no plan could be made.
         done: what changed between them.
@@ -73,6 +83,7 @@ class Preview:
     pending: tuple[SplitRange, ...]
     left_out: Amendment | None
     before: OffsetDocument
+    gone: Mapping[Split, str] = field(default_factory=dict)
     opened: OffsetDocument | None = None
     done: Reconciled | None = None
     losses: tuple[DataLoss, ...] = ()
@@ -80,12 +91,13 @@ class Preview:
     plan: Plan | None = None
 
 
-def preview(options: SourceOptions, saved: Saved) -> Preview:
+def preview(options: SourceOptions, saved: Saved, *, delivered: bool = False) -> Preview:
     """Ask metadata and clusters, and plan.
 
     Args:
         options: the source's.
         saved: the checkpoint; an empty one plans a query that starts now.
+        delivered: the sink has the pending batch and skips it: nothing of it is read again.
 
     Raises:
         MetadataError: there is no valid metadata.
@@ -94,7 +106,7 @@ def preview(options: SourceOptions, saved: Saved) -> Preview:
     probes = ClusterProbes(options)
     try:
         observed, silent = _look(options, probes)
-        return _Previewing(options, enumerator, saved, observed, silent).run()
+        return _Previewing(options, enumerator, saved, observed, silent, delivered=delivered).run()
     finally:
         probes.close()
         enumerator.stop()
@@ -112,9 +124,28 @@ def _look(options: SourceOptions, probes: ClusterProbes) -> tuple[Observed, dict
         cluster: probe.observe(partial(question_of, options, subscription, cluster, earliest=True))
         for cluster, probe in made.items()
     }
-    answers, failures = gather(pending, grace_s=0, everyone=True)
+    with telling(pending):
+        answers, failures = gather(pending, grace_s=0, everyone=True)
     silent = {name: with_choices(error, [name], options, subscription) for name, error in failures.items()}
     return Observed(subscription, answers, found, made, new_revision=True), {**broken, **silent}
+
+
+@contextlib.contextmanager
+def telling(pending: Mapping[str, Future[ClusterObservation]]) -> Iterator[None]:
+    """Say on standard error who is being waited for, once that takes long."""
+
+    def tell() -> None:
+        waiting = ", ".join(cluster for cluster, future in pending.items() if not future.done())
+        if waiting:
+            print(f"asking {waiting} …", file=sys.stderr, flush=True)
+
+    timer = threading.Timer(SILENCE_S, tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @dataclass
@@ -126,6 +157,7 @@ class _Previewing:
     saved: Saved
     observed: Observed
     silent: dict[str, DynamicKafkaError]
+    delivered: bool
     refusals: list[Refusal] = field(default_factory=list)
     swapped: dict[str, str] = field(default_factory=dict)
     done: Reconciled | None = None
@@ -142,10 +174,12 @@ class _Previewing:
             self.refuse(None, error)
         self.check_identities(rename(latest.settled(), wanted_clusters(self.observed.subscription))[0])
         pending, left_out = self.judge_pending()
+        gone = self.judge_ranges(pending, left_out)
         if left_out is not None:
             replays.amendments.add(left_out)
         before = replays.amendments.after(latest)
         planned = self.plan(latest)
+        self.check_group(latest)
         return Preview(
             observed=self.observed,
             silent=self.silent,
@@ -154,6 +188,7 @@ class _Previewing:
             swapped=self.swapped,
             pending=tuple(pending),
             left_out=left_out,
+            gone=gone,
             before=before,
             opened=self.opened if planned else None,
             done=self.done if planned else None,
@@ -189,7 +224,7 @@ class _Previewing:
 
     def judge_pending(self) -> tuple[list[SplitRange], Amendment | None]:
         saved = self.saved
-        if saved.end is None:
+        if saved.end is None or self.delivered:
             return [], None
         replays = self.enumerator.replays
         pending = replays.amendments.remaining(saved.ranges(), saved.key)
@@ -210,6 +245,24 @@ class _Previewing:
             kept = tuple(p for p in left_out.left_out if left_out.reasons[p.split.cluster] != "unreachable")
             left_out = replace(left_out, left_out=kept) if kept else None
         return pending, left_out
+
+    def judge_ranges(self, pending: list[SplitRange], left_out: Amendment | None) -> dict[Split, str]:
+        out = set(left_out.left_out) if left_out else set()
+        gone = find_gone((part for part in pending if part not in out), self.seen)
+        if gone and self.options.fail_on_data_loss:
+            self.refusals.append(Refusal(None, cannot_be_repeated(gone)))
+        return gone
+
+    def seen(self, split: Split) -> TopicObservation | None:
+        cluster = named_as(self.observed.subscription, split.cluster)
+        answer = self.observed.answers.get(cluster) if cluster else None
+        return answer.topics.get(split.topic) if answer else None
+
+    def check_group(self, latest: OffsetDocument) -> None:
+        try:
+            self.enumerator.check_group(latest, self.observed)
+        except (GroupInUseError, StaleCheckpointError) as error:
+            self.refusals.append(Refusal(None, error))
 
     def plan(self, latest: OffsetDocument) -> Plan | None:
         while True:

@@ -108,3 +108,40 @@ def test_a_reader_that_goes_away_is_no_error(app: Path) -> None:
     tool.stdout.close()
     assert tool.stderr.read() == ""
     assert tool.wait(60) == 141
+
+
+@pytest.mark.parametrize("command", ["run", "validate", "plan"])
+@pytest.mark.parametrize("kind", ["checkpoint", "folder"])
+def test_a_folder_is_no_app_yaml(command: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if kind == "checkpoint":
+        (tmp_path / "offsets").mkdir()
+    assert main([command, str(tmp_path)]) == 2
+    said = "".join(capsys.readouterr())
+    assert str(tmp_path) in said and "app.yaml" in said and "inspect takes a checkpoint" in said
+    if command == "plan" and kind == "checkpoint":
+        assert "is a checkpoint; plan needs the app.yaml, since it asks metadata and clusters" in said
+
+
+def test_a_misspelt_command_is_told_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["valdate", "app.yaml"])
+    assert ended.value.code == 2
+    assert "no command 'valdate'; did you mean 'validate'?" in capsys.readouterr().err
+
+
+def test_the_package_itself_says_where_its_command_line_is() -> None:
+    command = [sys.executable, "-m", "dynamic_kafka"]
+    ended = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert "python -m dynamic_kafka.app --help" in ended.stderr
+
+
+def test_a_metadata_path_that_leads_nowhere_is_told_once_and_whole(
+    app: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(app.parent)
+    app.write_text(app.read_text().replace(f"{app.parent}/streams.yaml", "none.yaml"))
+    assert main(["plan", str(app)]) == 3
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert f"{app.parent}/none.yaml: cannot be read" in said and "`metadata` in app.yaml" in said
+    assert said.count("check") == 1

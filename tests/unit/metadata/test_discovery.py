@@ -106,7 +106,7 @@ def test_without_an_answer_at_start_there_is_no_tolerance(discoveries: Started) 
     with pytest.raises(MetadataUnavailableError, match="ConnectionError: refused"):
         discovery.start()
 
-    with pytest.raises(MetadataUnavailableError, match=r"no metadata yet; last: .*refused; check metadataPath"):
+    with pytest.raises(MetadataUnavailableError, match=r"no metadata yet; last: .*refused; check the metadata service"):
         discovery.current()
     assert service.closed.wait(PATIENCE_S)
 
