@@ -9,7 +9,8 @@ DEMO_ARGS := $(if $(SEED),--seed $(SEED)) $(if $(DURATION),--duration $(DURATION
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
 
-.PHONY: help setup setup-spark42 setup-kube cluster-up cluster-down docs test lint format unit integration demo bench lock clean
+.PHONY: help setup setup-spark42 setup-kube cluster-up cluster-down docs crds test lint format unit integration demo \
+	brokers produce bench lock clean
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
@@ -23,8 +24,8 @@ setup-spark42: ## A second environment with the oldest supported Spark, for the 
 setup-kube: setup ## Kubernetes and the spark-operator for tests, built once per machine into the user's cache
 	@$(BIN)/python -m tests.support.kube.warm_up
 
-test: setup setup-spark42 setup-kube lint ## Everything that passes or fails
-	$(BIN)/python -m pytest tests/unit tests/integration $(ARGS)
+test: setup setup-spark42 setup-kube lint ## Everything that passes or fails (TESTS='files', ARGS='options of pytest')
+	$(BIN)/python -m pytest $(or $(TESTS),tests/unit tests/integration) $(ARGS)
 
 lint: setup ## ruff, mypy --strict, the layers
 	$(BIN)/ruff check .
@@ -36,11 +37,11 @@ format: setup ## Let ruff put imports and layout right
 	$(BIN)/ruff check --fix-only --select I .
 	$(BIN)/ruff format .
 
-unit: setup ## Tests without brokers and Spark
-	$(BIN)/python -m pytest tests/unit $(ARGS)
+unit: setup ## Tests without brokers and Spark (TESTS=, ARGS=)
+	$(BIN)/python -m pytest $(or $(TESTS),tests/unit) $(ARGS)
 
-integration: setup setup-spark42 setup-kube ## Tests on real brokers and a real API server
-	$(BIN)/python -m pytest tests/integration $(ARGS)
+integration: setup setup-spark42 setup-kube ## Tests on real brokers and a real API server (TESTS=, ARGS=)
+	$(BIN)/python -m pytest $(or $(TESTS),tests/integration) $(ARGS)
 
 cluster-up: setup-kube ## A Kubernetes to look around in: kind where Docker and kind work, or local processes
 	@$(BIN)/python -m tests.support.kube up
@@ -50,6 +51,12 @@ cluster-down: setup ## End it
 
 demo: setup ## A stream that migrates between real clusters while it is killed (SEED=, DURATION=, KEEP=1)
 	@cd examples && PYTHONPATH=.. exec ../$(BIN)/python -m demo $(DEMO_ARGS)
+
+brokers: setup ## Two real clusters on this machine until Ctrl-C, for docs/tutorial.md
+	@cd examples && PYTHONPATH=.. exec ../$(BIN)/python -m brokers
+
+produce: ## Records to one of them (TO=host:port, TEXT='one two three')
+	@cd examples && PYTHONPATH=.. exec ../$(BIN)/python -m brokers produce $(TO) $(TEXT)
 
 bench: setup ## Planning cost and memory, measured
 	$(BIN)/python -m tests.bench $(ARGS)

@@ -40,6 +40,7 @@ class Kill:
         found: what the checkpoint and the sink's log showed afterwards.
         processes: how many died.
         recovered_s: from the kill until the next batch was committed.
+        repeated: that was the batch that the kill had cut off, once more.
     """
 
     at: float
@@ -47,6 +48,7 @@ class Kill:
     found: str
     processes: int
     recovered_s: float | None = None
+    repeated: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,11 @@ class Journal:
     def additions(self) -> Sequence[Change]:
         """The changes that brought a cluster, new or back."""
         return [change for change in self.changes if change.kind != "remove"]
+
+    def killed_in(self, change: Change) -> bool:
+        """Whether the driver was killed before a change was in force and its first record there."""
+        until = change.at + max(change.in_force_s or 0.0, change.first_record_s or 0.0)
+        return any(change.at <= kill.at <= until for kill in self.kills)
 
     @property
     def median_first_record_s(self) -> float | None:

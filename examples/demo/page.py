@@ -22,7 +22,7 @@ def write_html(report: Report, path: Path) -> None:
 
 def render(report: Report) -> str:
     """The page as text."""
-    headline = "Nothing lost, nothing twice, no restart" if report.holds else "This run is wrong"
+    headline = "Nothing lost, nothing twice, no restart for any change" if report.holds else "This run is wrong"
     data = {
         "written": report.written,
         "readable": [(round(at, 2), sum(counts.values())) for at, counts in report.readable],
@@ -65,7 +65,7 @@ def _tiles(report: Report) -> Iterable[str]:
         (f"{verdict.lost:,}", "lost", verdict.lost > 0),
         (f"{verdict.duplicated:,}", "duplicated", verdict.duplicated > 0),
         (f"{len(journal.changes)}", "changes", False),
-        (f"{report.restarts_for_changes}", "restarts", report.restarts_for_changes != 0),
+        (f"{report.restarts_for_changes}", "restarts for changes", report.restarts_for_changes != 0),
         (f"{len(journal.kills)}", "kill -9", False),
         ("–" if median is None else f"{median:.1f} s", "to first record", late),
     ):
@@ -87,7 +87,7 @@ def _changes(report: Report) -> str:
         (
             f'<i class="badge">{number}</i>',
             f"{change.at - journal.began:.1f} s",
-            escape(change.what),
+            escape(change.what) + _note("a kill fell into it" if journal.killed_in(change) else ""),
             escape(" and ".join(change.clusters)),
             _seconds(change.in_force_s),
             _seconds(change.first_record_s),
@@ -105,11 +105,11 @@ def _kills(report: Report) -> str:
             escape(kill.wanted),
             escape(kill.found),
             f"{kill.processes}",
-            _seconds(kill.recovered_s),
+            _seconds(kill.recovered_s) + _note("the repeated one" if kill.repeated else ""),
         )
         for kill in report.journal.kills
     ]
-    return _table(["", "at", "aimed at", "what it left", ">processes", ">next batch after"], rows)
+    return _table(["", "at", "aimed at", "what it left", ">processes", ">a batch committed after"], rows)
 
 
 def _clusters(report: Report) -> str:
@@ -155,11 +155,12 @@ def _footer(report: Report) -> str:
     return (
         f"Story of {journal.ended - journal.began:.0f} s, {len(report.readable)} batches, seed {settings.seed}."
         f" A record counts as produced when its broker confirmed it to an idempotent producer, and as delivered when a"
-        f" file that holds it is named by the sink's own log, <code>_spark_metadata</code>. {report.left_behind} files"
-        " in the folder are named nowhere: traces of the kills, which no reader sees. A first record is timed from the"
+        f" file that holds it is named by the sink's own log, <code>_spark_metadata</code>."
+        f" {_files(report.left_behind)} in the folder, named nowhere: traces of the kills, which no reader sees."
+        " A first record is timed from the"
         " moment the new metadata file was in place to the moment the log of the sink named a file with a row of that"
         " cluster."
-        " Zero restarts means: the driver was started once, and once more after each kill."
+        " No restart for a change means: the driver was started once, and once more after each kill."
     )
 
 
@@ -170,7 +171,15 @@ def _table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
         "<tr>" + "".join(f"<td{style}>{cell}</td>" for (style, _), cell in zip(columns, row, strict=True)) + "</tr>"
         for row in rows
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _note(text: str) -> str:
+    return f'<br><span class="soft">{text}</span>' if text else ""
+
+
+def _files(count: int) -> str:
+    return "1 file is" if count == 1 else f"{count} files are"
 
 
 def _seconds(value: float | None) -> str:

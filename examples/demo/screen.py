@@ -56,6 +56,11 @@ class State:
     kills: int
     changes: int
 
+    @property
+    def newest(self) -> str:
+        """The newest batch, in words."""
+        return "no batch yet" if self.batch is None else f"batch {self.batch}"
+
 
 class Screen(Protocol):
     """Where a run is shown."""
@@ -87,7 +92,7 @@ class LineScreen:
         if time.monotonic() - self._last < _STATE_EVERY_S:
             return
         known = [f"{at.name} {at.delivered:,} of {at.produced:,}" for at in state.clusters if at.known]
-        self._line(state.elapsed, f"    delivered: {', '.join(known)}; batch {state.batch}")
+        self._line(state.elapsed, f"    delivered: {', '.join(known)}; {state.newest}")
 
     def close(self) -> None:
         """Nothing to do."""
@@ -154,7 +159,7 @@ class LiveScreen:
             )
         share = min(1.0, max(0.0, state.elapsed / state.duration))
         line = (
-            f"driver pid {state.pid}, life {state.lives} · batch {state.batch} · "
+            f"driver pid {state.pid}, life {state.lives} · {state.newest} · "
             f"{state.changes} metadata changes · {state.kills} kills"
         )
         return Group(

@@ -82,6 +82,7 @@ class Stage:
         self.driver.start()
         self.wait("the first rows in the sink", lambda: self.delivered[first] > 0)
         self.journal.began = time.time()
+        self.say("story", "the first row is in the sink: the clock starts here")
 
     def close(self) -> None:
         """Stop all that runs. The data go as well, unless they are to be kept."""

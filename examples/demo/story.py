@@ -180,12 +180,14 @@ class Story:
         processes = stage.driver.kill()
         kill = Kill(time.time(), moment, self._what_it_left(), processes)
         committed = stage.parquet.committed()
+        kill.repeated = stage.parquet.planned() > committed
         stage.driver.start()
         stage.journal.kills.append(kill)
         stage.say("kill", f"kill -9, {moment}: {processes} processes die; {kill.found}; started again at once")
         stage.wait("a batch after the kill", lambda: stage.parquet.committed() > committed)
         kill.recovered_s = time.time() - kill.at
-        stage.say("kill", f"the driver goes on; {kill.recovered_s:.1f} s after the kill its next batch is committed")
+        which = f"batch {committed + 1}, repeated," if kill.repeated else "its next batch"
+        stage.say("kill", f"the driver goes on; {kill.recovered_s:.1f} s after the kill {which} is committed")
 
     def _amid_batch(self) -> bool:
         planned = self.stage.parquet.planned()

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dynamic_kafka.errors import ClusterError, DataLossError, IdentityError
-from dynamic_kafka.kafka.probe import resolve
+from dynamic_kafka.kafka.probe import EARLIEST, resolve
 from dynamic_kafka.lookout import Observed, RevisionRejectedError, is_bounded
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
@@ -153,16 +153,31 @@ class Decisions:
 
     def accept(self, opened: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, list[Note]]:
         """Refuse losses that nobody accepted; otherwise go on behind them."""
-        allowed = self.state.accepted_offsets(opened.query or self.query) if self.state else {}
-        # An acceptance holds for the one offset that a person saw, not for whatever that split loses later.
-        refused = [loss for loss in losses if allowed.get(loss.split) != opened.next_of(loss.split)]
-        if self.options.fail_on_data_loss and refused:
+        refused = self.not_accepted(opened, losses)
+        if refused:
+            anew = any(loss.recreated for loss in refused)
             raise DataLossError(
                 f"data loss: {describe(refused)}. Restore the records, or accept the loss once with"
                 " `python -m dynamic_kafka.app accept app.yaml --data-loss`, or for good with failOnDataLoss=false"
+                f"{'; a topic that was re-created is then read from its first record' if anew else ''}"
             )
+        # Where a re-created topic begins is asked now only: first offsets are known of clusters just opened.
+        begins = {loss.split: EARLIEST for loss in losses if loss.recreated and loss.resume_at is not None}
+        first = self._numbers(begins)
+        losses = [replace(loss, resume_at=first.get(loss.split, loss.resume_at)) for loss in losses]
         notes = [Note("data-loss", loss.split.cluster, f"data loss accepted: {describe([loss])}") for loss in losses]
         return skip_losses(opened, losses), notes
+
+    def not_accepted(self, opened: OffsetDocument, losses: list[DataLoss]) -> list[DataLoss]:
+        """Those of the losses that end the query."""
+        if not (losses and self.options.fail_on_data_loss):
+            return []
+        allowed = self.state.accepted_losses(opened.query or self.query) if self.state else {}
+        return [
+            loss
+            for loss in losses
+            if loss.split not in allowed or not allowed[loss.split].covers(loss, opened.next_of(loss.split))
+        ]
 
 
 def _is_seen(observed: Observed, split: Split) -> bool:

@@ -89,7 +89,7 @@ class Enumerator:
         self.replays.restore(last)
         if self._commits and not self.replays.is_settled(first, last):
             # A restored backup usually has a pending batch, and that would be delivered again before the first plan.
-            self._check_group(last, self.lookout.look())
+            self.check_group(last, self.lookout.look())
         ranges = self.replays.ranges(first, last)
         sliced = slice_ranges(
             ranges,
@@ -156,7 +156,7 @@ class Enumerator:
                 return self._plan_with(logged, observed, unlimited)
             except ClusterError as error:
                 if error.cluster not in observed.answers or everyone or self._fails(logged, observed):
-                    raise
+                    raise self.lookout.explained({error.cluster: error}) from None
                 self.lookout.judge({error.cluster: error})
                 observed = observed.without(error.cluster)
 
@@ -199,9 +199,9 @@ class Enumerator:
         situation = self.situation(logged, observed, unlimited=unlimited)
         done = plan_batch(situation, self.decisions(logged, observed))
         self.lookout.adopt(observed)
-        self._check_group(logged, observed)
+        self.check_group(logged, observed)
         self.status.note([*done.notes, *new_notes(done.new)])
-        self.status.lag = done.plan.lag
+        self.status.lag = done.plan.left
         return done.plan
 
     def situation(self, logged: OffsetDocument, observed: Observed, *, unlimited: bool = False) -> Situation:
@@ -228,8 +228,12 @@ class Enumerator:
     def _commits(self) -> bool:
         return self.options.group_id is not None and (self.options.commit_offsets or self.options.application_commits)
 
-    def _check_group(self, logged: OffsetDocument, observed: Observed) -> None:
-        """Once a cluster, when it first answers: is the group somebody else's there, or ahead of this checkpoint?"""
+    def check_group(self, logged: OffsetDocument, observed: Observed) -> None:
+        """Once a cluster, when it first answers: is the group somebody else's there, or ahead of this checkpoint?
+
+        Raises:
+            GroupInUseError, StaleCheckpointError: it is.
+        """
         group = self.options.group_id
         if not self._commits or group is None:
             return

@@ -16,6 +16,7 @@
     ├── GroupInUseError                another query commits to this consumer group
     └── ClusterError                   a Kafka cluster did not do as asked; names the cluster
         ├── ClusterUnreachableError    no answer within the deadline
+        ├── ClusterRefusedError        it refuses the login or the certificate, or its client cannot be made
         ├── ReadTimeoutError           a range in flight made no progress for `readTimeout`
         └── UnknownTopicError          a topic or partition is not there (in `kafka/errors.py`)
 
@@ -111,6 +112,13 @@ class ClusterUnreachableError(ClusterError):
     code = "CLUSTER_UNREACHABLE"
 
 
+class ClusterRefusedError(ClusterError):
+    """A cluster refuses the login or a certificate, or no client can be made with what is given: trying again does not
+    help, the cluster's properties and secrets have to be put right."""
+
+    code = "CLUSTER_REFUSED"
+
+
 class ReadTimeoutError(ClusterError):
     """A range in flight made no progress for `readTimeout`."""
 
@@ -127,5 +135,7 @@ class ErrorCode:
     @classmethod
     def find(cls, text: str) -> ErrorCode | None:
         """The first code in `text`, or None. Cluster ids hold no spaces or brackets, so the match is exact."""
-        found = re.search(r"\[(CLUSTER_ERROR|CLUSTER_UNREACHABLE|READ_TIMEOUT) cluster=([^\]\s]+)\]", text)
+        found = re.search(
+            r"\[(CLUSTER_ERROR|CLUSTER_UNREACHABLE|CLUSTER_REFUSED|READ_TIMEOUT) cluster=([^\]\s]+)\]", text
+        )
         return cls(found.group(1), found.group(2)) if found else None

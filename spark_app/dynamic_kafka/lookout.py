@@ -9,20 +9,22 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from dynamic_kafka.clusters import ClusterProbes, question_of
-from dynamic_kafka.errors import ClusterError, DynamicKafkaError
+from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DynamicKafkaError
 from dynamic_kafka.kafka.probe import ClusterProbe, Question, gather
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
+from dynamic_kafka.metadata.freshness import described
 from dynamic_kafka.metadata.lookups import Discovered
+from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.observation import WantedCluster
 from dynamic_kafka.replay import World
 from dynamic_kafka.services import make_discovery
-from dynamic_kafka.status import PlanStatus
+from dynamic_kafka.status import PlanStatus, Reminders
 
 GRACE_S = 2.0
 """How long a plan waits for a slow cluster; then it goes on with the others, and the answer counts for a later one."""
@@ -82,9 +84,11 @@ class Lookout:
         self._found: Discovered | None = None
         self._good: Discovered | None = None
         self._rejected_at: float | None = None
+        self._told: tuple[Revision, str] | None = None
         self._frozen = False
         self._opened: set[str] = set()
         self._late: set[str] = set()
+        self._reminders = Reminders()
         self._described_at: dict[str, tuple[float, int]] = {}
 
     def fresh(self) -> Discovered:
@@ -108,6 +112,7 @@ class Lookout:
         status = self._discovery.status()
         self.status.metadata_failures = status.consecutive_failures
         self.status.rejected = status.rejected
+        self.status.missing = status.missing
         revision = self._found.revision
         self.status.revision = revision.hash if revision.counter is None else str(revision.counter)
         return self._found
@@ -130,6 +135,11 @@ class Lookout:
 
     def adopt(self, observed: Observed) -> None:
         """A plan was made with this look: its clusters are opened, its metadata is something to go back to."""
+        told = (observed.found.revision, observed.subscription.fingerprint)
+        if told != self._told:
+            clusters = ", ".join(observed.subscription.clusters) or "none"
+            log.info("metadata %s is in force; clusters: %s", described(observed.found.revision), clusters)
+            self._told = told
         # Only now, not with a look that a replay or `Trigger.AvailableNow` made: their first offsets judged no split.
         self._opened |= observed.answers.keys()
         self.met |= observed.answers.keys()
@@ -178,8 +188,11 @@ class Lookout:
         # A cluster that failed is opened anew when it is back: its log may have moved on meanwhile.
         self._opened = (self._opened - failures.keys()) & subscription.clusters.keys()
         if everyone and (broken or failures):
-            raise _as_one({**broken, **failures})
+            raise self.explained({**broken, **failures})
+        for gone in self.status.stalled.keys() - subscription.clusters.keys():
+            del self.status.stalled[gone]
         self.judge({**broken, **failures})
+        self._reminders.check(self.status.stalled)
         new_revision = self._good is None or self._good.subscription.fingerprint != subscription.fingerprint
         return Observed(subscription, answers, found, probes, new_revision)
 
@@ -194,11 +207,16 @@ class Lookout:
     def judge(self, failures: Mapping[str, DynamicKafkaError]) -> None:
         """Under `fail`, raise the failures as one error; under `stall`, note them."""
         if failures and self.options.cluster_failure_policy == "fail":
-            raise _as_one(failures)
+            raise self.explained(failures)
         for cluster, error in failures.items():
             if cluster not in self.status.stalled:
                 log.warning("cluster %s is stalled, the others are read on: %s", cluster, error)
             self.status.stalled[cluster] = str(error)
+
+    def explained(self, failures: Mapping[str, DynamicKafkaError]) -> DynamicKafkaError:
+        """Failures that end the query as one error, with what to do."""
+        error = _as_one(failures)
+        return with_choices(error, failures, self.options, self._found.subscription) if self._found else error
 
     def _question(self, subscription: Subscription, cluster: str) -> Question:
         now, sequence = time.monotonic(), self.in_force().sequence
@@ -214,6 +232,33 @@ class Lookout:
         # First offsets are looked at when a cluster is opened; later on executors notice what has expired.
         opens = cluster not in self._opened
         return question_of(self.options, subscription, cluster, earliest=opens, describe=describe_now)
+
+
+def with_choices(
+    error: DynamicKafkaError, failed: Iterable[str], options: SourceOptions, subscription: Subscription
+) -> DynamicKafkaError:
+    """An error with which servers were asked and what to do about clusters that do not answer; others as they are.
+
+    Args:
+        failed: the clusters that it is about.
+    """
+    if not isinstance(error, ClusterUnreachableError):
+        return error
+    asked = {
+        cluster: {**options.kafka_properties, **subscription.clusters[cluster].properties}.get("bootstrap.servers")
+        for cluster in failed
+        if cluster in subscription.clusters
+    }
+    servers = "; ".join(f"{cluster} has the bootstrap servers {found}" for cluster, found in asked.items())
+    told = [f"{error.message}. {servers}. Bring it back"]
+    if options.single is None:
+        told.append("or take it out of the metadata: its offsets are kept for removedClusterRetention")
+        if options.cluster_failure_policy == "fail":
+            told.append(
+                "or set clusterFailurePolicy=stall (with stateLocation): the others are read on, and a pending batch"
+                " leaves its ranges out by itself"
+            )
+    return type(error)(error.cluster, ", ".join(told))
 
 
 def _as_one(failures: Mapping[str, DynamicKafkaError]) -> DynamicKafkaError:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from dynamic_kafka.errors import (
     ClusterUnreachableError,
+    DataLossError,
     DynamicKafkaError,
     IdentityError,
     OffsetDocumentError,
@@ -26,8 +27,9 @@ from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.amendments import Amendment, Amendments, Reason
 from dynamic_kafka.planning.codec import fingerprint
-from dynamic_kafka.planning.identity import saved_identity
-from dynamic_kafka.planning.observation import ClusterObservation
+from dynamic_kafka.planning.dataloss import is_recreated
+from dynamic_kafka.planning.identity import choices, saved_identity
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import SplitRange
@@ -39,6 +41,13 @@ CHOICES = (
     " `python -m dynamic_kafka.app abandon app.yaml CLUSTER`"
 )
 """What a user can do about a pending batch whose ranges metadata no longer names."""
+
+_TOLD: Mapping[Reason, str] = {
+    "removed": "cluster removed",
+    "unreachable": "cluster unreachable",
+    "recreated": "topic re-created",
+    "abandoned": "cluster abandoned",
+}
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +113,7 @@ class Replays:
         Raises:
             PendingRangesError: metadata no longer names a cluster of the batch, and nothing may be left out.
             IdentityError: a saved cluster is answered by another one, whether the batch reads it or not.
+            DataLossError: a topic of the batch was re-created since it was planned.
         """
         key = (fingerprint(start), fingerprint(end))
         if key[0] == key[1]:
@@ -142,9 +152,9 @@ class Replays:
         self.amendments.add(amendment)
         for part in amendment.left_out:
             log.warning(
-                "left out of the pending batch, possibly delivered by an earlier attempt: %s (cluster %s)",
+                "left out of the pending batch, possibly delivered by an earlier attempt: %s (%s)",
                 part,
-                amendment.reasons[part.split.cluster],
+                _TOLD[amendment.reasons[part.split.cluster]],
             )
 
     def judge(
@@ -154,6 +164,7 @@ class Replays:
 
         Raises:
             IdentityError: a cluster of the batch is answered by another one.
+            DataLossError: a topic of the batch was re-created.
         """
         reasons: dict[str, Reason] = {}
         left_out = []
@@ -180,10 +191,27 @@ class Replays:
         if saved is not None and answer.kafka_id is not None and saved != answer.kafka_id:
             raise IdentityError(
                 f"the pending batch holds {part} of Kafka cluster {saved}, but the servers of cluster {cluster!r}"
-                f" answer with {answer.kafka_id}: put the servers right, or abandon the range with"
-                f" `python -m dynamic_kafka.app abandon app.yaml {cluster}`"
+                f" answer with {answer.kafka_id}. {choices(cluster, answer.kafka_id, pending_as=part.split.cluster)}"
             )
-        return None
+        return self._recreated(part, end, answer.topics.get(part.split.topic))
+
+    def _recreated(self, part: SplitRange, end: OffsetDocument, seen: TopicObservation | None) -> Reason | None:
+        """Offsets of a topic mean nothing in the one that has taken its name: other records stand there."""
+        planned = end.topic(part.split.cluster, part.split.topic)
+        if planned is None or seen is None or not is_recreated(planned.topic_id, seen.topic_id):
+            return None
+        if self._options.fail_on_data_loss:
+            topic = "/".join(part.split[:2])
+            raise DataLossError(
+                f"data loss: the pending batch holds {part}, but the topic was re-created (id {planned.topic_id}, now"
+                f" {seen.topic_id}): these offsets belong to the old one. Leave them out with"
+                f" `python -m dynamic_kafka.app abandon app.yaml {topic}`, then accept the loss with"
+                " `python -m dynamic_kafka.app accept app.yaml --data-loss`: the new topic is read from its first"
+                " record. Or accept all losses, always, with failOnDataLoss=false"
+            )
+        # Left out, the next plan goes on at the new topic's first offset; where that cannot be recorded, what stands
+        # at the old offsets is read, and once more by the next plan: not exact, but no record is lost.
+        return "recreated" if self._state is not None and end.query else None
 
     def _check_identities(self, end: OffsetDocument, world: World) -> None:
         """The clusters that the batch does not read: the next plan would refuse them, with this batch delivered."""
@@ -195,9 +223,7 @@ class Replays:
             if cluster and saved and found and found not in (saved, accepted.get(cluster)):
                 raise IdentityError(
                     f"cluster {cluster!r} has the saved Kafka cluster.id {saved}, but its servers answer with {found}:"
-                    " the pending batch is not read. Put the servers right, give the new cluster an id of its own, or"
-                    " accept it as new with"
-                    f" `python -m dynamic_kafka.app accept app.yaml --identity {cluster}={found}`"
+                    f" the pending batch is not read. {choices(cluster, found)}"
                 )
 
     def refusal(self, amendment: Amendment) -> DynamicKafkaError | None:
@@ -211,7 +237,11 @@ class Replays:
         elif not amendment.query:
             unrecorded = "version 1 has planned the batch, and names no query to record it for"
         if unreachable and unrecorded:
-            return ClusterUnreachableError(unreachable[0], f"does not answer, and the pending batch needs it: {named}")
+            return ClusterUnreachableError(
+                unreachable[0],
+                f"does not answer, and the pending batch needs it: {named}. Its ranges are not left out, since"
+                f" {unrecorded}. Bring the cluster back, and start again",
+            )
         removed = "removed" in reasons.values()
         if removed and (unrecorded or self._options.pending_removed_ranges == "refuse"):
             return PendingRangesError(

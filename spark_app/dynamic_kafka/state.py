@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from pyarrow import fs
 
 from dynamic_kafka.errors import DynamicKafkaError, OffsetDocumentError, OptionError
 from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.dataloss import AcceptedLoss
 from dynamic_kafka.planning.splits import Split
 
 _SETTLED = (PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError)
@@ -106,21 +108,21 @@ class StateLocation:
         """{cluster id: Kafka `cluster.id`} that a person accepted, the newest where there are several."""
         return self._accepted(query)[0]
 
-    def accepted_offsets(self, query: str) -> dict[Split, int]:
-        """Data losses that a person accepted, {split: offset that the loss was seen at}: for that offset only."""
+    def accepted_losses(self, query: str) -> dict[Split, AcceptedLoss]:
+        """Data losses that a person accepted, the newest of each split."""
         return self._accepted(query)[1]
 
-    def _accepted(self, query: str) -> tuple[dict[str, str], dict[Split, int]]:
+    def _accepted(self, query: str) -> tuple[dict[str, str], dict[Split, AcceptedLoss]]:
         folder = f"{query}/accepted"
         identities: dict[str, str] = {}
-        losses: dict[Split, int] = {}
+        losses: dict[Split, AcceptedLoss] = {}
         for name, wire in self.read_folder(folder).items():
             with self._whole(f"{folder}/{name}"):
                 if wire["kind"] == "identity":
                     identities[str(wire["cluster"])] = str(wire["kafkaId"])
                 elif wire["kind"] == "data-loss":
                     split = Split(str(wire["cluster"]), str(wire["topic"]), int(wire["partition"]))
-                    losses[split] = int(wire["from"])
+                    losses[split] = AcceptedLoss(int(wire["from"]), wire.get("topicId"))
                 else:
                     raise ValueError(f"kind {wire['kind']!r} is not known")
         return identities, losses
@@ -163,6 +165,33 @@ def open_folder(uri: str, what: str) -> tuple[fs.FileSystem, str]:
     except (OSError, ValueError) as error:
         raise OptionError(f"{what} {uri!r} cannot be opened: {error}") from None
     return files, root.rstrip("/")
+
+
+def check_writable(uri: str, what: str) -> str:
+    """Whether files can be written below a folder that need not exist yet; writes nothing. Only local ones are tried.
+
+    Returns:
+        What was found, in a few words.
+
+    Raises:
+        OptionError: the folder cannot be made, is none, or may not be written; or as `open_folder`.
+    """
+    files, root = open_folder(uri, what)
+    if not isinstance(files, fs.LocalFileSystem):
+        return f"{uri} can be opened"
+    folder = Path(root)
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    wrong = None if there.is_dir() else "no folder"
+    try:
+        # A file without a name, so that nobody sees it: rights alone do not tell, as below /proc.
+        if wrong is None:
+            tempfile.TemporaryFile(dir=there).close()
+    except OSError as error:
+        wrong = f"not to be written to ({error.strerror})"
+    if wrong is None:
+        return f"{folder} can be written" if there == folder else f"{folder} does not exist yet, can be made"
+    where = "it is" if there == folder else f"{there} is"
+    raise OptionError(f"{what} {str(folder)!r} cannot be written: {where} {wrong}; name a folder that this user may")
 
 
 def _write_local(folder: Path, name: str, data: bytes) -> None:

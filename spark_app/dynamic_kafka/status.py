@@ -7,8 +7,10 @@ the source's latest offset. It is kept small, since progress events go to the ev
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from dynamic_kafka.planning.observation import Note
@@ -17,6 +19,8 @@ from dynamic_kafka.planning.splits import Split
 
 log = logging.getLogger("dynamic_kafka")
 
+REMIND_S = 300.0
+"""How often a cluster that goes on being stalled is mentioned again."""
 RECENT = 20
 """Notes kept for the summary."""
 
@@ -28,12 +32,14 @@ class PlanStatus:
     Attributes:
         revision: hash (or counter) of the metadata in force.
         rejected: why newer metadata is not in force, None if it is.
-        lag: offsets not yet taken, per reachable cluster.
+        missing: ids of subscribed streams that metadata does not name.
+        lag: offsets that no batch has taken yet, per reachable cluster.
         stalled: clusters that do not answer, with the reason.
     """
 
     revision: str = ""
     rejected: str | None = None
+    missing: tuple[str, ...] = ()
     metadata_failures: int = 0
     lag: Mapping[str, int] = field(default_factory=dict)
     stalled: dict[str, str] = field(default_factory=dict)
@@ -86,11 +92,35 @@ class PlanStatus:
             summary["waiting"] = waiting
         if self.rejected:
             summary["rejected"] = self.rejected
+        if self.missing:
+            summary["missingStreams"] = list(self.missing)
         if self.metadata_failures:
             summary["metadataFailures"] = self.metadata_failures
         if finished:
             summary["finished"] = True
         return summary
+
+
+class Reminders:
+    """Says again which clusters are stalled: a log that has been read from its end must show it, too.
+
+    Args:
+        clock: seconds that never go back.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: dict[str, tuple[datetime, float]] = {}
+
+    def check(self, stalled: Mapping[str, str]) -> None:
+        """Take in what is stalled now, and log what has been for another `REMIND_S`."""
+        now = self._clock()
+        self._known = {cluster: known for cluster, known in self._known.items() if cluster in stalled}
+        for cluster, why in stalled.items():
+            since, said = self._known.setdefault(cluster, (datetime.now(UTC), now))
+            if now - said >= REMIND_S:
+                self._known[cluster] = (since, now)
+                log.warning("cluster %s is still stalled, since %s: %s", cluster, f"{since:%Y-%m-%dT%H:%M:%SZ}", why)
 
 
 def new_notes(new: Iterable[Split]) -> list[Note]:

@@ -42,6 +42,7 @@ def make_tasks(
                 read_timeout_s=options.read_timeout_ms / 1000,
                 include_headers=options.include_headers,
                 fail_on_data_loss=options.fail_on_data_loss,
+                stall=options.cluster_failure_policy == "stall",
             )
         )
     return tasks

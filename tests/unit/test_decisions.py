@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any, cast
 
 import pytest
 
 from dynamic_kafka.decisions import Decisions
-from dynamic_kafka.errors import ClusterError
+from dynamic_kafka.errors import ClusterError, DataLossError
+from dynamic_kafka.kafka.probe import ClusterProbe
 from dynamic_kafka.lookout import Observed
 from dynamic_kafka.metadata import Discovered, OffsetSpec, Revision, SubscribedCluster, Subscription
 from dynamic_kafka.options import SourceOptions, parse_options
+from dynamic_kafka.planning.dataloss import DataLoss
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.planning.starting import OffsetQuery
 from dynamic_kafka.status import PlanStatus
 
 GIVEN = {"streamIds": "orders", "metadataPath": "streams.yaml"}
@@ -72,3 +79,44 @@ def test_a_plan_that_is_not_the_first_of_a_bounded_run_leaves_such_a_topic_to_th
     options: SourceOptions, logged: OffsetDocument
 ) -> None:
     assert unclear(options, logged).verify(logged) is logged
+
+
+class Firsts:
+    """A probe that knows where the log begins, and counts who asks."""
+
+    def __init__(self, first: int) -> None:
+        self.first, self.asked = first, 0
+
+    def offsets(self, queries: Mapping[tuple[str, int], OffsetQuery]) -> dict[tuple[str, int], tuple[int, None]]:
+        assert {query.kind for query in queries.values()} == {"earliest"}
+        return dict.fromkeys(queries, (self.first, None))
+
+    def ask(self, question: Callable[[Any], Any]) -> Future[Any]:
+        self.asked += 1
+        future: Future[Any] = Future()
+        future.set_result(question(self))
+        return future
+
+
+def recreated(given: Mapping[str, str], earliest: dict[int, int], probe: Firsts) -> OffsetDocument:
+    """What `accept` makes of a topic that was read up to 5 and is another one now."""
+    loss = DataLoss(Split("east", "t", 0), "the topic was re-created", earliest.get(0, 0), "old", recreated=True)
+    subscription = Subscription({"east": SubscribedCluster({"t": "orders"}, {})}, ("orders",))
+    answer = ClusterObservation({"t": TopicObservation({0: 9}, earliest, topic_id="new")}, "Mk")
+    found = Discovered(subscription, Revision("sha256:x"), 1)
+    observed = Observed(subscription, {"east": answer}, found, {"east": cast(ClusterProbe, probe)}, False)
+    options = parse_options(GIVEN | given, mode="streaming")
+    return Decisions(options, None, PlanStatus(), SAVED, observed, frozenset({"east"}), "q").accept(SAVED, [loss])[0]
+
+
+@pytest.mark.parametrize(("earliest", "asked"), [({}, 1), ({0: 3}, 0)], ids=["asked for now", "known already"])
+def test_where_a_topic_that_was_recreated_begins_is_asked_of_its_cluster(earliest: dict[int, int], asked: int) -> None:
+    # Offset 0 may have expired by then, in the new topic too
+    probe = Firsts(3)
+    after = recreated({"failOnDataLoss": "false"}, earliest, probe)
+    assert (after.next_of(Split("east", "t", 0)), probe.asked) == (3, asked)
+
+
+def test_a_topic_that_was_recreated_ends_the_query_by_default() -> None:
+    with pytest.raises(DataLossError, match=r"re-created.*accept app\.yaml --data-loss.*read from its first record"):
+        recreated({}, {}, Firsts(3))

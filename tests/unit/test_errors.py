@@ -8,6 +8,7 @@ import pytest
 
 from dynamic_kafka.errors import (
     ClusterError,
+    ClusterRefusedError,
     ClusterUnreachableError,
     ErrorCode,
     MetadataInvalidError,
@@ -16,7 +17,7 @@ from dynamic_kafka.errors import (
 
 
 @pytest.mark.scenario(25)
-@pytest.mark.parametrize("kind", [ClusterError, ClusterUnreachableError, ReadTimeoutError])
+@pytest.mark.parametrize("kind", [ClusterError, ClusterUnreachableError, ClusterRefusedError, ReadTimeoutError])
 def test_a_cluster_error_survives_pickling(kind: type[ClusterError]) -> None:
     error = pickle.loads(pickle.dumps(kind("east", "does not answer")))
     assert type(error) is kind
@@ -24,7 +25,7 @@ def test_a_cluster_error_survives_pickling(kind: type[ClusterError]) -> None:
     assert str(error) == f"[{kind.code} cluster=east] does not answer"
 
 
-@pytest.mark.parametrize("kind", [ClusterError, ClusterUnreachableError, ReadTimeoutError])
+@pytest.mark.parametrize("kind", [ClusterError, ClusterUnreachableError, ClusterRefusedError, ReadTimeoutError])
 def test_its_code_is_found_in_whatever_the_jvm_makes_of_it(kind: type[ClusterError]) -> None:
     text = (
         f"Py4JJavaError: An error occurred\n  File 'x', line 1\n{kind('we.st-1', 'no progress [for 30s]')}\n\tat java"

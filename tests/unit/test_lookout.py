@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, ErrorCode, SecretError
-from dynamic_kafka.lookout import Lookout
+from dynamic_kafka.lookout import Lookout, with_choices
+from dynamic_kafka.metadata import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.status import PlanStatus
+from dynamic_kafka.status import REMIND_S, PlanStatus, Reminders
 
 EAST = ClusterUnreachableError("east", "could not list offsets: timed out")
 WEST = ClusterUnreachableError("west", "could not describe topics: timed out")
@@ -35,8 +38,51 @@ def test_all_clusters_that_fail_are_named_in_one_error() -> None:
     assert type(error) is ClusterUnreachableError
 
 
+@pytest.mark.parametrize("policy", ["fail", "stall"])
+def test_a_cluster_that_does_not_answer_is_told_with_its_servers_and_the_ways_out(policy: str) -> None:
+    given = {"streamIds": "s", "metadataPath": "streams.yaml", "stateLocation": "/s", "clusterFailurePolicy": policy}
+    options = parse_options(given, mode="streaming")
+    named = {name: SubscribedCluster({"t": "s"}, {"bootstrap.servers": f"{name}-1:9092"}) for name in ("east", "west")}
+
+    told = str(with_choices(EAST, ["east"], options, Subscription(named, ("s",))))
+
+    assert ErrorCode.find(told) == ErrorCode("CLUSTER_UNREACHABLE", "east")
+    assert "timed out. east has the bootstrap servers east-1:9092. Bring it back" in told and "west" not in told
+    assert "take it out of the metadata: its offsets are kept for removedClusterRetention" in told
+    assert ("clusterFailurePolicy=stall" in told) is (policy == "fail")
+
+
+def test_a_single_cluster_has_no_metadata_to_be_taken_out_of() -> None:
+    given = {"kafka.bootstrap.servers": "east-1:9092", "subscribe": "t"}
+    options = parse_options(given, mode="streaming")
+    named = {"east": SubscribedCluster({"t": "s"}, {"bootstrap.servers": "east-1:9092"})}
+    told = str(with_choices(EAST, ["east"], options, Subscription(named, ("s",))))
+    assert told.endswith("east has the bootstrap servers east-1:9092. Bring it back")
+
+
+def test_an_error_of_another_kind_is_left_as_it_is() -> None:
+    options = parse_options({"streamIds": "s", "metadataPath": "streams.yaml"}, mode="streaming")
+    assert with_choices(NORTH, ["north"], options, Subscription({}, ("s",))) is NORTH
+
+
 def test_the_first_failure_decides_what_the_application_does() -> None:
     error = failing(("north", NORTH), ("east", EAST))
     assert type(error) is SecretError
     assert "east: could not list offsets" in str(error)
     assert ErrorCode.find(str(error)) is None
+
+
+def test_a_cluster_that_goes_on_being_stalled_is_mentioned_again(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    now = 0.0
+    reminders = Reminders(lambda: now)
+    stalled = {"west": "timed out"}
+    for now in (0.0, REMIND_S - 1, REMIND_S, REMIND_S + 1):  # noqa: B007
+        reminders.check(stalled)
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith("cluster west is still stalled, since 2") and said.endswith("Z: timed out")
+
+    reminders.check({})
+    now = 3 * REMIND_S
+    reminders.check(stalled)  # news again, which others tell
+    assert len(caplog.records) == 1

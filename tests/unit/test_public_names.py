@@ -91,6 +91,7 @@ def test_the_errors_are_pinned() -> None:
         "GroupInUseError": "DynamicKafkaError",
         "ClusterError": "DynamicKafkaError",
         "ClusterUnreachableError": "ClusterError",
+        "ClusterRefusedError": "ClusterError",
         "ReadTimeoutError": "ClusterError",
     }
 

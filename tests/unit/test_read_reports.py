@@ -211,3 +211,14 @@ def test_what_has_gone_is_forgotten_after_a_while() -> None:
     now[0] = KEPT_S + 1
     assert counts.of("lake", [SPLIT]).keys() == {SPLIT}
     assert counts.of("lake", [gone, SPLIT]).keys() == {SPLIT}
+
+
+def test_the_end_hangs_up_on_an_executor_without_a_word(counts: Counts, caplog: pytest.LogCaptureFixture) -> None:
+    options, stop = serve_reports(counts, ["lake"], host="127.0.0.1", listen="127.0.0.1", port=0)
+    address = ReportAddress.parse(options["lake"])
+    with socket.create_connection((address.host, address.port), timeout=10) as executor:
+        executor.sendall(REPORT.encode(address.key))
+        counts.wait_for(1)
+        stop()
+        assert executor.recv(1) == b""
+    assert [record.getMessage() for record in caplog.records] == []

@@ -10,6 +10,7 @@ import pytest
 
 from dynamic_kafka.errors import DynamicKafkaError, OffsetDocumentError, OptionError
 from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.dataloss import AcceptedLoss
 from dynamic_kafka.planning.splits import Split, SplitRange
 from dynamic_kafka.state import StateLocation
 
@@ -97,8 +98,12 @@ def test_acceptances_are_told_apart(uri: str) -> None:
     state.write("q/accepted/000000000001-identity.json", {"kind": "identity", "cluster": "east", "kafkaId": "Mk"})
     state.write("q/accepted/000000000002-identity.json", {"kind": "identity", "cluster": "east", "kafkaId": "Qx"})
     state.write("q/accepted/000000000003-data-loss.json", loss)
+    state.write("q/accepted/000000000004-data-loss.json", {**loss, "partition": 1, "topicId": "T"})
     assert state.accepted_identities("q") == {"east": "Qx"}
-    assert state.accepted_offsets("q") == {Split("east", "t", 0): 5}
+    assert state.accepted_losses("q") == {
+        Split("east", "t", 0): AcceptedLoss(5),
+        Split("east", "t", 1): AcceptedLoss(5, "T"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -118,7 +123,7 @@ def test_a_malformed_record_is_named_with_what_to_do(tmp_path: Path, folder: str
     (tmp_path / "q" / folder / "1.json").write_text(content, encoding="utf-8")
     state = StateLocation(str(tmp_path))
     with pytest.raises(OffsetDocumentError) as caught:
-        state.amendments("q") if folder == "amendments" else state.accepted_offsets("q")
+        state.amendments("q") if folder == "amendments" else state.accepted_losses("q")
     text = str(caught.value)
     assert text.startswith(f"{tmp_path}/q/{folder}/1.json is damaged") and said in text and "restore the file" in text
 

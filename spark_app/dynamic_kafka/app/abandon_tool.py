@@ -2,13 +2,14 @@
 
 For a batch that cannot be read any more and that metadata alone does not let go: the splits go back to the start of
 their ranges, and are read from there when their cluster can be read again. The query must be stopped: one that runs has
-made its mind up already, and would commit a batch with the very ranges that the amendment says it left out.
+decided already what its batch reads, and would commit a batch with the very ranges that the amendment says it left out.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Mapping
 
 from dynamic_kafka.app.audit import confirm, record
 from dynamic_kafka.app.exit_codes import ExitCode
@@ -16,6 +17,7 @@ from dynamic_kafka.app.tables import table
 from dynamic_kafka.app.target import Target, add_target, open_target
 from dynamic_kafka.errors import OptionError, PendingRangesError
 from dynamic_kafka.planning.amendments import Amendment, Amendments
+from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.splits import SplitRange
 
 HELP = "leave a cluster's ranges out of the pending batch of a stopped query; its splits go back to their start"
@@ -46,11 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [(*part.split, part.start, part.end, part.size) for part in left_out]
     print(f"Left out of pending batch {target.saved.batches.pending}:")
     print(table(("cluster", "topic", "partition", "from", "to", "records"), rows))
-    print(
-        f"These splits go back to the start of their ranges: {sum(part.size for part in left_out)} records are read"
-        " when their cluster can be read again. If an earlier attempt of this batch reached the sink, they are then"
-        " delivered a second time. The query must be stopped."
-    )
+    print(_meaning(left_out, _others(target, state.accepted_identities(target.query))))
     confirm("Abandon these ranges?", yes=arguments.yes)
     made = _amendment(target, left_out)
     after = Amendments([made]).after(target.saved.latest)
@@ -70,6 +68,27 @@ def run(arguments: argparse.Namespace) -> int:
         )
     print(f"Abandoned: {len(left_out)} ranges (recorded in {state.uri}/{audited}). Start the query again.")
     return ExitCode.DONE
+
+
+def _others(target: Target, accepted: Mapping[str, str]) -> set[str]:
+    """The clusters that are known to be other ones by now."""
+    saved = {cluster: saved_identity(target.saved.latest, cluster) for cluster in accepted}
+    return {cluster for cluster, kafka_id in accepted.items() if saved[cluster] not in (None, kafka_id)}
+
+
+def _meaning(left_out: tuple[SplitRange, ...], others: set[str]) -> str:
+    given_up = sum(part.size for part in left_out if part.split.cluster in others)
+    kept = sum(part.size for part in left_out) - given_up
+    told = []
+    if given_up:
+        told.append(f"{given_up} records are given up: another Kafka cluster was accepted in place of theirs.")
+    if kept:
+        told.append(
+            f"These splits go back to the start of their ranges: {kept} records are read when their cluster can be read"
+            " again. If an earlier attempt of this batch reached the sink, they are then delivered a second time."
+            " If the servers are another Kafka cluster by now, or the topic was re-created, they are given up."
+        )
+    return " ".join([*told, "The query must be stopped."])
 
 
 def _chosen(target: Target, what: str, amendments: list[Amendment]) -> tuple[SplitRange, ...]:

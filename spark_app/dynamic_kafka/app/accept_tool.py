@@ -20,7 +20,7 @@ from dynamic_kafka.errors import OptionError
 from dynamic_kafka.planning.amendments import Amendments
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.planning.splits import Split, SplitRange
 
 HELP = "accept another physical cluster under a cluster's id, or the loss of records; recorded in the stateLocation"
 
@@ -65,9 +65,11 @@ def run(arguments: argparse.Namespace) -> int:
     target = open_target(arguments)
     state = target.writable_state()
     seen = preview(target.options, target.saved) if target.options else None
-    document = Amendments(state.amendments(target.query)).after(target.saved.latest)
-    found = _all(seen, document) if arguments.identity is None and arguments.data_loss is None else []
-    found += [_identity(text, seen, document) for text in arguments.identity or ()]
+    amendments = state.amendments(target.query)
+    document = Amendments(amendments).after(target.saved.latest)
+    pending = _Pending(target.saved.ranges(), target.saved.remaining(amendments))
+    found = _all(seen, document, pending) if arguments.identity is None and arguments.data_loss is None else []
+    found += [_identity(text, seen, document, pending) for text in arguments.identity or ()]
     found += _losses(arguments.data_loss or (), seen, document)
     if not found:
         print("There is nothing to accept: the current plan refuses no cluster and no loss.")
@@ -84,16 +86,37 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _all(seen: Preview | None, document: OffsetDocument) -> list[Acceptance]:
+@dataclass(frozen=True)
+class _Pending:
+    """The pending batch: what it was planned to read, and what it is still to read."""
+
+    planned: list[SplitRange]
+    remaining: list[SplitRange]
+
+    def told(self, cluster: str) -> str:
+        """What becomes of it when this cluster is given up."""
+        records = sum(part.size for part in self.planned if part.split.cluster == cluster)
+        if not records:
+            return ""
+        told = f", and with it {records} records of the pending batch"
+        if all(part.split.cluster != cluster for part in self.remaining):
+            return f"{told}, which has left them out"
+        return (
+            f"{told}. That batch still reads them, so the query will not start before they are left out:"
+            f" `python -m dynamic_kafka.app abandon app.yaml {cluster}`"
+        )
+
+
+def _all(seen: Preview | None, document: OffsetDocument, pending: _Pending) -> list[Acceptance]:
     if seen is None:
         raise OptionError("say what to accept, --identity or --data-loss; only with app.yaml can the plan tell")
     return [
-        *(_identity(f"{cluster}={kafka_id}", seen, document) for cluster, kafka_id in sorted(seen.swapped.items())),
+        *(_identity(f"{name}={found}", seen, document, pending) for name, found in sorted(seen.swapped.items())),
         *_losses([""] if seen.refused else [], seen, document),
     ]
 
 
-def _identity(text: str, seen: Preview | None, document: OffsetDocument) -> Acceptance:
+def _identity(text: str, seen: Preview | None, document: OffsetDocument, pending: _Pending) -> Acceptance:
     cluster, found, kafka_id = text.rpartition("=")
     if not (found and cluster and kafka_id):
         raise OptionError(f"--identity {text!r}: write CLUSTER=KAFKA_ID, as the refusal names it")
@@ -107,6 +130,7 @@ def _identity(text: str, seen: Preview | None, document: OffsetDocument) -> Acce
         f"Cluster {cluster!r} is Kafka cluster {kafka_id} from now on, instead of {saved}: the offsets of"
         f" {len(offsets)} splits are forgotten, and all that the new cluster holds is read from the start, unless its"
         f" metadata says otherwise. What the old one held behind these offsets and was not read is given up"
+        f"{pending.told(cluster)}"
     )
     # Unquoted ids may hold anything; the wire says which cluster it is about.
     name = f"identity-{_plain(cluster)}"
@@ -158,6 +182,13 @@ def _loss(split: Split, seen: Preview | None, document: OffsetDocument) -> Accep
         raise OptionError(f"--data-loss {split}: no plan can be made; `plan` says why, and that comes first")
     if seen is not None and loss is None:
         raise OptionError(f"--data-loss {split}: nothing is lost there, says its cluster; nothing was changed")
+    if seen is not None and loss is not None and loss.recreated and split in _still_pending(seen):
+        raise OptionError(
+            f"--data-loss {split}: {loss.reason}, and the pending batch reads it still: leave its range out first, with"
+            f" `python -m dynamic_kafka.app abandon app.yaml {'/'.join(split[:2])}`, then accept; nothing was changed"
+        )
+    saved = document.topic(split.cluster, split.topic)
+    topic_id = loss.topic_id if loss else saved.topic_id if saved else None
     resume = loss.resume_at if loss else None
     count = lost_records(loss, following) if loss else None
     why = f": {loss.reason}" if loss else ""
@@ -168,12 +199,19 @@ def _loss(split: Split, seen: Preview | None, document: OffsetDocument) -> Accep
         "cluster": split.cluster,
         "topic": split.topic,
         "partition": split.partition,
+        "topicId": topic_id,
         "from": following,
         "to": resume,
     }
     meaning = f"The loss at {split} from offset {following} on is accepted{why}: {cost}, and reading {goes_on}"
     name = f"data-loss-{_plain(split.cluster)}-{_plain(split.topic)}-{split.partition}"
     return Acceptance(name, wire, {"next": following}, meaning)
+
+
+def _still_pending(seen: Preview) -> set[Split]:
+    """The splits that a restart would read first, before it plans."""
+    left_out = seen.left_out.left_out if seen.left_out else ()
+    return {part.split for part in seen.pending} - {part.split for part in left_out}
 
 
 def _offsets(document: OffsetDocument, cluster: str) -> dict[str, int | None]:

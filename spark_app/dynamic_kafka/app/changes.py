@@ -54,8 +54,8 @@ def changes(preview: Preview) -> list[Change]:
 
 
 def lost_records(loss: DataLoss, following: int | None) -> int | None:
-    """How many records a loss costs; None where nobody can tell (the split is gone, or its log is shorter)."""
-    if loss.resume_at is None or following is None or loss.resume_at < following:
+    """How many records a loss costs; None where nobody can tell (the split or its topic is gone, its log shorter)."""
+    if loss.recreated or loss.resume_at is None or following is None or loss.resume_at < following:
         return None
     return loss.resume_at - following
 
@@ -99,7 +99,10 @@ def _losses(preview: Preview) -> Iterator[Change]:
         following = preview.opened.next_of(loss.split)
         refused = loss in preview.refused
         text = f"partition {loss.split.partition}: {loss.reason}"
-        if not refused:
+        if refused:
+            split = "/".join(map(str, loss.split))
+            text += f"; to go on behind it: `python -m dynamic_kafka.app accept app.yaml --data-loss {split}`"
+        else:
             text += f"; goes on at {loss.resume_at}" if loss.resume_at is not None else "; is read no more"
         action: Action = "refuse" if refused else "skip"
         yield Change(action, loss.split.cluster, loss.split.topic, 1, lost_records(loss, following), text)

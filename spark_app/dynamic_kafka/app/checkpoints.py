@@ -78,6 +78,17 @@ class Checkpoint:
         """Whether there is a folder of this name in it."""
         return bool(self._fs.get_file_info(f"{self._root}/{name}").type == fs.FileType.Directory)
 
+    def looks_like(self) -> str:
+        """What is there instead of a checkpoint of a query, in a few words; empty if it may well be one."""
+        info = self._fs.get_file_info(self._root)
+        if info.type == fs.FileType.NotFound:
+            return "does not exist"
+        if info.type == fs.FileType.File:
+            return "is a file"
+        inside = self._fs.get_file_info(fs.FileSelector(self._root))
+        names = sorted(each.base_name for each in inside if Checkpoint(f"{self.uri}/{each.base_name}").has("offsets"))
+        return f"holds the checkpoints of several sinks: give one of {', '.join(names)} below it" if names else ""
+
     def quiet_s(self) -> float:
         """Seconds since the query last logged or committed a batch; infinite if it never did."""
         times = [

@@ -9,7 +9,9 @@ error and the error's exit code (`exit_codes.py`); so does a file that a tool ca
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -54,6 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     loaded = {}
+    near = difflib.get_close_matches(given[0], COMMANDS, n=1) if given and given[0] not in COMMANDS else []
+    if near:
+        parser.error(f"no command {given[0]!r}; did you mean {near[0]!r}?")
     # Only the one that is used has to be imported; for a list of all of them, all.
     asked = given[0] if given and given[0] in COMMANDS else None
     for name in [asked] if asked else COMMANDS:
@@ -61,6 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         loaded[name] = module
         module.add_arguments(commands.add_parser(name, help=module.HELP, description=module.HELP))
     parsed = parser.parse_args(given)
+    if parsed.command != "run":
+        # A tool's answer says what came of it; librdkafka's lines, hundreds a minute, would bury it.
+        logging.getLogger("dynamic_kafka.librdkafka").setLevel(logging.CRITICAL)
     try:
         code = loaded[parsed.command].run(parsed)
         sys.stdout.flush()

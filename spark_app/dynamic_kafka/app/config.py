@@ -8,7 +8,7 @@ References to secrets stay as they were written.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +36,13 @@ class AppConfig:
         file: its content.
         source: its path, for messages.
         checkpoint: the base folder of all checkpoints, without a slash at its end.
+        lines: {key in lower case: line in the file} of the options.
     """
 
     file: AppFile
     source: str
     checkpoint: str
+    lines: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -73,6 +75,13 @@ class AppConfig:
         """The checkpoint of a sink's query: `<checkpoint>/<sink name>`."""
         return f"{self.checkpoint}/{sink.name}"
 
+    def where_is(self, client_property: str) -> str:
+        """How to speak of the place of a client property in the file."""
+        for prefix in ("kafka.", "properties."):
+            if prefix + client_property in self.lines:
+                return f"{self.source}:{self.lines[prefix + client_property]}: options.{prefix}{client_property}"
+        return f"{self.source}: options"
+
     def source_options(self, sink: Sink) -> dict[str, str]:
         """The options of a sink's source as the user means them: his own, and what the file says elsewhere."""
         return _source_options(self.file, self.checkpoint_of(sink), sink)
@@ -98,6 +107,8 @@ def load_config(path: str | Path) -> AppConfig:
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
+    except IsADirectoryError:
+        raise OptionError(f"{path} is a folder; give the path of an app.yaml (inspect takes a checkpoint)") from None
     except OSError as error:
         raise OptionError(f"{path} cannot be read: {error.strerror}; give the path of an app.yaml") from None
     except UnicodeDecodeError:
@@ -111,16 +122,29 @@ def parse_config(text: str, *, source: str) -> AppConfig:
         raise OptionError(f"{source}:1: the file is empty; docs/application.md says what it holds")
     try:
         located = read_yaml(text, source)
+        if _is_metadata(located.value):
+            raise OptionError(
+                f"{source} looks like a metadata document, not an app.yaml; the app.yaml names it in its field"
+                " `metadata` (docs/application.md)"
+            )
         if not isinstance(located.value, dict):
             raise located.report([Problem((), "must be a mapping; docs/application.md says of what")], source)
         file = _validated(located, source)
-        config = AppConfig(file, source, file.checkpoint.rstrip("/") or "/")
+        lines = {key.lower(): located.line_of(("options", key)) for key in file.options}
+        config = AppConfig(file, source, file.checkpoint.rstrip("/") or "/", lines)
         problems = _disagreements(config, located)
         if problems:
             raise located.report(problems, source)
     except MetadataInvalidError as error:
         raise OptionError(str(error)) from None
     return config
+
+
+def _is_metadata(value: Any) -> bool:
+    """Whether this is the other file that users of the application write, in one of its forms."""
+    if isinstance(value, list):
+        return any(isinstance(each, dict) and "streamId" in each for each in value)
+    return isinstance(value, dict) and "sinks" not in value and ("contract" in value or "revision" in value)
 
 
 def _validated(located: Located, source: str) -> AppFile:
@@ -189,7 +213,7 @@ def _option_problems(config: AppConfig, located: Located) -> list[Problem]:
         try:
             options = config.parsed_options(sink)
         except OptionError as error:
-            problem = Problem(_named_in(str(error), config.file), str(error))
+            problem = _option_problem(str(error), config.file)
             if problem not in problems:
                 problems.append(problem)
             continue
@@ -205,6 +229,17 @@ def _option_problems(config: AppConfig, located: Located) -> list[Problem]:
         elif group is not None:
             groups[group] = sink.name
     return problems
+
+
+def _option_problem(message: str, file: AppFile) -> Problem:
+    """A message of the options' parser, where the option stands: what is said before it is not said again."""
+    path = _named_in(message, file)
+    if file.metadata is None and "metadatapath" not in {key.lower() for key in file.options}:
+        message = message.replace("needs 'metadataPath'", "needs `metadata`")
+    if len(path) > 1:
+        message = message.replace(f"unknown option '{path[1]}'", "unknown option", 1)
+        message = message.removeprefix(f"option '{path[1]}' ")
+    return Problem(path, message)
 
 
 def _named_in(message: str, file: AppFile) -> tuple[str | int, ...]:

@@ -5,8 +5,10 @@ What goes beyond one part (two sinks with one group, options that the source ref
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -17,6 +19,8 @@ from dynamic_kafka.metadata.validation import findings
 from dynamic_kafka.options import parse_duration_ms
 from dynamic_kafka.user_code import is_path
 
+_NEEDED = {"parquet": "path", "kafka": "kafka.bootstrap.servers"}
+"""The option that a type of sink cannot do without."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
 
@@ -45,9 +49,28 @@ def _milliseconds(value: Any) -> Any:
     try:
         return parse_duration_ms(str(value), where="the duration") if isinstance(value, (str, int)) else value
     except OptionError as error:
-        raise ValueError(str(error)) from None
+        # The field's name stands before it.
+        raise ValueError(str(error).removeprefix("the duration ")) from None
 
 
+def _list_of_names(value: Any) -> Any:
+    if isinstance(value, str):
+        raise ValueError("must be a list, also of one: write `[orders]`")
+    return value
+
+
+def _mapping_like(form: str) -> Callable[[Any], Any]:
+    """Says how a part is written to somebody who gave a plain value in its place."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, (str, int, float)):
+            raise ValueError(f"must be a mapping; write for example `{form}`")
+        return value
+
+    return check
+
+
+Names = Annotated[list[str], BeforeValidator(_list_of_names)]
 Text = Annotated[str, BeforeValidator(_text)]
 Name = Annotated[str, BeforeValidator(_name)]
 Callable_ = Annotated[str, BeforeValidator(_callable)]
@@ -68,7 +91,7 @@ class _Part(BaseModel):
 class Streams(_Part):
     """Which streams: exactly one of the two."""
 
-    ids: list[str] | None = Field(default=None, min_length=1)
+    ids: Names | None = Field(default=None, min_length=1)
     pattern: str | None = None
 
     @model_validator(mode="after")
@@ -110,6 +133,10 @@ class Trigger(_Part):
         return self.available_now or self.once
 
 
+TriggerField = Annotated[Trigger, BeforeValidator(_mapping_like("trigger: {interval: 10s}"))]
+StreamsField = Annotated[Streams, BeforeValidator(_mapping_like("streams: {ids: [orders]}"))]
+
+
 class Sink(_Part):
     """One place that the records go to: a query and a checkpoint of its own.
 
@@ -126,10 +153,10 @@ class Sink(_Part):
     foreach_batch: Callable_ | None = None
     options: dict[str, Text] = Field(default_factory=dict)
     output_mode: Literal["append", "update", "complete"] = "append"
-    partition_by: list[str] = Field(default_factory=list)
+    partition_by: Names = Field(default_factory=list)
     group_id: str | None = Field(default=None, min_length=1)
     transformation: Transformation | None = None
-    trigger: Trigger | None = None
+    trigger: TriggerField | None = None
 
     @model_validator(mode="after")
     def _complete(self) -> Sink:
@@ -137,10 +164,11 @@ class Sink(_Part):
             raise ValueError("set exactly one of `type` and `foreachBatch`")
         if (self.type == "format") != (self.format is not None):
             raise ValueError("`format` names Spark's format and goes with `type: format`, only")
-        if self.type == "parquet" and "path" not in {key.lower() for key in self.options}:
-            raise findings([(("options",), "a Parquet sink needs the option `path`")])
-        if self.type == "kafka" and "kafka.bootstrap.servers" not in {key.lower() for key in self.options}:
-            raise findings([(("options",), "a Kafka sink needs the option `kafka.bootstrap.servers`")])
+        needed = _NEEDED.get(self.type or "")
+        if needed is not None and needed not in {key.lower() for key in self.options}:
+            near = difflib.get_close_matches(needed, self.options, n=1)
+            hint = f"; is {near[0]!r} meant to be it?" if near else ""
+            raise findings([(("options",), f"a {str(self.type).capitalize()} sink needs the option `{needed}`{hint}")])
         return self
 
     @property
@@ -157,18 +185,21 @@ class Metrics(_Part):
     reports_port: int = Field(default=0, ge=0, le=65535)
 
 
+MetricsField = Annotated[Metrics, BeforeValidator(_mapping_like("metrics: {port: 9108}"))]
+
+
 class AppFile(_Part):
     """The whole of `app.yaml`."""
 
     name: Name
-    streams: Streams | None = None
+    streams: StreamsField | None = None
     metadata: str | None = None
     options: dict[str, Text] = Field(default_factory=dict)
     transformation: Transformation | None = None
-    trigger: Trigger = Field(default_factory=lambda: Trigger(interval=0))
+    trigger: TriggerField = Field(default_factory=lambda: Trigger(interval=0))
     checkpoint: str = Field(min_length=1)
     sinks: list[Sink] = Field(min_length=1)
     spark: dict[str, Text] = Field(default_factory=dict)
-    metrics: Metrics | None = None
+    metrics: MetricsField | None = None
     grace_period: Duration = 30_000
     restart_backoff: Duration = 1_000

@@ -24,7 +24,8 @@ class ExitCode(IntEnum):
     METADATA = 3
     """No metadata, invalid metadata at the start, or too old for too long."""
     REFUSED = 4
-    """Going on could lose or repeat records, or read from the wrong cluster: a person must decide."""
+    """Going on could lose or repeat records, or read from the wrong cluster; another driver runs on the checkpoint; or
+    a cluster refuses the login or a certificate: a person must decide."""
     CLUSTER = 5
     """A Kafka cluster did not answer or did not do as asked."""
     QUERY = 6
@@ -48,11 +49,14 @@ CODES: Mapping[type[DynamicKafkaError], ExitCode] = {
     errors.PendingRangesError: ExitCode.REFUSED,
     errors.DataLossError: ExitCode.REFUSED,
     errors.GroupInUseError: ExitCode.GROUP_IN_USE,
+    errors.ClusterRefusedError: ExitCode.REFUSED,
     errors.ClusterError: ExitCode.CLUSTER,
     errors.DynamicKafkaError: ExitCode.QUERY,
 }
 """The code of each class of errors, and of the classes derived from it."""
 
+_CONCURRENT = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries are concurrently using")
+"""Spark's words for a checkpoint's log that another driver has written to."""
 _RAISED = re.compile(r"dynamic_kafka\.errors\.(\w+): (.*)")
 
 
@@ -65,10 +69,15 @@ def code_of(error: BaseException) -> ExitCode:
 
 def code_of_text(text: str) -> ExitCode:
     """The exit code for the text of a failed query."""
+    if _CONCURRENT.search(text):
+        return ExitCode.REFUSED
     raised = raised_in(text)
     if raised is not None:
         return _code_of_class(raised[0])
-    return ExitCode.CLUSTER if ErrorCode.find(text) else ExitCode.QUERY
+    found = ErrorCode.find(text)
+    if found is None:
+        return ExitCode.QUERY
+    return ExitCode.REFUSED if found.code == errors.ClusterRefusedError.code else ExitCode.CLUSTER
 
 
 def raised_in(text: str) -> tuple[type[DynamicKafkaError], str] | None:
@@ -83,13 +92,25 @@ def raised_in(text: str) -> tuple[type[DynamicKafkaError], str] | None:
     return None
 
 
-def reason_in(text: str) -> str:
-    """What to tell the user of a failed query: our own error's line, or else the text's first line that says much."""
+def reason_in(text: str, checkpoint: str | None = None) -> str:
+    """What to tell the user of a failed query: our own error's line, or else the text's first line that says much.
+
+    Args:
+        checkpoint: the query's, where it is known.
+    """
+    if _CONCURRENT.search(text):
+        which = f"the checkpoint {checkpoint}" if checkpoint else "the same checkpoint"
+        return f"another driver runs on {which}: stop one of them. What Spark has committed is whole"
     raised = raised_in(text)
     if raised is not None:
         return f"{raised[0].__name__}: {raised[1]}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0][:2000] if lines else "no reason given"
+
+
+def told(error: BaseException) -> str:
+    """An error in a line: its class and what it says."""
+    return f"{type(error).__name__}: {error}"
 
 
 def _code_of_class(raised: type[DynamicKafkaError]) -> ExitCode:

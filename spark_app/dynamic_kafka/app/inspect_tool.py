@@ -51,6 +51,9 @@ def _text(target: Target, amendments: list[Amendment]) -> str:
         ]
         titles = ("document", "cluster", "topic", "partition", "from", "to", "why", "when")
         parts.append("Left out of batches:\n" + table(titles, rows))
+    old = target.old_checkpoint()
+    if old is not None:
+        parts.append(f"A start would be refused: {old}.")
     if Amendments(amendments).after(saved.latest).finished:
         parts.append("This bounded run has reached all its ending offsets: nothing more will be planned.")
     return "\n\n".join(part for part in parts if part)
@@ -85,8 +88,19 @@ def _offsets_text(document: OffsetDocument) -> str:
     ids = [(cluster, progress.kafka_id or "(none told)") for cluster, progress in sorted(document.clusters.items())]
     if not rows:
         return "No split is active."
+    topics = [
+        (cluster, name, topic.topic_id or "(none told)")
+        for cluster, progress in sorted(document.clusters.items())
+        for name, topic in sorted(progress.topics.items())
+    ]
     titles = ("cluster", "topic", "partition", "next offset", "stops at", "")
-    return f"{table(('cluster', 'kafka cluster.id'), ids)}\n\n{table(titles, rows)}"
+    return "\n\n".join(
+        (
+            table(("cluster", "kafka cluster.id"), ids),
+            table(("cluster", "topic", "topic id"), topics),
+            table(titles, rows),
+        )
+    )
 
 
 def _parked_text(document: OffsetDocument) -> str:
@@ -141,6 +155,7 @@ def _wire(target: Target, amendments: list[Amendment]) -> dict[str, Any]:
                 "kafkaId": parked.kafka_id,
                 "topics": {
                     name: {
+                        "topicId": topic.topic_id,
                         "next": {str(p): offset for p, offset in sorted(topic.next.items())},
                         "untilMs": topic.until_ms,
                     }
@@ -149,5 +164,6 @@ def _wire(target: Target, amendments: list[Amendment]) -> dict[str, Any]:
             }
             for cluster, parked in sorted(latest.parked.items())
         },
+        "refused": str(old) if (old := target.old_checkpoint()) is not None else None,
         "amendments": [amendment.to_wire() for amendment in amendments],
     }

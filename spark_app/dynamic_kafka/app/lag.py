@@ -31,6 +31,8 @@ class LagProber:
         self._options, self._discovery, self._interval_s = options, discovery, interval_s
         self._probes = ClusterProbes(options)
         self._ends: Mapping[Split, int] = {}
+        self._named: frozenset[str] = frozenset()
+        self._unreachable: Mapping[str, str] = {}
         self._stopped = threading.Event()
 
     def start(self) -> None:
@@ -44,6 +46,14 @@ class LagProber:
     def ends(self) -> Mapping[Split, int]:
         """The ends that were found last. A cluster that did not answer has none: its lag is not known."""
         return self._ends
+
+    def named(self) -> frozenset[str]:
+        """The clusters that metadata named when they were last asked."""
+        return self._named
+
+    def unreachable(self) -> Mapping[str, str]:
+        """Those of them whose last answer was an error, with its text: whether or not a query plans meanwhile."""
+        return self._unreachable
 
     def _run(self) -> None:
         failing = False
@@ -63,7 +73,7 @@ class LagProber:
 
     def _ask(self) -> dict[Split, int]:
         subscription = self._discovery.current().subscription
-        probes, _ = self._probes.for_subscription(subscription)
+        probes, broken = self._probes.for_subscription(subscription)
         pending = {
             cluster: probe.observe(partial(question_of, self._options, subscription, cluster))
             for cluster, probe in probes.items()
@@ -71,6 +81,10 @@ class LagProber:
         answers, failures = gather(pending, grace_s=PATIENCE_S, everyone=False)
         for cluster in (*answers, *failures):
             probes[cluster].taken()
+        # Who is still thinking is what it was before: a cluster that hangs is asked for as long as its client waits.
+        thinking = {c: why for c, why in self._unreachable.items() if c in pending and c not in answers}
+        failed = {cluster: str(error) for cluster, error in {**broken, **failures}.items()}
+        self._named, self._unreachable = frozenset(subscription.clusters), {**thinking, **failed}
         return {
             Split(cluster, name, partition): end
             for cluster, answer in answers.items()

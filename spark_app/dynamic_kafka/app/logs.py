@@ -1,6 +1,7 @@
 """What the application says: lines for people on a terminal, one JSON object a line elsewhere. Driver.
 
 A JSON line has `time`, `level`, `logger`, `message`, and where it tells of an event, `event` and the event's fields.
+Why something happened is the field `reason`, and not in the message too.
 No secret is in any of them: options are never logged, and errors carry none.
 """
 
@@ -32,6 +33,18 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str, ensure_ascii=False)
 
 
+class TextFormatter(logging.Formatter):
+    """A line for people; the field `reason` of an event ends it."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """The line; tracebacks follow it."""
+        reason = getattr(record, "reason", None)
+        return super().formatMessage(record) + (f": {reason}" if reason else "")
+
+
 def set_up_logs(form: str, *, quiet_batches: bool = False) -> None:
     """Let this package's loggers write to standard error.
 
@@ -40,8 +53,7 @@ def set_up_logs(form: str, *, quiet_batches: bool = False) -> None:
         quiet_batches: leave out the event of each batch, which a live display shows already.
     """
     handler = logging.StreamHandler(sys.stderr)
-    text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
-    handler.setFormatter(JsonFormatter() if form == "json" else text)
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     if quiet_batches:
         handler.addFilter(lambda record: getattr(record, "event", None) != "batch")
     logger = logging.getLogger("dynamic_kafka")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -51,7 +51,9 @@ METRICS: Mapping[str, Described] = {
     "split_idle_seconds": Described(SPLIT, "Time since the split last got on."),
     "cluster_splits": Described(CLUSTER, "Active splits."),
     "cluster_lag": Described(CLUSTER, "Sum of the lags of its splits, as far as they are known."),
-    "cluster_stalled": Described(CLUSTER, "1 while the planner leaves the cluster out because it does not answer."),
+    "cluster_stalled": Described(
+        CLUSTER, "1 while the cluster does not answer: a plan, or the application, which asks it every 10 s."
+    ),
     "cluster_offsets_read": Described(CLUSTER, "Sum of its splits' offsets read.", counter=True),
     "cluster_records_read": Described(CLUSTER, "Sum of its splits' records read.", counter=True),
     "cluster_bytes_read": Described(CLUSTER, "Sum of its splits' bytes read.", counter=True),
@@ -70,7 +72,9 @@ METRICS: Mapping[str, Described] = {
     "batch_rows": Described(SINK, "Rows of the last batch."),
     "restarts": Described(SINK, "Restarts of the query within the process.", counter=True),
     "metadata_failures": Described((), "Look-ups in a row that had no answer."),
-    "metadata_rejected": Described((), "1 while newer metadata is not in force because it is invalid."),
+    "metadata_rejected": Described(
+        (), "1 while newer metadata is not in force: it is invalid, or does not fit the clusters that it names."
+    ),
 }
 """Every metric by its name without the prefix; Prometheus adds `_total` to counters."""
 
@@ -101,32 +105,41 @@ class AppCollector(Collector):
         ends: the end offsets of splits, as far as they are known.
         discovery: how looking for metadata is going.
         reads: what executors have reported of a sink's splits.
+        named: the clusters that metadata names.
+        unreachable: those of them that do not answer the application itself, with the reason.
         clock: monotonic seconds.
     """
 
     def __init__(
         self,
         board: StatusBoard,
+        *,
         ends: Callable[[], Mapping[Split, int]],
         discovery: Callable[[], DiscoveryStatus],
         reads: Callable[[str, Iterable[Split]], Mapping[Split, SplitReads]],
+        named: Callable[[], Collection[str]],
+        unreachable: Callable[[], Mapping[str, str]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._board, self._ends, self._discovery, self._reads, self._clock = board, ends, discovery, reads, clock
+        self._named, self._unreachable = named, unreachable
 
     def collect(self) -> Iterator[Metric]:
         """One scrape."""
         found, ends, now = _Family(), self._ends(), self._clock()
-        for status in self._board.sinks().values():
+        sinks = self._board.sinks().values()
+        for status in sinks:
             known = lags(status, ends)
             reads = self._reads(status.name, status.document.splits())
             _splits(found, status, known, reads, now)
             _clusters(found, status, known, reads)
+            _stalled(found, status, self._named(), self._unreachable())
             _streams(found, status)
             _sink(found, status, known)
         discovery = self._discovery()
         found.add("metadata_failures", (), discovery.consecutive_failures)
-        found.add("metadata_rejected", (), discovery.rejected is not None)
+        refused = discovery.rejected is not None or any(status.summary.get("rejected") for status in sinks)
+        found.add("metadata_rejected", (), refused)
         yield from found.metrics()
 
     def describe(self) -> list[Metric]:
@@ -135,7 +148,11 @@ class AppCollector(Collector):
 
 
 def serve_metrics(collector: AppCollector, port: int, host: str) -> Callable[[], None]:
-    """Serve the metrics on a port, in a registry of their own. Returns what ends it."""
+    """Serve the metrics on a port, in a registry of their own. Returns what ends it.
+
+    Raises:
+        OSError: the address cannot be listened on.
+    """
     registry = CollectorRegistry()
     registry.register(collector)
     server, thread = start_http_server(port, addr=host, registry=registry)
@@ -177,10 +194,9 @@ def _clusters(found: _Family, status: SinkStatus, known: Lags, reads: Reads) -> 
         labels = (status.name, cluster)
         own = [split for split in status.document.splits() if split.cluster == cluster]
         found.add("cluster_splits", labels, len(own))
-        planned = status.summary.get("clusters", {}).get(cluster, {}).get("lag")
+        # Without an answer there is no lag: that of the last plan would look like one long after it.
         asked = [known[split] for split in own if split in known]
-        found.add("cluster_lag", labels, sum(asked) if asked else planned)
-        found.add("cluster_stalled", labels, cluster in status.stalled)
+        found.add("cluster_lag", labels, sum(asked) if asked else None)
         found.add("cluster_offsets_read", labels, sum(status.records.get(split, 0) for split in own))
         reported = [reads[split] for split in own if split in reads]
         if reported:
@@ -191,6 +207,12 @@ def _clusters(found: _Family, status: SinkStatus, known: Lags, reads: Reads) -> 
         if cluster in status.commits:
             found.add("cluster_commits_succeeded", labels, status.commits[cluster].succeeded)
             found.add("cluster_commits_failed", labels, status.commits[cluster].failed)
+
+
+def _stalled(found: _Family, status: SinkStatus, named: Collection[str], unreachable: Mapping[str, str]) -> None:
+    """Also of clusters that the sink has read nothing of, and while no batch tells what the planner knows."""
+    for cluster in sorted({*status.document.clusters, *named, *status.stalled}):
+        found.add("cluster_stalled", (status.name, cluster), cluster in status.stalled or cluster in unreachable)
 
 
 def _streams(found: _Family, status: SinkStatus) -> None:

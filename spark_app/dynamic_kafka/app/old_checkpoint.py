@@ -20,18 +20,31 @@ def refuse_old_checkpoint(checkpoint: Checkpoint, path: str, *, allowed: bool) -
     Raises:
         StaleCheckpointError: it is, and the user has not allowed it.
     """
+    error = find_old_checkpoint(checkpoint, path)
+    if error is None:
+        return
+    if not allowed:
+        raise error
+    log.warning("%s. The option allowOldCheckpoint is set, so it goes on without them", error)
+
+
+def find_old_checkpoint(checkpoint: Checkpoint, path: str) -> StaleCheckpointError | None:
+    """What is wrong with a checkpoint that is older than the log of the file sink at `path`; None if it is not."""
     delivered, planned = newest_in_sink(path), checkpoint.planned
     if delivered is None or (planned is not None and planned >= delivered):
-        return
+        return None
     known = "has no batch yet" if planned is None else f"ends at batch {planned}"
-    text = (
-        f"the checkpoint {checkpoint.uri} {known}, but the log of the sink {path} has batch {delivered}: the checkpoint"
-        " was restored from a backup, or is a new one for old files, and the sink would silently skip the batches up"
-        f" to {delivered}"
+    first = 0 if planned is None else planned + 1
+    skipped = f"batches {first} to {delivered}" if delivered > first else f"batch {delivered}"
+    start = (
+        "with the new checkpoint"
+        if planned is None
+        else "and a new checkpoint, with startingOffsets from what `inspect` shows of this one"
     )
-    if not allowed:
-        raise StaleCheckpointError(
-            f"{text}. Restore the newer checkpoint, write to a new path, or set the option allowOldCheckpoint=true to"
-            " go on all the same"
-        )
-    log.warning("%s; allowOldCheckpoint is set, so it goes on", text)
+    # allowOldCheckpoint is no way out here: the sink skips by number alone.
+    return StaleCheckpointError(
+        f"the checkpoint {checkpoint.uri} {known}, but the log of the sink {path} has batch {delivered}: the checkpoint"
+        f" was restored from a backup, or is a new one for old files. Restore the newer checkpoint, or write to a new"
+        f" path {start}. Here the sink would skip {skipped} as written already, whatever they hold: their records, new"
+        " ones among them, would be LOST for this sink"
+    )

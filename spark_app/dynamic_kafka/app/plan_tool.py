@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from typing import Any
 
 from dynamic_kafka.app.changes import Change, changes
 from dynamic_kafka.app.exit_codes import ExitCode, code_of
-from dynamic_kafka.app.preview import Preview, preview
+from dynamic_kafka.app.preview import Preview, Refusal, preview
 from dynamic_kafka.app.tables import table
 from dynamic_kafka.app.target import Target, add_target, open_target
+from dynamic_kafka.errors import StaleCheckpointError
+from dynamic_kafka.planning.plan import Plan
+from dynamic_kafka.planning.splits import Split
 
 HELP = "show what the metadata would do to the checkpoint: splits added, parked, resumed, refused, with record counts"
 
@@ -24,9 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan and print. Returns 4 if the query would refuse to go on, 5 if it would fail for a cluster, else 0."""
-    target = open_target(arguments, may_be_new=True)
+    target, seen = _look(arguments)
     assert target.options is not None
-    seen = preview(target.options, target.saved)
     found = changes(seen)
     if arguments.json:
         print(json.dumps(_wire(target, seen, found), indent=1))
@@ -39,6 +42,20 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.CLUSTER if seen.silent and target.options.cluster_failure_policy == "fail" else ExitCode.DONE
 
 
+def _look(arguments: argparse.Namespace) -> tuple[Target, Preview]:
+    """What is saved, and what a start would make of it."""
+    while True:
+        target = open_target(arguments, may_be_new=True)
+        assert target.options is not None
+        seen = preview(target.options, target.saved, delivered=target.has_pending())
+        # A running query has committed to its group what this look at the checkpoint did not see yet.
+        old = any(isinstance(refusal.error, StaleCheckpointError) for refusal in seen.refusals)
+        if not old or target.checkpoint.batches() == target.saved.batches:
+            break
+    error = target.old_checkpoint()
+    return target, seen if error is None else replace(seen, refusals=(Refusal(None, error), *seen.refusals))
+
+
 def _text(target: Target, seen: Preview, found: list[Change]) -> str:
     saved = target.saved
     began = f"document {saved.latest.number} of query {saved.latest.query}" if saved.latest.number else "not begun yet"
@@ -49,9 +66,16 @@ def _text(target: Target, seen: Preview, found: list[Change]) -> str:
     )
     parts += [f"Refused: {refusal.error}" for refusal in seen.refusals if refusal.cluster is None]
     if seen.plan is not None and not seen.refusals and not seen.refused:
-        lag = sum(seen.plan.lag.values())
-        parts.append(f"The next batch would take {seen.plan.admitted} of {lag} waiting records.")
+        parts.append(_next_text(target, seen, seen.plan))
     return "\n\n".join(part for part in parts if part)
+
+
+def _next_text(target: Target, seen: Preview, plan: Plan) -> str:
+    silent = ", ".join(seen.silent)
+    if silent and (not seen.observed.answers or (target.options and target.options.cluster_failure_policy == "fail")):
+        return f"How many records are waiting is not known: {silent} did not answer."
+    rest = f"; how many wait on {silent} is not known" if silent else ""
+    return f"The next batch would take {plan.admitted} of {sum(plan.lag.values())} waiting records{rest}."
 
 
 def _pending_text(target: Target, seen: Preview) -> str:
@@ -62,14 +86,19 @@ def _pending_text(target: Target, seen: Preview) -> str:
         if seen.left_out
         else {}
     )
-    rows = [
-        (*part.split, part.start, part.end, f"left out: {gone[part.split]}" if part.split in gone else "read again")
-        for part in seen.pending
-    ]
+    rows = [(*part.split, part.start, part.end, _fate(part.split, gone, seen.gone)) for part in seen.pending]
     head = f"Batch {target.saved.batches.pending} is pending: a restart runs it first."
+    if target.has_pending():
+        return f"{head} The sink has it already: nothing of it is read again."
     if not rows:
         return f"{head} It reads nothing from this source."
     return f"{head}\n{table(('cluster', 'topic', 'partition', 'from', 'to', 'what'), rows)}"
+
+
+def _fate(split: Split, left_out: Mapping[Split, str], gone: Mapping[Split, str]) -> str:
+    if split in left_out:
+        return f"left out: {left_out[split]}"
+    return gone.get(split, "read again")
 
 
 def _wire(target: Target, seen: Preview, found: list[Change]) -> dict[str, Any]:
@@ -82,6 +111,7 @@ def _wire(target: Target, seen: Preview, found: list[Change]) -> dict[str, Any]:
             "ranges": [[*part.split, part.start, part.end] for part in seen.pending],
             "leftOut": [[*p.split, p.start, p.end] for p in seen.left_out.left_out] if seen.left_out else [],
             "reasons": dict(seen.left_out.reasons) if seen.left_out else {},
+            "gone": [[*split, what] for split, what in seen.gone.items()],
         },
         "changes": [asdict(change) for change in found],
         "refusals": [{"cluster": refusal.cluster, "text": str(refusal.error)} for refusal in seen.refusals],

@@ -6,28 +6,45 @@ asked without their effects, and what would end a query is collected, so that on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from dynamic_kafka.app.pending import cannot_be_repeated, find_gone
 from dynamic_kafka.app.saved import Saved
 from dynamic_kafka.clusters import ClusterProbes, question_of
 from dynamic_kafka.decisions import Decisions
 from dynamic_kafka.enumerator import Enumerator
-from dynamic_kafka.errors import ClusterError, DynamicKafkaError, IdentityError, OptionError, StaleCheckpointError
+from dynamic_kafka.errors import (
+    ClusterError,
+    DataLossError,
+    DynamicKafkaError,
+    GroupInUseError,
+    IdentityError,
+    OptionError,
+    StaleCheckpointError,
+)
 from dynamic_kafka.kafka.probe import gather
-from dynamic_kafka.lookout import Observed, RevisionRejectedError, wanted_clusters
+from dynamic_kafka.lookout import Observed, RevisionRejectedError, wanted_clusters, with_choices
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.batch import plan_batch
 from dynamic_kafka.planning.dataloss import DataLoss, skip_losses
 from dynamic_kafka.planning.identity import identity_problems, saved_identity
-from dynamic_kafka.planning.observation import Note
+from dynamic_kafka.planning.observation import ClusterObservation, Note, TopicObservation
 from dynamic_kafka.planning.plan import Plan, open_splits
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.reconcile import Reconciled, rename
 from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.replay import named_as
 from dynamic_kafka.services import make_discovery
+
+SILENCE_S = 3.0
+"""After this long a person is told whom the tool is waiting for."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +67,7 @@ class Preview:
         swapped: those of them that are neither the saved nor an accepted one.
         pending: the ranges of the pending batch that are still to be read.
         left_out: those that a restart would leave out, with the reasons by cluster; None if there are none.
+        gone: {split: what is wrong} of those that their clusters do not have whole any more.
         before: progress that the plan builds upon, pending batch and amendments included.
         opened: progress with new splits opened; None when no plan could be made.
         done: what changed between them.
@@ -65,6 +83,7 @@ class Preview:
     pending: tuple[SplitRange, ...]
     left_out: Amendment | None
     before: OffsetDocument
+    gone: Mapping[Split, str] = field(default_factory=dict)
     opened: OffsetDocument | None = None
     done: Reconciled | None = None
     losses: tuple[DataLoss, ...] = ()
@@ -72,22 +91,22 @@ class Preview:
     plan: Plan | None = None
 
 
-def preview(options: SourceOptions, saved: Saved) -> Preview:
+def preview(options: SourceOptions, saved: Saved, *, delivered: bool = False) -> Preview:
     """Ask metadata and clusters, and plan.
 
     Args:
         options: the source's.
         saved: the checkpoint; an empty one plans a query that starts now.
+        delivered: the sink has the pending batch and skips it: nothing of it is read again.
 
     Raises:
         MetadataError: there is no valid metadata.
     """
-    # Losses are collected, not raised. What is not accepted is judged by `_Previewing` in the same words.
-    enumerator = Enumerator(replace(options, fail_on_data_loss=False))
+    enumerator = Enumerator(options)
     probes = ClusterProbes(options)
     try:
         observed, silent = _look(options, probes)
-        return _Previewing(options, enumerator, saved, observed, silent).run()
+        return _Previewing(options, enumerator, saved, observed, silent, delivered=delivered).run()
     finally:
         probes.close()
         enumerator.stop()
@@ -105,8 +124,28 @@ def _look(options: SourceOptions, probes: ClusterProbes) -> tuple[Observed, dict
         cluster: probe.observe(partial(question_of, options, subscription, cluster, earliest=True))
         for cluster, probe in made.items()
     }
-    answers, failures = gather(pending, grace_s=0, everyone=True)
-    return Observed(subscription, answers, found, made, new_revision=True), {**broken, **failures}
+    with telling(pending):
+        answers, failures = gather(pending, grace_s=0, everyone=True)
+    silent = {name: with_choices(error, [name], options, subscription) for name, error in failures.items()}
+    return Observed(subscription, answers, found, made, new_revision=True), {**broken, **silent}
+
+
+@contextlib.contextmanager
+def telling(pending: Mapping[str, Future[ClusterObservation]]) -> Iterator[None]:
+    """Say on standard error who is being waited for, once that takes long."""
+
+    def tell() -> None:
+        waiting = ", ".join(cluster for cluster, future in pending.items() if not future.done())
+        if waiting:
+            print(f"asking {waiting} …", file=sys.stderr, flush=True)
+
+    timer = threading.Timer(SILENCE_S, tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @dataclass
@@ -118,6 +157,7 @@ class _Previewing:
     saved: Saved
     observed: Observed
     silent: dict[str, DynamicKafkaError]
+    delivered: bool
     refusals: list[Refusal] = field(default_factory=list)
     swapped: dict[str, str] = field(default_factory=dict)
     done: Reconciled | None = None
@@ -134,11 +174,12 @@ class _Previewing:
             self.refuse(None, error)
         self.check_identities(rename(latest.settled(), wanted_clusters(self.observed.subscription))[0])
         pending, left_out = self.judge_pending()
+        gone = self.judge_ranges(pending, left_out)
         if left_out is not None:
             replays.amendments.add(left_out)
         before = replays.amendments.after(latest)
         planned = self.plan(latest)
-        accepted = self.accepted(latest.query)
+        self.check_group(latest)
         return Preview(
             observed=self.observed,
             silent=self.silent,
@@ -147,11 +188,12 @@ class _Previewing:
             swapped=self.swapped,
             pending=tuple(pending),
             left_out=left_out,
+            gone=gone,
             before=before,
             opened=self.opened if planned else None,
             done=self.done if planned else None,
             losses=tuple(self.losses),
-            refused=tuple(loss for loss in self.losses if self.is_refused(loss, accepted)),
+            refused=tuple(self.decisions().not_accepted(self.opened, self.losses)),
             plan=planned,
         )
 
@@ -163,16 +205,26 @@ class _Previewing:
     def check_identities(self, progress: OffsetDocument) -> None:
         state = self.enumerator.state
         accepted = state.accepted_identities(progress.query) if state and progress.query else {}
-        for problem in identity_problems(progress, self.observed.answers, accepted):
+        for problem in identity_problems(progress, self.observed.answers, accepted, pending=self.pending_clusters()):
             answer = self.observed.answers.get(problem.cluster)
             saved = saved_identity(progress, problem.cluster)
             if answer is not None and answer.kafka_id and saved not in (None, answer.kafka_id):
                 self.swapped[problem.cluster] = answer.kafka_id
             self.refuse(problem.cluster, IdentityError(problem.text))
 
+    def pending_clusters(self) -> dict[str, str]:
+        """The clusters that the pending batch is still to read: {the id that metadata has, the id it was saved under}.
+
+        To be asked before `judge_pending` has left anything out.
+        """
+        saved, amendments = self.saved, self.enumerator.replays.amendments
+        ranges = amendments.remaining(saved.ranges(), saved.key) if saved.end is not None else []
+        subscription = self.observed.subscription
+        return {named_as(subscription, part.split.cluster) or "": part.split.cluster for part in ranges}
+
     def judge_pending(self) -> tuple[list[SplitRange], Amendment | None]:
         saved = self.saved
-        if saved.end is None:
+        if saved.end is None or self.delivered:
             return [], None
         replays = self.enumerator.replays
         pending = replays.amendments.remaining(saved.ranges(), saved.key)
@@ -181,7 +233,7 @@ class _Previewing:
         left_out = None
         try:
             left_out = replays.judge(judged, saved.end, saved.key, self.observed)
-        except IdentityError as error:
+        except (IdentityError, DataLossError) as error:
             self.refuse(None, error)
         if left_out is None:
             return pending, None
@@ -194,9 +246,27 @@ class _Previewing:
             left_out = replace(left_out, left_out=kept) if kept else None
         return pending, left_out
 
+    def judge_ranges(self, pending: list[SplitRange], left_out: Amendment | None) -> dict[Split, str]:
+        out = set(left_out.left_out) if left_out else set()
+        gone = find_gone((part for part in pending if part not in out), self.seen)
+        if gone and self.options.fail_on_data_loss:
+            self.refusals.append(Refusal(None, cannot_be_repeated(gone)))
+        return gone
+
+    def seen(self, split: Split) -> TopicObservation | None:
+        cluster = named_as(self.observed.subscription, split.cluster)
+        answer = self.observed.answers.get(cluster) if cluster else None
+        return answer.topics.get(split.topic) if answer else None
+
+    def check_group(self, latest: OffsetDocument) -> None:
+        try:
+            self.enumerator.check_group(latest, self.observed)
+        except (GroupInUseError, StaleCheckpointError) as error:
+            self.refusals.append(Refusal(None, error))
+
     def plan(self, latest: OffsetDocument) -> Plan | None:
         while True:
-            self.losses = []
+            self.losses, self.done = [], None
             try:
                 return plan_batch(self.enumerator.situation(latest, self.observed), self).plan
             except RevisionRejectedError as rejected:
@@ -208,14 +278,6 @@ class _Previewing:
                 return None
             self.refuse(error.cluster, error)
 
-    def accepted(self, query: str) -> Mapping[Split, int]:
-        state = self.enumerator.state
-        return state.accepted_offsets(query) if state and query and self.losses else {}
-
-    def is_refused(self, loss: DataLoss, accepted: Mapping[Split, int]) -> bool:
-        # As `Decisions.accept`: an acceptance holds for the one offset that a person saw.
-        return self.options.fail_on_data_loss and accepted.get(loss.split) != self.opened.next_of(loss.split)
-
     def decisions(self) -> Decisions:
         return self.enumerator.decisions(self.saved.latest, self.observed)
 
@@ -225,9 +287,9 @@ class _Previewing:
         return self.decisions().verify(progress)
 
     def resolve(self, done: Reconciled) -> tuple[Mapping[Split, int], Mapping[Split, int]]:
-        self.done = done
         starts, stops = self.decisions().resolve(done)
-        self.opened = open_splits(done.document, starts, stops)
+        if self.done is None:
+            self.done, self.opened = done, open_splits(done.document, starts, stops)
         return starts, stops
 
     def accept(self, opened: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, list[Note]]:

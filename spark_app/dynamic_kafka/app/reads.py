@@ -127,6 +127,8 @@ class ReportServer:
             log.warning("%s sent no report: %s", (writer.get_extra_info("peername") or ("?",))[0], error)
         except OSError:
             pass  # an executor that has gone
+        except asyncio.CancelledError:
+            pass  # `stop`: asyncio logs a traceback of a connection that ends by being cancelled
         finally:
             writer.close()
 

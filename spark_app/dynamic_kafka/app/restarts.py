@@ -1,7 +1,7 @@
 """Which failed query is restarted within the process, and when. Pure.
 
-A range in flight on a cluster that hangs fails its batch after `readTimeout`. Restarting the query is what lets the
-replay leave that cluster's ranges out; every other failure ends the application.
+A range in flight on a cluster that hangs, or lets nobody in any more, fails its batch after `readTimeout`. Restarting
+the query is what lets the replay leave that cluster's ranges out; every other failure ends the application.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from dynamic_kafka.errors import ErrorCode
 
-RESTARTABLE = ("READ_TIMEOUT", "CLUSTER_UNREACHABLE")
+RESTARTABLE = ("READ_TIMEOUT", "CLUSTER_UNREACHABLE", "CLUSTER_REFUSED")
 MAX_PAUSE_S = 30.0
 MAX_IN_VAIN = 10
 """Restarts in a row without one committed batch, before the failure counts."""

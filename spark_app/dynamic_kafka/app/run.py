@@ -12,15 +12,18 @@ import logging
 import os
 import sys
 import threading
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dynamic_kafka.app.config import AppConfig, describe, load_config
-from dynamic_kafka.app.exit_codes import ExitCode, code_of
+from dynamic_kafka.app.exit_codes import ExitCode, code_of, told
+from dynamic_kafka.app.lag import LagProber
 from dynamic_kafka.app.logs import set_up_logs
 from dynamic_kafka.app.session import refuse_connect, start_session
 from dynamic_kafka.app.sink_status import StatusBoard
 from dynamic_kafka.app.stop_request import StopRequest
-from dynamic_kafka.errors import DynamicKafkaError, MetadataError, OptionError
+from dynamic_kafka.errors import MetadataError, OptionError
 from dynamic_kafka.services import make_discovery
 
 if TYPE_CHECKING:
@@ -28,10 +31,15 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from dynamic_kafka.app.config_file import Metrics
     from dynamic_kafka.app.reads import ReadCounts
     from dynamic_kafka.metadata.discovery import MetadataDiscovery
 
 HELP = "run the application that a file describes, until it ends, fails or is stopped"
+TERMINATION_LOG = Path("/dev/termination-log")
+"""Kubernetes makes this file for each container, and shows what is written there as the reason of its end."""
+TERMINATION_CHARS = 1000
+"""Kubernetes keeps 4096 bytes of it."""
 SPARK_STOP_S = 15.0
 """How long Spark itself may take to end after its queries have."""
 
@@ -50,18 +58,71 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run it. Returns the exit code; raises what is wrong before Spark is started."""
+    """Run it. Returns the exit code; raises what is wrong before queries are started."""
     live = arguments.log_format == "auto" and sys.stderr.isatty()
     set_up_logs("text" if live or arguments.log_format == "text" else "json", quiet_batches=live)
     stop = StopRequest()
     stop.on_signals()
-    config = load_config(arguments.config)
+    outcome = Outcome(ExitCode.QUERY, None)
+    spark: SparkSession | None = None
+    try:
+        with contextlib.ExitStack() as resources:
+            config = load_config(arguments.config)
+            discovery = _begin(config, resources)
+            reports = Reports(config, discovery, resources)
+            if not _found(discovery, stop):
+                outcome = Outcome(ExitCode.DONE, stop.reason)
+                return outcome.code
+            reports.start(live=live)
+            spark = start_session(config)
+            outcome = _supervise(spark, reports, stop)
+            return outcome.code
+    except BaseException as error:
+        outcome = Outcome(code_of(error), told(error))
+        raise
+    finally:
+        stopped = spark is None or _stop_spark(spark)
+        outcome.tell()
+        stop.ended(outcome.code)
+        if not stopped or outcome.code == ExitCode.GRACE_EXCEEDED:
+            # What hangs in there would hold up the interpreter's end as well.
+            sys.stderr.flush()
+            os._exit(outcome.code)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended. `reason`: what failed or who asked to stop; None when everything was read."""
+
+    code: ExitCode
+    reason: str | None
+
+    def tell(self, termination_log: Path | None = None) -> None:
+        """Say it in the last event of the log, and to Kubernetes where that has a file for it."""
+        fields = {"event": "ended", "code": int(self.code), "reason": self.reason}
+        log.info("ended with exit code %d", self.code, extra=fields)
+        file = termination_log or TERMINATION_LOG
+        try:
+            if file.exists():
+                file.write_text(f"exit code {self.code:d}: {self.reason or 'finished'}"[:TERMINATION_CHARS])
+        except OSError as error:
+            log.debug("%s is not written: %s", file, error)
+
+
+def _begin(config: AppConfig, resources: contextlib.ExitStack) -> MetadataDiscovery:
+    """What can be said and refused before anything is started."""
     refuse_connect(config.file.spark, os.environ)
     log.info("application %s", config.name, extra={"event": "application", **describe(config)})
     options = config.parsed_options(config.sinks[0])
     for warning in options.warnings:
         log.warning("%s", warning)
     discovery = make_discovery(options)
+    resources.callback(discovery.stop)
+    return discovery
+
+
+def _found(discovery: MetadataDiscovery, stop: StopRequest) -> bool:
+    """Whether there is metadata; False when the application was asked to stop before."""
     # A look-up that hangs, or a revision that does not come, must not hold up stopping. What is known stays known.
     threading.Thread(target=_stop_discovery, args=(stop, discovery), name="stop-discovery", daemon=True).start()
     try:
@@ -69,79 +130,77 @@ def run(arguments: argparse.Namespace) -> int:
     except MetadataError:
         if not stop.asked:
             raise
-    try:
-        if stop.asked:
-            return ExitCode.DONE
-        spark = start_session(config)
-        code = ExitCode.QUERY
-        try:
-            code = _supervise(spark, config, discovery, stop, live=live)
-        except DynamicKafkaError as error:
-            code = code_of(error)
-            raise
-        finally:
-            stopped = _stop_spark(spark)
-            log.info("ended with exit code %d", code, extra={"event": "ended", "code": int(code)})
-            stop.ended(code)
-            if not stopped or code == ExitCode.GRACE_EXCEEDED:
-                # What hangs in there would hold up the interpreter's end as well.
-                sys.stderr.flush()
-                os._exit(code)
-        return code
-    finally:
-        discovery.stop()
+    return not stop.asked
 
 
-def _supervise(
-    spark: SparkSession, config: AppConfig, discovery: MetadataDiscovery, stop: StopRequest, *, live: bool
-) -> ExitCode:
+def _supervise(spark: SparkSession, reports: Reports, stop: StopRequest) -> Outcome:
     from dynamic_kafka.app.supervisor import Supervisor
 
     stop.on_signals()
-    stop.on_jvm_shutdown(spark, config.file.grace_period / 1000)
-    board = StatusBoard([sink.name for sink in config.sinks])
-    with contextlib.ExitStack() as reports:
-        read_reports = _report(reports, spark, config, discovery, board, live=live)
-        return Supervisor(spark, config, discovery, board, stop, read_reports=read_reports).run()
+    stop.on_jvm_shutdown(spark, reports.config.file.grace_period / 1000)
+    with contextlib.ExitStack() as resources:
+        read_reports = reports.receive(spark, resources)
+        supervisor = Supervisor(
+            spark, reports.config, reports.discovery, reports.board, stop, read_reports=read_reports
+        )
+        return Outcome(supervisor.run(), supervisor.reason)
 
 
-def _report(
-    reports: contextlib.ExitStack,
-    spark: SparkSession,
-    config: AppConfig,
-    discovery: MetadataDiscovery,
-    board: StatusBoard,
-    *,
-    live: bool,
-) -> Mapping[str, str]:
-    """Start what was asked for of metrics and live progress, and the prober that both need. Returns, for each sink,
-    where executors report what they have read."""
-    if config.file.metrics is None and not live:
-        return {}
-    from dynamic_kafka.app.lag import LagProber
+class Reports:
+    """What was asked for of metrics and live progress, and the prober that both need.
 
-    prober = LagProber(config.parsed_options(config.sinks[0]), discovery)
-    prober.start()
-    reports.callback(prober.stop)
-    read_reports: Mapping[str, str] = {}
-    if config.file.metrics is not None:
+    Making it opens the port of the metrics: what keeps it from that is told before Spark is started.
+
+    Args:
+        resources: ends it all.
+    """
+
+    def __init__(self, config: AppConfig, discovery: MetadataDiscovery, resources: contextlib.ExitStack) -> None:
+        self.config, self.discovery = config, discovery
+        self.board = StatusBoard([sink.name for sink in config.sinks])
+        self._resources = resources
+        self._prober = LagProber(config.parsed_options(config.sinks[0]), discovery)
+        self._counts: ReadCounts | None = None
+        if config.file.metrics is not None:
+            from dynamic_kafka.app.reads import ReadCounts
+
+            self._counts = ReadCounts(sink.name for sink in config.sinks)
+            self._serve(config.file.metrics, self._counts)
+
+    def _serve(self, metrics: Metrics, counts: ReadCounts) -> None:
         from dynamic_kafka.app.metrics import AppCollector, serve_metrics
-        from dynamic_kafka.app.reads import ReadCounts
 
-        metrics = config.file.metrics
-        counts = ReadCounts(sink.name for sink in config.sinks)
-        read_reports = _receive_reports(reports, spark, config, counts, metrics.reports_port)
-        collector = AppCollector(board, prober.ends, discovery.status, counts.of)
+        collector = AppCollector(
+            self.board,
+            ends=self._prober.ends,
+            discovery=self.discovery.status,
+            reads=counts.of,
+            named=self._prober.named,
+            unreachable=self._prober.unreachable,
+        )
         try:
-            reports.callback(serve_metrics(collector, metrics.port, metrics.host))
+            self._resources.callback(serve_metrics(collector, metrics.port, metrics.host))
         except OSError as error:
             where = f"{metrics.host}:{metrics.port}"
-            raise OptionError(f"{config.source}: metrics: {where} cannot be listened on: {error.strerror}") from None
-    if live:
-        from dynamic_kafka.app.display import show_progress
+            raise OptionError(
+                f"{self.config.source}: metrics: {where} cannot be listened on: {error.strerror}"
+            ) from None
 
-        reports.callback(show_progress(config.name, board, prober.ends))
-    return read_reports
+    def start(self, *, live: bool) -> None:
+        """Begin asking the clusters and, with `live`, drawing: there is metadata now."""
+        if self._counts is not None or live:
+            self._prober.start()
+            self._resources.callback(self._prober.stop)
+        if live:
+            from dynamic_kafka.app.display import show_progress
+
+            self._resources.callback(show_progress(self.config.name, self.board, self._prober.ends))
+
+    def receive(self, spark: SparkSession, resources: contextlib.ExitStack) -> Mapping[str, str]:
+        """Where executors report what they have read, for each sink; nowhere without metrics."""
+        if self.config.file.metrics is None or self._counts is None:
+            return {}
+        return _receive_reports(resources, spark, self.config, self._counts, self.config.file.metrics.reports_port)
 
 
 def _receive_reports(

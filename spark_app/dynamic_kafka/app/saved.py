@@ -64,6 +64,8 @@ def read_saved(checkpoint: Checkpoint, source: str | None = None) -> Saved:
         OffsetDocumentError: a document is damaged or newer than this version.
     """
     batches = checkpoint.batches()
+    if batches.planned is None and (found := checkpoint.looks_like()):
+        raise OptionError(f"{checkpoint.uri} {found}; a query's own checkpoint or an app.yaml is needed")
     if batches.planned is None:
         raise OptionError(
             f"{checkpoint.uri} holds no batch of a Spark query (no file in `offsets`): give the query's own checkpoint,"

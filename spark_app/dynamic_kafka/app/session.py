@@ -19,6 +19,10 @@ _NO_CONNECT = (
 )
 
 
+_JVM_THERE = "PYSPARK_GATEWAY_PORT"
+"""Set by spark-submit, whose JVM has launched this process."""
+
+
 class SparkStartError(DynamicKafkaError):
     """Spark did not start. Exit code 6, as for whatever else goes wrong in Spark."""
 
@@ -41,10 +45,12 @@ def start_session(config: AppConfig) -> SparkSession:
 
     from dynamic_kafka.source import register
 
-    builder = SparkSession.builder.appName(config.name)
-    for key, value in config.file.spark.items():
+    settings = spark_settings(config, os.environ)
+    builder = SparkSession.builder
+    for key, value in settings.items():
         builder = builder.config(key, value)
     try:
+        _launch_apart(settings)
         spark = builder.getOrCreate()
     except Exception as error:  # Python's own, PySpark's or the JVM's: no common class
         raise SparkStartError(
@@ -54,6 +60,32 @@ def start_session(config: AppConfig) -> SparkSession:
     refuse_remote(spark)
     register(spark)
     return spark
+
+
+def spark_settings(config: AppConfig, environment: Mapping[str, str]) -> dict[str, str]:
+    """What the session is made with. Where this process launches the JVM, without the bar that Spark draws into the
+    log: it has no line ends, and a JSON line after it would be none."""
+    own = {} if _JVM_THERE in environment else {"spark.ui.showConsoleProgress": "false"}
+    return {**own, **config.file.spark, "spark.app.name": config.name}
+
+
+def _launch_apart(settings: Mapping[str, str]) -> None:
+    """Launch the JVM in a process group of its own, unless spark-submit has launched it already.
+
+    What signals the whole group, as GNU `timeout` does, would end Spark and its workers under the running batch. The
+    JVM ends with this process all the same: it reads our end of a pipe.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if _JVM_THERE in os.environ or SparkContext._gateway is not None:
+        return
+    # Without a JVM this is a mapping; some settings, as the driver's memory, count only when the JVM is launched.
+    conf = SparkConf(loadDefaults=False)
+    for key, value in settings.items():
+        conf.set(key, value)
+    gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
+    SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 
 def refuse_connect(settings: Mapping[str, str], environment: Mapping[str, str]) -> None:

@@ -74,6 +74,17 @@ class StatusBoard:
             self._sinks[name] = replace(self._sinks[name], **changes)
             return self._sinks[name]
 
+    def restored(self, name: str, document: OffsetDocument, now: float) -> SinkStatus:
+        """Take in what the query had reached when it was last stopped: its series are there before its first batch."""
+        return self.update(name, document=document, advanced_at=dict.fromkeys(document.splits(), now))
+
+    def idle(self, name: str, event: Mapping[str, Any]) -> None:
+        """Take in what the planner says in progress that is no batch: Spark sends no event of that."""
+        for source in event.get("sources", []):
+            latest = source.get("latestOffset")
+            if isinstance(latest, Mapping) and {"clusters", "document", "revision"} <= latest.keys():
+                self.update(name, summary=latest)
+
     def progress(self, name: str, event: Mapping[str, Any], now: float) -> SinkStatus | None:
         """Take a progress event in, as Spark's JSON; None if it says nothing of a source of ours."""
         source = our_source(event)
@@ -85,9 +96,10 @@ class StatusBoard:
         records = {split: before.records.get(split, 0) for split in active}
         advanced = {split: before.advanced_at.get(split, now) for split in active}
         start = source.get("startOffset")
-        # While nothing comes, Spark's events repeat the last batch.
-        if document.number != before.document.number and isinstance(start, Mapping):
-            for part in ranges_between(decode(start), document):
+        # A query's first batch has no start. While nothing comes, Spark's events repeat the last batch.
+        begun = decode(start) if isinstance(start, Mapping) else OffsetDocument()
+        if document.number != before.document.number:
+            for part in ranges_between(begun, document):
                 if part.split in records:
                     records[part.split] += part.size
                     advanced[part.split] = now

@@ -38,7 +38,7 @@ _PROVIDERS = {
 GUARANTEES: Mapping[str, str] = {
     "parquet": "exactly once, for readers of its `_spark_metadata` log (Spark is one)",
     "kafka": "at least once: a batch that is repeated after a failure is sent again",
-    "console": "none: for looking on",
+    "console": "none: for watching",
     "format": "what that format promises; Spark's own file formats as `parquet`",
     "foreachBatch": "as idempotent as your function is by (query id, batch id): a batch may come again, the same",
 }
@@ -124,13 +124,23 @@ def _transformed(spark: SparkSession, config: AppConfig, sink: Sink, frame: Data
     wanted = config.transformation_of(sink)
     if wanted is not None and wanted.sql is not None:
         frame.createOrReplaceTempView(VIEW)
-        frame = spark.sql(wanted.sql)
+        frame = _queried(spark, wanted.sql, f"{config.source}: transformation of sink {sink.name!r}")
     if wanted is not None and wanted.function is not None:
         frame = load_function(wanted.function, config.source)(frame)
     if not getattr(frame, "isStreaming", False):
         where = f"{config.source}: transformation of sink {sink.name!r}"
         raise OptionError(f"{where}: its result is no stream; read from the view `{VIEW}`")
     return frame
+
+
+def _queried(spark: SparkSession, sql: str, where: str) -> DataFrame:
+    try:
+        return spark.sql(sql)
+    except Exception as error:
+        if "TABLE_OR_VIEW_NOT_FOUND" not in str(error):
+            raise
+        said = str(error).splitlines()[0]
+        raise OptionError(f"{where}: {said} (the stream is the view `{VIEW}`)") from None
 
 
 def _trigger(trigger: Trigger) -> dict[str, Any]:

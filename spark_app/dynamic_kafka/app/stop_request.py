@@ -47,6 +47,8 @@ class StopRequest:
         """Ask to stop. Asking again changes nothing."""
         if not self._asked.is_set():
             self.reason = reason
+            # A JVM that ends at the same time takes calls away from under Py4J, which logs a traceback of each.
+            logging.getLogger("py4j").setLevel(logging.CRITICAL)
             self._asked.set()
 
     @property

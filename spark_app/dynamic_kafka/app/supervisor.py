@@ -6,6 +6,7 @@ the commit log's entry, which a test shows); commits to the clusters' groups go 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import threading
@@ -17,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from dynamic_kafka.app.checkpoints import Checkpoint
 from dynamic_kafka.app.config import AppConfig
 from dynamic_kafka.app.config_file import Sink
-from dynamic_kafka.app.exit_codes import ExitCode, code_of, code_of_text, reason_in
+from dynamic_kafka.app.exit_codes import ExitCode, code_of, code_of_text, reason_in, told
 from dynamic_kafka.app.restarts import RestartPolicy
 from dynamic_kafka.app.sink_status import StatusBoard
 from dynamic_kafka.app.sinks import query_name, start_query
 from dynamic_kafka.app.stop_request import StopRequest
 from dynamic_kafka.clusters import client_of
-from dynamic_kafka.errors import DynamicKafkaError, MetadataError, OptionError
+from dynamic_kafka.errors import DynamicKafkaError, ErrorCode, MetadataError, OptionError
 from dynamic_kafka.kafka.commits import GroupCommitter
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.planning.progress import OffsetDocument
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 POLL_S = 0.25
 RECOMMIT_S = 5.0
-"""How often commits that failed are tried again while no batch comes."""
+"""How often commits that failed are tried again, and the planner's report is looked at, while no batch comes."""
 BATCH_SHARE = 0.5
 """The part of the grace period that the batch at hand may take to finish before it is abandoned."""
 
@@ -86,6 +87,13 @@ class SinkQuery:
             self.stopping = True
             threading.Thread(target=_stop_quietly, args=(query,), name=f"finish-{self.name}", daemon=True).start()
 
+    def show_reached(self, board: StatusBoard) -> None:
+        """Let the board begin with what the checkpoint says is done."""
+        with contextlib.suppress(DynamicKafkaError):  # what is wrong with the checkpoint is told when the query starts
+            document = self.checkpoint.last_committed()
+            if document is not None:
+                board.restored(self.sink.name, document, time.monotonic())
+
     def commit_reached(self) -> None:
         """Commit what the checkpoint says is done: also the last batch, whatever became of its event."""
         if self.committer is None:
@@ -117,6 +125,8 @@ class Supervisor:
         self._read_reports = read_reports
         self._spark, self._config, self._board, self._stop = spark, config, board, stop
         self._queries = {query_name(config, sink): SinkQuery(config, sink, discovery) for sink in config.sinks}
+        self.reason: str | None = None
+        """Why the application ended, once `run` has returned: a failure, or who asked; None when it finished."""
         self._recommit_at = time.monotonic() + RECOMMIT_S
 
     def run(self) -> ExitCode:
@@ -126,17 +136,18 @@ class Supervisor:
         try:
             for each in self._queries.values():
                 each.commit_reached()
+                each.show_reached(self._board)
                 self._start(each)
             while not self._stop.wait(POLL_S) and not all(each.finished for each in self._queries.values()):
                 self._look_after()
         except _EndedError as ended:
-            code = ended.code
+            code, self.reason = ended.code, ended.reason
         except DynamicKafkaError as error:
-            log.error("%s: %s", type(error).__name__, error, extra={"event": "failed"})
-            code = code_of(error)
+            code, self.reason = code_of(error), told(error)
+            log.error("the application failed", extra={"event": "failed", "reason": self.reason})
         except Exception as error:  # Spark refused a query, or the JVM has gone
-            log.error("%s", reason_in(str(error)), extra={"event": "failed"})
-            code = code_of_text(str(error))
+            code, self.reason = code_of_text(str(error)), reason_in(str(error))
+            log.error("the application failed", extra={"event": "failed", "reason": self.reason})
         return self._end(code)
 
     # -- while running -------------------------------------------------------------------------------------------
@@ -145,7 +156,11 @@ class Supervisor:
         reports = self._read_reports.get(each.sink.name)
         each.query = start_query(self._spark, self._config, each.sink, read_reports=reports)
         each.restart_at, each.stopping = None, False
-        fields = {"event": "started", "sink": each.sink.name, "query": str(each.query.id)}
+        reached = self._board.sinks()[each.sink.name].document
+        fields = {
+            "event": "started", "sink": each.sink.name, "query": str(each.query.id),
+            "documentQuery": reached.query or None,
+        }  # fmt: skip
         log.info("sink %s: query %s has started", each.sink.name, each.query.id, extra=fields)
 
     def _look_after(self) -> None:
@@ -165,7 +180,15 @@ class Supervisor:
             elif each.query is not None and not each.query.isActive:
                 self._ended(each, each.query)
             else:
+                if recommit:
+                    self._hear(each)
                 each.stop_when_over(self._board.sinks()[each.sink.name].document)
+
+    def _hear(self, each: SinkQuery) -> None:
+        """What the planner reports while there is no batch: which clusters are stalled, what is rejected."""
+        progress = each.query.lastProgress if each.query is not None else None
+        if progress is not None:
+            self._board.idle(each.sink.name, json.loads(progress.json))
 
     def _ended(self, each: SinkQuery, query: StreamingQuery) -> None:
         raised = query.exception()
@@ -176,16 +199,16 @@ class Supervisor:
             log.info("sink %s: finished", each.sink.name, extra={"event": "finished", "sink": each.sink.name})
             return
         text = str(raised)
-        reason = reason_in(text)
+        reason = reason_in(text, each.checkpoint.uri)
         pause = each.restarts.pause_before(text)
         fields = {"event": "failed" if pause is None else "restart", "sink": each.sink.name, "reason": reason}
         if pause is None:
             self._board.update(each.sink.name, state="failed", last_error=reason)
-            log.error("sink %s: the query failed: %s", each.sink.name, reason, extra=fields)
-            raise _EndedError(code_of_text(text))
+            log.error("sink %s: the query failed", each.sink.name, extra=fields)
+            raise _EndedError(code_of_text(text), reason)
         count = self._board.sinks()[each.sink.name].restarts + 1
         self._board.update(each.sink.name, state="restarting", last_error=reason, restarts=count)
-        log.warning("sink %s: restarted in %.1f s: %s", each.sink.name, pause, reason, extra=fields)
+        log.warning("sink %s: restarted in %.1f s", each.sink.name, pause, extra=fields)
         each.restart_at = time.monotonic() + pause
 
     def _commit_again(self, each: SinkQuery) -> None:
@@ -214,7 +237,7 @@ class Supervisor:
             self._board.update(each.sink.name, commits=each.committer.counts(), committed=each.committer.committed())
         fields = {
             "event": "batch", "sink": each.sink.name, "batch": status.batch, "rows": status.rows,
-            "milliseconds": status.batch_ms, "summary": status.summary,
+            "documentQuery": status.document.query, "milliseconds": status.batch_ms, "summary": status.summary,
         }  # fmt: skip
         log.info("sink %s: batch %d, %d rows", each.sink.name, status.batch, status.rows, extra=fields)
 
@@ -224,23 +247,29 @@ class Supervisor:
         grace_s = self._config.file.grace_period / 1000
         deadline = time.monotonic() + grace_s
         if self._stop.asked:
-            log.info("stopping: %s", self._stop.reason, extra={"event": "stopping", "reason": self._stop.reason})
+            self.reason = self.reason or self._stop.reason
+            log.info("stopping", extra={"event": "stopping", "reason": self._stop.reason})
         if code == ExitCode.DONE:
             self._let_batches_finish(time.monotonic() + grace_s * BATCH_SHARE)
         stopped = self._stop_queries(deadline)
+        failed = ErrorCode.find(self.reason or "")
+        hopeless = [failed.cluster] if failed is not None else []
         for each in self._queries.values():
             each.commit_reached()
-            if each.committer is not None and not each.committer.flush(max(0.5, deadline - time.monotonic())):
+            left = max(0.5, deadline - time.monotonic())
+            if each.committer is not None and not each.committer.flush(left, hopeless=hopeless):
                 log.warning("sink %s: not all offsets were committed in time; reading is not affected", each.sink.name)
         for each in self._queries.values():
             if each.committer is not None:
                 each.committer.close()
             if each.failure is not None and code == ExitCode.DONE:
-                log.error("%s", each.failure, extra={"event": "failed", "sink": each.sink.name})
-                code = code_of(each.failure)
+                code, self.reason = code_of(each.failure), told(each.failure)
+                fields = {"event": "failed", "sink": each.sink.name, "reason": self.reason}
+                log.error("sink %s: its commits are refused", each.sink.name, extra=fields)
         if not stopped and code == ExitCode.DONE:
-            log.error("not all queries ended within gracePeriod; their batches are repeated at the next start")
             code = ExitCode.GRACE_EXCEEDED
+            self.reason = "not all queries ended within gracePeriod; their batches are repeated at the next start"
+            log.error("%s", self.reason)
         return code
 
     def _let_batches_finish(self, until: float) -> None:
@@ -275,9 +304,9 @@ class Supervisor:
 class _EndedError(Exception):
     """A query has ended the application."""
 
-    def __init__(self, code: ExitCode) -> None:
-        super().__init__(code.name)
-        self.code = code
+    def __init__(self, code: ExitCode, reason: str) -> None:
+        super().__init__(reason)
+        self.code, self.reason = code, reason
 
 
 def is_named(discovery: MetadataDiscovery, cluster: str) -> bool:
@@ -289,7 +318,7 @@ def is_named(discovery: MetadataDiscovery, cluster: str) -> bool:
         return True
 
 
-def make_listener(names: Any, told: Callable[[str, Mapping[str, Any]], None]) -> Any:
+def make_listener(names: Any, tell: Callable[[str, Mapping[str, Any]], None]) -> Any:
     """A Spark listener that passes on the progress of the named queries. What goes wrong in there is logged."""
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -300,7 +329,7 @@ def make_listener(names: Any, told: Callable[[str, Mapping[str, Any]], None]) ->
         def onQueryProgress(self, event: Any) -> None:
             try:
                 if event.progress.name in names:
-                    told(event.progress.name, json.loads(event.progress.json))
+                    tell(event.progress.name, json.loads(event.progress.json))
             except Exception:
                 log.exception("a progress event could not be used")
 

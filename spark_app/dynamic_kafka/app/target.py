@@ -6,10 +6,12 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-from dynamic_kafka.app.checkpoints import Checkpoint
+from dynamic_kafka.app.checkpoints import Checkpoint, newest_in_sink
 from dynamic_kafka.app.config import STATE_FOLDER, AppConfig, load_config
+from dynamic_kafka.app.old_checkpoint import find_old_checkpoint
 from dynamic_kafka.app.saved import Saved, nothing_saved, read_saved
-from dynamic_kafka.errors import OptionError
+from dynamic_kafka.app.sinks import file_path
+from dynamic_kafka.errors import OptionError, StaleCheckpointError
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.state import StateLocation
 
@@ -22,6 +24,7 @@ class Target:
         name: how to speak of it.
         options: the source's options; None when only a folder was given.
         state: the query's `stateLocation`; None when it has none, or it is not known.
+        files: the folder of the query's file sink; None when its sink is another, or only a folder was given.
     """
 
     name: str
@@ -29,11 +32,32 @@ class Target:
     saved: Saved
     options: SourceOptions | None
     state: StateLocation | None
+    files: str | None = None
 
     @property
     def query(self) -> str:
         """The query's id, which its folder in the state location is named after."""
         return self.saved.latest.query
+
+    def old_checkpoint(self) -> StaleCheckpointError | None:
+        """Why `run` would refuse the checkpoint for what its file sink has; None if it would not."""
+        if self.files is None or (self.options is not None and self.options.allow_old_checkpoint):
+            return None
+        try:
+            return find_old_checkpoint(self.checkpoint, self.files)
+        except OptionError:
+            return None  # Spark reaches more file systems than pyarrow does: `run` only warns
+
+    def has_pending(self) -> bool:
+        """Whether the file sink has the pending batch: then a restart commits it, and reads nothing of it again."""
+        pending = self.saved.batches.pending
+        if self.files is None or pending is None:
+            return False
+        try:
+            newest = newest_in_sink(self.files)
+        except OptionError:
+            return False
+        return newest is not None and newest >= pending
 
     def writable_state(self) -> StateLocation:
         """The state location, to write to.
@@ -58,6 +82,7 @@ def add_target(parser: argparse.ArgumentParser, *, only_app: bool = False) -> No
     parser.add_argument("target", metavar="APP.YAML" if only_app else "CHECKPOINT|APP.YAML", help=what)
     parser.add_argument("--sink", metavar="NAME", help="which sink's query, where app.yaml has several")
     parser.add_argument("--source", metavar="N", help="which source of the query, where several are dynamic-kafka")
+    parser.set_defaults(only_app=only_app)
     if not only_app:
         parser.add_argument("--state-location", metavar="URI", help="the query's stateLocation, beside a CHECKPOINT")
 
@@ -75,19 +100,25 @@ def open_target(arguments: argparse.Namespace, *, may_be_new: bool = False) -> T
     config = app_config(arguments.target)
     if config is None:
         checkpoint = Checkpoint(arguments.target)
+        if arguments.only_app:
+            what = "is a checkpoint" if checkpoint.has("offsets") else "is no file"
+            raise OptionError(
+                f"{arguments.target} {what}; {arguments.command} needs the app.yaml, since it asks metadata and"
+                " clusters (inspect takes a checkpoint)"
+            )
         uri = arguments.state_location
         if uri is None and checkpoint.has(STATE_FOLDER):
             uri = f"{checkpoint.uri}/{STATE_FOLDER}"
-        options, name = None, checkpoint.uri
+        options, name, files = None, checkpoint.uri, None
     else:
         sink = config.sink(arguments.sink)
         checkpoint = Checkpoint(config.checkpoint_of(sink))
         options = config.parsed_options(sink)
-        uri, name = options.state_location, f"{config.source}, sink {sink.name}"
+        uri, name, files = options.state_location, f"{config.source}, sink {sink.name}", file_path(sink)
     state = StateLocation(uri) if uri else None
     new = may_be_new and config is not None and checkpoint.planned is None
     saved = nothing_saved() if new else read_saved(checkpoint, arguments.source)
-    return Target(name, checkpoint, saved, options, state)
+    return Target(name, checkpoint, saved, options, state, files)
 
 
 def app_config(path: str) -> AppConfig | None:

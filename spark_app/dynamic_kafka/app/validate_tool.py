@@ -12,19 +12,22 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from dynamic_kafka.app.checkpoints import Checkpoint
 from dynamic_kafka.app.config import AppConfig, load_config
+from dynamic_kafka.app.config_file import Sink
 from dynamic_kafka.app.exit_codes import ExitCode, code_of
-from dynamic_kafka.app.sinks import load_function
+from dynamic_kafka.app.old_checkpoint import refuse_old_checkpoint
+from dynamic_kafka.app.sinks import file_path, load_function
 from dynamic_kafka.app.tables import table
 from dynamic_kafka.clusters import client_of
 from dynamic_kafka.errors import DynamicKafkaError, MetadataInvalidError, OptionError
-from dynamic_kafka.kafka.client_config import ClusterClient, check_client_properties
+from dynamic_kafka.kafka.client_config import ClusterClient, check_client, check_client_properties
 from dynamic_kafka.metadata.service import KafkaMetadataService, load_class
 from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber
 from dynamic_kafka.metadata.subscription import Subscription, unite
 from dynamic_kafka.options import CustomSubscriber, SourceOptions
 from dynamic_kafka.services import make_service, make_subscriber
-from dynamic_kafka.state import StateLocation
+from dynamic_kafka.state import check_writable
 
 HELP = "check an app.yaml, its metadata, its classes, client properties and secrets, without Kafka and Spark"
 
@@ -74,13 +77,31 @@ def _checks(config: AppConfig) -> Iterator[Finding]:
     yield from _functions(config)
     options = config.parsed_options(config.sinks[0])  # sinks differ in checkpoint and group only
     for sink in config.sinks:
+        yield _checkpoint(config, sink, allowed=options.allow_old_checkpoint)
         location = config.parsed_options(sink).state_location
         if location is not None:
             yield _checked(f"state of sink {sink.name}", partial(_state, location))
     for warning in options.warnings:
         yield Finding("options", f"note: {warning}")
-    yield _checked("client properties", partial(_client_properties, options.kafka_properties, "options"))
+    yield _checked("client properties", partial(_client_properties, options.kafka_properties, config.where_is))
     yield from _metadata(options)
+
+
+def _checkpoint(config: AppConfig, sink: Sink, *, allowed: bool) -> Finding:
+    """Whether the checkpoint can be made or written, and is not older than the sink's files."""
+    check, uri, files = f"checkpoint of sink {sink.name}", config.checkpoint_of(sink), file_path(sink)
+    try:
+        checkpoint = Checkpoint(uri)
+    except OptionError as error:
+        # Spark reaches more file systems than pyarrow does.
+        return Finding(check, f"not looked at: {error}")
+    try:
+        text = check_writable(uri, "the checkpoint")
+        if files is not None:
+            refuse_old_checkpoint(checkpoint, files, allowed=allowed)
+    except DynamicKafkaError as error:
+        return Finding(check, str(error), error)
+    return Finding(check, text)
 
 
 def _functions(config: AppConfig) -> Iterator[Finding]:
@@ -133,18 +154,20 @@ def _subscription(options: SourceOptions) -> tuple[Subscription, int]:
         service.close()
 
 
-def _client_properties(properties: Mapping[str, str], where: str) -> str:
-    check_client_properties(properties, where=where)
+def _client_properties(properties: Mapping[str, str], where: str | Callable[[str], str]) -> str:
+    for key, value in properties.items():
+        check_client_properties({key: value}, where=where if isinstance(where, str) else where(key))
     return f"{len(properties)} client properties are known and well-formed"
 
 
 def _secrets(client: ClusterClient) -> str:
     resolved = client.admin_config()
+    check_client(client.cluster, resolved)
     return f"its configuration resolves, secrets included; servers {resolved['bootstrap.servers']}"
 
 
 def _state(uri: str) -> str:
-    return f"{StateLocation(uri).uri} can be opened"
+    return check_writable(uri, "stateLocation")
 
 
 def _function(path: str, source: str) -> str:

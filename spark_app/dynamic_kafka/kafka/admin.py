@@ -15,14 +15,15 @@ from typing import Any
 from confluent_kafka import (
     IsolationLevel,
     KafkaError,
+    KafkaException,
     TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from dynamic_kafka.errors import ClusterError, ClusterUnreachableError
+from dynamic_kafka.errors import ClusterError, ClusterRefusedError, ClusterUnreachableError
 from dynamic_kafka.kafka.aside import drop_aside, quiet_logger
-from dynamic_kafka.kafka.errors import error_of, is_transient, translate
+from dynamic_kafka.kafka.errors import Complaint, error_of, is_transient, translate, unusable
 from dynamic_kafka.kafka.groups import Commits, GroupClient
 from dynamic_kafka.kafka.retries import PAUSE_S, ask_until_settled
 from dynamic_kafka.planning.starting import OffsetQuery
@@ -50,11 +51,14 @@ class ClusterAdmin:
         self.cluster = cluster
         self._deadline_s = deadline_s
         self._isolation = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
-        self._hint: str | None = None
+        self._hint: Complaint | None = None
         self._config = config
         self._groups: dict[str, GroupClient] = {}
         settings: dict[str, Any] = {**config, "error_cb": self._on_error}
-        self._client = AdminClient(settings, logger=quiet_logger())
+        try:
+            self._client = AdminClient(settings, logger=quiet_logger())
+        except KafkaException as raised:
+            raise unusable(cluster, raised) from None
 
     def kafka_id(self) -> str | None:
         """Kafka's own `cluster.id`, None if the brokers tell none."""
@@ -65,6 +69,8 @@ class ClusterAdmin:
             )
         except Exception as raised:
             raise self._translated("describe the cluster", raised) from None
+        self._client.poll(0)  # what went wrong before it answered explains nothing that goes wrong later
+        self._hint = None
         return described.cluster_id or None
 
     def describe_topics(self, topics: Iterable[str]) -> tuple[dict[str, tuple[str | None, list[int]]], frozenset[str]]:
@@ -151,12 +157,13 @@ class ClusterAdmin:
     def _translated(self, doing: str, raised: BaseException) -> ClusterError:
         self._client.poll(0)  # serves error_cb: what the connections have to say
         translated = translate(self.cluster, doing, raised, self._hint)
-        return translated if isinstance(translated, ClusterUnreachableError) else translate(self.cluster, doing, raised)
+        explained = isinstance(translated, ClusterUnreachableError | ClusterRefusedError)
+        return translated if explained else translate(self.cluster, doing, raised)
 
     def _on_error(self, error: KafkaError) -> None:
         # "All brokers are down" says less than the reason that came before it.
         if error.code() != KafkaError._ALL_BROKERS_DOWN or self._hint is None:
-            self._hint = error.str()
+            self._hint = Complaint.of(error)
 
 
 _SPECS: Mapping[str, Callable[[OffsetQuery], OffsetSpec]] = {

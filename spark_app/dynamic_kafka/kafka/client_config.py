@@ -23,6 +23,7 @@ from confluent_kafka import Consumer, KafkaException
 
 from dynamic_kafka.errors import OptionError, SecretError
 from dynamic_kafka.kafka.client_properties import CONSUMER_PROPERTIES, ONLY_CONSUMER_PROPERTIES
+from dynamic_kafka.kafka.errors import unusable
 from dynamic_kafka.kafka.secrets import (
     file_identity,
     file_in_folder,
@@ -233,6 +234,19 @@ def check_client_properties(properties: Mapping[str, str], *, where: str = "opti
     for key, value in properties.items():
         if key != JAAS:
             _check_client_property(key, value, where)
+
+
+def check_client(cluster: str, config: Mapping[str, str]) -> None:
+    """Make a client, without servers, as the application will: certificates and keys are read, nobody is asked.
+
+    Raises:
+        ClusterRefusedError: that cannot be done.
+    """
+    alone = {key: value for key, value in config.items() if key != "bootstrap.servers"}
+    try:
+        Consumer({"group.id": "unused", **alone}, logger=_log)
+    except KafkaException as raised:
+        raise unusable(cluster, raised) from None
 
 
 def _check_client_property(key: str, value: str, where: str) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from dynamic_kafka.errors import DynamicKafkaError, GroupInUseError, StaleCheckpointError
@@ -115,10 +115,18 @@ class GroupCommitter:
         """The offsets that were last committed with success, per cluster."""
         return {cluster: lane.committed for cluster, lane in self._open().items()}
 
-    def flush(self, timeout_s: float) -> bool:
-        """Wait until everything handed over is committed or has failed; False when time ran out."""
+    def flush(self, timeout_s: float, *, hopeless: Collection[str] = ()) -> bool:
+        """Wait until everything handed over is committed or has failed; False when time ran out.
+
+        Args:
+            hopeless: clusters that just failed: nobody waits for their commits.
+        """
         deadline = time.monotonic() + timeout_s
-        return all([lane.flush(max(0.0, deadline - time.monotonic())) for lane in self._open().values()])
+        flushed = [
+            lane.flush(0.0 if cluster in hopeless else max(0.0, deadline - time.monotonic()))
+            for cluster, lane in self._open().items()
+        ]
+        return all(flushed)
 
     def close(self) -> None:
         """End the threads after what they are doing. Never waits."""

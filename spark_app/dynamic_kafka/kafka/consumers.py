@@ -18,7 +18,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from dynamic_kafka.kafka.aside import drop_aside, quiet_logger
-from dynamic_kafka.kafka.errors import translate
+from dynamic_kafka.kafka.errors import Complaint, unusable
 
 IDLE_S = 300.0
 """A consumer that no task of this worker used for so long is closed: its cluster may be gone from metadata."""
@@ -32,13 +32,13 @@ class CachedConsumer:
 
     cluster: str
     consumer: Consumer
-    hints: list[str]
+    hints: list[Complaint]
     used_at: float = field(default_factory=time.monotonic)
     identified_at: float | None = None
     in_use: bool = False
 
     @property
-    def hint(self) -> str | None:
+    def hint(self) -> Complaint | None:
         """The last complaint of librdkafka about a connection, such as a failed authentication. For errors only: a
         record that has just arrived may be dropped."""
         self.consumer.poll(0)  # serves error_cb: calls that wait for an answer do not
@@ -114,17 +114,17 @@ class ConsumerCache:
 
 
 def _make(cluster: str, config: Mapping[str, Any]) -> CachedConsumer:
-    hints: list[str] = []
+    hints: list[Complaint] = []
 
     def on_error(error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
-            hints[:] = [error.str()]
+            hints[:] = [Complaint.of(error)]
 
     log.debug("opening a consumer of cluster %s", cluster)
     try:
         consumer = Consumer({**config, "error_cb": on_error}, logger=quiet_logger())
     except KafkaException as raised:
-        raise translate(cluster, "make a consumer", raised) from None
+        raise unusable(cluster, raised) from None
     return CachedConsumer(cluster, consumer, hints)
 
 

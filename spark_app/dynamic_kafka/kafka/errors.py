@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+
 from confluent_kafka import KafkaError, KafkaException
 
-from dynamic_kafka.errors import ClusterError, ClusterUnreachableError
+from dynamic_kafka.errors import ClusterError, ClusterRefusedError, ClusterUnreachableError
 
 UNREACHABLE = frozenset(
     {
@@ -38,6 +41,43 @@ TRANSIENT = frozenset(
 """Codes of a leader or coordinator that is just moving: asked again, the cluster answers."""
 
 
+LOGIN = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
+"""Codes of a login that came to nothing."""
+
+_BROKEN_OFF = re.compile(r"transport failure|disconnected|timed out|reset by peer", re.IGNORECASE)
+"""A connection that ended in the middle of a login or a handshake says nothing about either."""
+_CERTIFICATE = re.compile(r"certificate|alert|unknown ca|wrong version number", re.IGNORECASE)
+_VALUE = re.compile(r'value "[^"]*"')
+_CHECK = "check the cluster's properties and its secret folder, or the secrets that the options refer to"
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """What a client says about a connection while it goes on trying. Never holds a credential."""
+
+    code: int
+    text: str
+
+    @classmethod
+    def of(cls, error: KafkaError) -> Complaint:
+        """The complaint in a client's error."""
+        return cls(error.code(), error.str())
+
+    @property
+    def refusal(self) -> str | None:
+        """What is refused, where trying again does not help; None for trouble of the network."""
+        if _BROKEN_OFF.search(self.text):
+            return None
+        if self.code in LOGIN:
+            return "the cluster refuses the login"
+        if self.code == KafkaError._SSL and _CERTIFICATE.search(self.text):
+            return "TLS fails, as for a certificate that is not signed by the authority that is given"
+        return None
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class UnknownTopicError(ClusterError):
     """A topic or partition is not there: gone since it was described, or not yet known everywhere."""
 
@@ -55,7 +95,15 @@ def is_transient(raised: BaseException) -> bool:
     return error is not None and error.code() in TRANSIENT
 
 
-def translate(cluster: str, doing: str, raised: BaseException, hint: str | None = None) -> ClusterError:
+def unusable(cluster: str, raised: KafkaException) -> ClusterRefusedError:
+    """The error to raise when no client can be made: a certificate that is none, settings that contradict."""
+    error = error_of(raised)
+    # Only its words about one property hold a value.
+    reason = _VALUE.sub("a value", error.str() if error is not None else str(raised)).strip()
+    return ClusterRefusedError(cluster, f"no client can be made: {reason}: {_CHECK}")
+
+
+def translate(cluster: str, doing: str, raised: BaseException, hint: Complaint | None = None) -> ClusterError:
     """The error to raise for a failed call.
 
     Args:
@@ -63,7 +111,7 @@ def translate(cluster: str, doing: str, raised: BaseException, hint: str | None 
         doing: what was asked, as in "list offsets".
         raised: what the client raised.
         hint: the last thing the client logged about its connections, such as a failed authentication: librdkafka goes
-            on trying after those, and ends in a time-out that does not say why. Never holds a credential.
+            on trying after those, and ends in a time-out that does not say why.
     """
     if isinstance(raised, ClusterError):
         return raised
@@ -71,6 +119,9 @@ def translate(cluster: str, doing: str, raised: BaseException, hint: str | None 
     reason = error.str() if error is not None else f"{type(raised).__name__}: {raised}"
     because = f" ({hint})" if hint else ""
     unreachable = isinstance(raised, TimeoutError) or (error is not None and error.code() in UNREACHABLE)
+    complaint = hint if unreachable else Complaint.of(error) if error is not None else None
+    if complaint is not None and complaint.refusal:
+        return ClusterRefusedError(cluster, f"could not {doing}: {complaint.refusal} ({complaint}): {_CHECK}")
     unknown = error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
     kind = ClusterUnreachableError if unreachable else UnknownTopicError if unknown else ClusterError
     return kind(cluster, f"could not {doing}: {reason}{because}")

@@ -39,7 +39,11 @@ SEEK_PAUSE_S = 0.005
 """Pause before a seek is tried again."""
 IDENTIFIED_S = 1.0
 """A batch of thousands of small ranges asks a cluster who it is once a second, not once a range."""
-_AFTER_TIMEOUT = "; check the cluster; raise readTimeout, or set clusterFailurePolicy=stall"
+_AFTER_TIMEOUT = {
+    False: "; check the cluster; raise readTimeout, or set clusterFailurePolicy=stall",
+    True: "; check the cluster, or raise readTimeout. When the query starts again (clusterFailurePolicy=stall) this"
+    " cluster's ranges are left out of the batch, and read once it answers",
+}
 _OR_ABORTED = ". A very large aborted transaction, which takes longer than that to pass over, looks the same"
 
 log = logging.getLogger(__name__)
@@ -57,6 +61,7 @@ class ReadTask:
         active: all clusters of the plan: consumers of others are closed.
         read_timeout_s: seconds without any progress after which the range fails.
         include_headers, fail_on_data_loss: the options of these names.
+        stall: `clusterFailurePolicy=stall`; for what a time-out says only.
     """
 
     part: SplitRange
@@ -67,6 +72,7 @@ class ReadTask:
     read_timeout_s: float
     include_headers: bool
     fail_on_data_loss: bool
+    stall: bool = False
 
 
 def read_range(task: ReadTask) -> Iterator[pa.RecordBatch]:
@@ -283,12 +289,17 @@ class _RangeReader:
                 # The broker answers; there just are no such offsets any more.
                 return self.lost(f"the log ends at {end}")
             # They are there, only not to be seen yet: an open transaction, or a leader that is catching up.
-        hint = f" ({self.cached.hint})" if self.cached.hint else ""
+        complaint = self.cached.hint
+        if complaint is not None and complaint.refusal:
+            raise translate(
+                self.task.part.split.cluster, f"read {self.task.part}", TimeoutError("no record in time"), complaint
+            )
+        hint = f" ({complaint})" if complaint else ""
         aborted = _OR_ABORTED if self.task.client.read_committed else ""
         raise ReadTimeoutError(
             self.task.part.split.cluster,
             f"no record of {self.task.part} from offset {self.position} arrived within readTimeout"
-            f" ({self.task.read_timeout_s:g} s){hint}{_AFTER_TIMEOUT}{aborted}",
+            f" ({self.task.read_timeout_s:g} s){hint}{_AFTER_TIMEOUT[self.task.stall]}{aborted}",
         )
 
 
@@ -303,9 +314,13 @@ def _check_identity(task: ReadTask, cached: CachedConsumer) -> None:
     except KafkaException as raised:
         error = raised.args[0]
         if isinstance(error, KafkaError) and error.code() in UNREACHABLE:
-            hint = f" ({cached.hint})" if cached.hint else ""
+            complaint = cached.hint
+            if complaint is not None and complaint.refusal:
+                raise translate(split.cluster, "ask for its identity", raised, complaint) from None
+            hint = f" ({complaint})" if complaint else ""
             raise ReadTimeoutError(
-                split.cluster, f"no answer within readTimeout ({task.read_timeout_s:g} s){hint}{_AFTER_TIMEOUT}"
+                split.cluster,
+                f"no answer within readTimeout ({task.read_timeout_s:g} s){hint}{_AFTER_TIMEOUT[task.stall]}",
             ) from None
         raise translate(split.cluster, "ask for its identity", raised, cached.hint) from None
     if answer.cluster_id is not None and answer.cluster_id != task.kafka_id:
@@ -314,3 +329,4 @@ def _check_identity(task: ReadTask, cached: CachedConsumer) -> None:
             f" executor reaches answer with {answer.cluster_id}: nothing was read. Check its bootstrap servers and DNS"
         )
     cached.identified_at = now
+    cached.hints.clear()  # what went wrong before it answered explains nothing that goes wrong later

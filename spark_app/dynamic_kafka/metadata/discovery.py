@@ -17,6 +17,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from dynamic_kafka.errors import MetadataInvalidError, MetadataTooOldError, MetadataUnavailableError
 from dynamic_kafka.metadata.freshness import AwaitedRevision, described
@@ -25,12 +26,17 @@ from dynamic_kafka.metadata.model import KafkaStream, Revision
 from dynamic_kafka.metadata.service import KafkaMetadataService
 from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber
 from dynamic_kafka.metadata.subscription import Subscription, unite
+from dynamic_kafka.metadata.vanished import VanishedStreams
 
 _log = logging.getLogger(__name__)
 
 LOOKUP_DEADLINE_S = 30.0
 """A look-up without an answer for this long, or for the interval if that is longer, is a failure; so is each further
 such time that it hangs, as if it had been tried again."""
+
+
+WAITING_S = 30.0
+"""How often it is said that a revision is still waited for."""
 
 
 class MetadataDiscovery:
@@ -79,8 +85,10 @@ class MetadataDiscovery:
         self._stopped = False
         self._start_problem: Exception | None = None
         self._start_over = False
+        self._too_old: str | None = None
         self._requested = 0
         self._served = 0
+        self._vanished = VanishedStreams(subscriber, service)
 
     def start(self) -> None:
         """Make the first look-up, wait for it (and for the awaited revision), then poll in the background.
@@ -124,7 +132,7 @@ class MetadataDiscovery:
     def status(self) -> DiscoveryStatus:
         """How discovery is doing; never waits, never raises."""
         with self._state:
-            return self._lookups.status(self._clock())
+            return replace(self._lookups.status(self._clock()), missing=self._vanished.ids)
 
     def refresh(self) -> None:
         """Make one look-up that begins now, and wait until it is over or its deadline passes. Works with interval 0."""
@@ -195,10 +203,16 @@ class MetadataDiscovery:
     def _first_lookup(self) -> Exception | None:
         """Look up until the answer is good and new enough; what stood against it at the end."""
         give_up = self._clock() + self._awaited_timeout_s
+        said_at: float | None = None
         while True:
             problem = self._look_up(first=True)
-            if problem is None or self._awaited is None or self._clock() >= give_up:
+            now = self._clock()
+            if problem is None or self._awaited is None or now >= give_up:
                 return problem
+            if said_at is None or now - said_at >= WAITING_S:
+                said_at = now
+                there = f"there is {self._too_old}" if self._too_old else "there is none yet"
+                _log.info("waiting for revision %s, at most %.0f s; %s", self._awaited, give_up - now, there)
             with self._state:
                 if self._state.wait_for(lambda: self._stopped, self._probe_interval_s):
                     return problem
@@ -244,8 +258,11 @@ class MetadataDiscovery:
             self._lookups.begin(self._clock())
         problem: Exception | None = None
         found: tuple[Subscription, Revision] | None = None
+        told: list[str] = []
         try:
-            found = self._ask(first)
+            answer = self._ask(first)
+            told = self._vanished.look(answer[0])
+            found = answer
         except (MetadataInvalidError, MetadataTooOldError, MetadataUnavailableError) as error:
             problem = error
         except BaseException as error:  # a user's class may raise anything, and must not end this thread
@@ -254,6 +271,8 @@ class MetadataDiscovery:
         with self._state:
             if not self._stopped:
                 self._conclude(found, problem)
+                if self._lookups.current is not None:
+                    self._vanished.settle(self._lookups.current.subscription, told)
             self._served = serving
             self._state.notify_all()
         return problem
@@ -264,6 +283,7 @@ class MetadataDiscovery:
         revision = self._service.revision or Revision(subscription.fingerprint)
         if first:
             if self._awaited is not None and not self._awaited.reached_by(revision):
+                self._too_old = described(revision)
                 raise MetadataTooOldError(
                     f"the metadata is at revision {described(revision)}, and {self._awaited} did not arrive within "
                     f"{self._awaited_timeout_s:g} s; check what renders it, or `metadataRevision` and `metadataTimeout`"
@@ -276,7 +296,8 @@ class MetadataDiscovery:
         if found is not None:
             if self._lookups.answer(now, *found):
                 clusters = ", ".join(found[0].clusters) or "none"
-                _log.info("metadata %s is in force; clusters: %s", described(found[1]), clusters)
+                # Whether it comes into force is for the query to say, when it has asked those clusters.
+                _log.info("metadata %s was read; clusters: %s", described(found[1]), clusters)
         elif isinstance(problem, MetadataTooOldError):
             # An answer, and a sound one, that is only not awaited yet.
             self._lookups.end()

@@ -28,6 +28,7 @@ FILE_NAMES = tuple(f"streams{ending}{packed}" for ending in (".yaml", ".yml", ".
 _KUBELET_LINK = "..data"
 _GZIP_MAGIC = b"\x1f\x8b"
 _SETTLE_ATTEMPTS = 10
+_CHECK = "check that it is mounted, and the path (`metadata` in app.yaml, else the option `metadataPath`)"
 
 _Signature = tuple[str, int, int, int, int]
 """Resolved path, device, inode, time of change in ns, size: what a `stat` can tell of a file's edition."""
@@ -43,7 +44,7 @@ class FileMetadataService(KafkaMetadataService):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, settle_s: float = 0.2) -> None:
-        self._path = Path(path)
+        self._path = Path(path).absolute()  # messages name it: relative to what would be a riddle
         self._settle_s = settle_s
         self._seen: _Signature | None = None
         self._digest: bytes | None = None
@@ -76,9 +77,7 @@ class FileMetadataService(KafkaMetadataService):
         try:
             found, data = self._read()
         except OSError as error:
-            raise MetadataUnavailableError(
-                f"{self._path}: cannot be read: {error.strerror}; check that it is mounted, and `metadataPath`"
-            ) from error
+            raise MetadataUnavailableError(f"{self._path}: cannot be read: {error.strerror}; {_CHECK}") from error
         digest = hashlib.sha256(data).digest()
         if self._document is None or digest != self._digest:
             shown = str(self._path / found.name if self._path.is_dir() else self._path)
@@ -122,9 +121,7 @@ class FileMetadataService(KafkaMetadataService):
         )
         present = [name for name in FILE_NAMES if (folder / name).is_file()]
         if not present:
-            raise MetadataUnavailableError(
-                f"{self._path}: holds none of {', '.join(FILE_NAMES)}; check what is mounted there, and `metadataPath`"
-            )
+            raise MetadataUnavailableError(f"{self._path}: holds none of {', '.join(FILE_NAMES)}; {_CHECK}")
         if len(present) > 1:
             raise MetadataInvalidError(f"{self._path}:1: holds {' and '.join(present)}; keep one of them")
         return (folder / present[0]).resolve(strict=True)

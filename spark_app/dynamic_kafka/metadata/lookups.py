@@ -11,7 +11,7 @@ from dynamic_kafka.errors import MetadataUnavailableError
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.subscription import Subscription
 
-_CHECK = "check metadataPath, or the metadata service"
+_CHECK = "check the metadata service"
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class DiscoveryStatus:
         consecutive_failures: look-ups without an answer since the last answer.
         last_error: text of the last failure, until a look-up has an answer.
         rejected: why the newest metadata is not in force; None if it is.
+        missing: ids of subscribed streams that the metadata in force does not name.
     """
 
     revision: Revision | None
@@ -40,6 +41,7 @@ class DiscoveryStatus:
     consecutive_failures: int
     last_error: str | None
     rejected: str | None
+    missing: tuple[str, ...] = ()
 
 
 class Lookups:
@@ -122,12 +124,12 @@ class Lookups:
             MetadataUnavailableError: there is none yet, or more failures in a row than are tolerated.
         """
         if self.current is None:
-            raise MetadataUnavailableError(f"no metadata yet{self._because(now)}; {_CHECK}")
+            raise MetadataUnavailableError(f"no metadata yet{self._because(now)}")
         failures = self.failures(now)
         if failures > self._threshold:
             raise MetadataUnavailableError(
                 f"the metadata service gave no answer {failures} times in a row, "
-                f"{self._threshold} are tolerated (metadataFailureThreshold){self._because(now)}; {_CHECK}"
+                f"{self._threshold} are tolerated (metadataFailureThreshold){self._because(now)}"
             )
         return self.current
 
@@ -161,4 +163,6 @@ class Lookups:
 
     def _because(self, now: float) -> str:
         error = self._hang_text() if self._hung(now) else self._last_error
-        return f"; last: {error}" if error else ""
+        # A service that answered with an error says itself what to check.
+        last = f"; last: {error}" if error else ""
+        return last if "check" in last else f"{last}; {_CHECK}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from dynamic_kafka.errors import MetadataInvalidError, OptionError
 from dynamic_kafka.metadata.model import KafkaStream
@@ -29,6 +29,10 @@ class KafkaStreamSubscriber(ABC):
             MetadataInvalidError: something subscribed does not exist.
         """
 
+    def missing(self, stream_ids: Collection[str]) -> list[str]:
+        """What is subscribed by name and is not among the streams that exist. Default: nothing is known by name."""
+        return []
+
 
 class StreamIdsSubscriber(KafkaStreamSubscriber):
     """The streams of these ids. One that vanishes while the query runs is no longer read; at start each must
@@ -43,12 +47,15 @@ class StreamIdsSubscriber(KafkaStreamSubscriber):
         return list(service.describe_streams(self._ids).values())
 
     def check_at_start(self, service: KafkaMetadataService, found: Sequence[KafkaStream]) -> None:
-        missing = [each for each in self._ids if each not in {stream.stream_id for stream in found}]
+        missing = self.missing([stream.stream_id for stream in found])
         if not missing:
             return
         known = sorted(stream.stream_id for stream in service.get_all_streams())
-        problems = [f"the subscribed stream {each!r} does not exist; {_known(each, known)}" for each in missing]
+        problems = [f"the subscribed stream {each!r} does not exist; {known_streams(each, known)}" for each in missing]
         raise MetadataInvalidError("; ".join(problems), tuple(problems))
+
+    def missing(self, stream_ids: Collection[str]) -> list[str]:
+        return [each for each in self._ids if each not in stream_ids]
 
 
 class StreamPatternSubscriber(KafkaStreamSubscriber):
@@ -65,7 +72,8 @@ class StreamPatternSubscriber(KafkaStreamSubscriber):
         return [stream for stream in service.get_all_streams() if self._pattern.fullmatch(stream.stream_id)]
 
 
-def _known(wanted: str, known: Sequence[str]) -> str:
+def known_streams(wanted: str, known: Sequence[str]) -> str:
+    """The streams that exist, those first that may be meant by `wanted`."""
     if not known:
         return "the metadata names no streams at all"
     close = nearest(wanted, list(known), count=3)

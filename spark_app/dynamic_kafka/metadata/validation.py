@@ -6,6 +6,7 @@ be a secret in the wrong place: the texts here show names only.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, get_args
 
@@ -42,7 +43,7 @@ def explain(error: ValidationError, model: type[BaseModel], *, at: Path = ()) ->
     document."""
     problems: list[Problem] = []
     misspelt: set[Path] = set()
-    for each in error.errors(include_url=False, include_input=False):
+    for each in error.errors(include_url=False):
         loc = _as_written(each["loc"], model)
         if each["type"] == _FINDINGS:
             problems += [Problem((*at, *loc, *path), text) for path, text in each["ctx"]["problems"]]
@@ -72,7 +73,10 @@ def _text(error: Any) -> str:
     if kind in _TEXTS:
         return _TEXTS[kind]
     if kind == "literal_error":
-        return f"must be {error['ctx']['expected']}"
+        # The input itself is not shown, as everywhere here: only the known word that is like it.
+        words = re.findall(r"'([^']+)'", error["ctx"]["expected"])
+        close = nearest(error["input"], words) if isinstance(error["input"], str) else []
+        return f"must be {error['ctx']['expected']}" + (f"; did you mean {close[0]!r}?" if close else "")
     if kind == "greater_than_equal":
         return f"must be at least {error['ctx']['ge']}"
     if kind == "value_error":

@@ -12,6 +12,7 @@ are planned. Every error names the option and the place inside the JSON (`east.o
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -44,6 +45,8 @@ def parse_offsets(text: str, *, where: str, single: bool) -> OffsetSpec | PerClu
     word = _WORDS.get(text.lower())
     if word is not None:
         return word
+    if not text.lstrip().startswith(("{", "[")):
+        raise OptionError(_not_a_word(text, where))
     if single:
         return _cluster_spec(_load(text, where, _SPARK_FORM), where, "")
     return _by_cluster(text, where, _cluster_spec)
@@ -86,6 +89,12 @@ def parse_assign(text: str, *, where: str) -> dict[str, tuple[int, ...]]:
             raise OptionError(f"{where}: '{topic}' holds {json.dumps(wrong[0] if wrong else topic)}, no partition")
         assigned[topic] = tuple(sorted(set(partitions)))
     return assigned
+
+
+def _not_a_word(text: str, where: str) -> str:
+    near = difflib.get_close_matches(text.lower(), _WORDS, n=1)
+    hint = f"; did you mean '{near[0]}'?" if near else f" such as {_CLUSTER_FORM}"
+    return f"{where} is '{_short(text)}'; it must be {', '.join(_WORDS)} or JSON{hint}"
 
 
 def _by_cluster(text: str, where: str, spec: _SpecOf) -> PerCluster:

@@ -172,7 +172,8 @@ _TROUBLE = (
     Option(
         "allowOldCheckpoint",
         "boolean",
-        "Start from a checkpoint that is older than what was delivered. A file sink may skip batches then.",
+        "Start from a checkpoint that is older than what was delivered, and read again what came after it. **Not for"
+        " file sinks**: they skip batches whose numbers they have, and the records in them are lost for the sink.",
         default="false",
         streaming_only=True,
     ),

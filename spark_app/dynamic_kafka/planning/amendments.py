@@ -18,7 +18,7 @@ from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
 
-Reason = Literal["removed", "unreachable", "abandoned"]
+Reason = Literal["removed", "unreachable", "recreated", "abandoned"]
 """Why a cluster's ranges are left out."""
 
 

@@ -53,7 +53,10 @@ class Edge(Protocol):
         """Refuse clusters that are not the saved ones; forget what a person accepted to be new."""
 
     def resolve(self, done: Reconciled) -> tuple[Mapping[Split, int], Mapping[Split, int]]:
-        """The starts of the splits that are new, and the stops of those that should have one."""
+        """The starts of the splits that are new, and the stops of those that should have one and have none.
+
+        Called a second time, with nothing new, when topics that were re-created have lost theirs.
+        """
 
     def accept(self, opened: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, list[Note]]:
         """Refuse data losses, or go on behind them: the document, what to tell the user."""
@@ -88,5 +91,9 @@ def plan_batch(situation: Situation, edge: Edge) -> Planned:
     if losses:
         opened, lost = edge.accept(opened, losses)
         notes = [*notes, *lost]
+    if any(loss.recreated for loss in losses):
+        # Their stops went with the old topics: the same rules stop the new ones.
+        _, stops = edge.resolve(replace(done, document=opened, new={}))
+        opened = open_splits(opened, {}, stops)
     plan = advance(logged, opened, observed=observed, limits=situation.limits, query=situation.query)
     return Planned(plan, (*notes, *done.notes), done.new)

@@ -9,18 +9,43 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dynamic_kafka.planning.observation import ClusterObservation
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split
 
 
 @dataclass(frozen=True)
 class DataLoss:
-    """One split that cannot go on at its offset. `resume_at`: the nearest one that can, None if the split is gone."""
+    """One split that cannot go on at its offset.
+
+    Attributes:
+        resume_at: the nearest offset where it can, None if the split is gone. Of a topic that was re-created its first
+            offset, and 0 where that was not asked for.
+        topic_id: the topic that the split's offset belongs to, where that is known.
+        recreated: whether there is another topic of that name by now.
+    """
 
     split: Split
     reason: str
     resume_at: int | None
+    topic_id: str | None = None
+    recreated: bool = False
+
+
+@dataclass(frozen=True)
+class AcceptedLoss:
+    """A person's word that what one split has lost behind one offset of one topic is lost.
+
+    `topic_id` is None where the cluster tells no ids.
+    """
+
+    offset: int
+    topic_id: str | None = None
+
+    def covers(self, loss: DataLoss, following: int | None) -> bool:
+        """Whether this loss, at the split's next offset, is the one that was accepted, and no later one."""
+        same_topic = self.topic_id == loss.topic_id or (self.topic_id is None and not loss.recreated)
+        return self.offset == following and same_topic
 
 
 def find_data_loss(
@@ -34,8 +59,9 @@ def find_data_loss(
         before: progress before it took over the topic ids that were observed; a topic of another id was re-created.
 
     Returns:
-        A finding for each split whose next offset expired (retention), lies past the end (truncation, re-creation), or
-        whose partition exists no more. Topics and clusters without an answer are left alone.
+        A finding for each split whose next offset expired (retention), lies past the end (truncation) or belongs to a
+        topic that was re-created since, or whose partition exists no more. Topics and clusters without an answer are
+        left alone.
     """
     found: list[DataLoss] = []
     for cluster, answer in sorted(observed.items()):
@@ -53,13 +79,34 @@ def find_data_loss(
                 continue
             earlier = before.clusters.get(cluster) if before else None
             saved = earlier.topics.get(topic, reading) if earlier else reading
+            recreated = is_recreated(saved.topic_id, seen.topic_id)
             for partition, following in sorted(reading.next.items()):
                 if partition not in seen.latest and seen.topic_id is not None and seen.topic_id == saved.topic_id:
                     continue  # partitions never leave a topic: this broker has just not heard of it yet
-                loss = _judge(following, seen.earliest.get(partition), seen.latest.get(partition))
+                loss = (
+                    _judge_recreated(following, saved.topic_id, seen, partition)
+                    if recreated
+                    else _judge(following, seen.earliest.get(partition), seen.latest.get(partition))
+                )
                 if loss is not None and not reading.finished(partition):
-                    found.append(DataLoss(Split(cluster, topic, partition), *loss))
+                    split = Split(cluster, topic, partition)
+                    found.append(DataLoss(split, *loss, topic_id=saved.topic_id, recreated=recreated))
     return found
+
+
+def is_recreated(saved: str | None, seen: str | None) -> bool:
+    """Whether a topic of the saved id is another one by now. Where one of the two is not known, nobody can tell."""
+    return saved is not None and seen is not None and saved != seen
+
+
+def _judge_recreated(
+    following: int, saved: str | None, seen: TopicObservation, partition: int
+) -> tuple[str, int | None]:
+    told = f"the topic was re-created (id {saved}, now {seen.topic_id}): "
+    if partition not in seen.latest:
+        return f"{told}the partition exists no more", None
+    # Whether the old offset is inside the new log says nothing: other records stand there.
+    return f"{told}offset {following} belongs to the old one", seen.earliest.get(partition, 0)
 
 
 def _judge(following: int, earliest: int | None, latest: int | None) -> tuple[str, int | None] | None:
@@ -100,11 +147,13 @@ def skip_losses(document: OffsetDocument, losses: list[DataLoss]) -> OffsetDocum
 
 def _skip(topic: TopicProgress, loss: DataLoss) -> TopicProgress:
     partition = loss.split.partition
-    if loss.resume_at is not None:
+    if loss.resume_at is not None and not loss.recreated:
         return replace(topic, next={**topic.next, partition: loss.resume_at})
+    # An epoch or a stop of the old topic says nothing of another one.
+    resumed = {} if loss.resume_at is None else {partition: loss.resume_at}
     return replace(
         topic,
-        next={p: offset for p, offset in topic.next.items() if p != partition},
+        next={p: offset for p, offset in topic.next.items() if p != partition} | resumed,
         epochs={p: epoch for p, epoch in topic.epochs.items() if p != partition},
         stops={p: stop for p, stop in topic.stops.items() if p != partition},
     )

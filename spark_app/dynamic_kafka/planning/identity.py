@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.progress import OffsetDocument
@@ -30,11 +31,29 @@ def saved_identity(document: OffsetDocument, cluster: str) -> str | None:
     return parked.kafka_id if parked is not None else None
 
 
+def choices(cluster: str, kafka_id: str, *, pending_as: str | None = None) -> str:
+    """What a person can do about a cluster id that is answered by another cluster.
+
+    Args:
+        kafka_id: the `cluster.id` that answers.
+        pending_as: the id under which a pending batch is still to read from the saved one; None if it does not.
+    """
+    accept = f"`python -m dynamic_kafka.app accept app.yaml --identity {cluster}={kafka_id}`"
+    right = "Put the servers right, give the new cluster an id of its own, or"
+    if pending_as is None:
+        return f"{right} accept it as new with {accept}"
+    return (
+        f"{right} give up what the saved one held, in this order: leave its ranges out of the pending batch with"
+        f" `python -m dynamic_kafka.app abandon app.yaml {pending_as}`, then accept the new one with {accept}"
+    )
+
+
 def identity_problems(
     document: OffsetDocument,
     observed: Mapping[str, ClusterObservation],
     accepted: Mapping[str, str],
     wanted: Collection[str] = (),
+    pending: Mapping[str, str] = MappingProxyType({}),
 ) -> list[IdentityProblem]:
     """Compare the clusters that answered with the saved ones, and with each other.
 
@@ -44,6 +63,7 @@ def identity_problems(
         wanted: cluster ids that metadata names. One that has not answered this time stands for its saved or accepted
             identity, parked or not: another id must not be opened on the same cluster meanwhile.
         accepted: {cluster id: Kafka `cluster.id`} that a person accepted in place of the saved one.
+        pending: {cluster id: the id it was saved under} of clusters that a pending batch is still to read.
 
     Returns:
         A problem for each cluster with another identity than saved, and for each pair of ids with one identity. A
@@ -64,9 +84,8 @@ def identity_problems(
                 IdentityProblem(
                     cluster,
                     f"cluster {cluster!r} has the saved Kafka cluster.id {saved}, but its servers answer with"
-                    f" {answer.kafka_id}: its offsets do not belong to that cluster. Put the servers right, give the"
-                    f" new cluster an id of its own, or accept it as new with"
-                    f" `python -m dynamic_kafka.app accept app.yaml --identity {cluster}={answer.kafka_id}`",
+                    f" {answer.kafka_id}: its offsets do not belong to that cluster."
+                    f" {choices(cluster, answer.kafka_id, pending_as=pending.get(cluster))}",
                 )
             )
         if answer.kafka_id in owner:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.planning.admission import must_wait, share
 from dynamic_kafka.planning.codec import fingerprint
+from dynamic_kafka.planning.dataloss import is_recreated
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
@@ -46,11 +47,13 @@ class Plan:
     Attributes:
         document: the next document; the logged one itself when there is nothing to do.
         lag: offsets waiting per cluster before this batch takes its share; reachable clusters only.
+        left: the same after it.
         admitted: offsets that this batch takes.
     """
 
     document: OffsetDocument
     lag: Mapping[str, int] = field(default_factory=dict)
+    left: Mapping[str, int] = field(default_factory=dict)
     admitted: int = 0
 
 
@@ -89,20 +92,22 @@ def advance(
     ):
         granted = share(lags, limits.max_offsets, logged.number) if limits.max_offsets else lags
     by_cluster: dict[str, int] = dict.fromkeys(observed, 0)
+    left = dict(by_cluster)
     for split, lag in lags.items():
         by_cluster[split.cluster] += lag
+        left[split.cluster] += lag - granted.get(split, 0)
     # With its starts: a split that went back and takes the same range again ends where the logged document ended.
     read = _with_starts(_read(progress, granted, observed), progress, logged)
     # The query's first document is always written: it holds the chosen starts, which a moving "latest" would lose.
     if read == logged.settled() and logged.query:
-        return Plan(logged, by_cluster)
+        return Plan(logged, by_cluster, left)
     document = replace(
         read,
         query=logged.query or query,
         number=logged.number + 1,
         previous=fingerprint(logged),
     )
-    return Plan(document, by_cluster, sum(granted.values()))
+    return Plan(document, by_cluster, left, sum(granted.values()))
 
 
 def ranges_between(start: OffsetDocument, end: OffsetDocument) -> list[SplitRange]:
@@ -212,7 +217,9 @@ def _with_starts(document: OffsetDocument, before: OffsetDocument, logged: Offse
 
     def started(cluster: str, name: str, topic: TopicProgress) -> TopicProgress:
         own, shown = before.clusters[cluster].topics[name].next, logged.topic(cluster, name)
-        known: Mapping[int, int] = shown.next if shown else {}
+        # An equal offset of a topic that was re-created is another place, and has another leader epoch.
+        same = shown is not None and not is_recreated(shown.topic_id, topic.topic_id)
+        known: Mapping[int, int] = shown.next if shown and same else {}
         if own == known:
             return topic
         return replace(topic, starts={p: offset for p, offset in own.items() if known.get(p) != offset})

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from dynamic_kafka.planning.dataloss import is_recreated
 from dynamic_kafka.planning.observation import ClusterObservation, Note, TopicObservation, WantedCluster
 from dynamic_kafka.planning.progress import (
     ClusterProgress,
@@ -190,13 +191,13 @@ class _Reconciliation:
         parked = self.parked.get(cluster, {}).pop(topic, None)
         if progress is None:
             progress = TopicProgress(stream, {}, topic_id=seen.topic_id)
-        if parked is not None and self.is_recreated(parked.topic_id, seen):
+        if parked is not None and is_recreated(parked.topic_id, seen.topic_id):
             self.note("recreated", cluster, topic, "was re-created while it was parked: it starts as new")
         elif parked is not None:
             progress, known = self.resume(cluster, topic, progress, parked), True
             # The topic's own id, from when it was parked, is the one its offsets belong to.
             progress = replace(progress, topic_id=progress.topic_id or parked.topic_id)
-        if known and self.is_recreated(progress.topic_id, seen):
+        if known and is_recreated(progress.topic_id, seen.topic_id):
             self.note("recreated", cluster, topic, f"was re-created (id {progress.topic_id}, now {seen.topic_id})")
         for partition in sorted(set(seen.latest) - set(progress.next)):
             self.new[Split(cluster, topic, partition)] = not known
@@ -212,10 +213,6 @@ class _Reconciliation:
             epochs={**{p: parked.epochs[p] for p in back if p in parked.epochs}, **progress.epochs},
             stops={**{p: parked.stops[p] for p in back if p in parked.stops}, **progress.stops},
         )
-
-    @staticmethod
-    def is_recreated(saved: str | None, seen: TopicObservation) -> bool:
-        return saved is not None and seen.topic_id is not None and saved != seen.topic_id
 
     def note(self, kind: str, cluster: str, topic: str, text: str) -> None:
         self.notes.append(Note(kind, cluster, f"topic {topic!r} of cluster {cluster!r} {text}", topic))  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """Which rule decides where a split starts or stops, and what that rule needs to know from Kafka.
 
 Pure. The planner asks `starting_spec` per new split; the edge turns the specs into numbers with bulk calls and hands
-them back. Rules in order (`semantics.md`, "Start"): `startingOffsets` of the source holds for a query's first plan;
+them back. Rules in order (`docs/decisions/007`): `startingOffsets` of the source holds for a query's first plan;
 what is found later starts at earliest, so that nothing that producers wrote before our discovery is lost; what
 metadata says of a cluster wins in both cases.
 """

@@ -38,6 +38,8 @@ def spark_submit(folder: Path) -> tuple[str, ...]:
 
 def write_app(folder: Path, **fields: Any) -> Path:
     """An app.yaml in `folder`, with Spark settings that keep all it writes there, and a Parquet sink `lake`."""
+    # The bar is off by the application's own default.
+    settings = {key: value for key, value in spark_settings(folder).items() if "showConsoleProgress" not in key}
     lake = {"name": "lake", "type": "parquet", "options": {"path": str(folder / "lake")}}
     content = {
         "name": "test",
@@ -47,7 +49,7 @@ def write_app(folder: Path, **fields: Any) -> Path:
         "trigger": {"interval": "200ms"},
         "checkpoint": str(folder / "checkpoints"),
         "sinks": [lake],
-        "spark": spark_settings(folder),
+        "spark": settings,
         **fields,
     }
     path = folder / "app.yaml"
@@ -56,10 +58,21 @@ def write_app(folder: Path, **fields: Any) -> Path:
 
 
 class AppRun:
-    """One run of the application."""
+    """One run of the application.
+
+    Args:
+        config: its app.yaml.
+        command: what runs it.
+        environment: variables beside those of the test.
+        arguments: of `run`, after the file.
+    """
 
     def __init__(
-        self, config: Path, command: tuple[str, ...] = PYTHON, environment: Mapping[str, str] | None = None
+        self,
+        config: Path,
+        command: tuple[str, ...] = PYTHON,
+        environment: Mapping[str, str] | None = None,
+        arguments: tuple[str, ...] = (),
     ) -> None:
         self.config, self.folder = config, config.parent
         self.log = self.folder / "app.log"
@@ -67,7 +80,7 @@ class AppRun:
         self.token = uuid.uuid4().hex
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
-                [*command, "run", str(config)],
+                [*command, "run", str(config), *arguments],
                 cwd=self.folder,
                 env={
                     **os.environ,
@@ -94,10 +107,10 @@ class AppRun:
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         """The JSON lines about one kind of event."""
-        lines = [
-            json.loads(line) for line in self.text().splitlines() if line.startswith('{"time"') and line[-1] == "}"
-        ]
-        return [line for line in lines if line.get("event") == kind]
+        # A line that is being written has no end yet; everything before it must parse.
+        complete = self.text().rpartition("\n")[0].split("\n")
+        lines = [json.loads(line) for line in complete if '"event": ' in line]
+        return [line for line in lines if line["event"] == kind]
 
     def left(self) -> list[int]:
         """The processes of this run that are still there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import threading
 import time
@@ -16,10 +17,11 @@ from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.sink_status import StatusBoard
 from dynamic_kafka.app.stop_request import StopRequest
 from dynamic_kafka.app.supervisor import Supervisor
+from dynamic_kafka.kafka.commits import CommitMark
+from dynamic_kafka.kafka.groups import GroupClient
 from dynamic_kafka.services import make_discovery
 from dynamic_kafka.source import register
-from tests.integration.app.driving import write_app
-from tests.integration.app.test_sinks import forget_commit
+from tests.integration.app.driving import AppRun, write_app
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.streams import (
     POLL_S,
@@ -39,6 +41,12 @@ Topic = Callable[[str], str]
 DEADLINE_S = 90.0
 
 
+def forget_commit(checkpoint: Path, batch: int) -> None:
+    """As if the driver had died after the batch was read and before Spark's commit of it."""
+    (checkpoint / "commits" / str(batch)).unlink()
+    (checkpoint / "commits" / f".{batch}.crc").unlink(missing_ok=True)
+
+
 class Running:
     """The application's queries on the tests' Spark session, from their start to the exit code."""
 
@@ -50,8 +58,8 @@ class Running:
         self._stop = StopRequest()
         self._discovery = make_discovery(config.parsed_options(config.sinks[0]))
         self._discovery.start()
-        supervisor = Supervisor(spark, config, self._discovery, self.board, self._stop)
-        self._thread = threading.Thread(target=lambda: setattr(self, "code", supervisor.run()), daemon=True)
+        self.supervisor = Supervisor(spark, config, self._discovery, self.board, self._stop)
+        self._thread = threading.Thread(target=lambda: setattr(self, "code", self.supervisor.run()), daemon=True)
         self._thread.start()
 
     def wait_until(self, done: Callable[[], bool], what: str) -> None:
@@ -123,3 +131,109 @@ def test_a_bounded_run_under_stall_ends_only_with_the_records_of_a_cluster_that_
             assert again.wait_exit() == ExitCode.DONE
         assert last_batch(tmp_path / "checkpoints" / "lake" / "commits") == done
     assert_rows(parquet_rows(lake), of_a + of_x)
+
+
+def test_an_available_now_run_under_stall_is_restarted_until_the_cluster_that_hangs_is_back(
+    spark: SparkSession, brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, tmp_path: Path
+) -> None:
+    name, x = topic("now"), fresh_cluster("x")
+    for at in (brokers.a, x):
+        at.create_topic(name)
+    of_a, of_x = produce("a", brokers.a, name, 10), produce("x", x, name, 20)
+    write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name]), cluster("x", x, [name])))
+    options = {"startingOffsets": "earliest", "clusterFailurePolicy": "stall", "kafka.socket.timeout.ms": 1000}
+    config = write_app(tmp_path, name=name, options=options, trigger={"availableNow": True}, restartBackoff="200ms")
+    x.pause()
+    with Running(spark, config) as running:
+        running.wait_until(lambda: running.board.sinks()["lake"].restarts > 0, "the first restart")
+        last_error = running.board.sinks()["lake"].last_error or ""
+        assert "[CLUSTER_UNREACHABLE cluster=x]" in last_error and "Trigger.AvailableNow is not complete" in last_error
+        assert_rows(parquet_rows(tmp_path / "lake"), of_a)
+        x.resume()
+        assert running.wait_exit() == ExitCode.DONE
+    assert_rows(parquet_rows(tmp_path / "lake"), of_a + of_x)
+
+
+STUCK = """
+import time
+from pathlib import Path
+
+def stick(frame, batch):
+    Path(__file__).with_name("stuck").touch()
+    time.sleep(600)
+"""
+
+
+@pytest.mark.timeout(600)
+def test_a_batch_that_outlasts_the_grace_period_is_exit_code_8(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
+    name = topic("stuck")
+    brokers.a.create_topic(name)
+    produce("a", brokers.a, name, 5)
+    write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name])))
+    (tmp_path / "my_sink.py").write_text(STUCK)
+    config = write_app(tmp_path, sinks=[{"name": "mine", "foreachBatch": "my_sink:stick"}], gracePeriod="1s")
+    with AppRun(config) as run:
+        run.wait_until((tmp_path / "stuck").exists, "a batch at work")
+        run.terminate()
+        assert run.wait_exit() == 8, run.words()
+        assert "not all queries ended within gracePeriod" in run.text()
+        assert [event["code"] for event in run.events("ended")] == [8]
+        assert (run.planned_batch("mine"), run.committed_batch("mine")) == (0, -1)
+
+
+@pytest.mark.timeout(600)
+def test_a_group_that_another_query_commits_to_is_exit_code_7(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
+    # Given a group with a commit of another query, a moment old
+    name = topic("shared")
+    brokers.a.create_topic(name)
+    produce("a", brokers.a, name, 5)
+    client = GroupClient("a", name, brokers.a.client_properties(), deadline_s=20)
+    client.commit({(name, 0): 2}, str(CommitMark("another", 7, time.time_ns() // 1_000_000)))
+
+    # When the application is to commit to it, too
+    write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name])))
+    options = {"startingOffsets": "earliest", "kafka.group.id": name}
+    config = write_app(tmp_path, options=options, trigger={"availableNow": True})
+    with AppRun(config) as run:
+        # Then it ends before it has read anything, and leaves the group alone
+        assert run.wait_exit() == 7, run.words()
+        reason = run.events("failed")[0]["reason"]
+        assert "GroupInUseError: " in reason and repr(name) in reason
+        assert [event["code"] for event in run.events("ended")] == [7]
+        assert run.rows().total() == 0
+    assert client.committed([(name, 0)])[name, 0][0] == 2
+    client.close_aside()
+
+
+def test_another_driver_on_the_same_checkpoint_is_told_as_such(
+    spark: SparkSession, brokers: Brokers, topic: Topic, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "dynamic_kafka")
+    name = topic("twice")
+    brokers.a.create_topic(name)
+    wanted = produce("a", brokers.a, name, 3)
+    write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name])))
+    offsets = tmp_path / "checkpoints" / "lake" / "offsets"
+    with Running(spark, write_app(tmp_path, name=name)) as running:
+        running.wait_until(lambda: running.board.sinks()["lake"].rows == len(wanted), "the first batch")
+        # what another driver has planned meanwhile
+        last = last_batch(offsets)
+        shutil.copy(offsets / str(last), offsets / str(last + 1))
+        produce("a", brokers.a, name, 3)
+        assert running.wait_exit() == ExitCode.REFUSED
+    folder = tmp_path / "checkpoints" / "lake"
+    reason = running.supervisor.reason or ""
+    assert reason.startswith(f"another driver runs on the checkpoint {folder}: stop one of them")
+    events = [vars(each) for each in caplog.records if hasattr(each, "event")]
+    [started] = [each for each in events if each["event"] == "started"]
+    document = running.board.sinks()["lake"].document.query
+    assert started["query"] and started["documentQuery"] is None
+    assert {each["documentQuery"] for each in events if each["event"] == "batch"} == {document}
+
+    # Started again, the id is known at once.
+    caplog.clear()
+    (offsets / str(last + 1)).unlink()
+    with Running(spark, write_app(tmp_path, name=name)) as again:
+        again.wait_until(lambda: any(getattr(each, "event", "") == "started" for each in caplog.records), "the start")
+    [started] = [vars(each) for each in caplog.records if getattr(each, "event", "") == "started"]
+    assert started["documentQuery"] == document

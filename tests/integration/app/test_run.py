@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +43,7 @@ def test_available_now_delivers_everything_commits_the_last_batch_and_exits_0(
 
 SINK = """
 import json
+import re
 from pathlib import Path
 
 def keep(frame, batch):
@@ -101,7 +103,7 @@ def test_two_sinks_have_queries_groups_and_metrics_of_their_own_and_series_go_wi
         run.wait_until(lambda: split in scrape(port), "the committed offset of cluster b")
         size = sum(len(row.value) for row in wanted if row.cluster == "a")
         read = f'{{cluster="a",partition="0",sink="lake",topic="{name}"}} '
-        for metric, value in (("records", 40), ("bytes", size)):
+        for metric, value in (("offsets", 40), ("records", 40), ("bytes", size)):
             line = f"dynamic_kafka_split_{metric}_read_total{read}{float(value)}"
             run.wait_until(lambda line=line: line in scrape(port), line)  # type: ignore[misc]
         assert f"dynamic_kafka_split_event_time_lag_seconds{read}" in scrape(port)
@@ -142,3 +144,16 @@ def test_what_is_wrong_is_told_without_starting_spark(
         assert run.wait_exit() == code
         assert said in run.text()
         assert "jdk.incubator" not in run.text()
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_the_log_has_the_form_that_was_asked_for(form: str, tmp_path: Path) -> None:
+    write_metadata(tmp_path / "streams.json", stream("st", cluster("a", "127.0.0.1:1", ["t"])))
+    with AppRun(write_app(tmp_path, streams={"ids": ["other"]}), arguments=("--log-format", form)) as run:
+        assert run.wait_exit() == 3
+        first = run.text().splitlines()[0]
+    if form == "json":
+        line = json.loads(first)
+        assert (line["level"], line["event"], line["message"]) == ("INFO", "application", "application test")
+    else:
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO application test", first)

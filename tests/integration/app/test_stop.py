@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,9 +26,11 @@ def slowly(frame):
 def test_sigterm_while_metadata_is_awaited_ends_at_once_with_0(tmp_path: Path) -> None:
     write_metadata(tmp_path / "streams.json", stream("st", cluster("a", "127.0.0.1:1", ["t"])))
     with AppRun(write_app(tmp_path, options={"metadataRevision": "17", "metadataTimeout": "5m"})) as run:
-        run.wait_until(lambda: bool(run.events("application")), "the start")
+        run.wait_until(lambda: "waiting for revision 17, at most 300 s; there is " in run.text(), "a word of waiting")
         run.terminate()
         assert run.wait_exit(30) == 0, run.words()
+        [ended] = run.events("ended")
+        assert (ended["code"], ended["reason"]) == (0, "SIGTERM")
 
 
 @pytest.mark.slow
@@ -49,9 +53,12 @@ def test_sigterm_during_a_batch_ends_it_cleanly_with_0_and_a_restart_goes_on_exa
     command = PYTHON if under == "python" else spark_submit(tmp_path)
     with AppRun(config, command) as run:
         run.wait_until(lambda: run.planned_batch() > run.committed_batch() >= 0, "a batch at work")
-        run.terminate()
+        # What a shell's job control, `timeout` or a container's init signals is the whole group.
+        os.killpg(run.process.pid, signal.SIGTERM) if under == "python" else run.terminate()
         assert run.wait_exit() == 0, run.words()
-        assert "stopping" in run.text()
+        [stopping] = run.events("stopping")
+        assert run.events("ended")[-1]["reason"] == stopping["reason"]
+        assert "Traceback" not in run.text() and "\tat " not in run.text(), run.text()
         before = run.rows()
     assert 0 < before.total() < 600
     # The same again without the slowness, to the end; under plain python, since that is where it stopped that matters.

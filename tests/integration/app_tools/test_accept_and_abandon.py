@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -164,19 +165,69 @@ def test_a_pending_range_of_a_replaced_cluster_is_abandoned_and_then_the_new_one
     east.start().wait_ready()
     east.create_topic(name)
     wanted += produce("east", east, name, 5, prefix="new")
-    with pytest.raises(StreamingQueryException, match=r"abandon app\.yaml east"):
+    both = rf"abandon app\.yaml east`, then .*accept app\.yaml --identity east={east.kafka_id}`"
+    with pytest.raises(StreamingQueryException, match=both):
         story.run()
+    assert tools("plan", story.app) == 4 and re.search(both, tools.said)
 
     # when both words are said, as the errors name them
     assert tools("abandon", story.app, "east", "--stopped", "--yes") == 0
+    assert tools("plan", story.app) == 4 and "--identity east=" in tools.said and "abandon" not in tools.said
     assert tools("accept", story.app, "--identity", f"east={east.kafka_id}", "--yes") == 0
 
     # then the query goes on, exactly
     assert_rows(story.run(), wanted)
 
 
+def test_a_pending_batch_of_a_topic_created_anew_is_abandoned_and_then_the_loss_accepted(
+    brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
+) -> None:
+    # given a pending batch at offset 4, of a topic that is another one, with records at those offsets, by now
+    name = topic("orders")
+    brokers.a.create_topic(name)
+    story = make_story()
+    story.names(cluster("a", brokers.a, [name]))
+    wanted = produce("a", brokers.a, name, 4)
+    assert_rows(story.run(), wanted)
+    produce("a", brokers.a, name, 3)
+    story.run(fails=True)
+    old = brokers.a.topic_id(name)
+    brokers.a.delete_topic(name)
+    brokers.a.create_topic(name)
+    wanted = produce("a", brokers.a, name, 12, prefix="new")
+
+    # then query and plan refuse, and say what to do in which order; the second word does not go first
+    with pytest.raises(
+        StreamingQueryException, match=rf"abandon app\.yaml a/{name}`, then .*accept app\.yaml --data-loss"
+    ):
+        story.run()
+    assert tools("plan", story.app) == 4
+    assert (
+        "holds" in tools.said and f"the topic was re-created (id {old}, now {brokers.a.topic_id(name)})" in tools.said
+    )
+    assert tools("inspect", story.app) == 0 and old in tools.said
+    before = every_file(story.folder)
+    assert tools("accept", story.app, "--data-loss", "--yes") == 2 and f"abandon app.yaml a/{name}" in tools.errors
+    assert every_file(story.folder) == before
+
+    # when both are said
+    assert tools("abandon", story.app, f"a/{name}", "--stopped", "--yes") == 0
+    plan = tools.json("plan", story.app, code=4)
+    [refused] = [change for change in plan["changes"] if change["action"] == "refuse"]
+    assert refused["records"] is None and "offset 4 belongs to the old one" in refused["text"]
+    assert tools("accept", story.app, "--data-loss", "--yes") == 0
+
+    # then all of the new topic is read
+    [accepted] = contents(next(story.state.glob("*/accepted")))
+    assert (accepted["topicId"], accepted["from"], accepted["to"]) == (old, 4, 0)
+    assert tools("plan", story.app) == 0 and "goes on at 0" in tools.said
+    assert_rows(story.run(), wanted)
+
+
 def test_a_bare_checkpoint_needs_to_know_where_its_query_looks(tmp_path: Path, tools: Tools) -> None:
-    (tmp_path / "offsets").mkdir()
+    for folder in ("offsets", "commits"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "commits" / "0").write_text("v1\n{}")
     (tmp_path / "offsets" / "0").write_text(
         'v1\n{}\n{"version":2,"query":"q","number":1,"previous":"x","clusters":{"a":{"kafkaId":"old","topics":'
         '{"orders":{"stream":"orders","partitions":1,"next":4}}}}}'

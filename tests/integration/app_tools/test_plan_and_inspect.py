@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from dynamic_kafka.kafka.commits import CommitMark
+from dynamic_kafka.kafka.groups import GroupClient
 from tests.integration.app_tools.story import MakeStory, Tools, every_file
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.streams import assert_rows, cluster, produce, start_query, write_metadata
@@ -118,6 +120,52 @@ def test_with_refuse_the_plan_says_that_the_query_would_not_start(
 
     assert tools("plan", story.app) == 4
     assert "abandon app.yaml" in tools.said
+
+
+def test_a_pending_batch_whose_records_have_expired_is_refused_with_the_way_on(
+    brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
+) -> None:
+    # given a batch that failed in the sink, and whose records are gone since
+    name = topic("orders")
+    brokers.a.create_topic(name)
+    story = make_story()
+    story.names(cluster("a", brokers.a, [name]))
+    produce("a", brokers.a, name, 16)
+    story.run(fails=True)
+    wanted = produce("a", brokers.a, name, 3)
+    brokers.a.delete_records(name, 0, 16)
+
+    # then the plan says so, with what helps
+    assert tools("plan", story.app) == 4
+    assert "records 0..16 have expired: abandon the range" in tools.said
+    assert f"abandon app.yaml a/{name}/0" in tools.said
+
+    # and that helps
+    assert tools("abandon", story.app, f"a/{name}/0", "--yes", "--stopped") == 0
+    assert tools("plan", story.app) == 4
+    assert f"accept app.yaml --data-loss a/{name}/0" in tools.said
+    assert tools("accept", story.app, "--data-loss", f"a/{name}/0", "--yes") == 0
+    assert tools("plan", story.app) == 0
+    assert_rows(story.run(), wanted)
+
+
+def test_a_checkpoint_that_is_older_than_its_group_is_refused_by_the_plan_too(
+    brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
+) -> None:
+    name = topic("orders")
+    brokers.a.create_topic(name)
+    story = make_story(**{"kafka.group.id": name})
+    story.names(cluster("a", brokers.a, [name]))
+    produce("a", brokers.a, name, 2)
+    story.run()
+    assert tools("plan", story.app) == 0
+    query, later = tools.json("inspect", story.app)["query"], tools.json("inspect", story.app)["document"] + 1
+    group = GroupClient("a", name, {"bootstrap.servers": brokers.a.bootstrap}, deadline_s=20)
+    group.commit({(name, 0): 2}, str(CommitMark(query, later, 0)))
+    group.close_aside()
+
+    assert tools("plan", story.app) == 4
+    assert f"has commits of its document {later}" in tools.said
 
 
 def test_a_cluster_that_hangs_is_named_and_the_others_are_planned(

@@ -7,6 +7,7 @@ paused and resumed again and again; what does more harm has a cluster of its own
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -115,6 +116,7 @@ def test_a_cluster_that_does_not_exist_fails_the_query_by_name(
         said = query.wait_failed()
 
         assert "[CLUSTER_UNREACHABLE cluster=west]" in said
+        assert f"west has the bootstrap servers 127.0.0.1:{nobody}. Bring it back, or take it out of" in said
         assert (query.document(), query.rows()) == (None, Rows())
 
 
@@ -218,6 +220,7 @@ def test_a_range_in_flight_fails_after_the_read_timeout_and_under_stall_its_repl
             list(read(in_flight))
         assert 1.5 < time.monotonic() - begun < 8
         assert "[READ_TIMEOUT cluster=s]" in str(failed.value) and "readTimeout (2 s)" in str(failed.value)
+        assert "or set clusterFailurePolicy" not in str(failed.value) and "left out of the batch" in str(failed.value)
         run.until_rows(of_a)  # the restart in place, as the application does it
         assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 0}}
         assert amendments(path) == [([["s", orders, 0, 0, 6]], {"s": "unreachable"})]
@@ -568,7 +571,9 @@ def test_offsets_that_expire_while_their_cluster_is_parked_are_noticed_when_it_r
         assert run.next == {("a", orders): {0: 11}, ("s", orders): {0: 0}}
 
 
-def test_fewer_partitions_fail_the_query_and_can_be_accepted(brokers: Brokers, topic: Topic, path: Path) -> None:
+def test_a_topic_created_anew_with_fewer_partitions_fails_the_query_and_can_be_accepted(
+    brokers: Brokers, topic: Topic, path: Path
+) -> None:
     orders = brokers.a.create_topic(topic("orders"), 2)
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     wanted = produce("a", brokers.a, orders, 5) + produce("a", brokers.a, orders, 4, partition=1)
@@ -576,41 +581,60 @@ def test_fewer_partitions_fail_the_query_and_can_be_accepted(brokers: Brokers, t
         run.until_rows(wanted)
         brokers.a.delete_topic(orders)
         brokers.a.create_topic(orders, 1)
-        produce("a", brokers.a, orders, 5, prefix="again")
+        wanted += produce("a", brokers.a, orders, 5, prefix="again")
         said = until_fails(run, DataLossError)
-        assert f"a/{orders}[1]: the partition exists no more" in said
+        assert re.search(rf"a/{orders}\[1\]: the topic was re-created \(.*\): the partition exists no more", said)
         assert run.next == {("a", orders): {0: 5, 1: 4}}
         run.restart(failOnDataLoss="false")
-        run.until(lambda: run.next == {("a", orders): {0: 5}}, "the partition to be given up")
-        wanted += produce("a", brokers.a, orders, 3, prefix="again")
         run.until_rows(wanted)
 
-        assert run.next == {("a", orders): {0: 8}}
+        assert run.next == {("a", orders): {0: 5}}
         assert any("the partition exists no more" in note.text for note in run.enumerator.status.notes)
 
 
-def test_a_log_that_ends_before_the_saved_offset_fails_the_query_and_can_be_accepted(
-    brokers: Brokers, orders: str, path: Path
+@pytest.mark.parametrize("count", [4, 12], ids=["shorter", "longer"])
+def test_a_topic_created_anew_fails_the_query_and_once_accepted_is_read_from_its_first_record(
+    brokers: Brokers, orders: str, path: Path, count: int
 ) -> None:
+    # Given a query that has read nine records of a topic that is another one by now, shorter than that or longer
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     wanted = produce("a", brokers.a, orders, 9)
     with reading(path) as run:
         run.until_rows(wanted)
+        old = brokers.a.topic_id(orders)
         brokers.a.delete_topic(orders)
         brokers.a.create_topic(orders)
-        produce("a", brokers.a, orders, 4, prefix="again")
-        said = until_fails(run, DataLossError)
-        assert (
-            f"a/{orders}[0]: the log ends at 4, before the next offset 9 (truncated, or the topic re-created)" in said
-        )
-        assert run.next == {("a", orders): {0: 9}}
-        run.restart(failOnDataLoss="false")
-        run.until(lambda: run.next == {("a", orders): {0: 4}}, "the split to go back to the end of its log")
-        wanted += produce("a", brokers.a, orders, 5, prefix="again")
-        run.until_rows(wanted)
+        wanted += produce("a", brokers.a, orders, count, prefix="again")
 
-        assert run.next == {("a", orders): {0: 9}}
+        # Then it refuses, again and again, and reads nothing at the old offset
+        for _ in range(2):
+            said = until_fails(run, DataLossError)
+            now = brokers.a.topic_id(orders)
+            assert f"a/{orders}[0]: the topic was re-created (id {old}, now {now}): offset 9 belongs to the" in said
+        assert (run.next, run.rows().total()) == ({("a", orders): {0: 9}}, 9)
+
+        # And with losses accepted nothing of the new topic is missing, and nothing comes twice
+        run.restart(failOnDataLoss="false")
+        run.until_rows(wanted)
+        assert run.next == {("a", orders): {0: count}}
         assert any(note.kind == "data-loss" for note in run.enumerator.status.notes)
+
+
+def test_a_running_query_asks_where_a_topic_created_anew_begins(brokers: Brokers, orders: str, path: Path) -> None:
+    # Given one that goes on behind losses, and a new topic whose first records have expired already
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
+    wanted = produce("a", brokers.a, orders, 9)
+    with reading(path, failOnDataLoss="false") as run:
+        run.until_rows(wanted)
+        brokers.a.delete_topic(orders)
+        brokers.a.create_topic(orders)
+        new = produce("a", brokers.a, orders, 12, prefix="again")
+        brokers.a.delete_records(orders, 0, 5)
+
+        run.until_rows(wanted + Rows({row: 1 for row in new if row.offset >= 5}))
+
+        [told] = [note.text for note in run.enumerator.status.notes if note.kind == "data-loss"]
+        assert "offset 9 belongs to the old one" in told and run.next == {("a", orders): {0: 12}}
 
 
 def test_a_topic_that_is_deleted_fails_the_query_by_name(brokers: Brokers, orders: str, path: Path) -> None:

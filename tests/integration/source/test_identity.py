@@ -5,6 +5,7 @@ Servers are exchanged in the metadata, or a cluster is wiped behind its servers;
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -110,6 +111,7 @@ def test_two_ids_of_one_cluster_are_refused(brokers: Brokers, orders: str, path:
 def test_a_revision_that_brings_another_cluster_is_rejected_whole_and_the_last_good_one_stays(
     brokers: Brokers, orders: str, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "dynamic_kafka")
     east, added = cluster("east", brokers.a, [orders]), cluster("new", brokers.c, [orders])
     write_metadata(path, stream("orders", east))
     wanted = produce("east", brokers.a, orders, 5)
@@ -128,6 +130,9 @@ def test_a_revision_that_brings_another_cluster_is_rejected_whole_and_the_last_g
 
         assert run.next == {("east", orders): {0: 9}, ("new", orders): {0: 3}}
         assert "rejected" not in run.report()
+    said = [line for line in caplog.text.splitlines() if "is in force" in line]
+    assert [line.partition("clusters: ")[2] for line in said] == ["east", "east, new"]
+    assert caplog.text.count(" was read; ") >= 3
 
 
 def test_an_alias_that_comes_while_running_is_rejected(brokers: Brokers, orders: str, path: Path) -> None:

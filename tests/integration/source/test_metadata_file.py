@@ -353,3 +353,23 @@ def test_the_start_waits_for_the_awaited_revision_and_goes_by_it(
         assert run.report()["revision"] == "4"
         write_text(path, rendered(5, {"a": brokers.a.bootstrap, "b": brokers.b.bootstrap}, orders))
         run.until_rows(of_a + of_b)
+
+
+# -- a stream that is gone ---------------------------------------------------------------------------------------------
+
+
+def test_a_stream_that_the_document_names_no_more_is_told_until_it_is_back(
+    brokers: Brokers, orders: str, path: Path
+) -> None:
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
+    wanted = produce("a", brokers.a, orders, 3)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        write_metadata(path, stream("order", cluster("a", brokers.a, [orders])))
+        run.until(lambda: run.report().get("missingStreams") == ["orders"], "the stream to be missed")
+        run.until(lambda: bool(run.parked), "its cluster to be parked")
+        write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
+        wanted += produce("a", brokers.a, orders, 2)
+        run.until_rows(wanted)
+
+        assert "missingStreams" not in run.report()

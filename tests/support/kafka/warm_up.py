@@ -1,4 +1,4 @@
-"""`python -m tests.support.kafka.warm_up` (`make setup`): jars, and the class archive of the brokers.
+"""`python -m tests.support.kafka.warm_up` (`make setup`): jars of brokers and connector, the brokers' class archive.
 
 A broker is run once, through what tests do to it, and the JVM dumps the classes it loaded. With them a broker
 starts in half the time and processor time. Brokers do without when this never ran.
@@ -11,10 +11,12 @@ from pathlib import Path
 
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.distribution import distribution
+from tests.support.spark_kafka import connector_jars
 
 
 def main() -> None:
-    """Write the archive unless this JDK and these jars have one."""
+    """Fetch what tests then need no network for; write the archive unless this JDK and these jars have one."""
+    connector_jars()
     archive = distribution().class_archive
     if archive.exists():
         return

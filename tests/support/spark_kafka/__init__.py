@@ -1,7 +1,7 @@
-"""Spark's own Kafka connector and the interpreter that runs it: the other side of comparisons. For tests.
+"""Spark's own Kafka connector, for comparisons and Kafka sinks, and the interpreter of the comparisons. For tests.
 
 The connector is built for the oldest Spark that is supported, so a comparison runs in `.venv-spark42`
-(`make setup-spark42`), in a process of its own.
+(`make setup-spark42`), in a process of its own. As a sink it works with the newer Spark as well.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dynamic_kafka.app.checkpoints import Checkpoint
-from dynamic_kafka.app.old_checkpoint import refuse_old_checkpoint
+from dynamic_kafka.app.old_checkpoint import find_old_checkpoint, refuse_old_checkpoint
 from dynamic_kafka.errors import StaleCheckpointError
 from dynamic_kafka.planning.codec import encode
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
@@ -56,6 +56,15 @@ def test_a_sink_that_is_newer_than_the_checkpoint_is_refused(checkpoint: Path, t
     with pytest.raises(StaleCheckpointError, match=r"ends at batch 1, but the log of the sink .* has batch"):
         refuse_old_checkpoint(found, str(tmp_path / "sink"), allowed=False)
     refuse_old_checkpoint(found, str(tmp_path / "sink"), allowed=True)
+
+
+def test_no_way_out_is_named_that_would_lose_records(checkpoint: Path, tmp_path: Path) -> None:
+    write(tmp_path / "sink" / "_spark_metadata", "3")
+    error = find_old_checkpoint(Checkpoint(str(checkpoint)), str(tmp_path / "sink"))
+    assert error is not None
+    assert "allowOldCheckpoint" not in str(error)
+    assert "new path and a new checkpoint, with startingOffsets from what `inspect` shows" in str(error)
+    assert "skip batches 2 to 3" in str(error) and "LOST for this sink" in str(error)
 
 
 def test_a_new_checkpoint_for_old_files_is_refused(tmp_path: Path) -> None:

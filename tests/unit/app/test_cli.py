@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from dynamic_kafka.app.cli import main
+from dynamic_kafka.app.exit_codes import ExitCode
+from dynamic_kafka.app.logs import JsonFormatter
+from dynamic_kafka.app.run import Outcome
 from tests.support.places import ROOT
 
 CLI = (sys.executable, "-m", "dynamic_kafka.app")
@@ -46,6 +52,41 @@ def test_without_java_the_application_says_so_and_ends_with_exit_code_6(app: Pat
     assert "SparkStartError: Spark could not be started: " in ended.stderr
     assert "a JDK >= 17, which JAVA_HOME names" in ended.stderr
     assert "Traceback" not in ended.stderr
+    [told] = [line for line in map(json.loads, events_in(ended.stderr)) if line["event"] == "ended"]
+    assert told["code"] == 6
+    assert told["reason"].startswith("SparkStartError: Spark could not be started: ")
+
+
+def events_in(text: str) -> list[str]:
+    return [line for line in text.splitlines() if '"event": ' in line]
+
+
+def test_a_metrics_port_that_is_taken_is_told_before_spark_is_started(app: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        app.write_text(app.read_text() + f"metrics: {{port: {port}, host: 127.0.0.1}}\n")
+        command = [*CLI, "run", str(app)]
+        without = environment(JAVA_HOME="/nowhere")
+        ended = subprocess.run(command, env=without, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2, ended.stderr
+    assert f"metrics: 127.0.0.1:{port} cannot be listened on: Address already in use" in ended.stderr
+
+
+def test_the_end_tells_its_reason_once_and_kubernetes_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "dynamic_kafka")
+    file = tmp_path / "termination-log"
+    outcome = Outcome(ExitCode.CLUSTER, "ReadTimeoutError: " + "x" * 5000)
+    outcome.tell(file)
+    assert not file.exists()  # made by Kubernetes, or not wanted
+    file.touch()
+    outcome.tell(file)
+    assert file.read_text().startswith("exit code 5: ReadTimeoutError: xxx")
+    assert len(file.read_text()) < 4096
+    event = json.loads(JsonFormatter().format(caplog.records[-1]))
+    assert (event["event"], event["code"], event["reason"]) == ("ended", 5, outcome.reason)
+    assert event["message"] == "ended with exit code 5"
 
 
 def test_a_file_that_cannot_be_written_is_a_line_and_exit_code_2(
@@ -67,3 +108,40 @@ def test_a_reader_that_goes_away_is_no_error(app: Path) -> None:
     tool.stdout.close()
     assert tool.stderr.read() == ""
     assert tool.wait(60) == 141
+
+
+@pytest.mark.parametrize("command", ["run", "validate", "plan"])
+@pytest.mark.parametrize("kind", ["checkpoint", "folder"])
+def test_a_folder_is_no_app_yaml(command: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if kind == "checkpoint":
+        (tmp_path / "offsets").mkdir()
+    assert main([command, str(tmp_path)]) == 2
+    said = "".join(capsys.readouterr())
+    assert str(tmp_path) in said and "app.yaml" in said and "inspect takes a checkpoint" in said
+    if command == "plan" and kind == "checkpoint":
+        assert "is a checkpoint; plan needs the app.yaml, since it asks metadata and clusters" in said
+
+
+def test_a_misspelt_command_is_told_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["valdate", "app.yaml"])
+    assert ended.value.code == 2
+    assert "no command 'valdate'; did you mean 'validate'?" in capsys.readouterr().err
+
+
+def test_the_package_itself_says_where_its_command_line_is() -> None:
+    command = [sys.executable, "-m", "dynamic_kafka"]
+    ended = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert "python -m dynamic_kafka.app --help" in ended.stderr
+
+
+def test_a_metadata_path_that_leads_nowhere_is_told_once_and_whole(
+    app: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(app.parent)
+    app.write_text(app.read_text().replace(f"{app.parent}/streams.yaml", "none.yaml"))
+    assert main(["plan", str(app)]) == 3
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert f"{app.parent}/none.yaml: cannot be read" in said and "`metadata` in app.yaml" in said
+    assert said.count("check") == 1

@@ -74,12 +74,19 @@ def test_references_to_secrets_stay_as_they_are() -> None:
     [
         (("name: orders", "nam: orders"), "app.yaml:1: nam: unknown field; did you mean 'name'?"),
         (("{ids: [orders]}", "{ids: [orders], pattern: o.*}"), "app.yaml:3: streams: set exactly one of"),
-        (("type: parquet", "type: parqet"), "app.yaml:7: sinks[0].type: must be 'parquet', 'kafka'"),
+        (("type: parquet", "type: parqet"), "'console' or 'format'; did you mean 'parquet'?"),
         (("{path: /data/lake}", "{}"), "app.yaml:8: sinks[0].options: a Parquet sink needs the option `path`"),
+        (("{path: /data/lake}", "{pth: /data/lake}"), "needs the option `path`; is 'pth' meant to be it?"),
+        (("sinks:", "trigger: 10s\nsinks:"), "must be a mapping; write for example `trigger: {interval: 10s}`"),
+        (("sinks:", "metrics: 9108\nsinks:"), "metrics: must be a mapping; write for example `metrics: {port: 9108}`"),
+        (("[orders]", "orders"), "app.yaml:3: streams.ids: must be a list, also of one: write `[orders]`"),
+        (("{ids: [orders]}", "orders"), "streams: must be a mapping; write for example `streams: {ids: [orders]}`"),
+        (("sinks:", "gracePeriod: soon\nsinks:"), "app.yaml:5: gracePeriod: is 'soon', which is not a duration"),
+        (("sinks:", "options: {startingOffsets: earlyest}\nsinks:"), "options.startingOffsets: is 'earlyest'; it must"),
         (("name: lake", "name: la/ke"), "app.yaml:6: sinks[0].name: a name has 1 to 100"),
-        (("sinks:", "trigger: {interval: soon}\nsinks:"), "app.yaml:5: trigger.interval: the duration is 'soon'"),
+        (("sinks:", "trigger: {interval: soon}\nsinks:"), "app.yaml:5: trigger.interval: is 'soon', which"),
         (("sinks:", "trigger: {once: true, availableNow: true}\nsinks:"), "app.yaml:5: trigger: set exactly one of"),
-        (("sinks:", "options: {readTimout: 3s}\nsinks:"), "app.yaml:5: options.readTimout: unknown option"),
+        (("sinks:", "options: {readTimout: 3s}\nsinks:"), "options.readTimout: unknown option; did you mean 'rea"),
         (("sinks:", "options: {streamIds: a}\nsinks:"), "app.yaml:5: options.streamIds: is said by `streams`"),
         (("sinks:", "options: {applicationCommits: true}\nsinks:"), "options.applicationCommits: is set by"),
         (("sinks:", "spark: {executor.memory: 1g}\nsinks:"), 'spark."executor.memory": settings of Spark'),
@@ -88,13 +95,25 @@ def test_references_to_secrets_stay_as_they_are() -> None:
         (("sinks:", "metrics: {port: 1, reportPort: 2}\nsinks:"), "app.yaml:5: metrics.reportPort: unknown field"),
         (("type: parquet", "foreachBatch: no function"), "app.yaml:7: sinks[0].foreachBatch: must be written"),
         (("{path: /data/lake}", "{path: /x, checkpointLocation: /y}"), "sinks[0].options.checkpointLocation"),
-        (("metadata: /etc/kafkastreams\n", ""), "metadataService=file needs 'metadataPath'"),
+        (("metadata: /etc/kafkastreams\n", ""), "metadataService=file needs `metadata`, the document"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_refused_with_line_and_field(change: tuple[str, str], said: str) -> None:
     text = MINIMAL.replace(*change)
     assert text != MINIMAL
     assert said in refused(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- streamId: orders\n  clusterMetadataList: []\n",
+        "revision: 17\nstreams: {orders: {clusters: {}}}\n",
+        "contract: 1\nstreams: {}\n",
+    ],
+)
+def test_a_metadata_document_is_recognised(text: str) -> None:
+    assert "app.yaml looks like a metadata document, not an app.yaml" in refused(text)
 
 
 def test_all_mistakes_are_told_at_once() -> None:

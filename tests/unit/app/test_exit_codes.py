@@ -30,6 +30,7 @@ dynamic_kafka.errors.{name}: {message}
         (errors.DataLossError("x"), 4),
         (errors.ClusterUnreachableError("east", "x"), 5),
         (errors.ReadTimeoutError("east", "x"), 5),
+        (errors.ClusterRefusedError("east", "x"), 4),
         (errors.GroupInUseError("x"), 7),
     ],
 )
@@ -42,11 +43,26 @@ def test_an_error_has_its_code_as_itself_and_as_text(error: errors.DynamicKafkaE
 
 def test_a_cluster_code_is_enough_where_the_class_name_is_lost() -> None:
     assert code_of_text("Task failed: [READ_TIMEOUT cluster=east] no progress for 30 s") == ExitCode.CLUSTER
+    assert code_of_text("Task failed: [CLUSTER_REFUSED cluster=east] the login") == ExitCode.REFUSED
 
 
 def test_of_an_error_and_its_cause_the_error_counts() -> None:
     text = JVM.format(name="SecretError", message="inner") + "\n" + JVM.format(name="IdentityError", message="outer")
     assert code_of_text(text) == ExitCode.REFUSED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[STREAM_FAILED] Query [id = 1] terminated with exception: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to"
+        " the log. Multiple streaming jobs detected for 5.",
+        "Multiple streaming queries are concurrently using file:/c/commits",
+    ],
+)
+def test_another_driver_on_the_same_checkpoint_needs_a_person(text: str) -> None:
+    assert code_of_text(text) == ExitCode.REFUSED
+    assert reason_in(text, "/c").startswith("another driver runs on the checkpoint /c: stop one of them")
+    assert reason_in(text).startswith("another driver runs on the same checkpoint: ")
 
 
 def test_anything_else_is_a_failed_query() -> None:

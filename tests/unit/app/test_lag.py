@@ -5,14 +5,19 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from dynamic_kafka.app import lag
 from dynamic_kafka.app.lag import LagProber
+from dynamic_kafka.errors import ClusterUnreachableError, SecretError
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import parse_options
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.planning.splits import Split
 
 OPTIONS = parse_options({"streamIds": "s", "metadataPath": "/streams.yaml"}, mode="streaming")
 NOTHING = SimpleNamespace(subscription=Subscription({}, ("s",)))
@@ -80,3 +85,46 @@ def test_what_was_known_is_forgotten(probing: Probing) -> None:
     prober = probing(discovery)
     assert discovery.looked.wait(10)
     assert seen[0] == {}
+
+
+class Probe:
+    """A cluster whose answers the test gives."""
+
+    def __init__(self) -> None:
+        self.asked: Future[ClusterObservation] = Future()
+
+    def observe(self, question: Any) -> Future[ClusterObservation]:
+        return self.asked
+
+    def taken(self) -> None:
+        self.asked = Future()
+
+
+def test_who_does_not_answer_is_known_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lag, "PATIENCE_S", 0.0)
+    probes = {"east": Probe(), "west": Probe()}
+    discovery = SimpleNamespace(
+        current=lambda: SimpleNamespace(
+            subscription=SimpleNamespace(clusters=dict.fromkeys(("east", "north", "west")), fingerprint="f")
+        )
+    )
+    prober = LagProber(OPTIONS, cast(Any, discovery))
+    north = SecretError("the folder is not there")
+    prober._probes = cast(Any, SimpleNamespace(for_subscription=lambda _: (probes, {"north": north})))
+    answer = ClusterObservation({"orders": TopicObservation({0: 7})})
+
+    probes["east"].asked.set_exception(ClusterUnreachableError("east", "connection refused"))
+    probes["west"].asked.set_result(answer)
+    assert prober._ask() == {Split("west", "orders", 0): 7}
+    assert prober.named() == {"east", "north", "west"}
+    refused = "[CLUSTER_UNREACHABLE cluster=east] connection refused"
+    assert prober.unreachable() == {"east": refused, "north": "the folder is not there"}
+
+    # still thinking, which is no answer
+    probes["west"].asked.set_result(answer)
+    prober._ask()
+    assert prober.unreachable()["east"] == refused
+
+    probes["east"].asked.set_result(answer)
+    prober._ask()
+    assert prober.unreachable().keys() == {"north"}

@@ -55,11 +55,23 @@ def reads(sink: str, active: Iterable[Split]) -> Mapping[Split, SplitReads]:
 
 
 class Scrape:
-    """The metrics as Prometheus gets them."""
+    """The metrics as Prometheus gets them; `silent` are named clusters that do not answer the application."""
 
-    def __init__(self, board: StatusBoard, status: DiscoveryStatus) -> None:
+    def __init__(self, board: StatusBoard, status: DiscoveryStatus, *, silent: tuple[str, ...] = ()) -> None:
         self.registry = CollectorRegistry()
-        self.registry.register(AppCollector(board, lambda: ENDS, lambda: status, reads, lambda: 60.0))
+        ends = {split: end for split, end in ENDS.items() if split.cluster not in silent}
+        refused = dict.fromkeys(silent, "connection refused")
+        self.registry.register(
+            AppCollector(
+                board,
+                ends=lambda: ends,
+                discovery=lambda: status,
+                reads=reads,
+                named=lambda: silent,
+                unreachable=lambda: refused,
+                clock=lambda: 60.0,
+            )
+        )
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(PREFIX + name, labels)
@@ -136,8 +148,53 @@ def test_the_sink_has_sparks_names_for_lag(scrape: Scrape) -> None:
     assert scrape.value("batch_seconds", sink="lake") == 1.5
 
 
-def test_metadata_trouble_is_seen(scrape: Scrape) -> None:
+FINE = DiscoveryStatus(None, None, 0, None, None)
+
+
+def test_an_outage_is_seen_without_any_batch() -> None:
+    fresh = Scrape(StatusBoard(["lake"]), FINE, silent=("east",))
+    assert fresh.value("cluster_stalled", sink="lake", cluster="east") == 1
+
+
+def test_an_outage_is_seen_after_the_last_batch_and_no_old_lag_with_it(board: StatusBoard) -> None:
+    before = document(2, "east", "west", offset=10)
+    planned = {"east": {"lag": 130}, "west": {"lag": 20}}
+    board.progress("lake", event(2, before, document(3, "east", "west", offset=10), clusters=planned), 30.0)
+    scrape = Scrape(board, FINE, silent=("east",))
+    found = {
+        name: [scrape.value(name, sink="lake", cluster=cluster) for cluster in ("east", "west")]
+        for name in ("cluster_stalled", "cluster_lag", "cluster_splits")
+    }
+    assert found == {"cluster_stalled": [1, 0], "cluster_lag": [None, 20], "cluster_splits": [2, 1]}
+
+
+def test_what_the_planner_says_without_a_batch_is_seen(board: StatusBoard) -> None:
+    told = {"clusters": {"west": {"stalled": "no answer"}}, "document": 2, "revision": "1", "waiting": {"new": "none"}}
+    foreign = {"startOffset": None, "endOffset": None, "latestOffset": {"topic": {"0": 1}}}
+    board.idle("lake", {"batchId": 2, "sources": [{"endOffset": None, "latestOffset": told}, foreign]})
+    scrape = Scrape(board, FINE)
+    stalled = [scrape.value("cluster_stalled", sink="lake", cluster=name) for name in ("east", "west", "new")]
+    assert stalled == [0, 1, 1]
+    assert scrape.value("batch", sink="lake") == 1
+
+
+def test_series_are_there_before_the_first_batch_of_a_restart() -> None:
+    board = StatusBoard(["lake"])
+    board.restored("lake", document(7, "east", "west", offset=10), 20.0)
+    scrape = Scrape(board, FINE)
+    assert scrape.value("cluster_lag", sink="lake", cluster="east") == 130
+    assert scrape.value("split_idle_seconds", sink="lake", cluster="west", topic="orders", partition="0") == 40
+    assert scrape.value("cluster_offsets_read_total", sink="lake", cluster="east") == 0
+    assert scrape.value("batch", sink="lake") is None
+
+
+def test_metadata_trouble_is_seen(board: StatusBoard, scrape: Scrape) -> None:
     assert (scrape.value("metadata_failures"), scrape.value("metadata_rejected")) == (2, 1)
+    fine = Scrape(board, FINE)
+    assert fine.value("metadata_rejected") == 0
+    told = {"clusters": {}, "document": 2, "revision": "1", "rejected": "topic 'x' does not exist"}
+    board.idle("lake", {"sources": [{"latestOffset": told}]})
+    assert fine.value("metadata_rejected") == 1
 
 
 @pytest.mark.scenario(8)
@@ -153,6 +210,17 @@ def test_series_vanish_with_their_cluster_and_the_gauge_of_active_splits_follows
     assert scrape.value("active_splits", sink="lake", stream="st") == 2
     assert scrape.value("parked_splits", sink="lake", stream="st") == 1
     assert scrape.value("clusters", sink="lake", stream="st") == 1
+
+
+@pytest.mark.parametrize("start", [None, "-"])
+def test_the_first_batch_of_a_query_counts(start: Any) -> None:
+    board = StatusBoard(["lake"])
+    topic = TopicProgress("st", {0: 10}, starts={0: 4})
+    first = OffsetDocument("q", 1, "p", clusters={"east": ClusterProgress({"orders": topic})})
+    told = {**event(0, first, first)}
+    told["sources"][0]["startOffset"] = start
+    board.progress("lake", told, 0.0)
+    assert Scrape(board, FINE).value("cluster_offsets_read_total", sink="lake", cluster="east") == 6
 
 
 def test_a_repeated_event_counts_nothing_twice(board: StatusBoard, scrape: Scrape) -> None:

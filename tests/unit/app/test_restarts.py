@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.restarts import MAX_IN_VAIN, MAX_PAUSE_S, RestartPolicy
+from dynamic_kafka.app.sink_status import StatusBoard
+from dynamic_kafka.app.stop_request import StopRequest
+from dynamic_kafka.app.supervisor import Supervisor
+from dynamic_kafka.errors import ReadTimeoutError
+from dynamic_kafka.kafka.commits import GroupCommitter
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 
 TIMEOUT = "Task failed: dynamic_kafka.errors.ReadTimeoutError: [READ_TIMEOUT cluster=east] no progress"
 
@@ -26,6 +38,12 @@ def test_other_failures_end_the_application(text: str) -> None:
     assert policy(stall=True).pause_before(text) is None
 
 
+def test_a_cluster_that_lets_nobody_in_is_left_out_under_stall_and_ends_the_application_under_fail() -> None:
+    refused = "dynamic_kafka.errors.ClusterRefusedError: [CLUSTER_REFUSED cluster=east] the login"
+    assert policy(stall=True).pause_before(refused) == 1
+    assert policy(stall=False).pause_before(refused) is None
+
+
 def test_restarts_in_vain_wait_longer_and_end() -> None:
     restarts = policy(stall=True)
     pauses = [restarts.pause_before(TIMEOUT) for _ in range(MAX_IN_VAIN)]
@@ -40,3 +58,35 @@ def test_a_committed_batch_begins_the_count_anew() -> None:
         restarts.pause_before(TIMEOUT)
     restarts.progressed()
     assert restarts.pause_before(TIMEOUT) == 1
+
+
+def test_a_cluster_that_ended_the_application_is_not_waited_for_at_its_end() -> None:
+    waited: list[Any] = []
+    committer = SimpleNamespace(flush=lambda left, hopeless: waited.append(hopeless) or True, close=lambda: None)
+    each = SimpleNamespace(query=None, finished=True, failure=None, committer=committer, commit_reached=lambda: None)
+    each.sink = SimpleNamespace(name="lake")
+    supervisor: Any = Supervisor.__new__(Supervisor)
+    supervisor._config = SimpleNamespace(file=SimpleNamespace(grace_period=30_000))
+    supervisor._stop, supervisor._queries = StopRequest(), {"lake": each}
+    supervisor._board = StatusBoard(["lake"])
+    supervisor.reason = f"ReadTimeoutError: {ReadTimeoutError('east', 'no progress')}"
+    assert supervisor._end(ExitCode.CLUSTER) == ExitCode.CLUSTER
+    assert waited == [["east"]]
+
+
+def test_nobody_waits_for_the_commits_of_a_hopeless_cluster() -> None:
+    released = threading.Event()
+
+    def reach(cluster: str) -> Any:
+        released.wait(60)
+        raise KeyError(cluster)
+
+    committer = GroupCommitter("group", reach)
+    east = ClusterProgress({"orders": TopicProgress("st", {0: 5})})
+    committer.commit(OffsetDocument("q", 1, "p", clusters={"east": east}))
+    began = time.monotonic()
+    assert not committer.flush(60, hopeless=["east"])
+    assert time.monotonic() - began < 30
+    released.set()
+    assert committer.flush(60)
+    committer.close()

@@ -6,11 +6,13 @@ import json
 import logging
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.app.logs import JsonFormatter
-from dynamic_kafka.app.session import refuse_connect, refuse_remote
+from dynamic_kafka.app.config import load_config
+from dynamic_kafka.app.logs import JsonFormatter, TextFormatter
+from dynamic_kafka.app.session import refuse_connect, refuse_remote, spark_settings
 from dynamic_kafka.app.sinks import GUARANTEES, kafka_options, load_function
 from dynamic_kafka.errors import OptionError
 from tests.support.places import ROOT
@@ -74,3 +76,31 @@ def test_a_json_line_has_the_event_and_its_fields() -> None:
     )
     line = json.loads(JsonFormatter().format(record))
     assert (line["message"], line["event"], line["level"]) == ("batch 3", "batch", "INFO")
+
+
+def test_a_line_for_people_ends_with_the_reason() -> None:
+    fields = {"levelname": "ERROR", "msg": "the query failed", "event": "failed"}
+    told = [
+        TextFormatter().format(logging.makeLogRecord({**fields, "reason": reason})) for reason in ("no answer", None)
+    ]
+    assert [line.partition(" ERROR ")[2] for line in told] == ["the query failed: no answer", "the query failed"]
+
+
+APP = """
+name: orders
+streams: {ids: [orders]}
+metadata: /streams.yaml
+checkpoint: /checkpoint
+sinks: [{name: out, type: console}]
+"""
+
+
+def test_spark_draws_no_progress_bar_into_the_log_unless_it_is_asked_to(tmp_path: Path) -> None:
+    (tmp_path / "app.yaml").write_text(APP)
+    quiet = load_config(tmp_path / "app.yaml")
+    (tmp_path / "app.yaml").write_text(APP + "spark: {spark.ui.showConsoleProgress: true}\n")
+    asked = load_config(tmp_path / "app.yaml")
+    bar = "spark.ui.showConsoleProgress"
+    assert spark_settings(quiet, {})[bar] == "false"
+    assert spark_settings(asked, {})[bar] == "true"
+    assert bar not in spark_settings(quiet, {"PYSPARK_GATEWAY_PORT": "1"})  # spark-submit has its own default

@@ -12,6 +12,7 @@ from dynamic_kafka.app import accept_tool
 from dynamic_kafka.app.cli import main
 from dynamic_kafka.app.preview import Preview
 from dynamic_kafka.errors import ClusterUnreachableError
+from dynamic_kafka.planning.codec import decode, fingerprint
 from dynamic_kafka.planning.progress import OffsetDocument
 
 SAVED = (
@@ -20,10 +21,18 @@ SAVED = (
 )
 
 
+PENDING = (
+    'v1\n{}\n{"version":2,"query":"q","number":2,"previous":"%s","clusters":{"east":{"kafkaId":"old","topics":'
+    '{"orders":{"stream":"orders","partitions":1,"next":9}}}}}'
+)
+
+
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
     (tmp_path / "checkpoint" / "out" / "offsets").mkdir(parents=True)
     (tmp_path / "checkpoint" / "out" / "offsets" / "0").write_text(SAVED)
+    (tmp_path / "checkpoint" / "out" / "commits").mkdir()
+    (tmp_path / "checkpoint" / "out" / "commits" / "0").write_text("v1\n{}")
     content = {
         "name": "shop",
         "metadata": str(tmp_path / "streams.yaml"),
@@ -73,3 +82,40 @@ def test_the_identity_that_answers_is_accepted(app: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(accept_tool, "preview", lambda options, saved: seen({"east": "new"}))
     assert main(["accept", str(app), "--identity", "east=new", "--yes"]) == 0
     assert list(app.parent.glob("checkpoint/out/dynamic-kafka/q/accepted/*identity-east.json"))
+
+
+@pytest.fixture
+def pending(app: Path) -> Path:
+    """The application with a pending batch of five records of `east`."""
+    first = decode(SAVED.splitlines()[2])
+    (app.parent / "checkpoint" / "out" / "offsets" / "1").write_text(PENDING % fingerprint(first))
+    return app
+
+
+def test_the_pending_batch_of_a_cluster_that_is_given_up_is_counted(
+    pending: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(accept_tool, "preview", lambda options, saved: seen({"east": "new"}))
+    assert main(["accept", str(pending), "--identity", "east=new"]) == 2  # nobody said yes
+    said = capsys.readouterr().out
+    assert "5 records of the pending batch. That batch still reads them" in said
+    assert "abandon app.yaml east`" in said
+
+    assert main(["abandon", str(pending), "east", "--stopped", "--yes"]) == 0
+    said = capsys.readouterr().out
+    assert "5 records are read when their cluster can be read again" in said
+    assert "If the servers are another Kafka cluster by now, or the topic was re-created, they are given up." in said
+
+    assert main(["accept", str(pending), "--identity", "east=new", "--yes"]) == 0
+    assert "5 records of the pending batch, which has left them out" in capsys.readouterr().out
+
+
+def test_abandoned_after_its_cluster_was_accepted_as_new_a_range_is_given_up(
+    pending: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(accept_tool, "preview", lambda options, saved: seen({"east": "new"}))
+    assert main(["accept", str(pending), "--identity", "east=new", "--yes"]) == 0
+    assert main(["abandon", str(pending), "east", "--stopped", "--yes"]) == 0
+    said = capsys.readouterr().out
+    assert "5 records are given up: another Kafka cluster was accepted in place of theirs." in said
+    assert "can be read again" not in said

@@ -106,3 +106,17 @@ def test_inspect_calls_a_bounded_run_finished_when_its_last_batch_has_left_nothi
     assert json.loads(capsys.readouterr().out)["finished"] is not left_out
     assert main(["inspect", str(tmp_path)]) == 0
     assert ("nothing more will be planned" in capsys.readouterr().out) is not left_out
+
+
+def test_what_is_no_checkpoint_is_told_from_one_that_is_new(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="nope does not exist"):
+        read_saved(Checkpoint(str(tmp_path / "nope")))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OptionError, match="file is a file"):
+        read_saved(Checkpoint(str(tmp_path / "file")))
+    with pytest.raises(OptionError, match="holds no batch"):
+        read_saved(Checkpoint(str(tmp_path)))
+    for sink in ("lake", "forward"):
+        (tmp_path / sink / "offsets").mkdir(parents=True)
+    with pytest.raises(OptionError, match="holds the checkpoints of several sinks: give one of forward, lake below it"):
+        read_saved(Checkpoint(str(tmp_path)))

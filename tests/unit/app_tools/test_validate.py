@@ -63,7 +63,20 @@ def test_a_good_application_has_no_findings_and_nothing_was_made(
     before = sorted(tmp_path.iterdir())
 
     assert findings(capsys, path, 0) == {}
+    main(["validate", str(path)])
+    assert f"{tmp_path}/checkpoint/out does not exist yet, can be made" in capsys.readouterr().out
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_certificate_that_is_none_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "ca.pem").write_text(PASSWORD)
+    path = write(
+        tmp_path, options={"kafka.security.protocol": "SSL", "kafka.ssl.ca.pem": f"${{dir:{tmp_path}:ca.pem}}"}
+    )
+
+    (text,) = findings(capsys, path, 4)["cluster east"]
+
+    assert text.startswith("[CLUSTER_REFUSED cluster=east] no client can be made: ") and "ssl.ca.pem" in text
 
 
 def test_a_fault_in_app_yaml_is_named_by_line_and_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,6 +120,8 @@ def test_several_faults_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureF
     assert "no_such_module" in wrong["function of sink out"][0]
     assert "nor_this" in wrong["transformation of sink out"][0]
     assert "session.timeout.ms" in wrong["client properties"][0]
+    line = path.read_text().splitlines().index("  kafka.sesion.timeout.ms: '1000'") + 1
+    assert f"app.yaml:{line}: options.kafka.sesion.timeout.ms: " in wrong["client properties"][0]
     assert "/no/such/file" in wrong["cluster east"][0]
 
 
@@ -114,3 +129,19 @@ def test_a_class_of_the_user_s_has_to_be_one(tmp_path: Path, capsys: pytest.Capt
     path = write(tmp_path, metadata=None, options={"metadataService": "json:JSONDecoder"})
 
     assert "KafkaMetadataService" in findings(capsys, path, 2)["metadata service"][0]
+
+
+def test_a_checkpoint_that_cannot_be_made_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    for place in ("/proc/nope", str(tmp_path / "file")):
+        wrong = findings(capsys, write(tmp_path, checkpoint=place), 2)
+        assert place.rpartition("/")[0] in wrong["checkpoint of sink out"][0]
+        assert "cannot be written" in wrong["state of sink out"][0]
+
+
+def test_a_checkpoint_that_is_older_than_its_files_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "lake" / "_spark_metadata").mkdir(parents=True)
+    (tmp_path / "lake" / "_spark_metadata" / "4").write_text("v1")
+    sink = {"name": "out", "type": "parquet", "options": {"path": str(tmp_path / "lake")}}
+    wrong = findings(capsys, write(tmp_path, sinks=[sink]), 4)
+    assert "has no batch yet, but the log of the sink" in wrong["checkpoint of sink out"][0]

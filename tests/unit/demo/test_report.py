@@ -201,3 +201,19 @@ def test_a_seed_decides_when_the_driver_dies_and_kills_fall_into_different_moves
     assert fates == [Fate.of(seed) for seed in range(50)]
     assert len({fate.edit for fate in fates}) == 4
     assert all(fate.in_batch != fate.in_sink for fate in fates)
+
+
+def test_the_page_says_what_a_kill_has_to_do_with_what_is_measured() -> None:
+    made = report()
+    # the second addition, at 20 s, had its first record 2 s later
+    made.journal.kills = [Kill(BEGAN + 20.5, "in a batch", "batch 7 was planned", 12, 9.0, repeated=True)]
+    page = render(made)
+    assert page.count("a kill fell into it") == 1
+    assert page.count("the repeated one") == 1
+    assert "1 file is in the folder, named nowhere" in page
+    assert "repeated" not in json.dumps(as_json(made))
+
+
+def test_what_did_not_restart_is_said_whole() -> None:
+    made = replace(report(), problems=())
+    assert "no restart for any change" in render(made) and "restarts for changes" in render(made)

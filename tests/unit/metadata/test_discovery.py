@@ -106,7 +106,7 @@ def test_without_an_answer_at_start_there_is_no_tolerance(discoveries: Started) 
     with pytest.raises(MetadataUnavailableError, match="ConnectionError: refused"):
         discovery.start()
 
-    with pytest.raises(MetadataUnavailableError, match=r"no metadata yet; last: .*refused; check metadataPath"):
+    with pytest.raises(MetadataUnavailableError, match=r"no metadata yet; last: .*refused; check the metadata service"):
         discovery.current()
     assert service.closed.wait(PATIENCE_S)
 
@@ -246,15 +246,47 @@ def test_a_new_stream_that_matches_the_pattern_is_picked_up(discoveries: Started
     assert discovery.current().subscription.stream_ids == ("orders-eu", "orders-us")
 
 
-def test_a_stream_that_vanishes_while_running_is_simply_no_longer_read(discoveries: Started) -> None:
+def test_a_stream_that_vanishes_while_running_is_no_longer_read_and_told_once_until_it_is_back(
+    discoveries: Started, caplog: pytest.LogCaptureFixture
+) -> None:
+    def told() -> list[str]:
+        return [record.message for record in caplog.records if record.levelno == logging.WARNING]
+
     service = FakeService(stream())
     discovery = discoveries.start(service)
 
+    # When it is mistyped
+    service.set(stream("order"))
+    for _ in range(3):
+        discovery.refresh()
+
+    # Then nothing of it is read, and that is said
+    assert discovery.current().subscription.clusters == {}
+    assert (discovery.status().rejected, discovery.status().missing) == (None, ("orders",))
+    assert told() == [
+        "the subscribed stream 'orders' is no longer in the metadata: nothing of it is read; known are order"
+    ]
+
+    # And when it is back, and gone again, it is said anew
+    service.set(stream())
+    discovery.refresh()
+    assert discovery.status().missing == ()
     service.set()
     discovery.refresh()
+    assert len(told()) == 2 and "the metadata names no streams at all" in told()[1]
 
-    assert discovery.current().subscription.clusters == {}
-    assert discovery.status().rejected is None
+
+def test_one_of_two_streams_that_vanishes_is_told_as_well(
+    discoveries: Started, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = FakeService(stream("orders"), stream("payments", west=cluster("payments")))
+    discovery = discoveries.start(service, "orders", "payments")
+
+    service.set(stream("orders"))
+    discovery.refresh()
+
+    assert discovery.status().missing == ("payments",)
+    assert "'payments' is no longer in the metadata" in caplog.text
 
 
 # --- Failures ---------------------------------------------------------------------------------------------
@@ -535,7 +567,8 @@ def test_start_waits_for_the_awaited_revision(discoveries: Started, awaited: str
                 discovery.start()
 
 
-def test_the_awaited_revision_may_arrive_late(discoveries: Started) -> None:
+def test_the_awaited_revision_may_arrive_late(discoveries: Started, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     service = FakeService(stream())
     service.edition = Revision("sha256:old", counter=16)
     discovery = discoveries.make(service, awaited_revision="17", awaited_timeout_s=60)
@@ -545,11 +578,25 @@ def test_the_awaited_revision_may_arrive_late(discoveries: Started) -> None:
     with pytest.raises(MetadataUnavailableError, match="no metadata yet"):
         discovery.current()
 
+    # it is said at the start, and every half minute
+    discoveries.clock.now += 29
+    assert service.await_lookups(service.lookups + 2)
+    assert said(caplog) == ["waiting for revision 17, at most 60 s; there is 16 (sha256:old…)"]
+    discoveries.clock.now += 2
+    assert service.await_lookups(service.lookups + 3)
+    assert said(caplog)[1:] == ["waiting for revision 17, at most 29 s; there is 16 (sha256:old…)"]
+
     service.edition = Revision("sha256:new", counter=17)
 
     starting.join(PATIENCE_S)
     assert outcome == [None]
     assert discovery.current().revision.counter == 17
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was logged of waiting."""
+    messages = [record.getMessage() for record in caplog.records]
+    return [message for message in messages if message.startswith("waiting for")]
 
 
 def test_while_waiting_a_missing_or_invalid_document_may_still_be_put_right(discoveries: Started) -> None:

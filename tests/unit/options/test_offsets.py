@@ -87,7 +87,8 @@ def test_an_end_is_allowed_in_streaming_and_makes_it_bounded() -> None:
 @pytest.mark.parametrize(
     ("base", "text", "told"),
     [
-        (SINGLE, "newest", "it is not JSON"),
+        (SINGLE, "newest", "it must be earliest, latest, committed or JSON such as"),
+        (MANY, "earlyest", "is 'earlyest'; it must be earliest, latest, committed or JSON; did you mean 'earliest'?"),
         (SINGLE, "{}", "names nothing"),
         (SINGLE, '["orders"]', "names nothing"),
         (SINGLE, '{"orders":{}}', "'orders' must hold positions by partition"),

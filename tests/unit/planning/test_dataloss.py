@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dynamic_kafka.planning.dataloss import DataLoss, describe, find_data_loss, skip_losses
+import pytest
+
+from dynamic_kafka.planning.dataloss import AcceptedLoss, DataLoss, describe, find_data_loss, skip_losses
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split
+
+SPLIT = Split("east", "t", 0)
 
 
 def reading(*, stops: dict[int, int] | None = None, **topics: dict[int, int]) -> OffsetDocument:
@@ -49,13 +53,73 @@ def test_a_partition_that_this_broker_has_not_heard_of_yet_is_not_lost() -> None
     another = ClusterObservation({"t": TopicObservation({0: 9}, topic_id="U")})
 
     assert find_data_loss(document, {"east": behind}) == []
-    (loss,) = find_data_loss(document, {"east": another})
-    assert loss == DataLoss(Split("east", "t", 1), "the partition exists no more", None)
+    first, second = find_data_loss(document, {"east": another})
+    told = "the topic was re-created (id T, now U): "
+    assert (first.reason, second.reason) == (
+        f"{told}offset 5 belongs to the old one",
+        f"{told}the partition exists no more",
+    )
+    assert second.resume_at is None
     # The id that counts is the saved one, not the one that was just taken over
     renewed = OffsetDocument(
         "q", 1, "p", clusters={"east": ClusterProgress({"t": TopicProgress("s", {0: 5, 1: 5}, topic_id="U")})}
     )
-    assert find_data_loss(renewed, {"east": another}, before=document) == [loss]
+    assert find_data_loss(renewed, {"east": another}, before=document) == [first, second]
+
+
+def of_topic(topic_id: str | None, following: dict[int, int], **more: dict[int, int]) -> OffsetDocument:
+    topic = TopicProgress("s", following, topic_id=topic_id, **more)
+    return OffsetDocument("q", 1, "p", clusters={"east": ClusterProgress({"t": topic})})
+
+
+@pytest.mark.parametrize("end", [2, 4, 12])
+def test_an_offset_of_a_topic_that_was_recreated_means_nothing_in_the_new_one(end: int) -> None:
+    # However long the new log is: what stands before the saved offset would never be read
+    answer = ClusterObservation({"t": TopicObservation({0: end, 1: end}, {0: 1, 1: 0}, topic_id="U")})
+    found = find_data_loss(of_topic("U", {0: 4, 1: 0}), {"east": answer}, before=of_topic("T", {0: 4, 1: 0}))
+    assert [(loss.split.partition, loss.resume_at, loss.topic_id, loss.recreated) for loss in found] == [
+        (0, 1, "T", True),
+        (1, 0, "T", True),
+    ]
+    assert found[0].reason == "the topic was re-created (id T, now U): offset 4 belongs to the old one"
+
+
+@pytest.mark.parametrize(("saved", "seen"), [("T", None), (None, "T"), (None, None), ("T", "T")])
+def test_where_an_id_is_not_known_a_topic_is_taken_for_the_saved_one(saved: str | None, seen: str | None) -> None:
+    answer = ClusterObservation({"t": TopicObservation({0: 9}, topic_id=seen)})
+    assert find_data_loss(of_topic(seen, {0: 4}), {"east": answer}, before=of_topic(saved, {0: 4})) == []
+
+
+def test_what_is_finished_of_a_topic_that_was_recreated_stays_finished() -> None:
+    document = of_topic("T", {0: 4, 1: 4}, stops={0: 4, 1: 9})
+    answer = ClusterObservation({"t": TopicObservation({0: 9, 1: 9}, topic_id="U")})
+    (loss,) = find_data_loss(document, {"east": answer})
+    assert loss.split.partition == 1
+
+
+def test_a_topic_that_was_recreated_is_read_from_its_first_record_without_what_was_known_of_the_old_one() -> None:
+    document = of_topic("U", {0: 4, 1: 9}, epochs={0: 7, 1: 7}, stops={0: 8, 1: 9})
+    answer = ClusterObservation({"t": TopicObservation({0: 12, 1: 12}, {0: 2, 1: 0}, topic_id="U")})
+    found = find_data_loss(document, {"east": answer}, before=of_topic("T", {0: 4, 1: 9}))
+    after = skip_losses(document, found).topic("east", "t")
+    assert after == TopicProgress("s", {0: 2, 1: 9}, topic_id="U", epochs={1: 7}, stops={1: 9})
+
+
+@pytest.mark.parametrize(
+    ("word", "loss", "covered"),
+    [
+        (AcceptedLoss(4, "T"), DataLoss(SPLIT, "", 0, "T", recreated=True), True),
+        (AcceptedLoss(4, "S"), DataLoss(SPLIT, "", 0, "T", recreated=True), False),
+        (AcceptedLoss(4), DataLoss(SPLIT, "", 0, "T", recreated=True), False),
+        (AcceptedLoss(5, "T"), DataLoss(SPLIT, "", 0, "T", recreated=True), False),
+        (AcceptedLoss(4, "T"), DataLoss(SPLIT, "", 9, "T"), True),
+        (AcceptedLoss(4), DataLoss(SPLIT, "", 9, "T"), True),
+        (AcceptedLoss(4, "S"), DataLoss(SPLIT, "", 9, "T"), False),
+    ],
+)
+def test_an_acceptance_holds_for_one_offset_of_one_topic(word: AcceptedLoss, loss: DataLoss, covered: bool) -> None:
+    # A second re-creation meets the same offset, usually 0, and is another loss
+    assert word.covers(loss, 4) is covered
 
 
 def test_a_topic_that_its_cluster_does_not_list() -> None:

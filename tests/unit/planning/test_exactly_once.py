@@ -58,9 +58,19 @@ class AQueryAndItsWorld(RuleBasedStateMachine):
         physical = self.world.clusters[cluster]
         active = {split.topic for split in self.world.last_document().splits() if self.is_of(split.cluster, physical)}
         if self.world.tells_ids and topic not in physical.named and topic not in active:
-            found = physical.topics[topic]
-            prefix, _, generation = found.topic_id.rpartition("/")
-            physical.topics[topic] = SimulatedTopic(f"{prefix}/{int(generation) + 1}", {0: 1})
+            self.create_anew(physical, topic, 1)
+
+    @rule(cluster=CLUSTERS, topic=TOPICS, crash=CRASHES, end=st.integers(0, 6))
+    def a_topic_is_created_anew_while_it_is_read(self, cluster: str, topic: str, crash: CrashPoint, end: int) -> None:
+        if self.world.tells_ids:
+            self.world.step(crash=crash)
+            self.create_anew(self.world.clusters[cluster], topic, end)
+
+    def create_anew(self, physical: SimulatedCluster, topic: str, end: int) -> None:
+        prefix, _, generation = physical.topics[topic].topic_id.rpartition("/")
+        physical.topics[topic] = SimulatedTopic(f"{prefix}/{int(generation) + 1}", {0: end})
+        # A process reads what it has planned without another look: of that batch nobody could tell.
+        self.world.process = None
 
     def is_of(self, name: str, physical: SimulatedCluster) -> bool:
         return self.world.physical(name) is physical

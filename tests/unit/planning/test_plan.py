@@ -49,7 +49,7 @@ def test_a_batch_takes_what_is_there() -> None:
     plan = planned(document, ends(east=9))
     assert plan.document.next_of(EAST) == 9
     assert (plan.document.number, plan.document.previous) == (5, fingerprint(document))
-    assert (plan.admitted, plan.lag) == (4, {"east": 4})
+    assert (plan.admitted, plan.lag, plan.left) == (4, {"east": 4}, {"east": 0})
 
 
 def test_without_news_it_is_the_very_same_document() -> None:
@@ -67,6 +67,7 @@ def test_a_limit_is_shared_over_the_clusters() -> None:
     plan = planned(logged(east=at(0), west=at(0)), ends(east=91, west=11), max_offsets=12)
     assert (plan.document.next_of(EAST), plan.document.next_of(WEST)) == (10, 2)
     assert plan.lag == {"east": 91, "west": 11}
+    assert plan.left == {"east": 81, "west": 9}
     assert plan.admitted == 12
 
 

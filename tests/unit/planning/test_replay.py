@@ -171,8 +171,11 @@ def test_a_range_of_a_renamed_cluster_is_read_under_its_new_id() -> None:
 
 def test_a_range_is_never_read_from_another_physical_cluster() -> None:
     replays = restarted(MemoryState(), world(ids={"east": "Mk", "west": "Other"}))
-    with pytest.raises(IdentityError, match=r"west/t\[0\] 7\.\.8 of Kafka cluster Qx.*answer with Other"):
+    with pytest.raises(IdentityError, match=r"west/t\[0\] 7\.\.8 of Kafka cluster Qx.*answer with Other") as refused:
         replays.ranges(START, END)
+    # Both words are needed, in this order
+    said = str(refused.value)
+    assert said.index("abandon app.yaml west`") < said.index("accept app.yaml --identity west=Other`")
 
 
 def test_a_checkpoint_older_than_its_amendments_is_refused_unless_allowed() -> None:

@@ -1,0 +1,9 @@
+"""`python -m dynamic_kafka`: says where the command line is."""
+
+from __future__ import annotations
+
+import sys
+
+if __name__ == "__main__":
+    print("The command line is in dynamic_kafka.app: python -m dynamic_kafka.app --help", file=sys.stderr)
+    sys.exit(2)

@@ -1,0 +1,37 @@
+"""A pending batch whose records are gone is found before a restart fails on it."""
+
+from __future__ import annotations
+
+import pytest
+
+from dynamic_kafka.app.pending import cannot_be_repeated, find_gone
+from dynamic_kafka.planning.observation import TopicObservation
+from dynamic_kafka.planning.splits import Split, SplitRange
+
+SPLIT = Split("east", "orders", 0)
+
+
+@pytest.mark.parametrize(
+    ("earliest", "latest", "said"),
+    [
+        (0, 16, None),
+        (0, 99, None),
+        (4, 16, "records 0..4 have expired"),
+        (90, 99, "records 0..16 have expired"),
+        (0, 9, "records 9..16 are gone: the log ends at 9"),
+    ],
+)
+def test_a_range_has_to_be_there_as_a_whole(earliest: int, latest: int, said: str | None) -> None:
+    seen = TopicObservation({0: latest}, {0: earliest})
+    found = find_gone([SplitRange(SPLIT, 0, 16)], lambda split: seen)
+    assert found == ({} if said is None else {SPLIT: said})
+
+
+def test_of_a_cluster_that_does_not_answer_nothing_is_said() -> None:
+    assert find_gone([SplitRange(SPLIT, 0, 16)], lambda split: None) == {}
+
+
+def test_both_words_that_help_are_named_in_their_order() -> None:
+    said = str(cannot_be_repeated({SPLIT: "records 0..16 have expired"}))
+    assert "have expired: abandon the range" in said
+    assert said.index("abandon app.yaml east/orders/0") < said.index("accept app.yaml --data-loss east/orders/0")

@@ -1,0 +1,166 @@
+"""`plan`: what it says of a look at the world, where files alone decide or a cluster said nothing."""
+
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import yaml
+
+from dynamic_kafka.app import plan_tool, preview
+from dynamic_kafka.app.cli import main
+from dynamic_kafka.app.preview import Preview
+from dynamic_kafka.app.saved import Saved
+from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, StaleCheckpointError
+from dynamic_kafka.lookout import Observed
+from dynamic_kafka.metadata.subscription import Subscription
+from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planning.codec import encode
+from dynamic_kafka.planning.observation import ClusterObservation
+from dynamic_kafka.planning.plan import Plan
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+
+FIRST = OffsetDocument(
+    "q", 1, "", clusters={"east": ClusterProgress({"orders": TopicProgress("s", {0: 4}, starts={0: 0})})}
+)
+SAVED = "v1\n{}\n" + json.dumps(encode(FIRST))
+
+
+def make_app(folder: Path, **options: str) -> Path:
+    """An application with a Parquet sink, whose batch 0 is pending."""
+    (folder / "checkpoint" / "out" / "offsets").mkdir(parents=True)
+    (folder / "checkpoint" / "out" / "offsets" / "0").write_text(SAVED)
+    content = {
+        "name": "shop",
+        "metadata": str(folder / "streams.yaml"),
+        "streams": {"ids": ["orders"]},
+        "options": options,
+        "checkpoint": str(folder / "checkpoint"),
+        "sinks": [{"name": "out", "type": "parquet", "options": {"path": str(folder / "lake")}}],
+    }
+    path = folder / "app.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def sink_has(folder: Path, batch: int) -> None:
+    (folder / "lake" / "_spark_metadata").mkdir(parents=True)
+    (folder / "lake" / "_spark_metadata" / str(batch)).write_text("v1")
+
+
+def look(*silent: str, answering: bool = True) -> Preview:
+    """A look at clusters; nothing is waiting in those that answered."""
+    answers = {"east": ClusterObservation({})} if answering else {}
+    errors: dict[str, DynamicKafkaError] = {name: ClusterUnreachableError(name, "no answer") for name in silent}
+    return Preview(
+        observed=Observed(Subscription({}, ()), answers, cast(Any, None), {}, new_revision=True),
+        silent=errors,
+        refusals=(),
+        answering={},
+        swapped={},
+        pending=(),
+        left_out=None,
+        before=OffsetDocument(),
+        plan=cast(Plan, _NoPlan()),
+    )
+
+
+class _NoPlan:
+    admitted = 0
+    lag: dict[str, int] = {}  # noqa: RUF012
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What `plan` gets to see (`look`), and how it asked (`delivered`)."""
+    told: dict[str, Any] = {"look": look()}
+
+    def asked(options: SourceOptions, saved: Saved, *, delivered: bool) -> Preview:
+        told["delivered"] = delivered
+        return cast(Preview, told["look"])
+
+    monkeypatch.setattr(plan_tool, "preview", asked)
+    return told
+
+
+def test_a_checkpoint_older_than_its_files_is_refused_as_run_would(
+    tmp_path: Path, seen: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = make_app(tmp_path)
+    sink_has(tmp_path, 3)
+
+    assert main(["plan", str(app)]) == 4
+    assert "Refused: the checkpoint" in capsys.readouterr().out
+    assert main(["plan", str(app), "--json"]) == 4
+    assert "LOST" in json.loads(capsys.readouterr().out)["refusals"][0]["text"]
+    assert main(["inspect", str(app)]) == 0
+    assert "A start would be refused: the checkpoint" in capsys.readouterr().out
+
+
+def test_a_pending_batch_that_the_sink_has_is_not_read_again(
+    tmp_path: Path, seen: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = make_app(tmp_path)
+    sink_has(tmp_path, 0)
+
+    assert main(["plan", str(app)]) == 0
+    assert seen["delivered"]
+    assert "The sink has it already" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        (("fail", ("west",), True), "How many records are waiting is not known: west did not answer."),
+        (("stall", ("west",), False), "How many records are waiting is not known: west did not answer."),
+        (("stall", ("west",), True), "take 0 of 0 waiting records; how many wait on west is not known."),
+        (("fail", (), True), "take 0 of 0 waiting records."),
+    ],
+)
+def test_no_number_is_told_of_a_cluster_that_did_not_answer(
+    case: tuple[str, tuple[str, ...], bool],
+    said: str,
+    tmp_path: Path,
+    seen: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    policy, silent, answering = case
+    seen["look"] = look(*silent, answering=answering)
+    main(["plan", str(make_app(tmp_path, clusterFailurePolicy=policy))])
+    assert said in capsys.readouterr().out
+
+
+def test_a_group_that_a_running_query_has_taken_on_meanwhile_is_no_old_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, looks = make_app(tmp_path), []
+
+    def asked(options: SourceOptions, saved: Saved, *, delivered: bool) -> Preview:
+        looks.append(saved.batches)
+        if len(looks) > 1:
+            return look()
+        (tmp_path / "checkpoint" / "out" / "offsets" / "1").write_text(SAVED)  # the query goes on
+        error = StaleCheckpointError("the group is ahead")
+        return preview.replace(look(), refusals=(preview.Refusal(None, error),))
+
+    monkeypatch.setattr(plan_tool, "preview", asked)
+    assert main(["plan", str(app)]) == 0
+    assert [batches.planned for batches in looks] == [0, 1]
+
+
+def test_who_is_waited_for_is_told_on_standard_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(preview, "SILENCE_S", 0.01)
+    east: Future[ClusterObservation] = Future()
+    east.set_result(ClusterObservation({}))
+    said = ""
+    with preview.telling({"east": east, "west": Future()}):
+        deadline = time.monotonic() + 10
+        while not said and time.monotonic() < deadline:
+            said = capsys.readouterr().err
+    assert said == "asking west …\n"

@@ -1,0 +1,39 @@
+"""`make brokers`: what it writes is an application and its metadata, to be moved from cluster to cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import brokers
+import pytest
+
+from dynamic_kafka.app.config import load_config
+from dynamic_kafka.metadata.document import parse_document
+from tests.support.places import ROOT
+
+SERVERS = {"east": "127.0.0.1:1", "west": "127.0.0.1:2"}
+
+
+def test_the_files_of_the_tutorial_are_valid_and_new_each_time(tmp_path: Path) -> None:
+    folder = tmp_path / "tutorial"
+    (folder / "checkpoint").mkdir(parents=True)
+    brokers.write_files(folder, SERVERS)
+    assert not (folder / "checkpoint").exists()
+    assert load_config(folder / "app.yaml").file.metadata == str(folder / "streams.yaml")
+    for name, clusters in (("streams", ["east"]), ("both", ["east", "west"]), ("west", ["west"])):
+        stream = parse_document((folder / f"{name}.yaml").read_text(), source=name).streams["orders"]
+        assert list(stream.clusters) == clusters
+
+
+def test_the_tutorial_names_files_that_are_written(tmp_path: Path) -> None:
+    brokers.write_files(tmp_path, SERVERS)
+    text = (ROOT / "docs" / "tutorial.md").read_text()
+    named = {word.rpartition("/")[2] for word in text.split() if word.startswith("build/tutorial/")} - {"next"}
+    assert named == {"app.yaml", "both.yaml", "west.yaml", "streams.yaml"}
+    assert named <= {path.name for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("arguments", [["produce"], ["produce", "127.0.0.1:1"], ["start"]])
+def test_anything_else_shows_how_it_is_used(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert brokers.main(arguments) == 2
+    assert "produce HOST:PORT TEXT" in capsys.readouterr().err

@@ -1,0 +1,129 @@
+"""A topic that is another one by now, under the name and in the place of the one that was read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from dynamic_kafka.errors import DataLossError
+from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
+from dynamic_kafka.options import parse_options
+from dynamic_kafka.planning.batch import Situation, plan_batch
+from dynamic_kafka.planning.codec import fingerprint
+from dynamic_kafka.planning.dataloss import DataLoss, skip_losses
+from dynamic_kafka.planning.observation import ClusterObservation, Note, TopicObservation, WantedCluster
+from dynamic_kafka.planning.plan import Limits, ranges_between
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.reconcile import Reconciled
+from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.replay import Replays, World
+from tests.unit.planning.simulation import MemoryState
+
+SPLIT = Split("east", "t", 0)
+
+
+def saved(topic_id: str | None, following: int, **more: Any) -> OffsetDocument:
+    topic = TopicProgress("s", {0: following}, topic_id=topic_id, **more)
+    return OffsetDocument("q", 1, "", clusters={"east": ClusterProgress({"t": topic}, "Mk")})
+
+
+@dataclass
+class Accepting:
+    """An edge that accepts all losses, and stops every split that has no stop at 6."""
+
+    stop: int | None = None
+
+    def verify(self, progress: OffsetDocument) -> OffsetDocument:
+        return progress
+
+    def resolve(self, done: Reconciled) -> tuple[Mapping[Split, int], Mapping[Split, int]]:
+        starts = dict.fromkeys(done.new, 0)
+        topics = {split: done.document.topic(split.cluster, split.topic) for split in done.document.splits()}
+        without = [split for split, topic in topics.items() if topic and split.partition not in topic.stops]
+        return starts, {} if self.stop is None else dict.fromkeys(without, self.stop)
+
+    def accept(self, opened: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, list[Note]]:
+        return skip_losses(opened, losses), []
+
+
+def planned(document: OffsetDocument, seen: TopicObservation, **edge: Any) -> OffsetDocument:
+    """The document after one plan on a cluster whose topic looks like that."""
+    situation = Situation(
+        logged=document,
+        progress=document.settled(),
+        wanted={"east": WantedCluster({"t": "s"})},
+        observed={"east": ClusterObservation({"t": seen}, "Mk")},
+        now_ms=0,
+        retention_ms=1000,
+        limits=Limits(),
+        query="q",
+    )
+    return plan_batch(situation, Accepting(**edge)).plan.document
+
+
+def test_once_accepted_the_new_topic_is_read_from_its_first_record_with_all_its_partitions() -> None:
+    before = saved("old", 4, epochs={0: 9})
+    after = planned(before, TopicObservation({0: 12, 1: 3}, {0: 0, 1: 0}, {0: 0}, "new"))
+    assert ranges_between(before, after) == [SplitRange(SPLIT, 0, 12), SplitRange(Split("east", "t", 1), 0, 3)]
+    # and that is the end of it
+    assert planned(after, TopicObservation({0: 12, 1: 3}, {}, {0: 0}, "new")) is after
+
+
+def test_where_the_new_topic_begins_at_the_very_offset_no_epoch_of_the_old_one_is_handed_on() -> None:
+    # A reader would take the leader epoch of another topic for a truncation
+    before = saved("old", 4, epochs={0: 9})
+    after = planned(before, TopicObservation({0: 12}, {0: 4}, {0: 0}, "new"))
+    assert ranges_between(before, after) == [SplitRange(SPLIT, 4, 12, epoch=-1)]
+
+
+def test_the_stop_of_a_bounded_run_is_resolved_anew_in_the_same_plan() -> None:
+    # Without, this batch would run past it
+    before = replace(saved("old", 4, stops={0: 100}), bounded=True)
+    after = planned(before, TopicObservation({0: 12}, {0: 0}, topic_id="new"), stop=6)
+    topic = after.topic("east", "t")
+    assert topic is not None
+    assert (topic.next, topic.stops) == ({0: 6}, {0: 6})
+    assert after.finished
+
+
+# -- a pending batch ---------------------------------------------------------------------------------------------------
+
+START, END = saved("old", 4), replace(saved("old", 9), number=2, previous=fingerprint(saved("old", 4)))
+
+
+def replays(state: MemoryState | None, topic_id: str | None, fail: str) -> Replays:
+    """A query that restarts with a pending batch and finds this topic."""
+    given = {"streamIds": "s", "metadataPath": "/streams.yaml", "stateLocation": "memory", "failOnDataLoss": fail}
+    seen = ClusterObservation({"t": TopicObservation({0: 12}, topic_id=topic_id)}, "Mk")
+    found = World(Subscription({"east": SubscribedCluster({"t": "s"}, {})}, ("s",)), {"east": seen})
+    made = Replays(parse_options(given, mode="streaming"), state, lambda: found)
+    made.restore(END)
+    return made
+
+
+def test_a_pending_batch_of_the_old_topic_is_refused_with_both_words_to_say() -> None:
+    state = MemoryState()
+    with pytest.raises(DataLossError) as refused:
+        replays(state, "new", "true").ranges(START, END)
+    said = str(refused.value)
+    assert "the pending batch holds east/t[0] 4..9, but the topic was re-created (id old, now new)" in said
+    assert said.index("abandon app.yaml east/t`") < said.index("accept app.yaml --data-loss`")
+    assert not state.files
+
+
+def test_with_losses_accepted_a_pending_batch_of_the_old_topic_is_left_out_for_good() -> None:
+    # Read, its offsets would be delivered now and once more from the new topic's first record on
+    state = MemoryState()
+    made = replays(state, "new", "false")
+    assert made.ranges(START, END) == []
+    assert made.amendments.after(END).next_of(SPLIT) == 4
+    assert [dict(found.reasons) for found in state.amendments("q")] == [{"east": "recreated"}]
+
+
+@pytest.mark.parametrize(("topic_id", "fail"), [("old", "true"), (None, "true"), ("new", "false")])
+def test_otherwise_a_pending_batch_is_read_again(topic_id: str | None, fail: str) -> None:
+    state = None if topic_id == "new" else MemoryState()  # nowhere to record that it is left out
+    assert replays(state, topic_id, fail).ranges(START, END) == [SplitRange(SPLIT, 4, 9)]
