@@ -9,7 +9,7 @@ DEMO_ARGS := $(if $(SEED),--seed $(SEED)) $(if $(DURATION),--duration $(DURATION
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
 
-.PHONY: help setup setup-spark42 setup-kube cluster-up cluster-down docs test lint format unit integration demo bench lock clean
+.PHONY: help setup setup-spark42 setup-kube cluster-up cluster-down crds docs test lint format unit integration demo bench lock clean
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
@@ -64,6 +64,10 @@ lock: ## Pin everything anew, within what pyproject.toml allows (UPGRADE=1: to t
 
 clean: ## Remove what was built here (the user's cache stays)
 	rm -rf .venv .venv-spark42 build
+
+crds: setup ## Write crds/ and docs/crds.md anew from the models
+	@$(BIN)/python -m kafkastream_operator.models.crd crds
+	@$(BIN)/python -m kafkastream_operator.models.reference docs/crds.md
 
 docs: setup ## Write the generated parts of docs/ anew
 	@$(BIN)/python -m dynamic_kafka.options --write docs/options.md
