@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
+
+from pydantic import ValidationError
 
 from dynamic_kafka.metadata.contract import (
     GROUP,
@@ -17,11 +19,11 @@ from dynamic_kafka.metadata.contract import (
     STRATEGY_ANNOTATION,
     STREAMS_ANNOTATION,
 )
-from kafkastream_operator.models.subscription import ApplicationRef, Streams, SubscriptionSpec
+from dynamic_kafka.metadata.validation import explain
+from kafkastream_operator.models.subscription import Strategy, SubscriptionSpec
 
 MADE_LABEL = f"{GROUP}/made-for"
 """On a subscription that came of annotations: the application's name."""
-STRATEGIES = ("Restart", "Reload", "Auto")
 
 
 @dataclass(frozen=True)
@@ -43,23 +45,26 @@ def asked_by(name: str, api_version: str, annotations: Mapping[str, str]) -> Ask
     if ids is not None and pattern is not None:
         return Asked(problem=f"set {STREAMS_ANNOTATION} or {PATTERN_ANNOTATION}, not both")
     strategy = annotations.get(STRATEGY_ANNOTATION, "Auto")
-    if strategy not in STRATEGIES:
-        return Asked(problem=f"{STRATEGY_ANNOTATION} is {strategy[:40]!r}; it must be {', '.join(STRATEGIES)}")
+    if strategy not in get_args(Strategy):
+        return Asked(problem=f"{STRATEGY_ANNOTATION} is {strategy[:40]!r}; it must be {', '.join(get_args(Strategy))}")
     if pattern is not None:
         try:
             re.compile(pattern)
         except re.error as error:
             return Asked(problem=f"{PATTERN_ANNOTATION} is no regular expression: {error}")
-        streams = Streams(pattern=pattern)
-    else:
-        names = tuple(dict.fromkeys(each.strip() for each in re.split(r"[,;]", ids or "") if each.strip()))
-        if not names:
-            return Asked(problem=f"{STREAMS_ANNOTATION} names no stream; write them separated by commas")
-        streams = Streams(ids=names)
-    reference = ApplicationRef.model_validate({"apiVersion": api_version, "name": name})
-    return Asked(SubscriptionSpec.model_validate(
-        {"applicationRef": reference, "streams": streams, "updateStrategy": strategy}
-    ))  # fmt: skip
+        return _asked(name, api_version, PATTERN_ANNOTATION, {"pattern": pattern}, strategy)
+    names = tuple(dict.fromkeys(each.strip() for each in re.split(r"[,;]", ids or "") if each.strip()))
+    if not names:
+        return Asked(problem=f"{STREAMS_ANNOTATION} names no stream; write them separated by commas")
+    return _asked(name, api_version, STREAMS_ANNOTATION, {"ids": names}, strategy)
+
+
+def _asked(name: str, api_version: str, annotation: str, streams: Mapping[str, Any], strategy: str) -> Asked:
+    content = {"applicationRef": {"apiVersion": api_version, "name": name}, "updateStrategy": strategy}
+    try:
+        return Asked(SubscriptionSpec.model_validate({**content, "streams": streams}))
+    except ValidationError as error:
+        return Asked(problem=f"{annotation}: {explain(error, SubscriptionSpec)[0].text}")
 
 
 def subscription_for(namespace: str, name: str, spec: SubscriptionSpec) -> dict[str, Any]:

@@ -86,9 +86,9 @@ class Report:
                     )
                     for each in found.get("draining", [])
                 },
-                streams=found.get("streams"),
+                streams=_streams(found.get("streams")),
             )
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
             return None
 
 
@@ -147,6 +147,18 @@ def missing_evidence(
     return _unfinished(topic, quiet_s)
 
 
+def _streams(found: Any) -> Mapping[str, Any] | None:
+    """The streams, if they have the form of a document's; whether they are valid, the readers of the document say."""
+    try:
+        for stream in dict(found).values():
+            for content in stream["clusters"].values():
+                if not all(isinstance(topic, str) for topic in content["topics"]):
+                    return None
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    return dict(found)
+
+
 def _unfinished(topic: TopicReport, quiet_s: float) -> str:
     if topic.lag is None:
         return "its lag is not known"
@@ -154,6 +166,6 @@ def _unfinished(topic: TopicReport, quiet_s: float) -> str:
         return "not everything in it is committed yet"
     if topic.open_transaction:
         return "a transaction is open"
-    if topic.quiet_s < quiet_s:
+    if not topic.quiet_s >= quiet_s:  # nor if it is no number
         return f"it has not been quiet for {quiet_s:.0f} s yet"
     return ""

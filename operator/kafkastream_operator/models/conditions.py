@@ -13,7 +13,16 @@ MESSAGE_CHARACTERS = 4096
 
 
 class Condition(Part):
-    """One condition. `observed_generation` is the generation of the spec that it speaks of."""
+    """One condition.
+
+    Attributes:
+        type: what is said.
+        status: whether it is so.
+        reason: why, in one word.
+        message: why, and what to do.
+        observed_generation: of the spec that it speaks of.
+        last_transition_time: since when it is so.
+    """
 
     type: Annotated[str, Field(max_length=64, pattern=r"^[A-Z][A-Za-z]*$")]
     status: Literal["True", "False", "Unknown"]

@@ -19,6 +19,7 @@ MAX_SERVERS = 64
 
 _PLAIN = r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"
 _DNS = r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"
+_DURATION = r"^([0-9]{1,9}(ms|s)?|[0-9]{1,7}m|[0-9]{1,5}h|[0-9]{1,4}d)$"
 _SERVERS = r"^[^\s/,@]+:[0-9]{1,5}(,[^\s/,@]+:[0-9]{1,5})*$"
 
 ClusterName = Annotated[str, Field(min_length=1, max_length=63, pattern=_PLAIN)]
@@ -31,8 +32,10 @@ Servers = Annotated[str, Field(min_length=3, max_length=4096, pattern=_SERVERS)]
 Regex = Annotated[str, Field(min_length=1, max_length=512)]
 Text = Annotated[str, Field(max_length=1024)]
 Moment = Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"})]
-DurationText = Annotated[str, Field(min_length=1, max_length=16, pattern=r"^[0-9]+(ms|s|m|h|d)?$")]
-"""A duration as the source's options take it: `10s`, `5m`, `7d`."""
+AnyName = Annotated[str, Field(min_length=1, max_length=253)]
+"""In a status: an id as a ConfigMap in Flink's form may have it: a cluster without one is called by its servers."""
+DurationText = Annotated[str, Field(min_length=1, max_length=16, pattern=_DURATION)]
+"""A duration as the source's options take it: `10s`, `5m`, `7d`. The pattern ends before what no timer can hold."""
 
 Properties = Annotated[
     dict[str, str],

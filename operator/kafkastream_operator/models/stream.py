@@ -12,6 +12,7 @@ from kafkastream_operator.models.conditions import Condition
 from kafkastream_operator.models.fields import (
     MAX_CLUSTERS,
     MAX_TOPICS,
+    AnyName,
     ClusterName,
     DurationText,
     ObjectName,
@@ -25,7 +26,11 @@ from kafkastream_operator.models.fields import (
 
 
 class SecretRef(Part):
-    """A Secret of the same namespace. Its keys are client properties by name; it is mounted, never read here."""
+    """A Secret of the same namespace. Its keys are client properties by name; it is mounted, never read here.
+
+    Attributes:
+        name: of the Secret. The subscription must bind it to the cluster.
+    """
 
     name: ObjectName
 
@@ -35,6 +40,13 @@ class StreamCluster(Part):
 
     Attributes:
         id: the name that offsets and rows carry; the servers may change, the id stays.
+        bootstrap_servers: `host:port`, separated by commas.
+        topics: what is read of it.
+        properties: Kafka client properties, of those that metadata may set (docs/metadata.md), without credentials.
+        secret_ref: where the credentials are.
+        starting_offsets: where reading begins when the cluster is new: `earliest`, `latest`, `committed`,
+            `{timestamp: …}` or offsets by topic and partition.
+        stopping_offsets: where reading ends: `latest`, `{timestamp: …}` or offsets by topic and partition.
         renamed_from: the id that this cluster had before: its offsets are carried over.
         cluster_ref: reserved; must not be set.
     """
@@ -82,14 +94,25 @@ class Drain(Part):
 
 
 class KafkaStreamSpec(Part):
-    """What the stream is made of."""
+    """What the stream is made of.
+
+    Attributes:
+        clusters: the clusters that are read; none: nothing is.
+        drain: what happens to what is taken out.
+    """
 
     clusters: Annotated[tuple[StreamCluster, ...], Field(max_length=MAX_CLUSTERS)]
     drain: Drain = Drain()
 
 
 class SubscriberStatus(Part):
-    """One subscription of the stream, as it stands."""
+    """One subscription of the stream, as it stands.
+
+    Attributes:
+        name: of the subscription.
+        application: that it is for.
+        state: what the application is doing: `Running`, `Starting`, `Suspended`, `Completed`, `Failed` or `Absent`.
+    """
 
     name: ObjectName
     application: ObjectName
@@ -100,16 +123,25 @@ class ClusterStatus(Part):
     """One cluster that the stream has, or had and is still read.
 
     Attributes:
-        state: `Active`, `Draining`, or `Held` where a change of it is not rolled out.
+        id: of the cluster.
+        state: `Active`, or `Draining`; `Held` is reserved.
+        message: whom a cluster that drains waits for.
     """
 
-    id: ClusterName
+    id: AnyName
     state: Literal["Active", "Draining", "Held"]
     message: Annotated[str, Field(max_length=1024)] = ""
 
 
 class KafkaStreamStatus(Part):
-    """What became of it. Only the operator writes it; nothing in it moves while nothing happens."""
+    """What became of it. Only the operator writes it; nothing in it moves while nothing happens.
+
+    Attributes:
+        observed_generation: of the spec that this speaks of.
+        clusters: that the stream has, or had and that are still read.
+        subscribers: who reads it.
+        conditions: `Ready` and `SafeToDecommission`.
+    """
 
     observed_generation: Annotated[int, Field(ge=0)] = 0
     clusters: Annotated[tuple[ClusterStatus, ...], Field(max_length=4 * MAX_CLUSTERS)] = ()

@@ -12,6 +12,7 @@ from kafkastream_operator.models.fields import (
     MAX_SECRETS,
     MAX_SERVERS,
     MAX_STREAMS,
+    AnyName,
     ClusterName,
     DurationText,
     Moment,
@@ -26,11 +27,18 @@ from kafkastream_operator.models.fields import (
 KUBEFLOW: Final = "sparkoperator.k8s.io/v1beta2"
 APACHE: Final = "spark.apache.org/v1"
 MAX_DRAINING = 1000
+"""So many topics are told of at a time: a status has to fit into etcd. The document has all that drain."""
 Strategy = Literal["Restart", "Reload", "Auto"]
 
 
 class ApplicationRef(Part):
-    """A SparkApplication of the same namespace."""
+    """A SparkApplication of the same namespace.
+
+    Attributes:
+        api_version: Kubeflow's, or Apache's, which is accepted but not served by this version.
+        kind: of the application.
+        name: of the application.
+    """
 
     api_version: Literal["sparkoperator.k8s.io/v1beta2", "spark.apache.org/v1"] = KUBEFLOW
     kind: Literal["SparkApplication"] = "SparkApplication"
@@ -38,14 +46,25 @@ class ApplicationRef(Part):
 
 
 class Streams(Part):
-    """Which streams: exactly one of the two. A pattern must match a whole stream id, in this namespace."""
+    """Which streams: exactly one of the two.
+
+    Attributes:
+        ids: the streams by name. Nothing is rendered for the first time before all of them are there.
+        pattern: a regular expression (Python's) that must match a whole stream id of this namespace.
+    """
 
     ids: Annotated[tuple[StreamName, ...], Field(min_length=1, max_length=MAX_STREAMS)] | None = None
     pattern: Regex | None = None
 
 
 class SecretBinding(Part):
-    """The Secret whose credentials a cluster gets, and the only servers that they may be sent to."""
+    """The Secret whose credentials a cluster gets, and the only servers that they may be sent to.
+
+    Attributes:
+        cluster: the id of the cluster.
+        name: of the Secret that its stream asks for by `secretRef`.
+        allowed_servers: each `host:port` that the cluster's `bootstrapServers` may name.
+    """
 
     cluster: ClusterName
     name: ObjectName
@@ -53,14 +72,28 @@ class SecretBinding(Part):
 
 
 class Pause(Part):
-    """No change is rolled out. `until`: when that ends by itself; absent, when the pause is taken out."""
+    """No change is rolled out, and no drain ends.
+
+    Attributes:
+        until: when that ends by itself; absent: when the pause is taken out.
+        reason: for who wonders.
+    """
 
     until: Moment | None = None
     reason: Text = ""
 
 
 class SubscriptionSpec(Part):
-    """What the application reads."""
+    """What the application reads.
+
+    Attributes:
+        application_ref: the application; it cannot be changed.
+        streams: which streams it reads.
+        update_strategy: how changes reach it: by a restart, live, or live where that is possible.
+        secrets: the credentials that its clusters get.
+        pause: nothing is rolled out for now.
+        orphan_retention: how long a subscription that came of annotations outlives its application.
+    """
 
     application_ref: ApplicationRef
     streams: Streams
@@ -74,14 +107,18 @@ class DrainingTopic(Part):
     """What was rendered, is no longer desired, and stays in the document until it is drained.
 
     Attributes:
+        cluster: that has it.
+        topic: that drains.
         stream: the stream that had it.
+        since: when it began to drain.
         revision: the counter of the first document that had it as draining.
+        quiet_period, timeout: of the stream's `drain`.
         message: who or what it waits for.
     """
 
-    cluster: ClusterName
+    cluster: AnyName
     topic: Annotated[str, Field(max_length=249)]
-    stream: StreamName
+    stream: AnyName
     since: Moment
     revision: Annotated[int, Field(ge=0)]
     quiet_period: DurationText = "5m"
@@ -90,7 +127,14 @@ class DrainingTopic(Part):
 
 
 class Rendered(Part):
-    """The document as it was last written."""
+    """The document as it was last written.
+
+    Attributes:
+        config_map: that holds it.
+        lineage: the line of revisions; another one begins only when every trace of the last is lost.
+        counter: the revision within it.
+        hash: of the streams in it.
+    """
 
     config_map: ObjectName
     lineage: Annotated[str, Field(max_length=64)]
@@ -126,7 +170,18 @@ class Rollout(Part):
 
 
 class SubscriptionStatus(Part):
-    """What became of it. Only the operator writes it; nothing in it moves while nothing happens."""
+    """What became of it. Only the operator writes it; nothing in it moves while nothing happens.
+
+    Attributes:
+        observed_generation: of the spec that this speaks of.
+        rendered: the document.
+        rollout: how the newest revision reaches the application.
+        restarted_at: when the operator restarted the application last.
+        orphaned_at: since when the application is gone, where the subscription came of its annotations.
+        draining: what is no longer desired and still read, as far as it fits.
+        kept: the streams as rendered, so that they survive the loss of the document; empty where they are too large.
+        conditions: what is true of it; docs/operator.md has each with its remedy.
+    """
 
     observed_generation: Annotated[int, Field(ge=0)] = 0
     rendered: Rendered | None = None
@@ -137,7 +192,6 @@ class SubscriptionStatus(Part):
     kept: Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})] = Field(
         default_factory=dict
     )
-    """The streams as rendered, so that they survive the loss of the document; empty where they are too large."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
 
 

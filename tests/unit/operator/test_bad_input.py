@@ -1,0 +1,143 @@
+"""What users, drivers and other tools get wrong is said where it belongs, and stops nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from dynamic_kafka.metadata.contract import PATTERN_ANNOTATION, STRATEGY_ANNOTATION, STREAMS_ANNOTATION
+from kafkastream_operator.core.annotated import asked_by
+from kafkastream_operator.core.evidence import Report, TopicReport
+from kafkastream_operator.models.subscription import KUBEFLOW
+from tests.unit.operator.world import World, cluster, running
+
+FLINKS = """
+- streamId: {stream}
+  clusterMetadataList:
+    - bootstrapServers: {servers}
+      topics: [orders]
+"""
+
+
+def from_flink(stream: str, servers: str, **spec: object) -> World:
+    """An application that runs on a stream of a ConfigMap, whose cluster has no id of its own."""
+    world = World(spec={"updateStrategy": "Reload", **spec})
+    world.config_maps["flink"] = FLINKS.format(stream=stream, servers=servers)
+    world.application_is("Starting")
+    world.settle()
+    world.driver_starts()
+    world.settle()
+    return world
+
+
+def test_a_cluster_that_is_called_by_its_servers_drains() -> None:
+    world = from_flink("orders", "e1:9092,e2:9092")
+    world.config_maps["flink"] = FLINKS.format(stream="orders", servers="w1:9092")
+    world.settle()
+    assert world.rendered() == {"e1:9092,e2:9092/orders": "Draining", "w1:9092/orders": "Active"}
+    assert [each.cluster for each in world.status.draining] == ["e1:9092,e2:9092"]
+
+
+def test_a_stream_with_a_space_in_its_name_drains() -> None:
+    world = from_flink("all orders", "e1:9092", streams={"pattern": ".*"})
+    world.config_maps.clear()
+    world.settle()
+    assert world.rendered() == {"e1:9092/orders": "Draining"}
+    assert [each.stream for each in world.status.draining] == ["all orders"]
+
+
+@pytest.mark.parametrize("duration", ["99999999999999d", "10000d", "5 minutes", "-1s", ""])
+def test_a_stream_with_a_duration_that_is_none_is_held_and_said(duration: str) -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("west"), quietPeriod=duration)
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active"}
+    assert world.condition("StreamsResolved") == ("False", "InvalidStream")
+    assert "quietPeriod" in world.message("StreamsResolved")
+
+
+def test_a_document_that_is_too_large_leaves_the_last_one_in_force() -> None:
+    world = running(updateStrategy="Reload")
+    before = world.document
+    # Names that do not pack well.
+    names = [hashlib.sha512(str(each).encode()).hexdigest() for each in range(63 * 250)]
+    many = [cluster(f"c{n}", *names[250 * n : 250 * (n + 1)]) for n in range(63)]
+    world.stream("orders", cluster("east"), *many)
+    world.settle()
+    assert world.document == before
+    assert world.condition("StreamsResolved") == ("False", "TooLarge")
+    assert "the last one that did stays in force" in world.message("Stalled")
+
+
+def test_a_pattern_that_is_none_changes_nothing() -> None:
+    world = running(streams={"pattern": "orders"}, updateStrategy="Reload")
+    world.spec["streams"] = {"pattern": "orders("}
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active"}
+    assert world.condition("StreamsResolved") == ("False", "InvalidSubscription")
+    assert "no regular expression" in world.message("Ready")
+
+
+ANNOTATIONS = {
+    "both": ({STREAMS_ANNOTATION: "a", PATTERN_ANNOTATION: "a"}, "not both"),
+    "a strategy alone": ({STRATEGY_ANNOTATION: "Auto"}, "alone does nothing"),
+    "an unknown strategy": ({STREAMS_ANNOTATION: "a", STRATEGY_ANNOTATION: "Now"}, "must be Restart, Reload, Auto"),
+    "no names": ({STREAMS_ANNOTATION: " , "}, "names no stream"),
+    "a name with a space": ({STREAMS_ANNOTATION: "a b"}, STREAMS_ANNOTATION),
+    "too many names": ({STREAMS_ANNOTATION: ",".join(map(str, range(257)))}, STREAMS_ANNOTATION),
+    "a pattern that is none": ({PATTERN_ANNOTATION: "("}, "no regular expression"),
+    "a pattern that is too long": ({PATTERN_ANNOTATION: "a" * 513}, PATTERN_ANNOTATION),
+}
+
+
+@pytest.mark.parametrize("what", ANNOTATIONS)
+def test_annotations_that_are_wrong_say_so(what: str) -> None:
+    annotations, said = ANNOTATIONS[what]
+    asked = asked_by("app", KUBEFLOW, annotations)
+    assert asked is not None
+    assert asked.spec is None
+    assert said in asked.problem
+
+
+def test_annotations_that_are_right_ask_for_a_subscription() -> None:
+    asked = asked_by("app", KUBEFLOW, {STREAMS_ANNOTATION: "a; b,a", STRATEGY_ANNOTATION: "Reload"})
+    assert asked is not None
+    assert asked.spec is not None
+    assert (asked.spec.streams.ids, asked.spec.update_strategy) == (("a", "b"), "Reload")
+    assert asked_by("app", KUBEFLOW, {"other": "x"}) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no JSON",
+        "[]",
+        '"text"',
+        '{"contract": Infinity}',
+        '{"draining": [{"cluster": "east", "topic": "orders", "lag": 1e999}]}',
+        '{"draining": [{"cluster": "east"}]}',
+        '{"rejected": "everything"}',
+        "[" * 200_000,
+    ],
+    ids=lambda text: text[:40],
+)
+def test_a_report_that_is_none_is_no_report(text: str) -> None:
+    assert Report.parse(text) is None
+
+
+@pytest.mark.parametrize("streams", ['"x"', "[1]", '{"orders": 1}', '{"orders": {"clusters": {"e": {"topics": 1}}}}'])
+def test_streams_of_a_report_that_are_none_are_left_out(streams: str) -> None:
+    report = Report.parse(f'{{"beat": 3, "streams": {streams}}}')
+    assert report is not None
+    assert (report.beat, report.streams) == (3, None)
+
+
+def test_a_quiet_time_that_is_no_number_is_no_evidence() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("west"))
+    world.settle()
+    world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=float("nan")))
+    world.settle()
+    assert world.rendered()["east/orders"] == "Draining"
