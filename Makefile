@@ -72,5 +72,9 @@ lock: ## Pin everything anew, within what pyproject.toml allows (UPGRADE=1: to t
 clean: ## Remove what was built here (the user's cache stays)
 	rm -rf .venv .venv-spark42 build
 
+crds: setup ## Write crds/ and docs/crds.md anew from the models
+	@$(BIN)/python -m kafkastream_operator.models.crd crds
+	@$(BIN)/python -m kafkastream_operator.models.reference docs/crds.md
+
 docs: setup ## Write the generated parts of docs/ anew
 	@$(BIN)/python -m dynamic_kafka.options --write docs/options.md
