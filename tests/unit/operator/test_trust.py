@@ -1,0 +1,212 @@
+"""Attacks that must fail: `docs/threat-model.md` names each, and the test that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import yaml
+
+from dynamic_kafka.metadata.contract import REPORT_ANNOTATION
+from kafkastream_operator.core.rollout import USUAL
+from kafkastream_operator.handlers.observe import Seen, catalog_of, see
+from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, PODS, STREAMS, SUBSCRIPTIONS, Resource
+from kafkastream_operator.kube.cache import Cache
+from kafkastream_operator.models.subscription import Rollout, SubscriptionStatus
+from tests.support.operator import rules
+from tests.unit.operator.world import START, World, cluster, running
+
+DANGEROUS = {
+    "loads code": {"plugin.library.paths": "/tmp/x.so"},
+    "runs a command": {"sasl.kerberos.kinit.cmd": "sh -c x"},
+    "fetches a URL": {"sasl.oauthbearer.token.endpoint.url": "https://evil"},
+    "names a path": {"ssl.ca.location": "/etc/passwd"},
+    "names a file of a folder that it does not have": {"ssl.ca.location": "passwd"},
+    "refers to a file": {"client.id": "${file:/etc/passwd:root}"},
+    "holds a credential": {"sasl.password": "hunter2"},
+}
+FLINKS = """
+- streamId: orders
+  clusterMetadataList:
+    - clusterId: west
+      bootstrapServers: west:9092
+      topics: [orders]
+      {more}
+"""
+
+
+@pytest.mark.parametrize("what", DANGEROUS)
+def test_a_stream_changes_nothing_if_it(what: str) -> None:
+    # Also where the API server has let it through: rules of the CRD may be older, or taken out.
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("west", properties=DANGEROUS[what]))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active"}
+    assert world.condition("StreamsResolved") == ("False", "InvalidStream")
+    assert "hunter2" not in world.message("StreamsResolved")
+
+
+@pytest.mark.parametrize("what", DANGEROUS)
+def test_a_configmap_changes_nothing_if_it(what: str) -> None:
+    world = World(spec={"updateStrategy": "Reload"})
+    world.config_maps["flink"] = FLINKS.format(more="")
+    world.settle()
+    world.config_maps["flink"] = FLINKS.format(more=f"properties: {DANGEROUS[what]}").replace("west", "evil")
+    world.settle()
+    assert world.rendered() == {"west/orders": "Active"}
+    assert world.condition("StreamsResolved") == ("False", "InvalidConfigMap")
+    assert "hunter2" not in world.message("StreamsResolved")
+
+
+@pytest.mark.parametrize("field", ["secretFolder: login", "secretRef: {name: login}"])
+def test_a_configmap_cannot_ask_for_a_secret(field: str) -> None:
+    world = World(spec={"secrets": [binding("west", "west:9092")]})
+    world.config_maps["flink"] = FLINKS.format(more=field)
+    world.settle()
+    assert world.document is None
+
+
+def binding(name: str, *servers: str) -> dict[str, Any]:
+    """The Secret `login` for a cluster."""
+    return {"cluster": name, "name": "login", "allowedServers": list(servers)}
+
+
+def with_secret(name: str, **more: Any) -> dict[str, Any]:
+    """A cluster that asks for it."""
+    return cluster(name, secretRef={"name": "login"}, **more)
+
+
+REDIRECTED = {
+    "to other servers": (with_secret("east") | {"bootstrapServers": "evil:9092"}, "ServerNotAllowed"),
+    "to other servers as well": (with_secret("east") | {"bootstrapServers": "east:9092,evil:9092"}, "ServerNotAllowed"),
+    "to a cluster of another name": (with_secret("evil"), "SecretNotBound"),
+    "by a renaming": (with_secret("evil", renamedFrom="east"), "SecretNotBound"),
+    "by another Secret": (cluster("east", secretRef={"name": "other"}), "SecretNotBound"),
+}
+
+
+@pytest.mark.parametrize("how", REDIRECTED)
+def test_a_secret_is_not_redirected(how: str) -> None:
+    world = running(updateStrategy="Reload", secrets=[binding("east", "east:9092")])
+    world.stream("orders", with_secret("east"))
+    world.settle()
+    evil, reason = REDIRECTED[how]
+    world.stream("orders", evil)
+    world.settle()
+    assert world.condition("StreamsResolved") == ("False", reason)
+    assert world.document is not None
+    for content in world.document.streams["orders"]["clusters"].values():
+        assert (content["bootstrapServers"], content["secretFolder"]) == ("east:9092", "login")
+
+
+def test_a_forged_status_neither_lets_go_nor_adds_anything() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("west"))
+    world.settle()
+    evil = {"orders": {"clusters": {"evil": {"bootstrapServers": "evil:9092", "topics": ["orders"]}}}}
+    done = Rollout(token="forged/99", method="Restart", phase="Confirmed", at="2026-11-01T00:00:00Z")
+    world.status = SubscriptionStatus(kept=evil, rollout=done, draining=())
+    world.settle()
+    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+    assert [each.cluster for each in world.status.draining] == ["east"]
+
+
+# -- what is seen of a cluster ---------------------------------------------------------------------------------
+
+
+class Cluster:
+    """Objects of a cluster, as the operator's cache has them."""
+
+    def __init__(self) -> None:
+        self.cache, self.count = Cache(), 0
+
+    def put(self, resource: Resource, name: str, namespace: str = "ours", **content: Any) -> dict[str, Any]:
+        """An object; the later, the younger."""
+        self.count += 1
+        meta = {
+            "name": name,
+            "namespace": namespace,
+            "uid": f"uid-{self.count}",
+            "resourceVersion": str(self.count),
+            "creationTimestamp": f"2026-11-01T00:00:{self.count:02}Z",
+            **content.pop("metadata", {}),
+        }
+        found = {"apiVersion": resource.api_version, "kind": "x", "metadata": meta, **content}
+        self.cache.put(resource, found)
+        return found
+
+    def driver(self, name: str, report: str = "") -> Mapping[str, Any]:
+        """A pod with the labels of the application's driver."""
+        labels = {"sparkoperator.k8s.io/app-name": "app", "spark-role": "driver"}
+        annotations = {REPORT_ANNOTATION: report} if report else {}
+        metadata = {"labels": labels, "annotations": annotations}
+        return self.put(PODS, name, metadata=metadata, status={"phase": "Running"})
+
+    def see(self, name: str = "app") -> Seen:
+        """The subscription."""
+        seen = see(self.cache, "ours", name, START, USUAL)
+        assert seen is not None
+        return seen
+
+
+@pytest.fixture
+def found() -> Cluster:
+    """An application that runs, with its subscription."""
+    made = Cluster()
+    spec = {"applicationRef": {"name": "app"}, "streams": {"pattern": ".*"}}
+    made.put(SUBSCRIPTIONS, "app", spec=spec)
+    status = {"applicationState": {"state": "RUNNING"}, "driverInfo": {"podName": "app-driver"}}
+    made.put(KUBEFLOW_APPLICATIONS, "app", spec={}, status=status)
+    return made
+
+
+def test_a_stream_of_another_namespace_is_not_read(found: Cluster) -> None:
+    found.put(STREAMS, "orders", spec={"clusters": [cluster("east")]})
+    found.put(STREAMS, "payments", namespace="theirs", spec={"clusters": [cluster("west")]})
+    assert list(catalog_of(found.cache, "ours").streams) == ["orders"]
+    assert list(found.see().view.catalog.streams) == ["orders"]
+
+
+def test_an_application_of_another_namespace_is_not_touched(found: Cluster) -> None:
+    found.put(SUBSCRIPTIONS, "other", spec={"applicationRef": {"name": "theirs"}, "streams": {"pattern": ".*"}})
+    found.put(KUBEFLOW_APPLICATIONS, "theirs", namespace="theirs", spec={})
+    assert found.see("other").application is None
+
+
+def test_a_pod_that_only_looks_like_the_driver_is_not_heard(found: Cluster) -> None:
+    found.driver("app-driver")
+    found.driver("intruder", '{"beat": 1}')
+    driver = found.see().view.driver
+    assert driver is not None
+    assert (driver.name, driver.report) == ("app-driver", None)
+
+
+def test_a_pod_that_the_application_does_not_name_is_not_its_driver(found: Cluster) -> None:
+    found.driver("intruder", '{"beat": 1}')
+    driver = found.see().view.driver
+    assert driver is not None
+    assert not driver.owned
+
+
+def test_a_status_that_is_none_is_taken_for_a_lost_one(found: Cluster) -> None:
+    spec = {"applicationRef": {"name": "app"}, "streams": {"pattern": ".*"}}
+    metadata = {"uid": "uid-1"}
+    found.put(SUBSCRIPTIONS, "app", spec=spec, status={"draining": "nothing", "more": 1}, metadata=metadata)
+    assert found.see().view.status == SubscriptionStatus()
+
+
+def test_the_younger_of_two_subscriptions_gives_way(found: Cluster) -> None:
+    found.put(SUBSCRIPTIONS, "second", spec={"applicationRef": {"name": "app"}, "streams": {"ids": ["other"]}})
+    assert found.see("second").view.rival == "app"
+    assert found.see("app").view.rival == ""
+
+
+def test_the_operators_role_has_no_secret_no_wildcard_and_no_rights_over_rights() -> None:
+    for rule in rules():
+        assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]], yaml.safe_dump(rule)
+        assert "secrets" not in rule["resources"]
+        assert "rbac.authorization.k8s.io" not in rule["apiGroups"]
+    pods = [rule for rule in rules() if "pods" in rule["resources"]]
+    assert [rule["verbs"] for rule in pods] == [["get", "list", "watch", "patch"]]
+    assert not [rule for rule in rules() if "kafkastreams" in rule["resources"] and "update" in rule["verbs"]]
