@@ -1,29 +1,45 @@
 """A stream's own conditions, from what its subscriptions say. Pure.
 
 `SafeToDecommission` speaks of every cluster that the stream once had: True as soon as nobody reads anything any more
-that the stream no longer names.
+that the stream no longer names. What counts is what the documents have, whether it drains already or its removal
+was not even looked at: a subscription may be paused, or come later in the queue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from kafkastream_operator.core.catalog import Catalog
+from kafkastream_operator.core.catalog import Catalog, StreamEntry
+from kafkastream_operator.core.document import Key, Streams
 from kafkastream_operator.models.conditions import Condition, condition, settled
 from kafkastream_operator.models.fields import MAX_CLUSTERS
 from kafkastream_operator.models.stream import ClusterStatus, KafkaStreamStatus, SubscriberStatus
-from kafkastream_operator.models.subscription import DrainingTopic, SubscriptionStatus
+from kafkastream_operator.models.subscription import SubscriptionStatus
 
 
 @dataclass(frozen=True)
 class Subscriber:
-    """A subscription that reads the stream, or still drains something of it."""
+    """A subscription that reads the stream, or still drains something of it.
+
+    Attributes:
+        rendered: the streams of its document.
+    """
 
     name: str
     application: str
     life: str
     status: SubscriptionStatus
+    rendered: Streams = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Rest:
+    """What a subscriber still reads that the stream does not name."""
+
+    reader: Subscriber
+    clusters: frozenset[str]
+    why: str
 
 
 def stream_status(
@@ -39,10 +55,10 @@ def stream_status(
     entry = catalog.streams[name]
     readers = sorted(subscribers, key=lambda each: each.name)
     desired = list((entry.content or {"clusters": {}})["clusters"])
-    waiting = [(each, topic) for each in readers for topic in each.status.draining if topic.stream == name]
+    waiting = [rest for each in readers if (rest := _rest(each, name, entry)) is not None]
     clusters = [ClusterStatus(id=each, state="Active") for each in desired]
-    for cluster in sorted({topic.cluster for _, topic in waiting} - set(desired))[: 3 * MAX_CLUSTERS]:
-        who = sorted({each.application for each, topic in waiting if topic.cluster == cluster})
+    for cluster in sorted({each for rest in waiting for each in rest.clusters} - set(desired))[: 3 * MAX_CLUSTERS]:
+        who = sorted({rest.reader.application for rest in waiting if cluster in rest.clusters})
         clusters.append(ClusterStatus(id=cluster, state="Draining", message=f"waiting for {', '.join(who)}"[:1024]))
     conditions = [_ready(catalog, name), _safe(readers, waiting)]
     return KafkaStreamStatus(
@@ -67,16 +83,32 @@ def _ready(catalog: Catalog, name: str) -> Condition:
     return condition("Ready", True, "Valid")
 
 
-def _safe(readers: list[Subscriber], waiting: list[tuple[Subscriber, DrainingTopic]]) -> Condition:
+def _rest(reader: Subscriber, name: str, entry: StreamEntry) -> _Rest | None:
+    desired = {
+        Key(cluster, topic)
+        for cluster, content in (entry.content or {"clusters": {}})["clusters"].items()
+        for topic in content["topics"]
+    }
+    renamed = {content.get("renamedFrom") for content in (entry.content or {"clusters": {}})["clusters"].values()}
+    rendered = {
+        Key(cluster, topic)
+        for cluster, content in reader.rendered.get(name, {"clusters": {}})["clusters"].items()
+        for topic in content["topics"]
+        if cluster not in renamed
+    }
+    draining = [topic for topic in reader.status.draining if topic.stream == name]
+    left = sorted(rendered - desired | {Key(topic.cluster, topic.topic) for topic in draining})
+    if not left:
+        return None
+    why = f"its document still has {left[0]}"
+    if draining:
+        why = f"since {min(topic.since for topic in draining)[:19]}Z: {draining[0].message or 'waits'}"
+    return _Rest(reader, frozenset(key.cluster for key in left), why)
+
+
+def _safe(readers: list[Subscriber], waiting: list[_Rest]) -> Condition:
     if not waiting:
         return condition("SafeToDecommission", True, "NothingDrains", "nobody reads what the stream does not name")
-    blocked = {each.name: each for each, _ in waiting}
-    done = len(readers) - len(blocked)
-    who = []
-    for each in blocked.values():
-        topics = [topic for topic in each.status.draining]
-        since = min(topic.since for topic in topics)[:19]
-        why = topics[0].message or "waits"
-        who.append(f"{each.application} ({each.life}, since {since}Z: {why})")
-    text = f"{done} of {len(readers)} drained; waiting for {'; '.join(who)}"
+    who = "; ".join(f"{rest.reader.application} ({rest.reader.life}, {rest.why})" for rest in waiting)
+    text = f"{len(readers) - len(waiting)} of {len(readers)} drained; waiting for {who}"
     return condition("SafeToDecommission", False, "Draining", text)

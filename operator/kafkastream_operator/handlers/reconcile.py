@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
+from dynamic_kafka.metadata.contract import SUBSCRIPTION_LABEL
 from kafkastream_operator.core.annotated import MADE_LABEL, asked_by, subscription_for
 from kafkastream_operator.core.decide import decide
+from kafkastream_operator.core.document import Streams, read_document
 from kafkastream_operator.core.rollout import USUAL, Timing, stamp
 from kafkastream_operator.core.standing import Subscriber, stream_status
 from kafkastream_operator.core.verdicts import config_map_name
@@ -155,13 +157,22 @@ class Reconciler:
                 status = SubscriptionStatus.model_validate(each.get("status") or {})
             except ValidationError:
                 continue
-            if stream not in status.kept and not any(topic.stream == stream for topic in status.draining):
-                continue
             name = each["spec"]["applicationRef"]["name"]
+            rendered = self._rendered(namespace, each["metadata"]["name"], name) or status.kept
+            if stream not in rendered and not any(topic.stream == stream for topic in status.draining):
+                continue
             found = self._cache.get(KUBEFLOW_APPLICATIONS, namespace, name)
             life = kubeflow.application_of(found, "").life if found is not None else "Absent"
-            readers.append(Subscriber(each["metadata"]["name"], name, life, status))
+            readers.append(Subscriber(each["metadata"]["name"], name, life, status, rendered))
         return readers
+
+    def _rendered(self, namespace: str, subscription: str, application: str) -> Streams:
+        """The streams of a subscription's document; none if it has none."""
+        found = self._cache.get(CONFIG_MAPS, namespace, config_map_name(application))
+        if found is None or (found["metadata"].get("labels") or {}).get(SUBSCRIPTION_LABEL) != subscription:
+            return {}
+        document = read_document(found.get("data") or {}, found.get("binaryData") or {})
+        return document.streams if document is not None else {}
 
     def _refresh(self, job: Job, config_map: str, application: str) -> None:
         for resource, name in (
