@@ -1,0 +1,184 @@
+"""The operator's guide holds: nothing that it should name is missing, and what is copied out of it works."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import yaml
+
+from dynamic_kafka.metadata import contract
+from kafkastream_operator import __main__ as command
+from kafkastream_operator.core.rollout import Life
+from kafkastream_operator.core.verdicts import config_map_name
+from kafkastream_operator.models.stream import KafkaStreamSpec
+from kafkastream_operator.models.subscription import SubscriptionSpec
+from kafkastream_operator.spark import kubeflow
+from tests.support.operator import rules
+from tests.support.places import ROOT
+
+GUIDE = (ROOT / "docs" / "operator.md").read_text(encoding="utf-8")
+CODE = ROOT / "operator" / "kafkastream_operator"
+SNIPPETS = [yaml.safe_load(text) for text in re.findall(r"^```yaml\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)]
+WORD = re.compile(r"[A-Z][A-Za-z]+")
+
+
+def words(tree: ast.AST) -> Iterator[str]:
+    """Every text within it that is one word, as reasons are."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and WORD.fullmatch(node.value):
+            yield node.value
+
+
+def calls(name: str, argument: int) -> set[str]:
+    """The words that the code gives some function at some place."""
+    found: set[str] = set()
+    for file in sorted(CODE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+                found |= set(words(node.args[argument])) if len(node.args) > argument else set()
+    return found
+
+
+def reasons() -> set[str]:
+    """Of all conditions: given as they are, taken from what is held, and what an application is doing."""
+    return calls("condition", 2) | calls("Held", 1) | set(get_args(Life))
+
+
+def events() -> set[str]:
+    """Of all events."""
+    written = calls("tell", 3)
+    for file in (CODE / "core" / "verdicts.py", CODE / "handlers" / "reconcile.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Tuple) and len(node.elts) == 2:
+                first, second = node.elts
+                if isinstance(first, ast.Constant) and isinstance(second, ast.JoinedStr | ast.Subscript):
+                    written |= set(words(first))
+    return written
+
+
+def of(kind: str) -> list[dict[str, Any]]:
+    """The guide's objects of a kind."""
+    found = [each for each in SNIPPETS if each["kind"] == kind]
+    assert found
+    return found
+
+
+def test_the_reasons_are_found_in_the_code() -> None:
+    # Guards this test itself: one of each way in which code writes them.
+    assert {"Adopted", "FieldTaken", "PatchRefused", "ServerNotAllowed", "InvalidConfigMap", "Shadows"} <= reasons()
+    assert {"Suspended", "DrainTimedOut", "ApplicationTaken", "NoDriver", "Settled", "InForce"} <= reasons()
+    assert {"Invalid", "Shadowed", "Rendered", "Released", "Restarting", "SubscriptionExists"} <= events()
+
+
+@pytest.mark.parametrize("reason", sorted(reasons()))
+def test_every_reason_has_its_remedy(reason: str) -> None:
+    _, _, conditions = GUIDE.partition("\n## Conditions\n")
+    table = conditions.partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("|")]
+    if reason != "Settled":  # else: what only sums others up has no remedy of its own
+        rows = [line for line in rows if not line.startswith("| `Reconciling`")]
+    assert any(f"`{reason}`" in line for line in rows)
+
+
+@pytest.mark.parametrize("kind", sorted(calls("condition", 0)))
+def test_every_condition_is_listed(kind: str) -> None:
+    assert re.search(rf"^\| `{kind}` \|", GUIDE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("reason", sorted(events() - reasons() - {"PatchRefused"}))
+def test_every_event_is_listed(reason: str) -> None:
+    assert f"`{reason}`" in GUIDE
+
+
+@pytest.mark.parametrize("name", [name for name in vars(contract) if name.isupper()])
+def test_every_name_of_the_contract_is_in_the_guide(name: str) -> None:
+    value = getattr(contract, name)
+    if isinstance(value, str):
+        assert value in GUIDE
+
+
+@pytest.mark.parametrize("name", [kubeflow.ATTEMPT_ANNOTATION])
+def test_every_other_name_is_in_the_guide(name: str) -> None:
+    assert f"`{name}`" in GUIDE
+
+
+def flags(capsys: pytest.CaptureFixture[str]) -> set[str]:
+    """That the command takes."""
+    with pytest.raises(SystemExit):
+        command.main(["--help"])
+    return set(re.findall(r"(?<![\w-])--[a-z-]+", capsys.readouterr().out)) - {"--help"}
+
+
+def test_every_flag_is_in_the_guide_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    table = set(re.findall(r"^\| `(--[a-z-]+)", GUIDE, re.MULTILINE))
+    assert table == flags(capsys)
+
+
+def test_the_streams_and_subscriptions_of_the_guide_are_valid() -> None:
+    for each in of("KafkaStream"):
+        KafkaStreamSpec.model_validate(each["spec"])
+    for each in of("KafkaStreamSubscription"):
+        SubscriptionSpec.model_validate(each["spec"])
+
+
+def test_the_application_of_the_guide_mounts_what_its_subscription_needs() -> None:
+    (application,), (subscription,) = of("SparkApplication"), of("KafkaStreamSubscription")
+    name = application["metadata"]["name"]
+    found = {**application, "metadata": {**application["metadata"], "uid": "u", "resourceVersion": "1"}}
+    read = kubeflow.application_of(found, config_map_name(name))
+    assert subscription["spec"]["applicationRef"]["name"] == name
+    assert read.document
+    assert read.mounts == {each["name"] for each in subscription["spec"]["secrets"]}
+    assert application["spec"]["driver"]["configMaps"][0]["path"] == contract.MOUNT_PATH
+
+
+def test_the_example_deployment_runs_one_operator_with_no_more_rights_than_needed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = (ROOT / "examples" / "operator" / "deployment.yaml").read_text(encoding="utf-8")
+    objects = {each["kind"]: each for each in yaml.safe_load_all(text)}
+    assert objects["ClusterRoleBinding"]["roleRef"]["name"] == "kafkastream-operator"
+    assert rules()
+    spec = objects["Deployment"]["spec"]
+    assert (spec["replicas"], spec["strategy"]["type"]) == (1, "Recreate")
+    assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
+    pod = spec["template"]["spec"]
+    assert pod["serviceAccountName"] == objects["ServiceAccount"]["metadata"]["name"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    (container,) = pod["containers"]
+    security = container["securityContext"]
+    assert security["readOnlyRootFilesystem"]
+    assert not security["allowPrivilegeEscalation"]
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    assert set(container["resources"]["limits"]) == {"cpu", "memory"}
+    given = dict(each.split("=", 1) for each in container["args"])
+    assert set(given) <= flags(capsys)
+    port = container["ports"][0]["containerPort"]
+    for probe in ("livenessProbe", "startupProbe"):
+        assert given["--liveness"] == f"http://0.0.0.0:{port}{container[probe]['httpGet']['path']}"
+
+
+@pytest.mark.parametrize("page", ["threat-model.md", "decisions/012-operator-writes.md"])
+def test_every_test_that_is_named_exists(page: str) -> None:
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / page).read_text(encoding="utf-8")))
+    there = {name for file in (ROOT / "tests").rglob("test_*.py") for name in _tests(file)}
+    assert named
+    assert named - there == set()
+
+
+def _tests(file: Path) -> list[str]:
+    return re.findall(r"^def (test_\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_every_link_to_a_heading_leads_to_one() -> None:
+    for page in ("operator.md", "threat-model.md", "crds.md"):
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        for file, anchor in re.findall(r"\]\(([\w./-]*)#([\w-]+)\)", text):
+            target = (ROOT / "docs" / (file or page)).read_text(encoding="utf-8")
+            headings = re.findall(r"^#+ (.+)$", target, re.MULTILINE)
+            assert anchor in [re.sub(r"[^\w -]", "", each).strip().lower().replace(" ", "-") for each in headings]
