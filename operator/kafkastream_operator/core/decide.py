@@ -20,7 +20,7 @@ from kafkastream_operator.core.catalog import Catalog
 from kafkastream_operator.core.document import MAX_BYTES, Document, Key, Version, make_document, pack, size
 from kafkastream_operator.core.evidence import Driver, missing_evidence
 from kafkastream_operator.core.render import Rendering, known, render
-from kafkastream_operator.core.resolve import Resolved, resolve
+from kafkastream_operator.core.resolve import Resolved, resolve, secret_problem
 from kafkastream_operator.core.rollout import (
     Application,
     Patch,
@@ -142,7 +142,8 @@ def decide(view: View) -> Plan:
     if content.document is None:
         return _only_conditions(view, name, content.conditions)
     step = _step(view, content.document, paused)
-    conditions = verdicts.all_of(view, resolved, content.conditions, step.condition, content.rendering)
+    secrets = verdicts.secrets_of(content.document)
+    conditions = verdicts.all_of(view, resolved, content.conditions, step.condition, content.rendering, secrets=secrets)
     status = _status(view, content, step, conditions)
     after = None
     restart = {"restarted_at": stamp(view.now)} if step.restarted else {}
@@ -195,6 +196,7 @@ def _content(view: View, resolved: Resolved, previous: Document | None, paused: 
         waits_for=lambda key, revision, quiet_s: missing_evidence(
             key, lineage=lineage, revision=revision, quiet_s=quiet_s, subscription=view.uid, driver=view.driver
         ),
+        may_have=lambda cluster, content: secret_problem(cluster, content, view.spec.secrets),
         released={key: "released by hand" for key in before.entries if {key.cluster, str(key)} & view.released},
     )
     document = make_document(Version(lineage, counter), rendering.streams, rendering.drain, view.uid)

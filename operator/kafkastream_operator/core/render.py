@@ -17,6 +17,10 @@ from kafkastream_operator.models.stream import Drain
 from kafkastream_operator.models.subscription import DrainingTopic
 
 
+WITHHELD = "withheldSecret"
+"""In a cluster that drains: the Secret that it was rendered with, and that is no longer bound to it."""
+
+
 @dataclass(frozen=True)
 class Rendering:
     """The streams of the next document.
@@ -74,6 +78,7 @@ def render(
     now: str,
     waits_for: Callable[[Key, int, float], str],
     released: Mapping[Key, str],
+    may_have: Callable[[str, Mapping[str, Any]], str],
 ) -> Rendering:
     """The next document.
 
@@ -82,6 +87,8 @@ def render(
         waits_for: why a topic is not drained, asked with the revision since when it drains and the quiet period
             in seconds; "" if it is drained.
         released: what a person lets go, with the reason.
+        may_have: why a cluster must not have the Secret that it is rendered with; "" if it may. What drains is bound
+            by that as well: whoever can write ConfigMaps could else have a Secret sent anywhere.
     """
     desired = {
         Key(cluster, topic)
@@ -122,10 +129,10 @@ def render(
                 revision=revision,
                 quiet_period=how.quiet_period,
                 timeout=how.timeout,
-                message=why,
+                message=(may_have(key.cluster, _asking(before.entries[key][1])) or why)[:1024],
             )
         )
-    streams = _merged(resolved.streams, draining, before)
+    streams = _merged(resolved.streams, draining, before, may_have)
     return Rendering(streams, _drains(streams, resolved, before), tuple(draining), let_go)
 
 
@@ -147,7 +154,12 @@ def _drains(streams: Streams, resolved: Resolved, before: Known) -> dict[str, Ma
     }
 
 
-def _merged(desired: Streams, draining: list[DrainingTopic], before: Known) -> dict[str, Any]:
+def _merged(
+    desired: Streams,
+    draining: list[DrainingTopic],
+    before: Known,
+    may_have: Callable[[str, Mapping[str, Any]], str],
+) -> dict[str, Any]:
     """The desired streams with what drains added to the streams that it came from."""
     current = {name: content for found in desired.values() for name, content in found["clusters"].items()}
     streams: dict[str, Any] = {name: {"clusters": dict(found["clusters"])} for name, found in desired.items()}
@@ -159,11 +171,29 @@ def _merged(desired: Streams, draining: list[DrainingTopic], before: Known) -> d
             base = current.get(each.cluster, before.entries[Key(each.cluster, each.topic)][1])
             content = {key: value for key, value in base.items() if key not in ("topics", "drainingTopics", "state")}
             content |= {"topics": [], "state": "Draining"}
+            content = _bound(each.cluster, content, may_have)
         content = {**content, "topics": [*content["topics"], each.topic]}
         if content.get("state") != "Draining":
             content["drainingTopics"] = [*content.get("drainingTopics", []), each.topic]
         clusters[each.cluster] = _without_foreign_offsets(content)
     return streams
+
+
+def _asking(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The cluster with the Secret that it had, withheld or not."""
+    asked = content.get("secretFolder", content.get(WITHHELD))
+    found = {key: value for key, value in content.items() if key not in ("secretFolder", WITHHELD)}
+    return found if asked is None else {**found, "secretFolder": asked}
+
+
+def _bound(
+    cluster: str, content: Mapping[str, Any], may_have: Callable[[str, Mapping[str, Any]], str]
+) -> dict[str, Any]:
+    """The cluster with its Secret, if that is bound; else with a note of which one it lacks."""
+    asking = _asking(content)
+    if may_have(cluster, asking):
+        asking[WITHHELD] = asking.pop("secretFolder")
+    return asking
 
 
 def _without_foreign_offsets(content: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ changed by something that is wrong.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,7 +72,7 @@ def resolve(spec: SubscriptionSpec, catalog: Catalog, previous: Document | None)
             continue
         clusters: dict[str, Any] = {}
         for name, content in (entry.content or {})["clusters"].items():
-            problem = _binding_problem(entry, name, content, bindings.get(name))
+            problem = _binding_problem(entry.stream, name, content, bindings.get(name))
             if problem is None:
                 clusters[name] = content
                 continue
@@ -121,25 +121,32 @@ def _stream_problem(entry: StreamEntry, together: list[str]) -> Held | None:
     return None
 
 
+def secret_problem(cluster: str, content: Mapping[str, Any], bindings: Iterable[SecretBinding]) -> str:
+    """Why a cluster that drains must not have the Secret that it was rendered with; "" if it may."""
+    by_cluster = {binding.cluster: binding for binding in bindings}
+    held = _binding_problem("what drains", cluster, content, by_cluster.get(cluster))
+    return held.message if held is not None else ""
+
+
 def _binding_problem(
-    entry: StreamEntry, cluster: str, content: Mapping[str, Any], binding: SecretBinding | None
+    stream: str, cluster: str, content: Mapping[str, Any], binding: SecretBinding | None
 ) -> Held | None:
     wanted = content.get("secretFolder")
     if wanted is None:
         return None
     if binding is None or binding.name != wanted:
         text = (
-            f"stream {entry.stream!r} asks for Secret {wanted!r} on cluster {cluster!r}, which the subscription does"
+            f"stream {stream!r} asks for Secret {wanted!r} on cluster {cluster!r}, which the subscription does"
             f" not bind: add {{cluster: {cluster}, name: {wanted}, allowedServers: […]}} to spec.secrets"
         )
-        return Held(entry.stream, "SecretNotBound", text, cluster)
+        return Held(stream, "SecretNotBound", text, cluster)
     foreign = [each for each in _servers(content) if each not in binding.allowed_servers]
     if foreign:
         text = (
-            f"stream {entry.stream!r} would send Secret {wanted!r} to {', '.join(foreign)}, which"
+            f"stream {stream!r} would send Secret {wanted!r} to {', '.join(foreign)}, which"
             f" spec.secrets[cluster={cluster}].allowedServers does not name: add them if they are yours"
         )
-        return Held(entry.stream, "ServerNotAllowed", text, cluster)
+        return Held(stream, "ServerNotAllowed", text, cluster)
     return None
 
 

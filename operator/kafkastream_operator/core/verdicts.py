@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from dynamic_kafka.metadata.contract import CONFIG_MAP_SUFFIX, MOUNT_PATH
+from dynamic_kafka.metadata.contract import CONFIG_MAP_SUFFIX, MOUNT_PATH, SECRETS_PATH
 from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core.document import MAX_BYTES, MIN_READER, Document, Key
 from kafkastream_operator.core.evidence import FRESH_S
@@ -26,6 +26,7 @@ from kafkastream_operator.core.render import Rendering
 from kafkastream_operator.core.resolve import Resolved
 from kafkastream_operator.core.rollout import Patch, Step, parse
 from kafkastream_operator.models.conditions import Condition, condition
+from kafkastream_operator.models.subscription import APACHE
 
 if TYPE_CHECKING:
     from kafkastream_operator.core.decide import View
@@ -61,6 +62,8 @@ def all_of(
     content: Iterable[Condition],
     rolled_out: Condition,
     rendering: Rendering | None,
+    *,
+    secrets: frozenset[str],
 ) -> tuple[Condition, ...]:
     """All conditions of a subscription that has a document."""
     found = [
@@ -68,7 +71,7 @@ def all_of(
         *content,
         rolled_out,
         _application(view),
-        _mounted(view),
+        _mounted(view, secrets),
         _reporting(view),
         _drained(view, rendering),
     ]
@@ -159,15 +162,28 @@ def _application(view: View) -> Condition:
     if view.application is not None:
         return condition("ApplicationFound", True, view.application.life)
     name = view.spec.application_ref.name
+    if view.spec.application_ref.api_version == APACHE:
+        text = (
+            "Apache's SparkApplications are not served by this version: its document is written, nothing is rolled out"
+        )
+        return condition("ApplicationFound", False, "NotServed", text)
     if view.made:
         text = f"SparkApplication {name} is gone; what it drains is kept for {view.spec.orphan_retention}"
         return condition("ApplicationFound", False, "Orphaned", text)
     return condition("ApplicationFound", False, "ApplicationMissing", f"there is no SparkApplication {name} yet")
 
 
-def _mounted(view: View) -> Condition:
+def _mounted(view: View, secrets: frozenset[str]) -> Condition:
     name = config_map_name(view.spec.application_ref.name)
     how = f"mount ConfigMap {name} as the folder {MOUNT_PATH}; `python -m dynamic_kafka.app manifest` prints the lines"
+    unmounted = sorted(secrets - view.application.mounts) if view.application is not None else []
+    if unmounted:
+        text = (
+            f"the application does not mount the Secrets {', '.join(unmounted)} for driver and executors: the next"
+            f" restart by the operator does, or add sparkConf spark.kubernetes.driver.secrets.{unmounted[0]} and"
+            f" spark.kubernetes.executor.secrets.{unmounted[0]}: {SECRETS_PATH}/{unmounted[0]}"
+        )
+        return condition("Mounted", False, "SecretsNotMounted", text)
     if view.driver is not None and view.driver.running and view.driver.mounted is not None:
         if view.driver.mounted:
             return condition("Mounted", True, "Mounted")
@@ -184,7 +200,7 @@ def _reporting(view: View) -> Condition:
     if driver.report is None:
         text = (
             f"driver {driver.name} has not reported: drains cannot end. Run the bundled application, and let its"
-            " service account get and patch pods of its namespace (the chart renders the Role)"
+            " service account get and patch pods of its namespace (docs/operator.md has the Role)"
         )
         return condition("Reporting", False, "NoReport", text)
     if driver.report.reader < MIN_READER:

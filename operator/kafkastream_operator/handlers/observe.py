@@ -34,7 +34,7 @@ from kafkastream_operator.kube.api import (
     Object,
 )
 from kafkastream_operator.kube.cache import Cache, ref_of
-from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
+from kafkastream_operator.models.subscription import KUBEFLOW, SubscriptionSpec, SubscriptionStatus
 from kafkastream_operator.spark import kubeflow
 
 
@@ -57,7 +57,9 @@ def see(cache: Cache, namespace: str, name: str, now: datetime, timing: Timing) 
     if found is None or found["metadata"].get("deletionTimestamp"):
         return None
     spec = SubscriptionSpec.model_validate(found["spec"])
-    application = cache.get(KUBEFLOW_APPLICATIONS, namespace, spec.application_ref.name)
+    # Apache's are not served yet: one of Kubeflow's of the same name is another application.
+    served = spec.application_ref.api_version == KUBEFLOW
+    application = cache.get(KUBEFLOW_APPLICATIONS, namespace, spec.application_ref.name) if served else None
     document = config_map_name(spec.application_ref.name)
     known = kubeflow.application_of(application, document) if application is not None else None
     view = View(
@@ -69,7 +71,7 @@ def see(cache: Cache, namespace: str, name: str, now: datetime, timing: Timing) 
         catalog=catalog_of(cache, namespace),
         config_map=_config_map(cache, namespace, document, name),
         application=known,
-        driver=_driver(cache, namespace, spec.application_ref.name, known, document),
+        driver=_driver(cache, namespace, spec.application_ref.name, known, document) if served else None,
         now=now,
         fresh_lineage=uuid.uuid4().hex[:12],
         released=_released(found),

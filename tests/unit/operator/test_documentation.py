@@ -79,7 +79,10 @@ def test_the_reasons_are_found_in_the_code() -> None:
 def test_every_reason_has_its_remedy(reason: str) -> None:
     _, _, conditions = GUIDE.partition("\n## Conditions\n")
     table = conditions.partition("\n## ")[0]
-    assert any(f"`{reason}`" in line for line in table.splitlines() if line.startswith("|"))
+    rows = [line for line in table.splitlines() if line.startswith("|")]
+    if reason != "Settled":  # else: what only sums others up has no remedy of its own
+        rows = [line for line in rows if not line.startswith("| `Reconciling`")]
+    assert any(f"`{reason}`" in line for line in rows)
 
 
 @pytest.mark.parametrize("kind", sorted(calls("condition", 0)))

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from kafkastream_operator.core.document import Version
+from kafkastream_operator.core.document import Version, make_document
 from kafkastream_operator.core.evidence import TopicReport
-from tests.unit.operator.world import World, cluster, running
+from tests.unit.operator.world import UID, World, cluster, running
 
 DRAINED = TopicReport(lag=0, quiet_s=400)
 
@@ -85,6 +85,52 @@ def test_a_renamed_cluster_does_not_drain() -> None:
     world.stream("orders", cluster("new-east", renamedFrom="east"))
     world.settle()
     assert world.rendered() == {"new-east/orders": "Active"}
+
+
+SECRET = {"cluster": "east", "name": "login", "allowedServers": ["east:9092"]}
+
+
+def with_secret(*bindings: dict[str, object]) -> World:
+    """East, read with a Secret, was removed; these bindings are left."""
+    world = World(spec={"secrets": [SECRET]})
+    world.stream("orders", cluster("east", secretRef={"name": "login"}), cluster("west"))
+    world.application_is("Starting", mounts=frozenset({"login"}))
+    world.settle()
+    world.driver_starts()
+    world.settle()
+    world.spec["secrets"] = list(bindings)
+    world.stream("orders", cluster("west"))
+    world.settle()
+    return world
+
+
+def east_of(world: World) -> dict[str, object]:
+    """Cluster east as the document has it."""
+    assert world.document is not None
+    return dict(world.document.streams["orders"]["clusters"]["east"])
+
+
+def test_what_drains_keeps_its_secret_while_it_is_bound() -> None:
+    assert east_of(with_secret(SECRET))["secretFolder"] == "login"
+
+
+def test_what_drains_loses_a_secret_that_is_not_bound_and_says_so() -> None:
+    world = with_secret()
+    assert "secretFolder" not in east_of(world)
+    assert "spec.secrets" in world.status.draining[0].message
+    world.spec["secrets"] = [SECRET]
+    world.settle()
+    assert east_of(world)["secretFolder"] == "login"
+
+
+def test_a_document_that_somebody_else_wrote_sends_no_secret_elsewhere() -> None:
+    world = with_secret(SECRET)
+    assert world.document is not None
+    evil = {**east_of(world), "bootstrapServers": "evil:9092"}
+    streams = {"orders": {"clusters": {**world.document.streams["orders"]["clusters"], "east": evil}}}
+    world.document = make_document(world.document.version, streams, {}, UID)
+    world.settle()
+    assert "secretFolder" not in east_of(world)
 
 
 def test_a_timeout_removes_nothing_but_says_what_a_person_can_do() -> None:
