@@ -184,8 +184,8 @@ def check_group(cluster: str, group: str, commits: Commits, mark: CommitMark, *,
             raise StaleCheckpointError(
                 f"the checkpoint is at document {mark.number}, but group {group!r} of cluster {cluster!r} has"
                 f" commits of its document {other.number}: the checkpoint was restored from a backup. Restore the newer"
-                " one, or set allowOldCheckpoint=true to read again what came after it; not with a file sink, which skips"
-                " the batches that it has by number, new records among them"
+                " one, or set allowOldCheckpoint=true to read again what came after it; not with a file sink, which"
+                " skips the batches that it has by number, new records among them"
             )
 
 
