@@ -97,7 +97,8 @@ class Replays:
                 f"the checkpoint ends at document {document.number} of query {document.query}, but {self._state.uri}"
                 f" holds an amendment of document {max(later)}: the checkpoint was restored from a backup and is older"
                 " than what this query has done since. Restore the newer checkpoint, start with a new one, or set"
-                " allowOldCheckpoint=true to go on and read again what came after it"
+                " allowOldCheckpoint=true to go on and read again what came after it; not with a file sink, which skips"
+                " the batches that it has by number, new records among them"
             )
         for amendment in found:
             if amendment.number <= document.number:

@@ -176,14 +176,16 @@ def check_group(cluster: str, group: str, commits: Commits, mark: CommitMark, *,
         if other.query != mark.query and now_ms - other.at_ms < IN_USE_MS:
             raise GroupInUseError(
                 f"query {other.query} commits to consumer group {group!r} of cluster {cluster!r}, last"
-                f" {(now_ms - other.at_ms) // 1000} s ago: give each query a group of its own (kafka.group.id). If"
+                f" {(now_ms - other.at_ms) // 1000} s ago: give each query a group of its own (kafka.group.id; in"
+                f" the application a sink's groupId). If"
                 f" that query has ended, start again in {IN_USE_MS // 1000} s"
             )
         if other.query == mark.query and other.number > mark.number and not allow_old:
             raise StaleCheckpointError(
                 f"the checkpoint is at document {mark.number}, but group {group!r} of cluster {cluster!r} has"
                 f" commits of its document {other.number}: the checkpoint was restored from a backup. Restore the newer"
-                " one, or set allowOldCheckpoint=true to read again what came after it"
+                " one, or set allowOldCheckpoint=true to read again what came after it; not with a file sink, which"
+                " skips the batches that it has by number, new records among them"
             )
 
 
