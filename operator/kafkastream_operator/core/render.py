@@ -16,7 +16,6 @@ from kafkastream_operator.core.resolve import Resolved
 from kafkastream_operator.models.stream import Drain
 from kafkastream_operator.models.subscription import DrainingTopic
 
-
 WITHHELD = "withheldSecret"
 """In a cluster that drains: the Secret that it was rendered with, and that is no longer bound to it."""
 
