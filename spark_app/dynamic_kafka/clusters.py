@@ -34,12 +34,18 @@ def client_of(options: SourceOptions, subscription: Subscription, cluster: str) 
 
 
 def question_of(
-    options: SourceOptions, subscription: Subscription, cluster: str, *, earliest: bool = False, describe: bool = True
+    options: SourceOptions,
+    subscription: Subscription,
+    cluster: str,
+    *,
+    earliest: bool = False,
+    describe: bool = True,
+    high: frozenset[str] = frozenset(),
 ) -> Question:
     """What to ask a subscribed cluster: its topics, of them the assigned partitions; the rest as `Question` has it."""
     assigned = options.single.assign if options.single else None
     topics = tuple(sorted(subscription.clusters[cluster].topics))
-    return Question(topics, assigned, earliest=earliest, describe=describe)
+    return Question(topics, assigned, earliest=earliest, describe=describe, high=high)
 
 
 class ClusterProbes:

@@ -44,11 +44,13 @@ class MetadataError(DynamicKafkaError):
 
 
 class MetadataInvalidError(MetadataError, ValueError):
-    """A metadata document does not parse or validate. `problems` has one line per finding."""
+    """A metadata document does not parse or validate. `problems` has one line per finding; `token` is the revision
+    that the document claims to be, `<lineage>/<counter>`, as far as it can be read."""
 
     def __init__(self, message: str, problems: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.problems = problems or (message,)
+        self.token = ""
 
 
 class MetadataConflictError(MetadataInvalidError):

@@ -111,10 +111,11 @@ class Lookout:
         self._found = self._discovery.current()
         status = self._discovery.status()
         self.status.metadata_failures = status.consecutive_failures
-        self.status.rejected = status.rejected
+        self.status.rejected, self.status.rejected_token = status.rejected, status.rejected_token
         self.status.missing = status.missing
         revision = self._found.revision
         self.status.revision = revision.hash if revision.counter is None else str(revision.counter)
+        self.status.lineage = (revision.lineage or "") if revision.counter is not None else ""
         return self._found
 
     def in_force(self) -> Discovered:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from dynamic_kafka.kafka.single_cluster import SingleClusterService
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.file_service import FileMetadataService
+from dynamic_kafka.metadata.freshness import AwaitedRevision
 from dynamic_kafka.metadata.service import KafkaMetadataService, StaticMetadataService, load_class
 from dynamic_kafka.metadata.subscriber import (
     KafkaStreamSubscriber,
@@ -42,12 +45,19 @@ def make_subscriber(options: SourceOptions) -> KafkaStreamSubscriber:
 
 
 def make_discovery(options: SourceOptions) -> MetadataDiscovery:
-    """Discovery as the options set it; bounded reading looks at metadata only once."""
+    """Discovery as the options set it; bounded reading looks at metadata only once.
+
+    Raises:
+        OptionError: a class cannot be loaded, or the environment names something that is no revision.
+    """
+    awaited: str | AwaitedRevision | None = options.metadata_revision
+    if awaited is None and options.service == "file":
+        awaited = AwaitedRevision.of_environment(os.environ)
     return MetadataDiscovery(
         make_service(options),
         make_subscriber(options),
         interval_s=0 if options.bounded else options.metadata_discovery_interval_ms / 1000,
         failure_threshold=options.metadata_failure_threshold,
-        awaited_revision=options.metadata_revision,
+        awaited_revision=awaited,
         awaited_timeout_s=options.metadata_timeout_ms / 1000,
     )

@@ -31,15 +31,19 @@ class PlanStatus:
 
     Attributes:
         revision: hash (or counter) of the metadata in force.
+        lineage: whose counter that is; empty for a hash.
         rejected: why newer metadata is not in force, None if it is.
+        rejected_token: which revision that is, `<lineage>/<counter>`, if it is known.
         missing: ids of subscribed streams that metadata does not name.
         lag: offsets that no batch has taken yet, per reachable cluster.
         stalled: clusters that do not answer, with the reason.
     """
 
     revision: str = ""
+    lineage: str = ""
     rejected: str | None = None
     missing: tuple[str, ...] = ()
+    rejected_token: str = ""
     metadata_failures: int = 0
     lag: Mapping[str, int] = field(default_factory=dict)
     stalled: dict[str, str] = field(default_factory=dict)
@@ -81,6 +85,8 @@ class PlanStatus:
             "document": document.number,
             "revision": self.revision,
         }
+        if self.lineage:
+            summary["lineage"] = self.lineage
         parked = {
             cluster: sum(len(topic.next) for topic in kept.topics.values())
             for cluster, kept in sorted(document.parked.items())
@@ -92,6 +98,8 @@ class PlanStatus:
             summary["waiting"] = waiting
         if self.rejected:
             summary["rejected"] = self.rejected
+            if self.rejected_token:
+                summary["rejectedRevision"] = self.rejected_token
         if self.missing:
             summary["missingStreams"] = list(self.missing)
         if self.metadata_failures:

@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, str] = {
     "import-checkpoint": "dynamic_kafka.app.import_checkpoint",
     "accept": "dynamic_kafka.app.accept_tool",
     "abandon": "dynamic_kafka.app.abandon_tool",
+    "manifest": "dynamic_kafka.app.manifest_tool",
 }
 """The module of each command."""
 

@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import logging
 import os
+import socket
 import sys
 import threading
 from dataclasses import dataclass
@@ -17,9 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dynamic_kafka.app.config import AppConfig, describe, load_config
+from dynamic_kafka.app.drains import Drains
 from dynamic_kafka.app.exit_codes import ExitCode, code_of, told
 from dynamic_kafka.app.lag import LagProber
 from dynamic_kafka.app.logs import set_up_logs
+from dynamic_kafka.app.pod import own_pod
 from dynamic_kafka.app.session import refuse_connect, start_session
 from dynamic_kafka.app.sink_status import StatusBoard
 from dynamic_kafka.app.stop_request import StopRequest
@@ -140,6 +143,7 @@ def _supervise(spark: SparkSession, reports: Reports, stop: StopRequest) -> Outc
     stop.on_jvm_shutdown(spark, reports.config.file.grace_period / 1000)
     with contextlib.ExitStack() as resources:
         read_reports = reports.receive(spark, resources)
+        reports.report(spark, resources)
         supervisor = Supervisor(
             spark, reports.config, reports.discovery, reports.board, stop, read_reports=read_reports
         )
@@ -147,7 +151,7 @@ def _supervise(spark: SparkSession, reports: Reports, stop: StopRequest) -> Outc
 
 
 class Reports:
-    """What was asked for of metrics and live progress, and the prober that both need.
+    """What was asked for of metrics and live progress, the reports to the operator, and the prober that they need.
 
     Making it opens the port of the metrics: what keeps it from that is told before Spark is started.
 
@@ -159,7 +163,9 @@ class Reports:
         self.config, self.discovery = config, discovery
         self.board = StatusBoard([sink.name for sink in config.sinks])
         self._resources = resources
-        self._prober = LagProber(config.parsed_options(config.sinks[0]), discovery)
+        self._drains = Drains()
+        self._prober = LagProber(config.parsed_options(config.sinks[0]), discovery, drains=self._drains)
+        resources.callback(self._prober.stop)
         self._counts: ReadCounts | None = None
         if config.file.metrics is not None:
             from dynamic_kafka.app.reads import ReadCounts
@@ -190,11 +196,25 @@ class Reports:
         """Begin asking the clusters and, with `live`, drawing: there is metadata now."""
         if self._counts is not None or live:
             self._prober.start()
-            self._resources.callback(self._prober.stop)
         if live:
             from dynamic_kafka.app.display import show_progress
 
             self._resources.callback(show_progress(self.config.name, self.board, self._prober.ends))
+
+    def report(self, spark: SparkSession, resources: contextlib.ExitStack) -> None:
+        """Within Kubernetes, report to the operator while the document is its own."""
+        spark_name = spark.sparkContext.getConf().get("spark.kubernetes.driver.pod.name")
+        pod = own_pod(os.environ, spark_name, socket.gethostname())
+        if pod is None:
+            log.debug("no service account is mounted: this is no pod, and nothing is reported to an operator")
+            return
+        from dynamic_kafka.app.reporter import CommittedProgress, Reporter
+
+        states = {sink.name: self.config.parsed_options(sink).state_location for sink in self.config.sinks}
+        progress = CommittedProgress(self.board, states)
+        reporter = Reporter(pod, self.discovery, self.board, progress, prober=self._prober, drains=self._drains)
+        reporter.start()
+        resources.callback(reporter.stop)
 
     def receive(self, spark: SparkSession, resources: contextlib.ExitStack) -> Mapping[str, str]:
         """Where executors report what they have read, for each sink; nowhere without metrics."""

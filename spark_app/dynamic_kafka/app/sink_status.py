@@ -79,11 +79,17 @@ class StatusBoard:
         return self.update(name, document=document, advanced_at=dict.fromkeys(document.splits(), now))
 
     def idle(self, name: str, event: Mapping[str, Any]) -> None:
-        """Take in what the planner says in progress that is no batch: Spark sends no event of that."""
+        """Take in what the planner says in progress that is no batch: Spark sends no event of that.
+
+        Where the checkpoint could not be read, it is also what tells how far the query is before its first batch.
+        """
         for source in event.get("sources", []):
             latest = source.get("latestOffset")
             if isinstance(latest, Mapping) and {"clusters", "document", "revision"} <= latest.keys():
                 self.update(name, summary=latest)
+        source = our_source(event)
+        if source is not None and self.sinks()[name].document.is_initial:
+            self.update(name, document=decode(source["endOffset"]))
 
     def progress(self, name: str, event: Mapping[str, Any], now: float) -> SinkStatus | None:
         """Take a progress event in, as Spark's JSON; None if it says nothing of a source of ours."""

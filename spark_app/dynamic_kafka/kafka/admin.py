@@ -48,9 +48,8 @@ class ClusterAdmin:
     """
 
     def __init__(self, cluster: str, config: Mapping[str, Any], *, read_committed: bool, deadline_s: float) -> None:
-        self.cluster = cluster
+        self.cluster, self.read_committed = cluster, read_committed
         self._deadline_s = deadline_s
-        self._isolation = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
         self._hint: Complaint | None = None
         self._config = config
         self._groups: dict[str, GroupClient] = {}
@@ -112,18 +111,23 @@ class ClusterAdmin:
             raise self._translated("list topics", raised) from None
         return {name for name, topic in listed.topics.items() if topic.error is None}
 
-    def offsets(self, queries: Mapping[tuple[str, int], OffsetQuery]) -> dict[tuple[str, int], tuple[int, int | None]]:
+    def offsets(
+        self, queries: Mapping[tuple[str, int], OffsetQuery], *, uncommitted: bool = False
+    ) -> dict[tuple[str, int], tuple[int, int | None]]:
         """Answer many questions in one call: {(topic, partition): (offset, leader epoch or None)}.
 
-        A timestamp behind the last record is answered by -1.
+        A timestamp behind the last record is answered by -1. `uncommitted` counts open transactions in, whatever the
+        readers' isolation is: ends are high watermarks.
         """
+        committed = self.read_committed and not uncommitted
+        isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         answers: dict[tuple[str, int], tuple[int, int | None]] = {}
         waiting = {key: _SPECS[query.kind](query) for key, query in queries.items()}
         deadline = time.monotonic() + self._deadline_s
         while waiting:
             asked = {TopicPartition(topic, partition): spec for (topic, partition), spec in waiting.items()}
             left = max(0.1, deadline - time.monotonic())
-            futures = self._client.list_offsets(asked, isolation_level=self._isolation, request_timeout=left)
+            futures = self._client.list_offsets(asked, isolation_level=isolation, request_timeout=left)
             for asked_for, future in futures.items():
                 key = (asked_for.topic, asked_for.partition)
                 try:

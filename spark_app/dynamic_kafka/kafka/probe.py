@@ -40,12 +40,14 @@ class Question:
         partitions: with `assign`: the wanted partitions per topic; None wants all.
         earliest: also ask for the first offsets that are still there.
         describe: ask for topics, partitions and ids again, instead of taking them from the last time.
+        high: topics whose high watermarks count as well, under `read_committed`.
     """
 
     topics: tuple[str, ...]
     partitions: Mapping[str, tuple[int, ...]] | None = None
     earliest: bool = False
     describe: bool = True
+    high: frozenset[str] = frozenset()
 
 
 class ClusterProbe:
@@ -134,6 +136,9 @@ class ClusterProbe:
         earliest = admin.offsets(dict.fromkeys(keys, EARLIEST)) if question.earliest else {}
         # Ends last: whatever was there when the starts were read is inside them.
         latest = admin.offsets(dict.fromkeys(keys, LATEST))
+        # After those, so that a transaction that was open before is still seen.
+        watched = [key for key in keys if key[0] in question.high] if admin.read_committed else []
+        high = admin.offsets(dict.fromkeys(watched, LATEST), uncommitted=True)
         return ClusterObservation(
             kafka_id=kafka_id,
             missing=missing,
@@ -143,6 +148,7 @@ class ClusterProbe:
                     latest={p: latest[name, p][0] for p in found},
                     earliest={p: earliest[name, p][0] for p in found if (name, p) in earliest},
                     epochs={p: epoch for p in found if (epoch := latest[name, p][1]) is not None},
+                    high={p: high[name, p][0] for p in found if (name, p) in high},
                 )
                 for name, found in partitions.items()
             },

@@ -6,6 +6,8 @@ what the other wrote. A name here is a promise: `docs/operator.md` lists them, a
 
 from __future__ import annotations
 
+import hashlib
+
 GROUP = "kafkastream.dev"
 VERSION = "v1alpha1"
 
@@ -14,6 +16,9 @@ ROLE_LABEL = f"{GROUP}/role"
 METADATA_ROLE, RENDERED_ROLE = "metadata", "rendered"
 SUBSCRIPTION_LABEL = f"{GROUP}/subscription"
 """On a rendered ConfigMap: the name of its subscription."""
+
+REPORTED_STREAMS_BYTES = 32 * 1024
+"""Streams up to this size are repeated in a driver's report, so that a document that was lost can be made again."""
 
 STREAMS_ANNOTATION = f"{GROUP}/streams"
 PATTERN_ANNOTATION = f"{GROUP}/stream-pattern"
@@ -33,6 +38,13 @@ RELEASE_ANNOTATION = f"{GROUP}/release"
 REVISION_ENVIRONMENT = "KAFKASTREAMS_REVISION"
 """In the driver's environment, by the operator through `sparkConf`: the revision to wait for at the start."""
 
+POD_NAME_ENVIRONMENT = "KAFKASTREAMS_POD_NAME"
+"""In the driver's environment, by whoever wants to: the name of its pod, where Spark does not tell it."""
+SERVICE_ACCOUNT_ENVIRONMENT = "KAFKASTREAMS_SERVICE_ACCOUNT"
+"""Likewise: the folder of the service account's token, instead of `SERVICE_ACCOUNT_PATH`."""
+SERVICE_ACCOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Where Kubernetes mounts it."""
+
 DOCUMENT_KEY = "streams.json"
 PACKED_DOCUMENT_KEY = "streams.json.gz"
 """Keys of a rendered ConfigMap: the document, as text or packed."""
@@ -40,3 +52,15 @@ MOUNT_PATH = "/etc/kafkastreams"
 SECRETS_PATH = "/etc/kafkastreams-secrets"
 """Where the document and the clusters' credentials are mounted."""
 CONFIG_MAP_SUFFIX = "-kafkastreams"
+NAME_CHARACTERS = 253
+"""What Kubernetes allows for a name."""
+
+
+def config_map_name(application: str) -> str:
+    """The ConfigMap of an application: `<application>-kafkastreams`. A name that is too long is cut, and ends in a hash
+    of the whole."""
+    name = application + CONFIG_MAP_SUFFIX
+    if len(name) <= NAME_CHARACTERS:
+        return name
+    digest = hashlib.sha256(application.encode()).hexdigest()[:8]
+    return f"{application[: NAME_CHARACTERS - len(CONFIG_MAP_SUFFIX) - 9]}-{digest}{CONFIG_MAP_SUFFIX}"

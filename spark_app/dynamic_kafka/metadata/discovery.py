@@ -65,7 +65,7 @@ class MetadataDiscovery:
         interval_s: float,
         failure_threshold: int,
         probe_interval_s: float = 1.0,
-        awaited_revision: str | None = None,
+        awaited_revision: str | AwaitedRevision | None = None,
         awaited_timeout_s: float = 120.0,
         lookup_deadline_s: float | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -74,7 +74,8 @@ class MetadataDiscovery:
         self._subscriber = subscriber
         self._interval_s = interval_s
         self._probe_interval_s = probe_interval_s
-        self._awaited = None if awaited_revision is None else AwaitedRevision.parse(awaited_revision)
+        awaited = awaited_revision
+        self._awaited = AwaitedRevision.parse(awaited) if isinstance(awaited, str) else awaited
         self._awaited_timeout_s = awaited_timeout_s
         self._deadline_s = max(interval_s, LOOKUP_DEADLINE_S) if lookup_deadline_s is None else lookup_deadline_s
         self._clock = clock
@@ -263,7 +264,10 @@ class MetadataDiscovery:
             answer = self._ask(first)
             told = self._vanished.look(answer[0])
             found = answer
-        except (MetadataInvalidError, MetadataTooOldError, MetadataUnavailableError) as error:
+        except MetadataInvalidError as error:
+            error.token = error.token or self._other_token()
+            problem = error
+        except (MetadataTooOldError, MetadataUnavailableError) as error:
             problem = error
         except BaseException as error:  # a user's class may raise anything, and must not end this thread
             problem = MetadataUnavailableError(f"{type(error).__name__}: {error}")
@@ -291,6 +295,15 @@ class MetadataDiscovery:
             self._subscriber.check_at_start(self._service, streams)
         return subscription, revision
 
+    def _other_token(self) -> str:
+        """The revision that the service has found, unless it is the one in force: streams that do not fit together."""
+        try:
+            revision = self._service.revision
+        except Exception:
+            return ""
+        current = self._lookups.current
+        return "" if revision is None or (current and current.revision == revision) else revision.token
+
     def _conclude(self, found: tuple[Subscription, Revision] | None, problem: Exception | None) -> None:
         now = self._clock()
         if found is not None:
@@ -302,7 +315,7 @@ class MetadataDiscovery:
             # An answer, and a sound one, that is only not awaited yet.
             self._lookups.end()
         elif isinstance(problem, MetadataInvalidError):
-            if self._lookups.invalid(str(problem)):
+            if self._lookups.invalid(str(problem), problem.token):
                 kept = "the last good one stays in force" if self._lookups.current else "there is no good one yet"
                 _log.error("invalid metadata, %s: %s", kept, problem)
         elif self._lookups.failure(now, str(problem)):

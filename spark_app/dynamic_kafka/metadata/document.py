@@ -16,8 +16,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from dynamic_kafka.errors import MetadataInvalidError
+from dynamic_kafka.metadata.contract import REPORTED_STREAMS_BYTES
 from dynamic_kafka.metadata.located import Located, Path, Problem
-from dynamic_kafka.metadata.model import KafkaStream, Revision
+from dynamic_kafka.metadata.model import KafkaStream, Rendering, Revision
 from dynamic_kafka.metadata.validation import explain
 from dynamic_kafka.metadata.wire import WireDocument, WireList, bootstrap_servers
 from dynamic_kafka.metadata.yaml_text import read_json, read_yaml
@@ -35,6 +36,8 @@ _LIST_FORM_ONLY_MAPPING = {
     "secretRef": "a `secretRef` is resolved by the operator, which writes `secretFolder`; the list form "
     "names no secrets",
     "state": "only the operator's mapping form has a `state`",
+    "drainingTopics": "only the operator's document has `drainingTopics`; take it out",
+    "subscription": "only the operator's document names a `subscription`; take it out",
 }
 
 
@@ -82,15 +85,26 @@ def document_hash(streams_wire: Mapping[str, Any]) -> str:
     `streams_wire` is the plain JSON value, unknown fields included: reader and writer then agree although one
     of them is older.
     """
-    text = json.dumps(streams_wire, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
+    return _hash(_canonical(streams_wire))
+
+
+def _canonical(streams_wire: Mapping[str, Any]) -> str:
+    return json.dumps(streams_wire, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def _hash(canonical: str) -> str:
+    return "sha256:" + hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
 def _document(located: Located, source: str) -> MetadataDocument:
     if isinstance(located.value, list):
         return _list_form(located, source)
     if isinstance(located.value, dict):
-        return _mapping_form(located, source)
+        try:
+            return _mapping_form(located, source)
+        except MetadataInvalidError as error:
+            error.token = _claimed(located.value)
+            raise
     text = "is empty" if located.value is None else "is no list or mapping"
     hint = "write a list of streams, or a mapping with `streams`; an empty list `[]` says that there are none"
     raise located.report([Problem((), f"the document {text}; {hint}", located.line_of(()))], source)
@@ -127,11 +141,14 @@ def _mapping_form(located: Located, source: str) -> MetadataDocument:
         text = "a single stream is still a list; put `- ` before `streamId`, and indent the rest"
         raise located.report([Problem((), text)], source)
     problems = [*located.problems, *_renames(_mapping_clusters(raw))]
+    if not rendered:
+        problems += _only_rendered(raw)
     try:
         wire = WireDocument.model_validate(raw, extra="ignore" if rendered else "forbid")
     except ValidationError as error:
         raise located.report([*problems, *explain(error, WireDocument)], source) from None
-    revised = document_hash(raw["streams"])
+    canonical = _canonical(raw["streams"])
+    revised = _hash(canonical)
     if wire.hash is not None and wire.hash != revised:
         text = (
             f"the hash does not match the streams ({revised[:19]}…): the file was edited by hand or is "
@@ -145,7 +162,27 @@ def _mapping_form(located: Located, source: str) -> MetadataDocument:
         stream_id: KafkaStream(stream_id, {name: each.metadata() for name, each in stream.clusters.items()})
         for stream_id, stream in wire.streams.items()
     }
-    return MetadataDocument(streams, Revision(revised, counter=wire.revision, lineage=wire.lineage))
+    reported = raw["streams"] if len(canonical) <= REPORTED_STREAMS_BYTES else None
+    rendering = Rendering(wire.subscription, reported) if rendered else None
+    return MetadataDocument(streams, Revision(revised, wire.revision, wire.lineage, rendering))
+
+
+def _claimed(raw: Mapping[str, Any]) -> str:
+    """The revision that a mapping-form document that is not valid says it is."""
+    counter, lineage = raw.get("revision"), raw.get("lineage")
+    known = isinstance(counter, int) and isinstance(lineage, str)
+    return Revision("", counter, lineage).token if known else ""
+
+
+def _only_rendered(raw: Mapping[str, Any]) -> Iterator[Problem]:
+    """What means something to the operator alone: in a document by hand nobody would act on it."""
+    if "subscription" in raw:
+        yield Problem(("subscription",), "only the operator's document names a `subscription`; take it out")
+    for clusters in _mapping_clusters(raw):
+        for path, _, cluster in clusters:
+            if "drainingTopics" in cluster:
+                text = "only the operator's document has `drainingTopics`; take it out"
+                yield Problem((*path, "drainingTopics"), text)
 
 
 def _list_text(problem: Problem) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from dynamic_kafka.errors import OptionError
+from dynamic_kafka.metadata.contract import REVISION_ENVIRONMENT
 from dynamic_kafka.metadata.model import Revision
 
 _HASH = re.compile(r"sha256:[0-9a-f]{64}\Z")
@@ -14,11 +16,16 @@ _COUNTER = re.compile(r"(?:(?P<lineage>.+)/)?(?P<counter>[0-9]{1,18})\Z")
 
 @dataclass(frozen=True)
 class AwaitedRevision:
-    """`metadataRevision`: a counter, with or without its lineage, or the hash of exact content."""
+    """`metadataRevision`: a counter, with or without its lineage, or the hash of exact content.
+
+    `by_operator`: it was named in the environment, which all sources of a driver share: documents that the operator
+    does not write have no part in it.
+    """
 
     hash: str | None = None
     counter: int | None = None
     lineage: str | None = None
+    by_operator: bool = False
 
     @classmethod
     def parse(cls, text: str) -> AwaitedRevision:
@@ -37,8 +44,25 @@ class AwaitedRevision:
             )
         return cls(counter=int(found["counter"]), lineage=found["lineage"])
 
+    @classmethod
+    def of_environment(cls, environment: Mapping[str, str]) -> AwaitedRevision | None:
+        """What the operator wants to see in force, by `KAFKASTREAMS_REVISION`; None if it says nothing.
+
+        Raises:
+            OptionError: it is no revision.
+        """
+        text = environment.get(REVISION_ENVIRONMENT)
+        if not text:
+            return None
+        try:
+            return replace(cls.parse(text), by_operator=True)
+        except OptionError as error:
+            raise OptionError(f"{REVISION_ENVIRONMENT} in the environment: {error}") from None
+
     def reached_by(self, revision: Revision) -> bool:
         """Whether `revision` is at least as new. A hash has no order: only the very content reaches it."""
+        if self.by_operator and revision.rendering is None:
+            return True
         if self.counter is None:
             return revision.hash == self.hash
         if revision.counter is None or (self.lineage is not None and revision.lineage != self.lineage):
@@ -46,9 +70,10 @@ class AwaitedRevision:
         return revision.counter >= self.counter
 
     def __str__(self) -> str:
+        origin = f" ({REVISION_ENVIRONMENT})" if self.by_operator else ""
         if self.counter is None:
-            return str(self.hash)
-        return f"{self.lineage}/{self.counter}" if self.lineage is not None else str(self.counter)
+            return f"{self.hash}{origin}"
+        return f"{self.lineage}/{self.counter}{origin}" if self.lineage is not None else f"{self.counter}{origin}"
 
 
 def described(revision: Revision) -> str:

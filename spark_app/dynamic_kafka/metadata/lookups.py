@@ -34,6 +34,7 @@ class DiscoveryStatus:
         last_error: text of the last failure, until a look-up has an answer.
         rejected: why the newest metadata is not in force; None if it is.
         missing: ids of subscribed streams that the metadata in force does not name.
+        rejected_token: which revision that is, `<lineage>/<counter>`; empty if it is not known.
     """
 
     revision: Revision | None
@@ -42,6 +43,7 @@ class DiscoveryStatus:
     last_error: str | None
     rejected: str | None
     missing: tuple[str, ...] = ()
+    rejected_token: str = ""
 
 
 class Lookups:
@@ -61,6 +63,7 @@ class Lookups:
         self._failures = 0
         self._last_error: str | None = None
         self._rejected: str | None = None
+        self._rejected_token = ""
         self._rejected_fingerprint: str | None = None
         self._last_rejection: str | None = None
 
@@ -77,15 +80,20 @@ class Lookups:
         self._answered()
         self._last_success = now
         if subscription.fingerprint == self._rejected_fingerprint:
+            self._rejected_token = revision.token
             return False
         self._rejected = self._rejected_fingerprint = None
+        self._rejected_token = ""
         return self._enforce(subscription, revision)
 
-    def invalid(self, text: str) -> bool:
-        """An answer that cannot be used; whether that is news. Not a failure: the service did answer."""
+    def invalid(self, text: str, token: str = "") -> bool:
+        """An answer that cannot be used; whether that is news. Not a failure: the service did answer.
+
+        `token` is the revision that it claims to be, if that is known.
+        """
         self._answered()
         news = text != self._rejected
-        self._rejected, self._rejected_fingerprint = text, None
+        self._rejected, self._rejected_fingerprint, self._rejected_token = text, None, token
         return news
 
     def failure(self, now: float, text: str) -> bool:
@@ -105,6 +113,7 @@ class Lookups:
             return False
         news = reason != self._last_rejection
         self._rejected, self._rejected_fingerprint = reason, rejected.subscription.fingerprint
+        self._rejected_token = rejected.revision.token
         self._last_rejection = reason
         self._enforce(keep.subscription, keep.revision)
         return news
@@ -141,6 +150,7 @@ class Lookups:
             consecutive_failures=self.failures(now),
             last_error=self._hang_text() if self._hung(now) else self._last_error,
             rejected=self._rejected,
+            rejected_token=self._rejected_token,
         )
 
     def _enforce(self, subscription: Subscription, revision: Revision) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 OffsetKind = Literal["earliest", "latest", "committed", "timestamp", "explicit"]
 ClusterState = Literal["Active", "Draining"]
@@ -52,6 +52,7 @@ class ClusterMetadata:
         renamed_from: the id under which this cluster's offsets were saved before.
         secret_folder: the name of the cluster's mounted secret folder; its files are properties by name.
         state: `Draining` clusters are read like active ones; they only wait for their end.
+        draining_topics: likewise of an active cluster; some of `topics`.
     """
 
     topics: tuple[str, ...]
@@ -61,11 +62,17 @@ class ClusterMetadata:
     renamed_from: str | None = None
     secret_folder: str | None = None
     state: ClusterState = "Active"
+    draining_topics: tuple[str, ...] = ()
 
     @property
     def bootstrap_servers(self) -> str:
         """The servers a client contacts first."""
         return self.properties["bootstrap.servers"]
+
+    @property
+    def draining(self) -> frozenset[str]:
+        """The topics that drain: all of them on a cluster that does."""
+        return frozenset(self.topics if self.state == "Draining" else self.draining_topics)
 
 
 @dataclass(frozen=True)
@@ -77,10 +84,29 @@ class KafkaStream:
 
 
 @dataclass(frozen=True)
+class Rendering:
+    """What the operator's document says of itself, and no other does.
+
+    Attributes:
+        subscription: UID of the subscription that it was rendered for; empty if it names none.
+        streams: the streams word for word; None if they are larger than `contract.REPORTED_STREAMS_BYTES`.
+    """
+
+    subscription: str = ""
+    streams: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
 class Revision:
     """Which edition of the metadata this is. `counter` orders revisions of one `lineage`; `hash` tells equal
-    content."""
+    content. `rendering` is there if the operator wrote it."""
 
     hash: str
     counter: int | None = None
     lineage: str | None = None
+    rendering: Rendering | None = None
+
+    @property
+    def token(self) -> str:
+        """`<lineage>/<counter>`, as annotations have it; empty where one of the two is missing."""
+        return "" if self.counter is None or not self.lineage else f"{self.lineage}/{self.counter}"

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from dynamic_kafka.errors import MetadataConflictError
 from dynamic_kafka.metadata.model import ClusterMetadata, ClusterState, KafkaStream, OffsetSpec
@@ -26,6 +27,7 @@ class SubscribedCluster:
             order.
         properties: as in `ClusterMetadata`, as are the rest.
         state: `Draining` only if every stream that uses the cluster drains it.
+        draining: the topics that drain: those that every stream which has them here drains.
     """
 
     topics: Mapping[str, str]
@@ -35,6 +37,7 @@ class SubscribedCluster:
     renamed_from: str | None = None
     secret_folder: str | None = None
     state: ClusterState = "Active"
+    draining: frozenset[str] = frozenset()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -53,7 +56,7 @@ class Subscription:
     def fingerprint(self) -> str:
         """`sha256:<64 hex>`: equal for equal content, whatever the order it came in."""
         content = {
-            "clusters": {name: asdict(cluster) for name, cluster in self.clusters.items()},
+            "clusters": {name: _content(cluster) for name, cluster in self.clusters.items()},
             "streams": self.stream_ids,
         }
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
@@ -87,6 +90,13 @@ def unite(streams: Iterable[KafkaStream]) -> Subscription:
     return Subscription(clusters, tuple(sorted(by_id)))
 
 
+def _content(cluster: SubscribedCluster) -> dict[str, Any]:
+    """What a fingerprint is taken over. Somebody may wait for one: what has nothing new keeps its own."""
+    content = asdict(cluster)
+    draining = sorted(content.pop("draining"))
+    return {**content, "draining": draining} if draining and cluster.state == "Active" else content
+
+
 def _first(stream_id: str, metadata: ClusterMetadata) -> SubscribedCluster:
     return SubscribedCluster(
         topics=dict.fromkeys(metadata.topics, stream_id),
@@ -96,6 +106,7 @@ def _first(stream_id: str, metadata: ClusterMetadata) -> SubscribedCluster:
         renamed_from=metadata.renamed_from,
         secret_folder=metadata.secret_folder,
         state=metadata.state,
+        draining=metadata.draining,
     )
 
 
@@ -106,6 +117,9 @@ def _joined(cluster: SubscribedCluster, stream_id: str, metadata: ClusterMetadat
         starting_offsets=_merged(cluster.starting_offsets, metadata.starting_offsets),
         stopping_offsets=_merged(cluster.stopping_offsets, metadata.stopping_offsets),
         state="Draining" if cluster.state == metadata.state == "Draining" else "Active",
+        draining=(cluster.draining - set(metadata.topics))
+        | (metadata.draining - cluster.topics.keys())
+        | (cluster.draining & metadata.draining),
     )
 
 

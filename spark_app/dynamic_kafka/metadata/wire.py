@@ -83,6 +83,16 @@ def _topic(value: str) -> str:
     return value
 
 
+def _draining(values: list[str], info: ValidationInfo) -> list[str]:
+    topics = info.data.get("topics", values)  # topics that are wrong have a finding of their own
+    foreign = [
+        ((n,), f"{name!r} is not among this cluster's topics") for n, name in enumerate(values) if name not in topics
+    ]
+    if foreign:
+        raise findings(foreign)
+    return values
+
+
 def _topics(values: list[str]) -> list[str]:
     twice = [((n,), f"{name!r} is listed twice; keep one") for n, name in enumerate(values) if name in values[:n]]
     if twice:
@@ -211,6 +221,7 @@ ClusterId = Annotated[str, AfterValidator(cluster_id)]
 StreamId = Annotated[str, AfterValidator(stream_id)]
 Servers = Annotated[str, AfterValidator(bootstrap_servers)]
 Topics = Annotated[list[Annotated[str, AfterValidator(_topic)]], Field(min_length=1), AfterValidator(_topics)]
+DrainingTopics = Annotated[list[str], AfterValidator(_topics), AfterValidator(_draining)]
 Folder = Annotated[str | None, BeforeValidator(_given), AfterValidator(_folder)]
 RenamedFrom = Annotated[str | None, BeforeValidator(_given), AfterValidator(_old_id)]
 Properties = Annotated[dict[str, str], PlainValidator(_properties)]
@@ -234,10 +245,16 @@ class WireCluster(_Wire):
     stopping_offsets: StoppingOffsets = None
     renamed_from: RenamedFrom = None
     state: Literal["Active", "Draining"] = "Active"
+    draining_topics: DrainingTopics = Field(default_factory=list)
 
     def metadata(self) -> ClusterMetadata:
         """The same as the rest of the package knows it."""
-        return replace(_metadata(self), secret_folder=self.secret_folder, state=self.state)
+        return replace(
+            _metadata(self),
+            secret_folder=self.secret_folder,
+            state=self.state,
+            draining_topics=tuple(self.draining_topics),
+        )
 
 
 class WireStream(_Wire):
@@ -255,6 +272,7 @@ class WireDocument(_Wire):
     lineage: str | None = Field(default=None, min_length=1)
     revision: int | None = Field(default=None, ge=0)
     hash: str | None = None
+    subscription: str = ""
     streams: dict[StreamId, WireStream]
 
 

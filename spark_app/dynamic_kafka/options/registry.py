@@ -98,7 +98,8 @@ _METADATA = (
     Option(
         "metadataRevision",
         "text",
-        "The revision to wait for at the start: nothing is read before metadata is at least as new.",
+        "The revision to wait for at the start: nothing is read before metadata is at least as new. Absent: what the"
+        " operator has put into the driver's environment (`KAFKASTREAMS_REVISION`), for its documents.",
         "`17`, `lineage/17`, `sha256:…`",
     ),
     Option("metadataTimeout", "duration", "How long to wait for that revision.", default="2m", minimum=1),

@@ -20,6 +20,8 @@ class TopicObservation:
         latest: end offset per partition, under the isolation level that the readers use: the last stable offset with
             `read_committed`. Its keys are the partitions that exist (and are subscribed, with `assign`).
         earliest: first offset still there; empty when it was not asked for, which is the usual case.
+        high: high watermark per partition where `latest` is the last stable offset, asked for after it; empty when it
+            was not asked for.
         epochs: leader epoch at the end, where the broker tells.
         topic_id: None when the broker tells none (all-zero ids count as none).
     """
@@ -28,6 +30,7 @@ class TopicObservation:
     earliest: Column = field(default_factory=dict)
     epochs: Column = field(default_factory=dict)
     topic_id: str | None = None
+    high: Column = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ At the start a bad document stops the query; while it runs, the last good one st
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from dynamic_kafka.errors import (
     MetadataUnavailableError,
 )
 from tests.support.fixtures import Brokers
+from tests.support.mounted import mount
 from tests.support.source_run import SourceRun
 from tests.support.streams import (
     Rows,
@@ -185,23 +185,23 @@ def test_a_conflict_that_comes_while_running_names_both_streams_and_changes_noth
         assert run.next == {("a", orders): {0: 5}}
 
 
+def test_a_revision_that_its_clusters_refute_is_told_with_its_number(brokers: Brokers, orders: str, path: Path) -> None:
+    write_text(path, rendered(1, {"a": brokers.a.bootstrap}, orders))
+    wanted = produce("a", brokers.a, orders, 3)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        assert (run.report()["lineage"], run.report()["revision"]) == ("l", "1")
+        write_text(path, rendered(2, {"a": brokers.b.bootstrap}, orders))
+        run.until(lambda: bool(rejection(run)), "the rejection")
+
+        assert brokers.b.kafka_id in rejection(run)
+        assert (run.report()["revision"], run.report()["rejectedRevision"]) == ("1", "l/2")
+        write_text(path, rendered(3, {"a": brokers.a.bootstrap}, orders))
+        run.until(lambda: run.report()["revision"] == "3", "the next revision")
+        assert "rejectedRevision" not in run.report()
+
+
 # -- files as they come ------------------------------------------------------------------------------------------------
-
-
-def mount(folder: Path, edition: str, text: str) -> None:
-    """Put a document in place as the kubelet does: a new folder, then one rename of the link `..data`."""
-    made = folder / f"..{edition}"
-    made.mkdir(parents=True)
-    (made / "streams.yaml").write_text(text)
-    link = folder / "..data"
-    before = link.resolve() if link.is_symlink() else None
-    draft = folder / "..data_tmp"
-    draft.symlink_to(made.name)
-    draft.replace(link)
-    if not (folder / "streams.yaml").is_symlink():
-        (folder / "streams.yaml").symlink_to("..data/streams.yaml")
-    if before is not None:
-        shutil.rmtree(before)
 
 
 def test_a_folder_that_the_kubelet_swaps_is_read_again(
@@ -306,9 +306,10 @@ def test_at_a_restart_the_first_look_up_has_to_succeed(brokers: Brokers, orders:
 # -- freshness ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("named_by", ["option", "environment"])
 @pytest.mark.parametrize("pending", [False, True], ids=["before a plan", "before a replay"])
 def test_metadata_older_than_awaited_stops_the_start_before_anything_is_opened(
-    brokers: Brokers, orders: str, path: Path, pending: bool
+    brokers: Brokers, orders: str, path: Path, *, pending: bool, named_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_text(path, rendered(3, {"a": brokers.a.bootstrap}, orders))
     wanted = produce("a", brokers.a, orders, 3)
@@ -317,11 +318,15 @@ def test_metadata_older_than_awaited_stops_the_start_before_anything_is_opened(
         late = produce("a", brokers.a, orders, 2)
         if pending:
             run.batch(crash="logged")
-        run.restart(metadataRevision="4", metadataTimeout="1s")
+        if named_by == "option":
+            run.restart(metadataRevision="l/4", metadataTimeout="1s")
+        else:
+            monkeypatch.setenv("KAFKASTREAMS_REVISION", "l/4")
+            run.restart(metadataTimeout="1s")
         with pytest.raises(MetadataTooOldError) as refused:
             run.batch()
-        said = "the metadata is at revision l/3"
-        assert said in str(refused.value) and "4 did not arrive within 1 s" in str(refused.value)
+        said = str(refused.value)
+        assert "the metadata is at revision l/3" in said and "l/4" in said and "did not arrive within 1 s" in said
         assert_rows(run.rows(), wanted)
         assert run.next == {("a", orders): {0: 5 if pending else 3}}
         run.restart(metadataRevision="l/3")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,15 +12,17 @@ from typing import Any, cast
 import pytest
 
 from dynamic_kafka.app import lag
+from dynamic_kafka.app.drains import Drains, Listing
 from dynamic_kafka.app.lag import LagProber
 from dynamic_kafka.errors import ClusterUnreachableError, SecretError
-from dynamic_kafka.metadata.subscription import Subscription
+from dynamic_kafka.metadata.model import Revision
+from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.splits import Split
 
 OPTIONS = parse_options({"streamIds": "s", "metadataPath": "/streams.yaml"}, mode="streaming")
-NOTHING = SimpleNamespace(subscription=Subscription({}, ("s",)))
+NOTHING = SimpleNamespace(subscription=Subscription({}, ("s",)), revision=None)
 
 
 class Discovery:
@@ -87,6 +89,9 @@ def test_what_was_known_is_forgotten(probing: Probing) -> None:
     assert seen[0] == {}
 
 
+AT_REST = SimpleNamespace(draining=frozenset())
+
+
 class Probe:
     """A cluster whose answers the test gives."""
 
@@ -105,7 +110,8 @@ def test_who_does_not_answer_is_known_until_it_answers(monkeypatch: pytest.Monke
     probes = {"east": Probe(), "west": Probe()}
     discovery = SimpleNamespace(
         current=lambda: SimpleNamespace(
-            subscription=SimpleNamespace(clusters=dict.fromkeys(("east", "north", "west")), fingerprint="f")
+            subscription=SimpleNamespace(clusters=dict.fromkeys(("east", "north", "west"), AT_REST), fingerprint="f"),
+            revision=None,
         )
     )
     prober = LagProber(OPTIONS, cast(Any, discovery))
@@ -128,3 +134,74 @@ def test_who_does_not_answer_is_known_until_it_answers(monkeypatch: pytest.Monke
     probes["east"].asked.set_result(answer)
     prober._ask()
     assert prober.unreachable().keys() == {"north"}
+
+
+class Recorded(Drains):
+    """What the prober tells; `told` is set with the first round."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rounds: list[tuple[dict[str, frozenset[str]], list[str]]] = []
+        self.told = threading.Event()
+
+    def take(
+        self, draining: Mapping[str, frozenset[str]], listings: Mapping[str, Listing], failed: Collection[str]
+    ) -> None:
+        self.rounds.append((dict(draining), sorted(failed)))
+        self.told.set()
+
+
+EAST = SubscribedCluster(
+    {"t": "s"}, {"bootstrap.servers": "127.0.0.1:1"}, secret_folder="gone", draining=frozenset("t")
+)
+DRAINING = SimpleNamespace(subscription=Subscription({"east": EAST}, ("s",)), revision=None)
+
+
+def test_a_cluster_that_cannot_be_asked_has_failed_as_far_as_drains_go() -> None:
+    """Its Secret is missing: no client can be made."""
+    drains = Recorded()
+    prober = LagProber(OPTIONS, cast(Any, SimpleNamespace(current=lambda: DRAINING)), 0.001, drains=drains)
+    prober.start()
+    assert drains.told.wait(10)
+    prober.stop()
+    assert drains.rounds[0] == ({"east": frozenset("t")}, ["east"])
+
+
+def test_when_a_round_goes_wrong_all_that_drains_has_failed() -> None:
+    drains, outcomes = Recorded(), [DRAINING, RuntimeError("bug"), RuntimeError("bug")]
+    over = threading.Event()
+
+    def current() -> Any:
+        if not outcomes:
+            over.set()
+            return NOTHING
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    prober = LagProber(OPTIONS, cast(Any, SimpleNamespace(current=current)), 0.001, drains=drains)
+    prober.start()
+    assert over.wait(10)
+    prober.stop()
+    assert drains.rounds[:3] == [({"east": frozenset("t")}, ["east"])] * 3
+
+
+def test_metadata_that_changes_is_looked_at_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dynamic_kafka.app.lag.LOOK_S", 0.001)
+    asked = threading.Semaphore(0)
+    revision = Revision("sha256:1")
+
+    def current() -> Any:
+        asked.release()
+        return SimpleNamespace(subscription=Subscription({}, ("s",)), revision=revision)
+
+    discovery = SimpleNamespace(current=current, status=lambda: SimpleNamespace(revision=revision))
+    prober = LagProber(OPTIONS, cast(Any, discovery), interval_s=3600)
+    prober.start()
+    prober.start()  # one thread asks, however often it is started
+    assert asked.acquire(timeout=10)
+    assert not asked.acquire(timeout=0.1)
+    revision = Revision("sha256:2")
+    assert asked.acquire(timeout=10)
+    prober.stop()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from dynamic_kafka.errors import (
     OptionError,
 )
 from dynamic_kafka.metadata import (
+    AwaitedRevision,
     KafkaMetadataService,
     KafkaStream,
     KafkaStreamSubscriber,
@@ -23,6 +25,9 @@ from dynamic_kafka.metadata import (
     StreamIdsSubscriber,
     StreamPatternSubscriber,
 )
+from dynamic_kafka.metadata.model import Rendering
+from dynamic_kafka.options import parse_options
+from dynamic_kafka.services import make_discovery
 from tests.unit.metadata.fakes import PATIENCE_S, FakeClock, FakeService, cluster, stream
 
 INTERVAL_S = 10.0
@@ -620,6 +625,60 @@ def test_a_document_without_revisions_never_reaches_one(discoveries: Started) ->
         discoveries.start(FakeService(stream()), awaited_revision="17", awaited_timeout_s=0)
 
 
+OPERATORS = Revision("sha256:x", 16, "6f1c", Rendering("uid"))
+OF_A_USER = Revision("sha256:y", 1)
+
+
+def test_what_the_environment_names_is_awaited_as_the_option_is(discoveries: Started) -> None:
+    service = FakeService(stream())
+    service.edition = OPERATORS
+    awaited = AwaitedRevision.of_environment({"KAFKASTREAMS_REVISION": "6f1c/17"})
+    with pytest.raises(MetadataTooOldError, match=r"and 6f1c/17 \(KAFKASTREAMS_REVISION\) did not arrive"):
+        discoveries.start(service, awaited_revision=awaited, awaited_timeout_s=0)
+
+    service.edition = replace(OPERATORS, counter=17)
+    assert discoveries.start(service, awaited_revision=awaited, awaited_timeout_s=0).current().revision.counter == 17
+
+
+def test_what_the_environment_names_says_nothing_of_documents_that_the_operator_does_not_write(
+    discoveries: Started,
+) -> None:
+    """One driver may read the operator's document and one of its user's."""
+    service = FakeService(stream())
+    service.edition = OF_A_USER
+    awaited = AwaitedRevision.of_environment({"KAFKASTREAMS_REVISION": "6f1c/17"})
+    assert discoveries.start(service, awaited_revision=awaited, awaited_timeout_s=0).current().revision == OF_A_USER
+
+
+@pytest.mark.parametrize("environment", [{}, {"KAFKASTREAMS_REVISION": ""}])
+def test_an_environment_that_names_nothing_awaits_nothing(environment: dict[str, str]) -> None:
+    assert AwaitedRevision.of_environment(environment) is None
+
+
+def test_a_wrong_revision_in_the_environment_is_told_with_its_name() -> None:
+    with pytest.raises(OptionError, match="KAFKASTREAMS_REVISION in the environment: 'newest' is no revision"):
+        AwaitedRevision.of_environment({"KAFKASTREAMS_REVISION": "newest"})
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "awaited"),
+    [
+        ({"metadataPath": "/streams.yaml"}, "6f1c/17", "6f1c/17 (KAFKASTREAMS_REVISION)"),
+        ({"metadataPath": "/streams.yaml", "metadataRevision": "6f1c/18"}, "6f1c/17", "6f1c/18"),
+        ({"metadataService": "static", "metadataDocument": "[]"}, "6f1c/17", "None"),
+        ({"metadataPath": "/streams.yaml"}, None, "None"),
+    ],
+    ids=["environment", "the option wins", "no document of the operator's", "nothing"],
+)
+def test_the_environment_is_asked_where_the_option_is_silent(
+    options: dict[str, str], environment: str | None, awaited: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if environment is not None:
+        monkeypatch.setenv("KAFKASTREAMS_REVISION", environment)
+    discovery = make_discovery(parse_options({"streamIds": "s", **options}, mode="streaming"))
+    assert str(discovery._awaited) == awaited
+
+
 @pytest.mark.parametrize("awaited", ["", "v17", "-1", "sha256:12", "/"])
 def test_what_is_no_revision_cannot_be_awaited(discoveries: Started, awaited: str) -> None:
     with pytest.raises(OptionError, match="is no revision"):
@@ -659,6 +718,57 @@ def test_a_rejection_ends_when_the_metadata_says_something_else(discoveries: Sta
 
     assert discovery.current().subscription.clusters["east"].bootstrap_servers == "moved:1"
     assert discovery.status().rejected is None
+
+
+def test_a_rejection_says_which_revision_it_means(discoveries: Started) -> None:
+    service = FakeService(stream())
+    service.edition = OPERATORS
+    discovery = discoveries.start(service)
+    good = discovery.current()
+    assert discovery.status().rejected_token == ""
+    service.set(stream("orders", east=cluster("orders", servers="impostor:1")))
+    service.edition = replace(OPERATORS, counter=17)
+    discovery.refresh()
+
+    discovery.reject(discovery.current(), "another cluster", keep=good)
+    assert discovery.status().rejected_token == "6f1c/17"
+
+    service.edition = replace(OPERATORS, counter=18)
+    discovery.refresh()
+    assert discovery.status().rejected_token == "6f1c/18", "the same content again is no better"
+
+    service.set(stream())
+    discovery.refresh()
+    assert (discovery.status().rejected, discovery.status().rejected_token) == (None, "")
+
+
+def test_a_document_that_cannot_be_used_is_told_with_its_revision_as_far_as_it_is_known(discoveries: Started) -> None:
+    service = FakeService(stream())
+    service.edition = OPERATORS
+    discovery = discoveries.start(service)
+    service.error = MetadataInvalidError("streams.json:1: wrong")
+    discovery.refresh()
+    assert (discovery.status().rejected, discovery.status().rejected_token) == ("streams.json:1: wrong", "")
+
+    service.error.token = "6f1c/17"
+    discovery.refresh()
+    assert discovery.status().rejected_token == "6f1c/17"
+
+    service.error = None
+    service.edition = replace(OPERATORS, counter=18)
+    discovery.refresh()
+    assert (discovery.status().revision, discovery.status().rejected_token) == (service.edition, "")
+
+
+def test_streams_that_do_not_fit_together_are_told_with_their_revision(discoveries: Started) -> None:
+    service = FakeService(stream(), stream("payments"))
+    service.edition = OPERATORS
+    discovery = discoveries.start(service, "orders", "payments")
+    service.set(stream(), stream("payments", east=cluster("payments", servers="other:1")))
+    service.edition = replace(OPERATORS, counter=17)
+    discovery.refresh()
+    assert "disagree about the cluster 'east'" in (discovery.status().rejected or "")
+    assert discovery.status().rejected_token == "6f1c/17"
 
 
 def test_a_rejection_that_comes_too_late_does_not_hit_what_came_after(discoveries: Started) -> None:

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from dynamic_kafka.errors import MetadataInvalidError
 from dynamic_kafka.metadata import COMMITTED, EARLIEST, LATEST, OffsetSpec, document_hash, parse_document
+from dynamic_kafka.metadata.contract import REPORTED_STREAMS_BYTES
+from dynamic_kafka.metadata.model import Rendering
 
 LIST_FORM = """\
 - streamId: orders
@@ -73,6 +75,44 @@ def test_the_mapping_form_carries_revision_secret_folder_and_state() -> None:
     assert (east.secret_folder, east.state) == ("east", "Draining")
     assert (document.revision.counter, document.revision.lineage) == (17, "6f1c")
     assert document.revision.hash == document_hash(STREAMS)
+
+
+def test_the_operators_document_says_whose_it_is_and_which_topics_drain() -> None:
+    streams: dict[str, Any] = json.loads(json.dumps(STREAMS))
+    streams["orders"]["clusters"]["east"] |= {"state": "Active", "topics": ["orders", "old"], "drainingTopics": ["old"]}
+    text = json.dumps(rendered(streams=streams, subscription="uid-1", drain={"orders": {"quietPeriod": "5m"}}))
+
+    document = parse_document(text, source="f")
+
+    east = document.streams["orders"].clusters["east"]
+    assert (east.draining_topics, east.draining) == (("old",), {"old"})
+    assert document.revision.token == "6f1c/17"
+    assert document.revision.rendering == Rendering("uid-1")
+    assert document.revision.rendering.streams == streams, "word for word, to make a lost document again"
+
+
+def test_all_topics_of_a_cluster_that_drains_do() -> None:
+    document = parse_document(json.dumps(rendered()), source="f")
+    assert document.streams["orders"].clusters["east"].draining == {"orders"}
+
+
+def test_streams_that_are_too_large_for_a_report_are_not_kept() -> None:
+    topics = [f"a-topic-with-a-longish-name-{n}" for n in range(REPORTED_STREAMS_BYTES // 28)]
+    streams = {"s": {"clusters": {"e": {"bootstrapServers": "e:1", "topics": topics}}}}
+    document = parse_document(json.dumps(rendered(streams=streams)), source="f")
+    assert document.revision.rendering is not None
+    assert document.revision.rendering.streams is None
+
+
+@pytest.mark.parametrize("text", [LIST_FORM, json.dumps({"lineage": "l", "revision": 3, "streams": STREAMS})])
+def test_a_document_of_a_user_is_no_rendering(text: str) -> None:
+    assert parse_document(text, source="f").revision.rendering is None
+
+
+def test_another_subscription_is_another_edition_of_the_same_revision() -> None:
+    one, other = (parse_document(json.dumps(rendered(subscription=uid)), source="f").revision for uid in ("a", "b"))
+    assert (one.hash, one.token) == (other.hash, other.token)
+    assert one != other
 
 
 def test_users_may_write_the_mapping_form_without_any_bookkeeping() -> None:

@@ -38,6 +38,9 @@ streams:
         state: Active
 """
 
+BY_HAND = MAPPING_FORM.replace("hash: sha256:0000\n", "")
+RENDERED = "contract: 1\nsomething: newer\n" + MAPPING_FORM
+
 
 def refused(text: str) -> tuple[str, ...]:
     with pytest.raises(MetadataInvalidError) as caught:
@@ -171,6 +174,16 @@ def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines() -> None:
         (MAPPING_FORM.replace("secretFolder: east", "secretFolder: a/b"), 15, "plain name of a folder"),
         (MAPPING_FORM.replace("secretFolder: east", "secretFolder: .."), 15, "plain name of a folder"),
         (MAPPING_FORM.replace("state: Active", "state: Gone"), 16, "state: must be 'Active' or 'Draining'"),
+        (LIST_FORM.replace("renamedFrom: us-east", "state: Draining"), 9, "mapping form has a `state`"),
+        (LIST_FORM.replace("renamedFrom: us-east", "drainingTopics: [orders]"), 9, "only the operator's document has"),
+        (LIST_FORM + "  subscription: uid\n", 10, "only the operator's document names a `subscription`"),
+        (BY_HAND + "        drainingTopics: [orders]\n", 16, "only the operator's document has `drainingTopics`"),
+        (BY_HAND + "subscription: uid\n", 16, "only the operator's document names a `subscription`"),
+        (RENDERED.replace("[orders]", "[orders]\n        drainingTopics: [ordres]"), 13,
+         "drainingTopics[0]: 'ordres' is not among this cluster's topics"),
+        (RENDERED.replace("[orders]", "[orders]\n        drainingTopics: [orders, orders]"), 13, "is listed twice"),
+        (RENDERED.replace("[orders]", "[orders]\n        drainingTopics: orders"), 13, "must be a list"),
+        (RENDERED + "subscription: 17\n", 19, "subscription: must be a string"),
         (MAPPING_FORM.replace("revision: 17", "revision: many"), 2, "revision: must be a whole number"),
         (MAPPING_FORM.replace("revision: 17", "revision: -1"), 2, "revision: must be at least 0"),
     ],
@@ -202,6 +215,25 @@ def test_a_cluster_id_that_occurs_twice_in_a_stream_is_refused_with_both_lines()
 def test_two_clusters_cannot_both_carry_on_the_offsets_of_a_third() -> None:
     text = LIST_FORM + "    - {clusterId: e2, bootstrapServers: 'e2:1', topics: [t], renamedFrom: us-east}\n"
     assert "'east' was renamed from 'us-east' as well" in the_one(text)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "token"),
+    [
+        (MAPPING_FORM.replace("state: Active", "state: Gone"), "6f1c/17"),
+        (MAPPING_FORM.replace("minReader: 1", "minReader: 99"), "6f1c/17"),
+        (MAPPING_FORM, "6f1c/17"),
+        (MAPPING_FORM.replace("revision: 17", "revision: many"), ""),
+        (MAPPING_FORM.replace("lineage: 6f1c", "lineage:"), ""),
+        (LIST_FORM.replace("topics", "topicz"), ""),
+        (MAPPING_FORM[:60], ""),
+    ],
+    ids=["a wrong value", "a newer reader", "another hash", "no counter", "no lineage", "a list", "half-written"],
+)
+def test_a_document_that_is_refused_tells_which_revision_it_claims_to_be(wrong: str, token: str) -> None:
+    with pytest.raises(MetadataInvalidError) as caught:
+        parse_document(wrong, source="f")
+    assert caught.value.token == token
 
 
 def test_a_duplicate_yaml_key_is_refused_with_both_lines() -> None:

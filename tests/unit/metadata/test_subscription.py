@@ -113,6 +113,22 @@ def test_a_cluster_drains_only_if_every_stream_drains_it() -> None:
     assert unite([stream("a", e=draining), stream("b", e=draining)]).clusters["e"].state == "Draining"
 
 
+def test_a_topic_drains_only_if_every_stream_that_has_it_there_drains_it() -> None:
+    streams = [
+        stream("a", e=cluster("x", "shared", "both", "mine", draining_topics=("shared", "both", "mine"))),
+        stream("b", e=cluster("shared", "both", draining_topics=("both",))),
+        stream("c", e=cluster("both", "all", state="Draining")),
+    ]
+    for order in (streams, streams[::-1]):
+        found = unite(order).clusters["e"]
+        assert (found.state, found.draining) == ("Active", {"both", "mine", "all"})
+
+
+def test_what_does_not_drain_keeps_the_fingerprint_that_somebody_may_wait_for() -> None:
+    fingerprint = "sha256:3daf0ead4d3131de"
+    assert unite([stream()]).fingerprint.startswith(fingerprint)
+
+
 def test_a_cluster_cannot_take_over_the_offsets_of_one_that_is_still_read() -> None:
     with pytest.raises(MetadataConflictError, match="renamed from 'old', which is still read"):
         unite([stream("a", new=cluster("t", renamed_from="old")), stream("b", old=cluster("t"))])
@@ -136,6 +152,7 @@ def test_two_clusters_cannot_take_over_the_offsets_of_one() -> None:
         stream("orders", east=cluster("orders", servers="x:1")),
         stream("orders", east=cluster("orders", starting_offsets=EARLIEST)),
         stream("orders", east=cluster("orders", state="Draining")),
+        stream("orders", east=cluster("orders", draining_topics=("orders",))),
         stream("payments", east=cluster("orders")),
     ],
 )

@@ -1,0 +1,153 @@
+"""How far the topics are that drain: what of them is not committed yet, and for how long nothing was written. Pure.
+
+Told what clusters answered (`Drains.take`, by the lag prober's thread), asked by whoever reports. A topic that counts
+as drained may be deleted a moment later, so every doubt counts against it: what was not listed, does not fit together
+or is too old has no lag, and is not quiet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from dynamic_kafka.planning.observation import ClusterObservation
+from dynamic_kafka.planning.progress import Column, OffsetDocument
+
+STALE_S = 30.0
+"""A listing that is older says nothing any more: clusters are asked every ten seconds."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a cluster has answered.
+
+    Attributes:
+        asked_s, answered_s: when it was asked, and by when its answer was there; monotonic seconds.
+        draining: the topics that drained by the metadata that it was asked with.
+    """
+
+    asked_s: float
+    answered_s: float
+    draining: frozenset[str]
+    answer: ClusterObservation
+
+
+@dataclass(frozen=True)
+class TopicDrain:
+    """How far one topic is.
+
+    Attributes:
+        lag: offsets that no committed batch has, over all partitions, of the sink that is furthest behind; None if any
+            of them is not known.
+        quiet_s: how long no end has moved.
+        open_transaction: records after the last stable offset, which readers of committed ones do not see yet.
+    """
+
+    cluster: str
+    topic: str
+    lag: int | None
+    quiet_s: float
+    open_transaction: bool
+
+
+@dataclass(frozen=True)
+class _Ends:
+    kafka_id: str | None
+    topic_id: str | None
+    latest: Column
+    high: Column
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """`ends` were the same from `since_s` to `listed_s`."""
+
+    ends: _Ends
+    since_s: float
+    listed_s: float
+
+
+class Drains:
+    """The topics that drain, over all rounds of listing since the application started."""
+
+    def __init__(self) -> None:
+        # Replaced as a whole, by one thread: readers in others see a round or the one before.
+        self._topics: Mapping[tuple[str, str], _Seen | None] = {}
+
+    def take(
+        self, draining: Mapping[str, frozenset[str]], listings: Mapping[str, Listing], failed: Collection[str]
+    ) -> None:
+        """A round of listing is over.
+
+        Args:
+            draining: the topics that drain now, per cluster.
+            listings: the answers that came. A cluster may have neither answered nor failed: then its last one stands.
+            failed: clusters that could not be asked, or answered with an error. All begin anew there.
+        """
+        before = self._topics
+        self._topics = {
+            (cluster, topic): None
+            if cluster in failed
+            else _seen(topic, listings.get(cluster), before.get((cluster, topic)))
+            for cluster, topics in draining.items()
+            for topic in topics
+        }
+
+    def topics(self) -> list[tuple[str, str]]:
+        """(cluster, topic) of what drains, in order."""
+        return sorted(self._topics)
+
+    def states(self, documents: Collection[OffsetDocument | None], now_s: float) -> list[TopicDrain]:
+        """How far they are, in order.
+
+        Args:
+            documents: what each sink has committed, with what was left out of its last batch back in; None: not known.
+        """
+        return [_state(*key, seen, documents, now_s) for key, seen in sorted(self._topics.items(), key=lambda t: t[0])]
+
+
+def _seen(topic: str, listing: Listing | None, before: _Seen | None) -> _Seen | None:
+    if listing is None:
+        return before
+    found = listing.answer.topics.get(topic)
+    # Asked before it drained, whoever writes may not have known yet; without partitions there is nothing to be quiet.
+    if topic not in listing.draining or found is None or not found.latest:
+        return None
+    ends = _Ends(listing.answer.kafka_id, found.topic_id, found.latest, found.high)
+    # Listed at some moment between asking and answering: what is certain is the time between two of them.
+    since_s = before.since_s if before is not None and before.ends == ends else listing.answered_s
+    return _Seen(ends, since_s, listing.asked_s)
+
+
+def _state(
+    cluster: str, topic: str, seen: _Seen | None, documents: Collection[OffsetDocument | None], now_s: float
+) -> TopicDrain:
+    if seen is None or now_s - seen.listed_s > STALE_S:
+        return TopicDrain(cluster, topic, None, 0.0, False)
+    ends = seen.ends
+    open_transaction = any(high > ends.latest.get(partition, high) for partition, high in ends.high.items())
+    reached = [_reached(cluster, topic, ends, document) for document in documents]
+    known = [each for each in reached if each is not None]
+    lag = max((_behind(ends.latest, each) for each in known), default=None) if len(known) == len(reached) else None
+    # Committed beyond the end that was listed: written to since then, or the log was cut off. It is not quiet.
+    moved = any(each[partition] > end for each in known for partition, end in ends.latest.items())
+    quiet_s = 0.0 if moved else max(0.0, seen.listed_s - seen.since_s)
+    return TopicDrain(cluster, topic, lag, quiet_s, open_transaction)
+
+
+def _reached(cluster: str, topic: str, ends: _Ends, document: OffsetDocument | None) -> Column | None:
+    """The next offsets of all partitions, if the document speaks of the very topic that was listed."""
+    progress = document.topic(cluster, topic) if document is not None else None
+    if document is None or progress is None or progress.next.keys() != ends.latest.keys():
+        return None
+    same = _fits(document.clusters[cluster].kafka_id, ends.kafka_id) and _fits(progress.topic_id, ends.topic_id)
+    return progress.next if same else None
+
+
+def _fits(saved: str | None, found: str | None) -> bool:
+    """Brokers need not tell their ids."""
+    return saved is None or found is None or saved == found
+
+
+def _behind(ends: Column, reached: Column) -> int:
+    return sum(max(0, end - reached[partition]) for partition, end in ends.items())

@@ -1,0 +1,151 @@
+"""`manifest`: the lines that let an application be served by the operator. Asks nobody, writes nothing.
+
+What mounts the document belongs into the user's own manifests, where Git shows it: the operator changes no lists.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+
+import yaml
+
+from dynamic_kafka.app.config import load_config
+from dynamic_kafka.app.exit_codes import ExitCode
+from dynamic_kafka.errors import OptionError
+from dynamic_kafka.metadata.contract import MOUNT_PATH, NAME_CHARACTERS, config_map_name
+
+HELP = "print the YAML that a SparkApplication, its service account and app.yaml need under the operator"
+ROLE = "kafkastream-reporter"
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
+_ACCOUNTS = {"kubeflow": "spark-operator-spark", "apache": "spark"}
+"""What the charts of the two operators call the service account of drivers."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `manifest`."""
+    parser.add_argument("app", metavar="APP.YAML", nargs="?", help="the application's file; its name is taken")
+    parser.add_argument(
+        "--for", dest="operator", choices=sorted(_ACCOUNTS), required=True, help="whose SparkApplication"
+    )
+    parser.add_argument("--name", help="the SparkApplication's name, where it is not the application's")
+    parser.add_argument("--namespace", default="default", help="where it is (default: default)")
+    parser.add_argument("--service-account", metavar="NAME", help="the driver's, instead of the operator's usual one")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print. Returns the exit code."""
+    config = load_config(arguments.app) if arguments.app is not None else None
+    if arguments.name is None and config is None:
+        raise OptionError("whose lines? Give an app.yaml, or the SparkApplication's name with --name")
+    name = arguments.name if arguments.name is not None else config.name if config is not None else ""
+    account = arguments.service_account or _ACCOUNTS[arguments.operator]
+    for what, text in (("--name", name), ("--namespace", arguments.namespace), ("--service-account", account)):
+        if len(text) > NAME_CHARACTERS or not _NAME.match(text):
+            raise OptionError(
+                f"{text!r} is no name in Kubernetes (a-z, 0-9, `-` and `.`): give the right one with {what}"
+            )
+    parts = list(_parts(arguments.operator, name, arguments.namespace, account))
+    if config is not None and (config.file.metadata or "").rstrip("/") == MOUNT_PATH:
+        parts = parts[1:]
+    print("\n---\n".join(part.strip("\n") for part in parts))
+    return ExitCode.DONE
+
+
+def _parts(operator: str, name: str, namespace: str, account: str) -> Iterator[str]:
+    """YAML documents, each with a comment that says what to do with it."""
+    yield f"""
+# In app.yaml: read the document that the operator renders.
+metadata: {MOUNT_PATH}
+"""
+    spec = _KUBEFLOW if operator == "kubeflow" else _APACHE
+    yield spec.format(
+        name=_text(name),
+        namespace=_text(namespace),
+        account=_text(account),
+        config_map=_text(config_map_name(name)),
+        folder=MOUNT_PATH,
+    )
+    yield _ROLE.format(namespace=_text(namespace), role=ROLE)
+    yield _BINDING.format(
+        namespace=_text(namespace),
+        role=ROLE,
+        binding=_text(f"{ROLE}-{account}"[:NAME_CHARACTERS]),
+        account=_text(account),
+    )
+
+
+def _text(name: str) -> str:
+    """As YAML: a name such as `1e3` needs quotes."""
+    return name if yaml.safe_load(name) == name else f'"{name}"'
+
+
+_KUBEFLOW = """
+# Merge into the SparkApplication. It needs the webhook of Kubeflow's operator. The driver's pod waits until the
+# document is rendered for the first time. Never mount it by subPath: that is not kept up to date.
+apiVersion: sparkoperator.k8s.io/v1beta2
+kind: SparkApplication
+metadata:
+  name: {name}
+  namespace: {namespace}
+spec:
+  driver:
+    serviceAccount: {account}
+    configMaps:
+      - name: {config_map}
+        path: {folder}
+"""
+_APACHE = """
+# Merge into the SparkApplication. The driver's pod waits until the document is rendered for the first time. Never mount
+# it by subPath: that is not kept up to date.
+apiVersion: spark.apache.org/v1
+kind: SparkApplication
+metadata:
+  name: {name}
+  namespace: {namespace}
+spec:
+  sparkConf:
+    spark.kubernetes.authenticate.driver.serviceAccountName: {account}
+  driverSpec:
+    podTemplateSpec:
+      spec:
+        containers:
+          - name: spark-kubernetes-driver
+            volumeMounts:
+              - name: kafkastreams
+                mountPath: {folder}
+                readOnly: true
+        volumes:
+          - name: kafkastreams
+            configMap:
+              name: {config_map}
+"""
+_ROLE = """
+# The driver reports on its own pod: without this right, drains cannot end. The charts of both operators may give it
+# already (verbs get and patch on pods); then these two are not needed.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {role}
+  namespace: {namespace}
+rules:
+  - apiGroups: [""]
+    resources: [pods]
+    verbs: [get, patch]
+"""
+_BINDING = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {binding}
+  namespace: {namespace}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {role}
+subjects:
+  - kind: ServiceAccount
+    name: {account}
+    namespace: {namespace}
+"""

@@ -1,0 +1,69 @@
+"""The driver's own pod on a real API server, with no rights but those that `manifest` prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dynamic_kafka.app.cli import main
+from dynamic_kafka.app.pod import OwnPod, PodError, own_pod
+from tests.support.kube import PODS, KubeCluster
+
+ACCOUNT = "shop-driver"
+DRIVER: dict[str, Any] = {
+    "metadata": {"name": "shop-driver", "annotations": {"of-somebody-else": "kept"}},
+    "spec": {"serviceAccountName": ACCOUNT, "containers": [{"name": "spark-kubernetes-driver", "image": "shop"}]},
+}
+
+
+@pytest.fixture
+def pod(kube: KubeCluster, namespace: str, tmp_path: Path) -> OwnPod:
+    """A driver's pod as its own service account sees it, mounted as Kubernetes does."""
+    kube.api.create("v1/serviceaccounts", {"metadata": {"name": ACCOUNT}}, namespace)
+    kube.api.create(PODS, DRIVER, namespace)
+    its = kube.client(kube.kubeconfig_of(namespace, ACCOUNT)).config
+    for name, content in (("token", its.token), ("namespace", namespace), ("ca.crt", its.authority)):
+        (tmp_path / name).write_text(content)
+    host, _, port = its.server.removeprefix("https://").rpartition(":")
+    environment = {
+        "KAFKASTREAMS_SERVICE_ACCOUNT": str(tmp_path),
+        "KUBERNETES_SERVICE_HOST": host,
+        "KUBERNETES_SERVICE_PORT": port,
+    }
+    found = own_pod(environment, "shop-driver", "host")
+    assert found is not None
+    return found
+
+
+def test_the_printed_role_is_what_it_takes_and_no_more(
+    pod: OwnPod, kube: KubeCluster, namespace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(PodError, match=r"is forbidden: User .*shop-driver.* needs a Role in namespace") as refused:
+        pod.uid()
+    assert refused.value.kind == "forbidden"
+
+    arguments = ["--name", "shop", "--namespace", namespace, "--service-account", ACCOUNT]
+    assert main(["manifest", "--for", "kubeflow", *arguments]) == 0
+    *_, role, binding = yaml.safe_load_all(capsys.readouterr().out)
+    kube.api.create("rbac.authorization.k8s.io/v1/roles", role)
+    kube.api.create("rbac.authorization.k8s.io/v1/rolebindings", binding)
+
+    uid = pod.uid()
+    pod.annotate(uid, {"kafkastream.dev/report": '{"beat":1}'})
+    pod.annotate(uid, {"kafkastream.dev/report": '{"beat":2}'})
+    found = kube.api.get(PODS, pod.name, namespace)
+    assert found["metadata"]["uid"] == uid
+    assert found["metadata"]["annotations"] == {"of-somebody-else": "kept", "kafkastream.dev/report": '{"beat":2}'}
+
+    # Kubeflow's next driver has the same name.
+    kube.api.delete(PODS, pod.name, namespace, gracePeriodSeconds=0)
+    kube.api.wait(PODS, pod.name, namespace, until=lambda each: each is None)
+    with pytest.raises(PodError, match="no pod 'shop-driver' in namespace"):
+        pod.annotate(uid, {"kafkastream.dev/report": '{"beat":3}'})
+    kube.api.create(PODS, DRIVER, namespace)
+    with pytest.raises(PodError, match="answered with 4"):
+        pod.annotate(uid, {"kafkastream.dev/report": '{"beat":3}'})
+    assert kube.api.get(PODS, pod.name, namespace)["metadata"]["annotations"] == {"of-somebody-else": "kept"}

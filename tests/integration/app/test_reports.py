@@ -1,0 +1,180 @@
+"""What the driver reports to the operator, from real brokers to an API server that stands in for the real one."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dynamic_kafka.app.drains import Drains, TopicDrain
+from dynamic_kafka.app.lag import LagProber
+from dynamic_kafka.metadata.document import document_hash
+from dynamic_kafka.options import parse_options
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.services import make_discovery
+from kafkastream_operator.core.document import Key, Version, make_document
+from kafkastream_operator.core.evidence import Driver, Report, missing_evidence
+from tests.integration.app.driving import AppRun, write_app
+from tests.support.api_server import TOKEN, FakeApiServer
+from tests.support.fixtures import Brokers
+from tests.support.kafka import KafkaCluster
+from tests.support.mounted import mount
+from tests.support.streams import assert_rows, produce
+
+SUBSCRIPTION = "uid-of-subscription"
+
+
+def rendered(revision: int, at: KafkaCluster, topics: list[str], **more: Any) -> str:
+    """The document that the operator renders for the stream `st` on the cluster `a`."""
+    cluster = {"bootstrapServers": at.bootstrap, "topics": topics, **more}
+    streams = {"st": {"clusters": {"a": cluster}}}
+    return make_document(Version("l", revision), streams, {}, SUBSCRIPTION).text()
+
+
+# -- what clusters are asked ---------------------------------------------------------------------------------------
+
+
+class Probing:
+    """A prober on one cluster, whose topic drains; without an application."""
+
+    def __init__(self, at: KafkaCluster, topic: str, folder: Path, **properties: str) -> None:
+        self.at, self.topic = at, topic
+        mount(folder, "1", rendered(1, at, [topic], state="Draining", properties=properties), "streams.json")
+        options = parse_options({"streamIds": "st", "metadataPath": str(folder)}, mode="streaming")
+        self.discovery = make_discovery(options)
+        self.discovery.start()
+        self.drains = _Rounds()
+        self.prober = LagProber(options, self.discovery, 0.05, drains=self.drains)
+        self.prober.start()
+
+    def until(self, done: Callable[[TopicDrain], bool], what: str) -> TopicDrain:
+        """The first state of the topic that is as wanted, for a sink that has read all there was when it was asked."""
+        for _ in range(400):
+            self.drains.wait()
+            (state,) = self.drains.states([self.all_read()], self.prober._clock())
+            if done(state):
+                return state
+        raise AssertionError(f"{what} did not come: {state}")
+
+    def all_read(self) -> OffsetDocument:
+        """A sink that has read all that is committed."""
+        progress = TopicProgress("st", self.at.end_offsets(self.topic, committed=True))
+        return OffsetDocument("q", 1, clusters={"a": ClusterProgress({self.topic: progress})})
+
+
+class _Rounds(Drains):
+    def __init__(self) -> None:
+        super().__init__()
+        self._over = threading.Semaphore(0)
+
+    def take(self, *told: Any, **more: Any) -> None:
+        super().take(*told, **more)
+        self._over.release()
+
+    def wait(self) -> None:
+        assert self._over.acquire(timeout=30)
+
+
+@pytest.fixture
+def probing(brokers: Brokers, topic: Callable[[str], str], tmp_path: Path) -> Iterator[Callable[..., Probing]]:
+    made: list[Probing] = []
+
+    def start(**properties: str) -> Probing:
+        name = topic("drains")
+        brokers.a.create_topic(name)
+        brokers.a.produce(name, ["x"] * 5)
+        made.append(Probing(brokers.a, name, tmp_path / name, **properties))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.prober.stop()
+        each.discovery.stop()
+
+
+def test_an_open_transaction_is_seen_by_readers_of_committed_records(probing: Callable[..., Probing]) -> None:
+    found = probing(**{"isolation.level": "read_committed"})
+    found.until(lambda state: state.lag == 0 and state.quiet_s > 0.1, "quiet")
+
+    transaction = found.at.transaction()
+    transaction.produce(found.topic, ["y"] * 3)
+    state = found.until(lambda state: state.open_transaction, "the open transaction")
+    assert state.lag == 0, "as far as the last stable offset all is read"
+
+    transaction.abort()
+    state = found.until(lambda state: not state.open_transaction, "its end")
+    found.until(lambda state: state.lag == 0 and state.quiet_s > 0.1, "quiet")
+
+
+def test_readers_of_everything_see_what_a_transaction_writes_at_once(probing: Callable[..., Probing]) -> None:
+    found = probing()
+    transaction = found.at.transaction()
+    transaction.produce(found.topic, ["y"] * 3)
+    state = found.until(lambda state: state.lag == 3, "its records")
+    assert not state.open_transaction
+    transaction.abort()
+
+
+def test_a_partition_that_is_added_leaves_the_lag_unknown_until_it_is_read(probing: Callable[..., Probing]) -> None:
+    found = probing()
+    read_before = found.all_read()
+    found.until(lambda state: state.lag == 0 and state.quiet_s > 0.1, "quiet")
+    found.at.create_partitions(found.topic, 2)
+    found.until(lambda state: found.drains.states([read_before], found.prober._clock())[0].lag is None, "the partition")
+    found.until(lambda state: state.lag == 0, "a sink that has read it")
+
+
+# -- the application -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_mounted_document_that_begins_to_drain_is_taken_up_and_reported_until_it_is_evidence(
+    brokers: Brokers, topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    old, new = topic("old"), topic("new")
+    for name in (old, new):
+        brokers.a.create_topic(name)
+    wanted = produce("a", brokers.a, old, 30) + produce("a", brokers.a, new, 10)
+    folder = tmp_path / "kafkastreams"
+    mount(folder, "1", rendered(1, brokers.a, [old]), "streams.json")
+    config = write_app(tmp_path, metadata=str(folder))
+
+    with FakeApiServer(tmp_path) as server:
+        environment = {**server.environment(), "KAFKASTREAMS_REVISION": "l/2"}
+        with AppRun(config, environment=environment) as run:
+            # The start waits for the revision that its own environment names.
+            run.wait_until(lambda: bool(run.events("application")), "the start")
+            mount(folder, "2", rendered(2, brokers.a, [old, new]), "streams.json")
+            run.wait_rows(wanted)
+            run.wait_until(lambda: any(each["applied"] for each in server.reports()), "the first report")
+            first = server.reports()[-1]
+            assert (first["applied"], first["draining"], first["pod"]) == ("l/2", [], server.uid)
+            assert first["hash"] == document_hash(first["streams"])
+
+            # Nothing comes any more, and the document says that one topic is to go.
+            mount(folder, "3", rendered(3, brokers.a, [old, new], drainingTopics=[old]), "streams.json")
+            run.wait_until(lambda: not evidence(server, old, quiet_s=5), "evidence that it is drained")
+            assert "has not been quiet" in evidence(server, old, quiet_s=3600)
+            assert "says nothing of" in evidence(server, new, quiet_s=5)
+            beats = [each for each in server.reports() if each["draining"]]
+            quiet = [each["draining"][0]["quiet"] for each in beats]
+            assert quiet[0] == 0 and quiet == sorted(quiet), quiet
+            assert all(each["draining"][0]["lag"] == 0 for each in beats)
+            run.terminate()
+            assert run.wait_exit() == 0, run.words()
+        assert_rows(run.rows(), wanted)
+        assert TOKEN not in run.text() + json.dumps(server.annotations)
+
+
+def evidence(server: FakeApiServer, topic: str, *, quiet_s: float) -> str:
+    """What the operator misses to let the topic go, by the pod's annotation."""
+    report = Report.parse(server.annotations.get("kafkastream.dev/report"))
+    driver = Driver(server.name, server.uid, owned=True, running=True, report=report)
+    return missing_evidence(
+        Key("a", topic), lineage="l", revision=3, quiet_s=quiet_s, subscription=SUBSCRIPTION, driver=driver
+    )

@@ -1,0 +1,169 @@
+"""A little of a Kubernetes API server, over real HTTPS: one pod that can be read and annotated, and trouble on demand.
+
+For drivers that report; what the operator needs of Kubernetes is tested on a real one (`tests/support/kube`).
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from dynamic_kafka.metadata.contract import REPORT_ANNOTATION, SERVICE_ACCOUNT_ENVIRONMENT
+from tests.support.certificates import CertificateAuthority
+
+NAMESPACE = "jobs"
+TOKEN = "token-that-must-not-be-shown-1"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request that came."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: Any
+    at_s: float
+
+
+@dataclass
+class FakeApiServer:
+    """The server and the pod.
+
+    Attributes:
+        folder: for certificates and the service account.
+        name, uid: of the pod.
+        refuse: answers with this status and message instead; None: as a server that is well.
+        token: the only one that is accepted.
+        before_answer: called before each answer; may wait.
+        between_bytes: called between any two bytes of an answer; None: it comes at once.
+    """
+
+    folder: Path
+    name: str = "shop-driver"
+    uid: str = "uid-of-pod"
+    refuse: tuple[int, str] | None = None
+    token: str = TOKEN
+    before_answer: Callable[[], object] = lambda: None
+    between_bytes: Callable[[], object] | None = None
+    requests: list[Request] = field(default_factory=list)
+    annotations: dict[str, str] = field(default_factory=dict)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def __post_init__(self) -> None:
+        self.authority = CertificateAuthority(self.folder / "authority")
+        self.account = self.folder / "serviceaccount"
+        self.account.mkdir()
+        (self.account / "token").write_text(self.token + "\n")
+        (self.account / "namespace").write_text(NAMESPACE)
+        (self.account / "ca.crt").write_bytes(self.authority.certificate_file.read_bytes())
+        self._server = _Server(("127.0.0.1", 0), self._handler())
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.authority.issue(self.folder / "server.pem"))
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), name="fake-api-server", daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        """Where it listens, on 127.0.0.1."""
+        return int(self._server.server_address[1])
+
+    def environment(self) -> dict[str, str]:
+        """What Kubernetes and the user would put into a driver's environment."""
+        return {
+            SERVICE_ACCOUNT_ENVIRONMENT: str(self.account),
+            "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+            "KUBERNETES_SERVICE_PORT": str(self.port),
+            "KAFKASTREAMS_POD_NAME": self.name,
+        }
+
+    def reports(self) -> list[dict[str, Any]]:
+        """The reports that came, in order; each with `at`, monotonic seconds."""
+        with self._changed:
+            found = list(self.requests)
+        texts = [
+            (each.body["metadata"]["annotations"][REPORT_ANNOTATION], each.at_s)
+            for each in found
+            if each.method == "PATCH"
+        ]
+        return [{**json.loads(text), "at": at} for text, at in texts]
+
+    def wait(self, done: Callable[[], bool], what: str, timeout_s: float = 60) -> None:
+        """Wait until requests have made something true."""
+        with self._changed:
+            assert self._changed.wait_for(done, timeout_s), f"waited {timeout_s:g} s for {what}"
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def __enter__(self) -> FakeApiServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _answer(self, method: str, path: str, headers: Mapping[str, str], body: Any) -> tuple[int, dict[str, Any]]:
+        with self._changed:
+            self.requests.append(Request(method, path, headers, body, time.monotonic()))
+            self._changed.notify_all()
+        self.before_answer()
+        if self.refuse is not None:
+            return self.refuse[0], _status(*self.refuse)
+        if headers.get("Authorization") != f"Bearer {self.token}":
+            return 401, _status(401, "Unauthorized")
+        if path != f"/api/v1/namespaces/{NAMESPACE}/pods/{self.name}":
+            return 404, _status(404, f'pods "{path.rpartition("/")[2]}" not found')
+        if method == "PATCH":
+            if headers.get("Content-Type") != "application/merge-patch+json":
+                return 415, _status(415, "the body of the request was in an unknown format")
+            if body["metadata"].get("uid", self.uid) != self.uid:
+                return 409, _status(409, "the UID in the precondition does not match the UID in record")
+            self.annotations |= body["metadata"].get("annotations", {})
+        metadata = {"name": self.name, "namespace": NAMESPACE, "uid": self.uid, "annotations": self.annotations}
+        return 200, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def _serve(self) -> None:
+                data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                body = json.loads(data) if data else None
+                status, content = server._answer(self.command, self.path, dict(self.headers), body)
+                text = json.dumps(content).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                for part in [text] if server.between_bytes is None else (bytes([each]) for each in text):
+                    self.wfile.write(part)
+                    (server.between_bytes or bool)()
+
+            do_GET = do_PATCH = _serve
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        return Handler
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is its own business."""
+
+
+def _status(code: int, message: str) -> dict[str, Any]:
+    return {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code}

@@ -1,0 +1,263 @@
+"""Whether a topic counts as drained, told as stories: rounds of listing every ten seconds, and what sinks committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pytest
+
+from dynamic_kafka.app.drains import STALE_S, Drains, Listing, TopicDrain
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+
+ROUND_S = 10.0
+OLD = {"east": frozenset({"old"})}
+
+
+def committed(
+    next_offsets: Mapping[int, int], *, kafka_id: str | None = "K", topic_id: str | None = "T", topic: str = "old"
+) -> OffsetDocument:
+    """A sink's document, with these next offsets of the topic on `east`."""
+    progress = TopicProgress("orders", dict(next_offsets), topic_id=topic_id)
+    return OffsetDocument("q", 3, clusters={"east": ClusterProgress({topic: progress}, kafka_id=kafka_id)})
+
+
+class Story:
+    """Rounds of listing; each takes a second, and the next begins ten seconds after it began."""
+
+    def __init__(self, draining: Mapping[str, frozenset[str]] = OLD) -> None:
+        self.drains, self.now, self.draining = Drains(), 1000.0, draining
+
+    def listed(
+        self,
+        latest: Mapping[int, int],
+        *,
+        high: Mapping[int, int] | None = None,
+        kafka_id: str | None = "K",
+        topic_id: str | None = "T",
+        asked_with: Iterable[str] = ("old",),
+    ) -> None:
+        """`east` answers with these ends of the topic."""
+        found = TopicObservation(dict(latest), topic_id=topic_id, high=dict(high or {}))
+        answer = ClusterObservation({"old": found}, kafka_id)
+        self.round({"east": Listing(self.now, self.now + 1, frozenset(asked_with), answer)})
+
+    def round(self, listings: Mapping[str, Listing] | None = None, failed: Iterable[str] = ()) -> None:
+        """A round with these answers; ten seconds later it is the next one's turn."""
+        self.drains.take(self.draining, listings or {}, list(failed))
+        self.now += ROUND_S
+
+    def state(self, *documents: OffsetDocument | None) -> TopicDrain:
+        """What is reported of the topic, right before the next round."""
+        (found,) = self.drains.states(documents, self.now)
+        assert (found.cluster, found.topic) == ("east", "old")
+        return found
+
+    def numbers(self, *documents: OffsetDocument | None) -> tuple[int | None, float]:
+        """Lag and quiet time."""
+        found = self.state(*documents)
+        return found.lag, found.quiet_s
+
+
+def test_lag_falls_as_batches_are_committed_and_quiet_time_grows_by_itself() -> None:
+    story = Story()
+    story.listed({0: 50, 1: 20})
+    assert story.numbers(committed({0: 10, 1: 20})) == (40, 0)
+
+    story.listed({0: 50, 1: 20})
+    assert story.numbers(committed({0: 45, 1: 20})) == (5, 9)
+
+    story.listed({0: 50, 1: 20})
+    assert story.numbers(committed({0: 50, 1: 20})) == (0, 19)
+
+
+def test_quiet_time_counts_from_the_first_answer_to_the_last_question() -> None:
+    """In between nothing was written for certain; before the answer and after the question, who knows."""
+    story = Story()
+    story.listed({0: 5})
+    assert story.state(committed({0: 5})).quiet_s == 0
+
+    story.listed({0: 5})
+    assert story.state(committed({0: 5})).quiet_s == ROUND_S - 1
+
+
+def test_a_record_that_arrives_begins_it_anew() -> None:
+    story = Story()
+    for _ in range(5):
+        story.listed({0: 5})
+    story.listed({0: 6})
+    assert story.numbers(committed({0: 5})) == (1, 0)
+
+    story.listed({0: 6})
+    assert story.numbers(committed({0: 6})) == (0, 9)
+
+
+def test_what_was_asked_before_it_drained_does_not_count() -> None:
+    story = Story()
+    story.listed({0: 5}, asked_with=())
+    assert story.numbers(committed({0: 5})) == (None, 0)
+
+    story.listed({0: 5})
+    assert story.numbers(committed({0: 5})) == (0, 0)
+
+
+@pytest.mark.parametrize("failed", [["east"], ["east", "west"]])
+def test_an_error_begins_it_anew(failed: list[str]) -> None:
+    story = Story()
+    story.listed({0: 5})
+    story.listed({0: 5})
+    story.round(failed=failed)
+    assert story.numbers(committed({0: 5})) == (None, 0)
+
+    story.listed({0: 5})
+    assert story.numbers(committed({0: 5})) == (0, 0)
+
+
+def test_an_error_of_another_cluster_changes_nothing() -> None:
+    story = Story({**OLD, "west": frozenset({"old"})})
+    story.listed({0: 5})
+    listing = Listing(story.now, story.now + 1, OLD["east"], ClusterObservation({"old": TopicObservation({0: 5})}, "K"))
+    story.round({"east": Listing(listing.asked_s, listing.answered_s, listing.draining, listing.answer)}, ["west"])
+    east, west = story.drains.states([committed({0: 5})], story.now)
+    assert (east.cluster, east.lag, west.cluster, west.lag) == ("east", 0, "west", None)
+
+
+def test_a_topic_that_is_not_listed_begins_anew() -> None:
+    """It is being created, moved or deleted."""
+    for answer in (ClusterObservation({}, "K"), ClusterObservation({"old": TopicObservation({})}, "K")):
+        story = Story()
+        story.listed({0: 5})
+        story.listed({0: 5})
+        story.round({"east": Listing(story.now, story.now + 1, OLD["east"], answer)})
+        assert story.numbers(committed({0: 5})) == (None, 0)
+        story.listed({0: 5})
+        assert story.numbers(committed({0: 5})) == (0, 0)
+
+
+def test_a_topic_without_partitions_is_not_drained() -> None:
+    story = Story()
+    story.listed({})
+    story.listed({})
+    assert story.numbers(committed({})) == (None, 0)
+
+
+def test_a_cluster_that_thinks_about_it_keeps_its_last_answer_for_a_while() -> None:
+    story = Story()
+    story.listed({0: 5})
+    story.listed({0: 5})
+    story.round()
+    assert story.numbers(committed({0: 5})) == (0, 9), "no more than what was listed"
+
+    story.now += STALE_S
+    assert story.numbers(committed({0: 5})) == (None, 0)
+
+    story.listed({0: 5})
+    assert story.numbers(committed({0: 5})) == (0, 59), "nothing was written meanwhile"
+
+
+def test_an_open_transaction_is_told_and_what_it_writes_is_movement() -> None:
+    story = Story()
+    story.listed({0: 5, 1: 7}, high={0: 5, 1: 7})
+    story.listed({0: 5, 1: 7}, high={0: 5, 1: 9})
+    state = story.state(committed({0: 5, 1: 7}))
+    assert (state.lag, state.quiet_s, state.open_transaction) == (0, 0, True)
+
+    story.listed({0: 5, 1: 7}, high={0: 5, 1: 9})
+    assert story.state(committed({0: 5, 1: 7})).open_transaction, "one that hangs goes on being open"
+
+    story.listed({0: 5, 1: 10}, high={0: 5, 1: 10})
+    state = story.state(committed({0: 5, 1: 7}))
+    assert (state.lag, state.quiet_s, state.open_transaction) == (3, 0, False)
+
+
+def test_readers_of_everything_have_no_open_transactions() -> None:
+    story = Story()
+    story.listed({0: 5})
+    assert not story.state(committed({0: 5})).open_transaction
+
+
+def test_of_two_sinks_the_one_that_is_behind_counts() -> None:
+    story = Story()
+    story.listed({0: 50})
+    assert story.state(committed({0: 50}), committed({0: 20})).lag == 30
+    assert story.state(committed({0: 20}), committed({0: 50})).lag == 30
+
+
+def test_a_sink_that_has_committed_nothing_yet_leaves_the_lag_unknown() -> None:
+    story = Story()
+    story.listed({0: 50})
+    assert story.state(committed({0: 50}), None).lag is None
+    assert story.state().lag is None
+
+
+def test_a_sink_that_does_not_know_the_topic_yet_leaves_the_lag_unknown() -> None:
+    story = Story()
+    story.listed({0: 0})
+    assert story.state(committed({0: 0}, topic="another")).lag is None
+
+
+def test_a_partition_that_was_just_found_leaves_the_lag_unknown_until_it_is_read() -> None:
+    story = Story()
+    story.listed({0: 5})
+    story.listed({0: 5})
+    story.listed({0: 5, 1: 0})
+    assert story.numbers(committed({0: 5})) == (None, 0)
+
+    story.listed({0: 5, 1: 0})
+    assert story.numbers(committed({0: 5, 1: 0})) == (0, 9)
+
+
+def test_a_partition_whose_end_is_not_known_leaves_the_lag_unknown() -> None:
+    story = Story()
+    story.listed({0: 5})
+    assert story.state(committed({0: 5, 1: 3})).lag is None
+
+
+@pytest.mark.parametrize("other", [{"kafka_id": "L"}, {"topic_id": "U"}])
+def test_another_cluster_or_topic_under_the_same_name_is_not_the_one_that_was_read(other: dict[str, str]) -> None:
+    """Ends of an empty one would look like no lag at all."""
+    story = Story()
+    story.listed({0: 5})
+    story.listed({0: 5}, **other)  # type: ignore[arg-type]
+    assert story.numbers(committed({0: 5})) == (None, 0)
+
+
+@pytest.mark.parametrize("untold", [{"kafka_id": None}, {"topic_id": None}])
+def test_brokers_need_not_tell_ids(untold: dict[str, None]) -> None:
+    story = Story()
+    story.listed({0: 5}, **untold)  # type: ignore[arg-type]
+    assert story.state(committed({0: 5})).lag == 0
+    assert story.state(committed({0: 5}, **untold)).lag == 0  # type: ignore[arg-type]
+
+
+def test_what_is_committed_beyond_the_listed_end_was_written_since_or_cut_off() -> None:
+    story = Story()
+    story.listed({0: 50, 1: 9})
+    story.listed({0: 50, 1: 9})
+    assert story.numbers(committed({0: 60, 1: 5})) == (4, 0)
+
+
+def test_what_no_longer_drains_is_forgotten_and_begins_anew_when_it_drains_again() -> None:
+    story = Story()
+    story.listed({0: 5})
+    story.listed({0: 5})
+    story.draining = {}
+    story.listed({0: 5}, asked_with=())
+    assert story.drains.topics() == []
+    assert story.drains.states([committed({0: 5})], story.now) == []
+
+    story.draining = OLD
+    story.listed({0: 5})
+    assert story.drains.topics() == [("east", "old")]
+    assert story.numbers(committed({0: 5})) == (0, 0)
+
+
+def test_a_restart_begins_anew() -> None:
+    before = Story()
+    before.listed({0: 5})
+    before.listed({0: 5})
+    assert before.state(committed({0: 5})).quiet_s > 0
+
+    after = Story()
+    after.listed({0: 5})
+    assert after.numbers(committed({0: 5})) == (0, 0)

@@ -1,0 +1,46 @@
+"""What is known of a sink's query while it has no batch, beside what `test_metrics.py` says of its series."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynamic_kafka.app.sink_status import StatusBoard
+from dynamic_kafka.planning.codec import encode
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.splits import Split
+
+OLD = Split("east", "old", 0)
+
+
+def document(number: int, next_offset: int) -> OffsetDocument:
+    east = ClusterProgress({"old": TopicProgress("orders", {0: next_offset})}, "K")
+    return OffsetDocument("q", number, clusters={"east": east})
+
+
+def noted(reached: OffsetDocument | None) -> dict[str, Any]:
+    """What Spark notes of a trigger that found nothing."""
+    wire = None if reached is None else encode(reached)
+    latest = {"clusters": {}, "document": 1, "revision": "17"}
+    return {
+        "sources": [{"endOffset": {"t": {"0": 1}}}, {"startOffset": wire, "endOffset": wire, "latestOffset": latest}]
+    }
+
+
+def test_a_query_whose_checkpoint_cannot_be_read_tells_how_far_it_is_while_it_is_idle() -> None:
+    board = StatusBoard(["lake"])
+    board.idle("lake", noted(document(3, 9)))
+    assert board.sinks()["lake"].document.next_of(OLD) == 9
+
+
+def test_how_far_a_query_is_by_its_batches_is_not_told_again() -> None:
+    board = StatusBoard(["lake"])
+    board.restored("lake", document(3, 9), 1.0)
+    before = board.sinks()["lake"].document
+    board.idle("lake", noted(document(3, 9)))
+    assert board.sinks()["lake"].document is before
+
+
+def test_a_query_that_has_never_had_a_batch_is_nowhere() -> None:
+    board = StatusBoard(["lake"])
+    board.idle("lake", noted(None))
+    assert board.sinks()["lake"].document.is_initial

@@ -1,0 +1,133 @@
+"""`manifest`: lines that the operator recognises, for whichever SparkApplication it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dynamic_kafka.app.cli import main
+from dynamic_kafka.metadata.contract import MOUNT_PATH
+from kafkastream_operator.core.verdicts import config_map_name
+from kafkastream_operator.spark.kubeflow import application_of
+
+APP = """\
+name: {name}
+metadata: {metadata}
+streams: {{ids: [orders]}}
+checkpoint: /data/checkpoint
+sinks: [{{name: out, type: console}}]
+"""
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    assert main(["manifest", *arguments]) == 0
+    return list(yaml.safe_load_all(capsys.readouterr().out))
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["manifest", *arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    return said.err
+
+
+def test_for_kubeflow_the_operator_finds_its_document_mounted(capsys: pytest.CaptureFixture[str]) -> None:
+    app, application, *_ = printed(capsys, "--for", "kubeflow", "--name", "shop", "--namespace", "jobs")
+
+    assert app == {"metadata": MOUNT_PATH}
+    assert application == {
+        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+        "kind": "SparkApplication",
+        "metadata": {"name": "shop", "namespace": "jobs"},
+        "spec": {
+            "driver": {
+                "serviceAccount": "spark-operator-spark",
+                "configMaps": [{"name": "shop-kafkastreams", "path": MOUNT_PATH}],
+            }
+        },
+    }
+    application["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    assert application_of(application, config_map_name("shop")).document is True
+
+
+def test_for_apache_the_pod_template_mounts_the_document(capsys: pytest.CaptureFixture[str]) -> None:
+    app, application, *_ = printed(capsys, "--for", "apache", "--name", "shop")
+
+    assert app == {"metadata": MOUNT_PATH}
+    assert (application["apiVersion"], application["kind"]) == ("spark.apache.org/v1", "SparkApplication")
+    assert application["spec"]["sparkConf"] == {"spark.kubernetes.authenticate.driver.serviceAccountName": "spark"}
+    assert application["spec"]["driverSpec"]["podTemplateSpec"]["spec"] == {
+        "containers": [
+            {
+                "name": "spark-kubernetes-driver",
+                "volumeMounts": [{"name": "kafkastreams", "mountPath": MOUNT_PATH, "readOnly": True}],
+            }
+        ],
+        "volumes": [{"name": "kafkastreams", "configMap": {"name": "shop-kafkastreams"}}],
+    }
+
+
+@pytest.mark.parametrize("operator", ["kubeflow", "apache"])
+def test_the_drivers_service_account_may_get_and_patch_pods_and_nothing_else(
+    operator: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    *_, role, binding = printed(
+        capsys, "--for", operator, "--name", "shop", "--namespace", "jobs", "--service-account", "mine"
+    )
+    assert role == {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": "kafkastream-reporter", "namespace": "jobs"},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "patch"]}],
+    }
+    assert binding == {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "kafkastream-reporter-mine", "namespace": "jobs"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "kafkastream-reporter"},
+        "subjects": [{"kind": "ServiceAccount", "name": "mine", "namespace": "jobs"}],
+    }
+
+
+def test_the_name_is_that_of_app_yaml_unless_another_is_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "app.yaml"
+    path.write_text(APP.format(name="shop", metadata="/elsewhere"))
+    app, application, *_ = printed(capsys, "--for", "kubeflow", str(path))
+    assert (app["metadata"], application["metadata"]["name"]) == (MOUNT_PATH, "shop")
+    _, application, *_ = printed(capsys, "--for", "kubeflow", str(path), "--name", "shop-eu")
+    assert application["metadata"]["name"] == "shop-eu"
+
+
+@pytest.mark.parametrize("metadata", [MOUNT_PATH, MOUNT_PATH + "/"])
+def test_what_app_yaml_says_already_is_left_out(
+    metadata: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "app.yaml"
+    path.write_text(APP.format(name="shop", metadata=metadata))
+    kinds = [each.get("kind") for each in printed(capsys, "--for", "apache", str(path))]
+    assert kinds == ["SparkApplication", "Role", "RoleBinding"]
+
+
+@pytest.mark.parametrize("name", ["1e3", "true", "0123", "a" * 253, "shop.eu"])
+def test_every_name_that_kubernetes_has_stays_a_name(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, application, *_ = printed(capsys, "--for", "kubeflow", "--name", name)
+    assert application["metadata"]["name"] == name
+    assert application["spec"]["driver"]["configMaps"][0]["name"] == config_map_name(name), "as the operator calls it"
+
+
+def test_a_name_that_kubernetes_does_not_have_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "app.yaml"
+    path.write_text(APP.format(name="My_Shop", metadata="/elsewhere"))
+    said = refused(capsys, "--for", "kubeflow", str(path))
+    assert "'My_Shop' is no name in Kubernetes" in said and "with --name" in said
+    said = refused(capsys, "--for", "kubeflow", "--name", "shop", "--service-account", "a:b")
+    assert "'a:b' is no name in Kubernetes" in said and "with --service-account" in said
+
+
+def test_without_any_name_it_says_what_to_give(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Give an app.yaml, or the SparkApplication's name with --name" in refused(capsys, "--for", "apache")
