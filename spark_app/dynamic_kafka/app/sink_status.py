@@ -18,6 +18,9 @@ from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split
 
 
+ENDED = ("finished", "stopped", "failed")
+
+
 @dataclass(frozen=True)
 class SinkStatus:
     """One sink's query.
@@ -120,7 +123,8 @@ class StatusBoard:
             batch_ms=int(event.get("durationMs", {}).get("triggerExecution", 0)),
             records=records,
             advanced_at=advanced,
-            state="running",
+            # The event of the last batch may come after its query has ended.
+            state=before.state if before.state in ENDED else "running",
         )
 
 

@@ -223,6 +223,14 @@ def test_the_first_batch_of_a_query_counts(start: Any) -> None:
     assert Scrape(board, FINE).value("cluster_offsets_read_total", sink="lake", cluster="east") == 6
 
 
+def test_an_event_that_comes_after_the_end_is_taken_in_and_changes_no_state(board: StatusBoard) -> None:
+    board.update("lake", state="finished")
+    before = document(2, "east", "west", offset=10)
+    status = board.progress("lake", event(2, before, document(3, "east", "west", offset=12)), 30.0)
+    assert status is not None
+    assert (status.state, status.batch) == ("finished", 2)
+
+
 def test_a_repeated_event_counts_nothing_twice(board: StatusBoard, scrape: Scrape) -> None:
     again = event(1, document(1, "east", "west", offset=0), document(2, "east", "west", offset=10))
     board.progress("lake", again, 30.0)
