@@ -27,7 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Plan and print. Returns 4 if the query would refuse to go on, 5 if it would fail for a cluster, else 0."""
+    """Plan and print. Returns the code that the application would end with: 4 if the query would refuse to go on, that
+    of the first cluster that fails it, else 0."""
     target, seen = _look(arguments)
     assert target.options is not None
     found = changes(seen)
@@ -39,7 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
         return code_of(seen.refusals[0].error)
     if seen.refused:
         return ExitCode.REFUSED
-    return ExitCode.CLUSTER if seen.silent and target.options.cluster_failure_policy == "fail" else ExitCode.DONE
+    if seen.silent and target.options.cluster_failure_policy == "fail":
+        return code_of(next(iter(seen.silent.values())))
+    return ExitCode.DONE
 
 
 def _look(arguments: argparse.Namespace) -> tuple[Target, Preview]:

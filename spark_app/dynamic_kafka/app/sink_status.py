@@ -17,7 +17,6 @@ from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split
 
-
 ENDED = ("finished", "stopped", "failed")
 
 

@@ -154,6 +154,20 @@ def test_under_stall_a_cluster_that_is_away_at_the_start_is_waited_for_and_read_
         assert "waiting" not in run.report()
 
 
+def test_under_stall_a_cluster_that_leaves_metadata_is_waited_for_no_more(
+    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
+) -> None:
+    a = cluster("a", brokers.a, [orders])
+    write_metadata(path, stream("orders", a, cluster("s", shaky, [orders])))
+    of_a = produce("a", brokers.a, orders, 5)
+    shaky.pause()
+    with reading(path, clusterFailurePolicy="stall") as run:
+        run.until_rows(of_a)
+        run.until(lambda: "waiting" in run.report(), "the report of who is waited for")
+        write_metadata(path, stream("orders", a))
+        run.until(lambda: "waiting" not in run.report(), "the end of the waiting")
+
+
 # -- while running -----------------------------------------------------------------------------------------------------
 
 
