@@ -90,7 +90,9 @@ class StatusBoard:
             if isinstance(latest, Mapping) and {"clusters", "document", "revision"} <= latest.keys():
                 self.update(name, summary=latest)
         source = our_source(event)
-        if source is not None and self.sinks()[name].document.is_initial:
+        # What a batch has reached is told by its own event, which counts what it has read.
+        idle = source is not None and source["endOffset"] == source.get("startOffset")
+        if source is not None and idle and self.sinks()[name].document.is_initial:
             self.update(name, document=decode(source["endOffset"]))
 
     def progress(self, name: str, event: Mapping[str, Any], now: float) -> SinkStatus | None:

@@ -138,7 +138,7 @@ class ClusterProbe:
         latest = admin.offsets(dict.fromkeys(keys, LATEST))
         # After those, so that a transaction that was open before is still seen.
         watched = [key for key in keys if key[0] in question.high] if admin.read_committed else []
-        high = admin.offsets(dict.fromkeys(watched, LATEST), uncommitted=True)
+        high = admin.offsets(dict.fromkeys(watched, LATEST), uncommitted=True) if watched else {}
         return ClusterObservation(
             kafka_id=kafka_id,
             missing=missing,

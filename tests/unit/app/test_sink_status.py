@@ -40,6 +40,16 @@ def test_how_far_a_query_is_by_its_batches_is_not_told_again() -> None:
     assert board.sinks()["lake"].document is before
 
 
+def test_a_batch_that_is_noted_before_its_event_comes_is_counted_by_that() -> None:
+    board = StatusBoard(["lake"])
+    event = noted(document(3, 9))
+    event["sources"][1]["startOffset"] = encode(document(2, 4))
+    board.idle("lake", event)
+    assert board.sinks()["lake"].document.is_initial
+    board.progress("lake", {"batchId": 0, **event}, 1.0)
+    assert board.sinks()["lake"].records == {OLD: 5}
+
+
 def test_a_query_that_has_never_had_a_batch_is_nowhere() -> None:
     board = StatusBoard(["lake"])
     board.idle("lake", noted(None))
