@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from dynamic_kafka.metadata.contract import config_map_name
 from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core import verdicts
 from kafkastream_operator.core.catalog import Catalog
@@ -128,7 +129,7 @@ class _Content:
 
 def decide(view: View) -> Plan:
     """What to do for a subscription now."""
-    name = verdicts.config_map_name(view.spec.application_ref.name)
+    name = config_map_name(view.spec.application_ref.name)
     if _outlived(view):
         return Plan(name, delete=True, expected=view.config_map.resource_version if view.config_map else "")
     if view.rival:
@@ -249,7 +250,7 @@ def _status(view: View, content: _Content, step: Step, conditions: tuple[Conditi
     return SubscriptionStatus(
         observed_generation=view.generation,
         rendered=Rendered(
-            config_map=verdicts.config_map_name(view.spec.application_ref.name),
+            config_map=config_map_name(view.spec.application_ref.name),
             lineage=document.version.lineage,
             counter=document.version.counter,
             hash=document.hash,

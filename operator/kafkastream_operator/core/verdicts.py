@@ -13,12 +13,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from dynamic_kafka.metadata.contract import CONFIG_MAP_SUFFIX, MOUNT_PATH, SECRETS_PATH
+from dynamic_kafka.metadata.contract import MOUNT_PATH, SECRETS_PATH, config_map_name
 from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core.document import MAX_BYTES, MIN_READER, Document, Key
 from kafkastream_operator.core.evidence import FRESH_S
@@ -31,19 +30,9 @@ from kafkastream_operator.models.subscription import APACHE
 if TYPE_CHECKING:
     from kafkastream_operator.core.decide import View
 
-NAME_CHARACTERS = 253
 SUMMARY = ("Ready", "Reconciling", "Stalled")
 WAITING = frozenset({"NotRunning", "Waiting", "Paused", "RollingOut", "Coalescing", "Starting", "Reverted"})
 """Reasons of `RolledOut` that pass by themselves, or that a person chose."""
-
-
-def config_map_name(application: str) -> str:
-    """`<application>-kafkastreams`. A name that is too long is cut, and ends in a hash of the whole."""
-    name = application + CONFIG_MAP_SUFFIX
-    if len(name) <= NAME_CHARACTERS:
-        return name
-    digest = hashlib.sha256(application.encode()).hexdigest()[:8]
-    return f"{application[: NAME_CHARACTERS - len(CONFIG_MAP_SUFFIX) - 9]}-{digest}{CONFIG_MAP_SUFFIX}"
 
 
 def secrets_of(document: Document) -> frozenset[str]:

@@ -17,6 +17,7 @@ from dynamic_kafka.metadata.contract import (
     REVISION_ANNOTATION,
     ROLE_LABEL,
     SUBSCRIPTION_LABEL,
+    config_map_name,
 )
 from kafkastream_operator.core.annotated import MADE_LABEL
 from kafkastream_operator.core.catalog import Catalog, ConfigMapText, make_catalog
@@ -24,7 +25,6 @@ from kafkastream_operator.core.decide import ConfigMap, View
 from kafkastream_operator.core.document import pack, read_document
 from kafkastream_operator.core.evidence import Driver, Report
 from kafkastream_operator.core.rollout import Application, Timing
-from kafkastream_operator.core.verdicts import config_map_name
 from kafkastream_operator.kube.api import (
     CONFIG_MAPS,
     KUBEFLOW_APPLICATIONS,

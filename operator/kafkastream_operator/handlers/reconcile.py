@@ -9,13 +9,12 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from dynamic_kafka.metadata.contract import SUBSCRIPTION_LABEL
+from dynamic_kafka.metadata.contract import SUBSCRIPTION_LABEL, config_map_name
 from kafkastream_operator.core.annotated import MADE_LABEL, asked_by, subscription_for
 from kafkastream_operator.core.decide import decide
 from kafkastream_operator.core.document import Streams, read_document
 from kafkastream_operator.core.rollout import USUAL, Timing, stamp
 from kafkastream_operator.core.standing import Subscriber, stream_status
-from kafkastream_operator.core.verdicts import config_map_name
 from kafkastream_operator.errors import ConflictError, NotFoundError
 from kafkastream_operator.handlers.execute import execute, tell
 from kafkastream_operator.handlers.observe import catalog_of, see

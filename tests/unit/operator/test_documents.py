@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.metadata.contract import DOCUMENT_KEY, PACKED_DOCUMENT_KEY
+from dynamic_kafka.metadata.contract import DOCUMENT_KEY, PACKED_DOCUMENT_KEY, config_map_name
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.file_service import FileMetadataService
 from kafkastream_operator.core.catalog import ConfigMapText, make_catalog
 from kafkastream_operator.core.document import MAX_BYTES, Version, make_document, pack, read_document, size
-from kafkastream_operator.core.verdicts import config_map_name
 from tests.unit.operator.world import World, cluster, running
 
 STREAMS = {"orders": {"clusters": {"east": {"bootstrapServers": "e:9092", "topics": ["orders"]}}}}
