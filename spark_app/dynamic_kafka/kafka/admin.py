@@ -59,13 +59,17 @@ class ClusterAdmin:
         except KafkaException as raised:
             raise unusable(cluster, raised) from None
 
-    def kafka_id(self) -> str | None:
-        """Kafka's own `cluster.id`, None if the brokers tell none."""
+    def kafka_id(self, topic: str) -> str | None:
+        """Kafka's own `cluster.id`, None if the brokers tell none.
+
+        Args:
+            topic: the id comes with the metadata of a topic; it need not exist, and is not created. The fewer
+                partitions it has the better.
+        """
+        # Not `describe_cluster`: on an answer without brokers, as from one that is just coming back and still fenced,
+        # librdkafka's assertion ends the whole process.
         try:
-            described = ask_until_settled(
-                lambda left: self._client.describe_cluster(request_timeout=left).result(timeout=left + 1),
-                self._deadline_s,
-            )
+            described = ask_until_settled(lambda left: self._client.list_topics(topic, timeout=left), self._deadline_s)
         except Exception as raised:
             raise self._translated("describe the cluster", raised) from None
         self._client.poll(0)  # what went wrong before it answered explains nothing that goes wrong later

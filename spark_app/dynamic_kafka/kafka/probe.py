@@ -25,6 +25,8 @@ from dynamic_kafka.planning.starting import OffsetQuery
 
 LATEST = OffsetQuery("latest")
 EARLIEST = OffsetQuery("earliest")
+ANY_TOPIC = "__consumer_offsets"
+"""Asked about where no topic is wanted."""
 
 
 UNKNOWN_RETRIES = 10
@@ -118,7 +120,9 @@ class ClusterProbe:
 
     def _look(self, admin: ClusterAdmin, question: Question) -> ClusterObservation:
         # Who answers is asked each time: offsets of another cluster must not be taken for this one's.
-        kafka_id = admin.kafka_id()
+        known = self._described[1] if self._described is not None else {}
+        topics = [name for name in question.topics if name in known] or question.topics or (ANY_TOPIC,)
+        kafka_id = admin.kafka_id(min(topics, key=lambda name: len(known[name][1]) if name in known else 0))
         due = question.describe or self._described is None or self._described_for != question.topics
         if due or (self._described and self._described[0] != kafka_id):
             self._described = None  # if what follows fails, the next look has to describe again
