@@ -180,10 +180,10 @@ def test_an_alias_that_comes_while_the_other_id_is_slow_is_rejected(
     wanted = produce("east", brokers.a, orders, 5)
     quick, ask = threading.Event(), ClusterAdmin.offsets
 
-    def ask_slowly(admin: ClusterAdmin, queries: Any) -> Any:
+    def ask_slowly(admin: ClusterAdmin, queries: Any, **how: Any) -> Any:
         if admin.cluster == "east":
             assert quick.wait(60)
-        return ask(admin, queries)
+        return ask(admin, queries, **how)
 
     with reading(path) as run:
         run.until_rows(wanted)
