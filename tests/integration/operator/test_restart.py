@@ -133,14 +133,9 @@ def test_a_tool_that_takes_the_patch_back_is_left_alone_after_three_times(
     deadline = time.monotonic() + 90
     while condition(stage.subscription_now(), "RolledOut").get("reason") != "RevertedByOthers":
         assert time.monotonic() < deadline, stage.subscription_now()["status"]
-        found = stage.application_now()
-        if ENVIRONMENT in json.dumps(found["spec"]):
-            spec = found["spec"]
-            spec["sparkConf"].pop(ENVIRONMENT)
-            spec["driver"].pop("annotations")
-            address = f"/apis/sparkoperator.k8s.io/v1beta2/namespaces/{stage.namespace}/sparkapplications/app"
-            body = {**found, "spec": spec}
-            stage.api.request("PUT", address, body)
+        if ENVIRONMENT in json.dumps(stage.application_now()["spec"]):
+            back = {"spec": {"sparkConf": {ENVIRONMENT: None}, "driver": {"annotations": None}}}
+            stage.api.patch(APPLICATIONS, "app", stage.namespace, back)
         time.sleep(0.1)
 
 
