@@ -109,6 +109,7 @@ def test_an_open_transaction_is_planned_up_to_and_nobody_waits_for_it(brokers: B
         took = time.monotonic() - began
         held = reading.offsets()
         transaction.commit()
+        brokers.a.wait_decided(name)
         second = reading.batch()
 
     # Then everything before the transaction comes at once, the rest when it is decided

@@ -91,6 +91,10 @@ class Content:
         """The offset after the last record of every partition; `committed`: the last stable offset."""
         return self._offsets(topic, OffsetSpec.latest(), committed=committed)
 
+    def wait_decided(self, topic: str) -> None:
+        """Wait until no transaction is open in `topic`: a commit returns before its markers are written."""
+        self._wait(f"{topic} to be decided", lambda: self.end_offsets(topic, committed=True) == self.end_offsets(topic))
+
     def committed_offsets(self, group: str) -> dict[tuple[str, int], int]:
         """What `group` has committed here, by topic and partition."""
         return {(at.topic, at.partition): at.offset for at in self.committed(group)}
