@@ -11,7 +11,7 @@ operator dies after, the next look decides from what is there:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from dynamic_kafka.metadata.contract import config_map_name
@@ -131,7 +131,7 @@ def decide(view: View) -> Plan:
     """What to do for a subscription now."""
     name = config_map_name(view.spec.application_ref.name)
     if _outlived(view):
-        return Plan(name, delete=True, expected=view.config_map.resource_version if view.config_map else "")
+        return Plan(name, delete=True)
     if view.rival:
         return _only_conditions(view, name, verdicts.refused(view.rival))
     if view.config_map is not None and not view.config_map.ours:
@@ -202,13 +202,14 @@ def _content(view: View, resolved: Resolved, previous: Document | None, paused: 
     )
     document = make_document(Version(lineage, counter), rendering.streams, rendering.drain, view.uid)
     if previous is not None and document.hash == previous.hash:
-        document = make_document(previous.version, rendering.streams, rendering.drain, view.uid)
+        document = replace(document, version=previous.version)
     elif previous is None and view.status.rendered is not None and document.hash == view.status.rendered.hash:
         # The document was lost or edited: what is put right is no new revision.
         version = Version(view.status.rendered.lineage, view.status.rendered.counter)
-        document = make_document(version, rendering.streams, rendering.drain, view.uid)
-    if size(pack(document)) > MAX_BYTES:
-        return _Content(previous, False, None, verdicts.too_large(size(pack(document))))
+        document = replace(document, version=version)
+    stored = size(pack(document))
+    if stored > MAX_BYTES:
+        return _Content(previous, False, None, verdicts.too_large(stored))
     drifted = view.config_map is None or view.config_map.drifted
     return _Content(document, document != previous or drifted, rendering, (), rendering.released)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -81,6 +81,14 @@ class Document:
             "streams": self.streams,
         }
         return json.dumps(content, indent=1, sort_keys=True) + "\n"
+
+
+def entries(streams: Streams) -> Iterator[tuple[str, Key, Mapping[str, Any]]]:
+    """Every topic of streams: the stream, the topic, and the cluster as it stands there."""
+    for stream, found in streams.items():
+        for cluster, content in found["clusters"].items():
+            for topic in content["topics"]:
+                yield stream, Key(cluster, topic), content
 
 
 def make_document(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynamic_kafka.options.durations import parse_duration_ms
-from kafkastream_operator.core.document import Document, Key, Streams
+from kafkastream_operator.core.document import Document, Key, Streams, entries
 from kafkastream_operator.core.resolve import Resolved
 from kafkastream_operator.models.stream import Drain
 from kafkastream_operator.models.subscription import DrainingTopic
@@ -59,14 +59,12 @@ def known(document: Document | None, draining: tuple[DrainingTopic, ...], *copie
         draining: by the subscription's status.
         copies: what else remembers the streams as rendered: the status, the driver. Asked only without a document.
     """
-    entries: dict[Key, tuple[str, Mapping[str, Any]]] = {}
+    found: dict[Key, tuple[str, Mapping[str, Any]]] = {}
     for streams in [document.streams] if document is not None else copies:
-        for stream, found in (streams or {}).items():
-            for cluster, content in found["clusters"].items():
-                for topic in content["topics"]:
-                    entries.setdefault(Key(cluster, topic), (stream, content))
+        for stream, key, content in entries(streams or {}):
+            found.setdefault(key, (stream, content))
     marked = {Key(each.cluster, each.topic): each for each in draining}
-    return Known(entries, marked, document.drain if document is not None else {})
+    return Known(found, marked, document.drain if document is not None else {})
 
 
 def render(
@@ -89,12 +87,7 @@ def render(
         may_have: why a cluster must not have the Secret that it is rendered with; "" if it may. What drains is bound
             by that as well: whoever can write ConfigMaps could else have a Secret sent anywhere.
     """
-    desired = {
-        Key(cluster, topic)
-        for found in resolved.streams.values()
-        for cluster, content in found["clusters"].items()
-        for topic in content["topics"]
-    }
+    desired = {key for _, key, _ in entries(resolved.streams)}
     renamed = {
         content["renamedFrom"]
         for found in resolved.streams.values()

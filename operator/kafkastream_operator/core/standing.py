@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kafkastream_operator.core.catalog import Catalog, StreamEntry
-from kafkastream_operator.core.document import Key, Streams
+from kafkastream_operator.core.document import Key, Streams, entries
 from kafkastream_operator.models.conditions import Condition, condition, settled
 from kafkastream_operator.models.fields import MAX_CLUSTERS
 from kafkastream_operator.models.stream import ClusterStatus, KafkaStreamStatus, SubscriberStatus
@@ -84,18 +84,10 @@ def _ready(catalog: Catalog, name: str) -> Condition:
 
 
 def _rest(reader: Subscriber, name: str, entry: StreamEntry) -> _Rest | None:
-    desired = {
-        Key(cluster, topic)
-        for cluster, content in (entry.content or {"clusters": {}})["clusters"].items()
-        for topic in content["topics"]
-    }
-    renamed = {content.get("renamedFrom") for content in (entry.content or {"clusters": {}})["clusters"].values()}
-    rendered = {
-        Key(cluster, topic)
-        for cluster, content in reader.rendered.get(name, {"clusters": {}})["clusters"].items()
-        for topic in content["topics"]
-        if cluster not in renamed
-    }
+    named = {name: entry.content} if entry.content is not None else {}
+    desired = {key for _, key, _ in entries(named)}
+    renamed = {content.get("renamedFrom") for _, _, content in entries(named)}
+    rendered = {key for stream, key, _ in entries(reader.rendered) if stream == name and key.cluster not in renamed}
     draining = [topic for topic in reader.status.draining if topic.stream == name]
     left = sorted(rendered - desired | {Key(topic.cluster, topic.topic) for topic in draining})
     if not left:
