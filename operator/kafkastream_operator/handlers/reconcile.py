@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -18,24 +17,13 @@ from kafkastream_operator.core.standing import Subscriber, stream_status
 from kafkastream_operator.errors import ConflictError, NotFoundError
 from kafkastream_operator.handlers.execute import execute, tell
 from kafkastream_operator.handlers.observe import catalog_of, see
-from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS, Api, Resource
+from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS, Api
 from kafkastream_operator.kube.cache import Cache, Ref
 from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
 from kafkastream_operator.spark import kubeflow
 
 log = logging.getLogger(__name__)
-
-
-class Job(NamedTuple):
-    """Something to look at: a subscription or a stream."""
-
-    resource: Resource
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.resource.plural} {self.namespace}/{self.name}"
 
 
 class Reconciler:
@@ -51,7 +39,7 @@ class Reconciler:
         self._api, self._cache, self._timing, self._now = api, cache, timing, now
         self._said: set[tuple[str, str]] = set()
 
-    def __call__(self, job: Job) -> float | None:
+    def __call__(self, job: Ref) -> float | None:
         """Look at one. Returns in how many seconds to look again."""
         if job.resource == SUBSCRIPTIONS:
             return self._subscription(job)
@@ -63,7 +51,7 @@ class Reconciler:
             self._application(job)
         return None
 
-    def _subscription(self, job: Job) -> float | None:
+    def _subscription(self, job: Ref) -> float | None:
         now = self._now()
         try:
             seen = see(self._cache, job.namespace, job.name, now, self._timing)
@@ -84,7 +72,7 @@ class Reconciler:
             raise
         return None if plan.again is None else max(0.05, (plan.again - now).total_seconds())
 
-    def _config_map(self, job: Job) -> None:
+    def _config_map(self, job: Ref) -> None:
         """A ConfigMap of a user's has no conditions: what is to be said of it is an Event, once."""
         found = self._cache.get(CONFIG_MAPS, job.namespace, job.name)
         if found is None:
@@ -101,7 +89,7 @@ class Reconciler:
                 self._said.add((found["metadata"]["uid"], text))
                 tell(self._api, CONFIG_MAPS, found, reason, text)
 
-    def _application(self, job: Job) -> None:
+    def _application(self, job: Ref) -> None:
         """An application's annotations ask for a subscription."""
         found = self._cache.get(job.resource, job.namespace, job.name)
         if found is None or found["metadata"].get("deletionTimestamp"):
@@ -127,7 +115,7 @@ class Reconciler:
         body = {"apiVersion": SUBSCRIPTIONS.api_version, "kind": "KafkaStreamSubscription", **wanted}
         self._cache.put(SUBSCRIPTIONS, self._api.apply(SUBSCRIPTIONS, body, force=True))
 
-    def _stream(self, job: Job) -> float | None:
+    def _stream(self, job: Ref) -> float | None:
         found = self._cache.get(STREAMS, job.namespace, job.name)
         if found is None or found["metadata"].get("deletionTimestamp"):
             return None
@@ -173,7 +161,7 @@ class Reconciler:
         document = read_document(found.get("data") or {}, found.get("binaryData") or {})
         return document.streams if document is not None else {}
 
-    def _refresh(self, job: Job, config_map: str, application: str) -> None:
+    def _refresh(self, job: Ref, config_map: str, application: str) -> None:
         for resource, name in (
             (SUBSCRIPTIONS, job.name),
             (CONFIG_MAPS, config_map),

@@ -18,7 +18,7 @@ from dynamic_kafka.metadata.contract import ROLE_LABEL, SUBSCRIPTION_LABEL
 from kafkastream_operator.core.rollout import USUAL, Timing
 from kafkastream_operator.errors import ApiError, NotFoundError
 from kafkastream_operator.handlers.queue import WorkQueue
-from kafkastream_operator.handlers.reconcile import Job, Reconciler
+from kafkastream_operator.handlers.reconcile import Reconciler
 from kafkastream_operator.kube.api import (
     CONFIG_MAPS,
     KUBEFLOW_APPLICATIONS,
@@ -56,7 +56,7 @@ class Operator:
     def __init__(self, api: Api, namespaces: Iterable[str] = (), workers: int = 4, timing: Timing = USUAL) -> None:
         self.api, self.cache = api, Cache()
         self.namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
-        self.queue: WorkQueue[Job] = WorkQueue(Reconciler(api, self.cache, timing), workers)
+        self.queue: WorkQueue[Ref] = WorkQueue(Reconciler(api, self.cache, timing), workers)
         self._tasks: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self.cache.on_change = self._look
@@ -135,38 +135,38 @@ class Operator:
         """Put into the queue what an object concerns."""
         namespace, resource = ref.namespace, ref.resource
         if resource == SUBSCRIPTIONS:
-            self._add(Job(resource, namespace, ref.name))
+            self._add(Ref(resource, namespace, ref.name))
             self._add_all(STREAMS, namespace)
         elif resource == STREAMS:
-            self._add(Job(resource, namespace, ref.name))
+            self._add(Ref(resource, namespace, ref.name))
             self._add_all(SUBSCRIPTIONS, namespace)
             for each in self.cache.all(CONFIG_MAPS, namespace):
                 if SUBSCRIPTION_LABEL not in (each["metadata"].get("labels") or {}):
-                    self._add(Job(CONFIG_MAPS, namespace, each["metadata"]["name"]))
+                    self._add(Ref(CONFIG_MAPS, namespace, each["metadata"]["name"]))
         elif resource == CONFIG_MAPS:
             labels = found["metadata"].get("labels") or {}
             if SUBSCRIPTION_LABEL in labels:
-                self._add(Job(SUBSCRIPTIONS, namespace, labels[SUBSCRIPTION_LABEL]))
+                self._add(Ref(SUBSCRIPTIONS, namespace, labels[SUBSCRIPTION_LABEL]))
             else:
                 self._add_all(SUBSCRIPTIONS, namespace)
                 self._add_all(STREAMS, namespace)
-                self._add(Job(resource, namespace, ref.name))
+                self._add(Ref(resource, namespace, ref.name))
         else:
             name = ref.name
             if resource != PODS:
-                self._add(Job(resource, namespace, name))
+                self._add(Ref(resource, namespace, name))
                 self._add_all(STREAMS, namespace)
             else:
                 name = str((found["metadata"].get("labels") or {}).get(NAME_LABEL, ""))
             for each in self.cache.all(SUBSCRIPTIONS, namespace):
                 if each["spec"]["applicationRef"]["name"] == name or not name:
-                    self._add(Job(SUBSCRIPTIONS, namespace, each["metadata"]["name"]))
+                    self._add(Ref(SUBSCRIPTIONS, namespace, each["metadata"]["name"]))
 
     def _add_all(self, resource: Resource, namespace: str) -> None:
         for each in self.cache.all(resource, namespace):
-            self._add(Job(resource, namespace, each["metadata"]["name"]))
+            self._add(Ref(resource, namespace, each["metadata"]["name"]))
 
-    def _add(self, job: Job) -> None:
+    def _add(self, job: Ref) -> None:
         # Perhaps from a thread that lists: the queue belongs to the loop.
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self.queue.add, job)

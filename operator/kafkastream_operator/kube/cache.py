@@ -24,6 +24,9 @@ class Ref(NamedTuple):
     namespace: str
     name: str
 
+    def __str__(self) -> str:
+        return f"{self.resource.plural} {self.namespace}/{self.name}"
+
 
 def ref_of(resource: Resource, found: Object) -> Ref:
     """Where an object is."""

@@ -14,15 +14,13 @@ import pytest
 from dynamic_kafka.metadata.contract import REVISION_ANNOTATION
 from kafkastream_operator.core.rollout import Timing
 from kafkastream_operator.errors import ConflictError
-from kafkastream_operator.handlers.reconcile import Job, Reconciler
+from kafkastream_operator.handlers.reconcile import Reconciler
 from kafkastream_operator.handlers.watch import WATCHED
 from kafkastream_operator.kube.api import EVENTS, STREAMS, SUBSCRIPTIONS, Api, Resource
-from kafkastream_operator.kube.cache import Cache
+from kafkastream_operator.kube.cache import Cache, Ref
 from tests.integration.operator.stage import Stage, cluster
 from tests.support.kube import PODS, SparkOperator
 from tests.support.operator import OperatorProcess
-
-JOB_NAMES = ("app", "orders")
 
 
 class DiedError(BaseException):
@@ -59,7 +57,7 @@ def look(api: Api, namespace: str) -> None:
         jobs: list[tuple[Resource, str]] = [(SUBSCRIPTIONS, "app"), (STREAMS, "orders")]
         for resource, name in jobs:
             try:
-                reconciler(Job(resource, namespace, name))
+                reconciler(Ref(resource, namespace, name))
             except ConflictError:
                 changes.append(name)  # Spark has changed it meanwhile: the next look sees that
         if not changes:
