@@ -25,6 +25,7 @@ from kafkastream_operator.kube.api import (
     Resource,
 )
 from kafkastream_operator.kube.cache import Cache
+from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
 from kafkastream_operator.spark import kubeflow
 
@@ -52,19 +53,19 @@ def execute(api: Api, cache: Cache, seen: Seen, plan: Plan) -> None:
         _write_document(api, cache, seen, plan, plan.document)
     subscription = seen.subscription
     if plan.status is not None:
-        subscription = _write_status(api, cache, subscription, plan.status)
+        subscription = write_status(api, cache, SUBSCRIPTIONS, subscription, plan.status)
     if isinstance(plan.effect, Patch):
         refused = _patch(api, cache, seen, plan.effect)
         if refused:
             status = after_refusal(seen.view, plan, refused)
-            _write_status(api, cache, subscription, status)
+            write_status(api, cache, SUBSCRIPTIONS, subscription, status)
             tell(api, SUBSCRIPTIONS, subscription, "PatchRefused", refused)
             return
     if isinstance(plan.effect, Refresh):
         change = {"metadata": {"annotations": {REFRESH_ANNOTATION: plan.effect.token}}}
         cache.put(PODS, api.merge(PODS, namespace, plan.effect.pod, change))
     if plan.after is not None:
-        subscription = _write_status(api, cache, subscription, plan.after)
+        subscription = write_status(api, cache, SUBSCRIPTIONS, subscription, plan.after)
     for reason, message in plan.events:
         tell(api, SUBSCRIPTIONS, subscription, reason, message)
 
@@ -147,8 +148,11 @@ def _write_document(api: Api, cache: Cache, seen: Seen, plan: Plan, document: Do
     cache.put(CONFIG_MAPS, done)
 
 
-def _write_status(api: Api, cache: Cache, found: Object, status: SubscriptionStatus) -> Object:
+def write_status(
+    api: Api, cache: Cache, resource: Resource, found: Object, status: KafkaStreamStatus | SubscriptionStatus
+) -> Object:
+    """Give exactly this object a status; the object as it is then. Raises ConflictError if it is another by now."""
     body = {**found, "status": status.model_dump(by_alias=True, exclude_none=True, mode="json")}
-    done = api.replace(SUBSCRIPTIONS, body, subresource="status")
-    cache.put(SUBSCRIPTIONS, done)
+    done = api.replace(resource, body, subresource="status")
+    cache.put(resource, done)
     return done

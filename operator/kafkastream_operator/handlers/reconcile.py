@@ -15,9 +15,17 @@ from kafkastream_operator.core.document import Streams, read_document
 from kafkastream_operator.core.rollout import USUAL, Timing, stamp
 from kafkastream_operator.core.standing import Subscriber, stream_status
 from kafkastream_operator.errors import ConflictError, NotFoundError
-from kafkastream_operator.handlers.execute import execute, tell
+from kafkastream_operator.handlers.execute import execute, tell, write_status
 from kafkastream_operator.handlers.observe import catalog_of, see
-from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS, Api
+from kafkastream_operator.kube.api import (
+    CONFIG_MAPS,
+    KUBEFLOW_APPLICATIONS,
+    STREAMS,
+    SUBSCRIPTIONS,
+    Api,
+    Object,
+    Resource,
+)
 from kafkastream_operator.kube.cache import Cache, Ref
 from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
@@ -85,9 +93,13 @@ class Reconciler:
                 ("Shadowed", f"stream {stream} is read from {winner}, which wins; take it out of one of the two")
             )
         for reason, text in said:
-            if (found["metadata"]["uid"], text) not in self._said:
-                self._said.add((found["metadata"]["uid"], text))
-                tell(self._api, CONFIG_MAPS, found, reason, text)
+            self._tell_once(CONFIG_MAPS, found, reason, text)
+
+    def _tell_once(self, resource: Resource, found: Object, reason: str, text: str) -> None:
+        """An Event about an object that is looked at again and again."""
+        if (found["metadata"]["uid"], text) not in self._said:
+            self._said.add((found["metadata"]["uid"], text))
+            tell(self._api, resource, found, reason, text)
 
     def _application(self, job: Ref) -> None:
         """An application's annotations ask for a subscription."""
@@ -103,11 +115,11 @@ class Reconciler:
                 self._api.delete(SUBSCRIPTIONS, job.namespace, job.name, uid=known["metadata"]["uid"])
             return
         if asked.spec is None:
-            tell(self._api, job.resource, found, "InvalidAnnotation", asked.problem)
+            self._tell_once(job.resource, found, "InvalidAnnotation", asked.problem)
             return
         if known is not None and not made:
             text = f"KafkaStreamSubscription {job.name} was made by hand and counts; take the annotations out"
-            tell(self._api, job.resource, found, "SubscriptionExists", text)
+            self._tell_once(job.resource, found, "SubscriptionExists", text)
             return
         wanted = subscription_for(job.namespace, job.name, asked.spec)
         if known is not None and all(known["spec"].get(key) == value for key, value in wanted["spec"].items()):
@@ -133,8 +145,7 @@ class Reconciler:
             now=stamp(self._now()),
         )
         if status != before:
-            body = {**found, "status": status.model_dump(by_alias=True, exclude_none=True, mode="json")}
-            self._cache.put(STREAMS, self._api.replace(STREAMS, body, subresource="status"))
+            write_status(self._api, self._cache, STREAMS, found, status)
         return None
 
     def _subscribers(self, namespace: str, stream: str) -> list[Subscriber]:

@@ -35,11 +35,11 @@ def words(tree: ast.AST) -> Iterator[str]:
 
 
 def calls(name: str, argument: int) -> set[str]:
-    """The words that the code gives some function at some place."""
+    """The words that the code gives some function or method at some place."""
     found: set[str] = set()
     for file in sorted(CODE.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+            if isinstance(node, ast.Call) and name in (getattr(node.func, "id", ""), getattr(node.func, "attr", "")):
                 found |= set(words(node.args[argument])) if len(node.args) > argument else set()
     return found
 
@@ -51,7 +51,7 @@ def reasons() -> set[str]:
 
 def events() -> set[str]:
     """Of all events."""
-    written = calls("tell", 3)
+    written = calls("tell", 3) | calls("_tell_once", 2)
     for file in (CODE / "core" / "verdicts.py", CODE / "handlers" / "reconcile.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Tuple) and len(node.elts) == 2:
