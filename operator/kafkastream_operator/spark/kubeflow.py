@@ -58,7 +58,10 @@ def application_of(found: Mapping[str, Any], config_map: str) -> Application:
 
 
 def patched(found: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
-    """What to apply for a patch: map keys, and the resourceVersion that they are meant for."""
+    """What to apply for a patch: map keys, and the object that they are meant for, by UID and resourceVersion.
+
+    Without the UID, applying to an application that was deleted meanwhile would be the creation of a new one.
+    """
     conf = {f"spark.kubernetes.driverEnv.{REVISION_ENVIRONMENT}": patch.token}
     for secret in sorted(patch.secrets):
         for role in _ROLES:
@@ -68,7 +71,12 @@ def patched(found: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
     return {
         "apiVersion": found["apiVersion"],
         "kind": found["kind"],
-        "metadata": {"name": meta["name"], "namespace": meta["namespace"], "resourceVersion": patch.expected},
+        "metadata": {
+            "name": meta["name"],
+            "namespace": meta["namespace"],
+            "uid": meta["uid"],
+            "resourceVersion": patch.expected,
+        },
         "spec": {"driver": {"annotations": annotations}, "sparkConf": conf},
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dynamic_kafka.metadata.contract import REFRESH_ANNOTATION, RELEASE_ANNOTATION
-from tests.integration.operator.stage import APPLICATIONS, DOCUMENT, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
+from tests.integration.operator.stage import DOCUMENT, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
 from tests.support.kube import PODS, Json, SparkOperator
 from tests.support.operator import CONFIG_MAPS, OperatorProcess
 
@@ -147,18 +147,9 @@ def test_deleting_the_subscription_harms_no_running_job(stage: Stage, driver: Js
     assert after.version.counter == before.version.counter + 1
 
 
-def deleted(stage: Stage) -> None:
-    """The application was deleted, and so was its driver."""
-    stage.api.delete(APPLICATIONS, "app", stage.namespace)
-    # Kubeflow's operator submits once, and fails while the old pod is there. The garbage collector would delete it too,
-    # but it looks for new kinds, such as the application's, only every 30 s.
-    stage.api.delete(PODS, "app-driver", stage.namespace)
-    stage.api.wait(PODS, "app-driver", stage.namespace, until=lambda each: each is None)
-
-
 def test_an_application_that_is_deleted_and_applied_again_keeps_its_drain(stage: Stage, driver: Json) -> None:
     drains(stage, driver)
-    deleted(stage)
+    stage.deleted()
     stage.wait_condition("ApplicationFound", "ApplicationMissing")
     stage.application()
     pod = stage.driver_runs(after=driver["metadata"]["uid"])
@@ -177,7 +168,7 @@ def test_a_new_driver_is_not_restarted_before_it_had_time_to_report(
     stage.wait_condition("RolledOut", "RollingOut")
     # The driver ends before it has confirmed, and nobody looks until its successor runs.
     operator.kill()
-    deleted(stage)
+    stage.deleted()
     stage.application()
     pod = stage.driver_runs(after=driver["metadata"]["uid"])
     operator.start()
