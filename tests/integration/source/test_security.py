@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.errors import DynamicKafkaError
-from tests.integration.source.driving import at, document, eventually, numbered, query, read_batch, static, values
+from tests.integration.source.driving import at, document, numbered, query, read_batch, static, values
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.kafka import CertificateAuthority, KafkaCluster
 from tests.support.places import ROOT
+from tests.support.sessions import eventually
 from tests.support.spark import spark_environment
 
 Topic = Callable[[str], str]
