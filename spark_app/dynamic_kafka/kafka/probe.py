@@ -15,7 +15,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any
 
-from dynamic_kafka.errors import ClusterError, DynamicKafkaError, OptionError
+from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DynamicKafkaError, OptionError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.errors import UnknownTopicError, translate
 from dynamic_kafka.kafka.retries import PAUSE_S
@@ -102,11 +102,17 @@ class ClusterProbe:
                     self._admin = self._make_admin()
                 future.set_result(question(self._admin))
             except DynamicKafkaError as error:
+                if isinstance(error, ClusterUnreachableError):
+                    self._drop_client()  # one that has lost its brokers finds none again (see `admin.kafka_id`)
                 future.set_exception(error)
             except Exception as error:
                 future.set_exception(translate(self.cluster, "ask the cluster", error))
-        if self._admin is not None:
-            self._admin.close_aside()
+        self._drop_client()
+
+    def _drop_client(self) -> None:
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close_aside()
 
     def _observe(self, admin: ClusterAdmin, question: Question) -> ClusterObservation:
         for _ in range(UNKNOWN_RETRIES):
