@@ -17,15 +17,13 @@ from datetime import datetime, timedelta
 from dynamic_kafka.metadata.contract import config_map_name
 from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core import verdicts
+from kafkastream_operator.core.application import Application, Patch, Refresh
 from kafkastream_operator.core.catalog import Catalog
 from kafkastream_operator.core.document import MAX_BYTES, Document, Key, Version, make_document, pack, size
 from kafkastream_operator.core.evidence import Driver, missing_evidence
 from kafkastream_operator.core.render import Rendering, known, render
 from kafkastream_operator.core.resolve import Resolved, resolve, secret_problem
 from kafkastream_operator.core.rollout import (
-    Application,
-    Patch,
-    Refresh,
     Step,
     Timing,
     Wanted,

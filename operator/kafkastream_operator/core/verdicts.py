@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 
 from dynamic_kafka.metadata.contract import MOUNT_PATH, SECRETS_PATH, config_map_name
 from dynamic_kafka.options.durations import parse_duration_ms
+from kafkastream_operator.core.application import Patch
 from kafkastream_operator.core.document import MAX_BYTES, MIN_READER, Document, Key
 from kafkastream_operator.core.evidence import FRESH_S
 from kafkastream_operator.core.render import Rendering
 from kafkastream_operator.core.resolve import Resolved
-from kafkastream_operator.core.rollout import Patch, Step, parse
+from kafkastream_operator.core.rollout import Step, parse
 from kafkastream_operator.models.conditions import Condition, condition
-from kafkastream_operator.models.subscription import APACHE
 
 if TYPE_CHECKING:
     from kafkastream_operator.core.decide import View
@@ -94,13 +94,13 @@ def too_large(size: int) -> tuple[Condition, ...]:
 
 def refused(rival: str) -> tuple[Condition, ...]:
     """Another subscription has the application."""
-    text = f"subscription {rival} is older and has the same application: delete one of the two"
+    text = f"subscription {rival} is older and is for an application of this name, too: delete one of the two"
     return (condition("StreamsResolved", False, "ApplicationTaken", text),)
 
 
 def foreign(config_map: str) -> tuple[Condition, ...]:
     """The ConfigMap's name is taken."""
-    text = f"ConfigMap {config_map} was not made by the operator and is left alone: rename or delete it"
+    text = f"ConfigMap {config_map} was not made by the operator for this subscription and is left alone: delete it"
     return (condition("StreamsResolved", False, "ConfigMapTaken", text),)
 
 
@@ -150,16 +150,13 @@ def events(
 def _application(view: View) -> Condition:
     if view.application is not None:
         return condition("ApplicationFound", True, view.application.life)
-    name = view.spec.application_ref.name
-    if view.spec.application_ref.api_version == APACHE:
-        text = (
-            "Apache's SparkApplications are not served by this version: its document is written, nothing is rolled out"
-        )
-        return condition("ApplicationFound", False, "NotServed", text)
+    name, kind = view.spec.application_ref.name, view.spec.application_ref.api_version
     if view.made:
         text = f"SparkApplication {name} is gone; what it drains is kept for {view.spec.orphan_retention}"
         return condition("ApplicationFound", False, "Orphaned", text)
-    return condition("ApplicationFound", False, "ApplicationMissing", f"there is no SparkApplication {name} yet")
+    return condition(
+        "ApplicationFound", False, "ApplicationMissing", f"there is no SparkApplication {name} of {kind} yet"
+    )
 
 
 def _mounted(view: View, secrets: frozenset[str]) -> Condition:

@@ -20,22 +20,16 @@ from dynamic_kafka.metadata.contract import (
     config_map_name,
 )
 from kafkastream_operator.core.annotated import MADE_LABEL
+from kafkastream_operator.core.application import Application
 from kafkastream_operator.core.catalog import Catalog, ConfigMapText, make_catalog
 from kafkastream_operator.core.decide import ConfigMap, View
 from kafkastream_operator.core.document import pack, read_document
 from kafkastream_operator.core.evidence import Driver, Report
-from kafkastream_operator.core.rollout import Application, Timing
-from kafkastream_operator.kube.api import (
-    CONFIG_MAPS,
-    KUBEFLOW_APPLICATIONS,
-    PODS,
-    STREAMS,
-    SUBSCRIPTIONS,
-    Object,
-)
+from kafkastream_operator.core.rollout import Timing
+from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, PODS, STREAMS, SUBSCRIPTIONS, Object
 from kafkastream_operator.kube.cache import Cache, ref_of
-from kafkastream_operator.models.subscription import KUBEFLOW, SubscriptionSpec, SubscriptionStatus
-from kafkastream_operator.spark import kubeflow
+from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
+from kafkastream_operator.spark.kinds import KINDS, Kind
 
 
 @dataclass(frozen=True)
@@ -57,11 +51,14 @@ def see(cache: Cache, namespace: str, name: str, now: datetime, timing: Timing) 
     if found is None or found["metadata"].get("deletionTimestamp"):
         return None
     spec = SubscriptionSpec.model_validate(found["spec"])
-    # Apache's are not served yet: one of Kubeflow's of the same name is another application.
-    served = spec.application_ref.api_version == KUBEFLOW
-    application = cache.get(KUBEFLOW_APPLICATIONS, namespace, spec.application_ref.name) if served else None
-    document = config_map_name(spec.application_ref.name)
-    known = kubeflow.application_of(application, document) if application is not None else None
+    ref = spec.application_ref
+    kind = KINDS[ref.api_version]
+    application = cache.get(APPLICATIONS[ref.api_version], namespace, ref.name)
+    document = config_map_name(ref.name)
+    known = kind.application_of(application, document) if application is not None else None
+    pod, owned = _driver_pod(cache, namespace, ref.name, kind, known)
+    if known is not None and pod is not None and owned:
+        known = kind.running(known, pod)
     view = View(
         name=name,
         uid=found["metadata"]["uid"],
@@ -71,7 +68,7 @@ def see(cache: Cache, namespace: str, name: str, now: datetime, timing: Timing) 
         catalog=catalog_of(cache, namespace),
         config_map=_config_map(cache, namespace, document, name),
         application=known,
-        driver=_driver(cache, namespace, spec.application_ref.name, known, document) if served else None,
+        driver=_driver(cache, pod, owned, document) if pod is not None else None,
         now=now,
         fresh_lineage=uuid.uuid4().hex[:12],
         released=_released(found),
@@ -116,19 +113,22 @@ def _config_map(cache: Cache, namespace: str, name: str, subscription: str) -> C
     return ConfigMap(name, found["metadata"]["resourceVersion"], ours, document, drifted)
 
 
-def _driver(cache: Cache, namespace: str, name: str, application: Application | None, document: str) -> Driver | None:
-    """The application's driver: the pod that its status names, or else the youngest with its labels."""
+def _driver_pod(
+    cache: Cache, namespace: str, name: str, kind: Kind, application: Application | None
+) -> tuple[Object | None, bool]:
+    """The driver's pod, by the application's status, and True; or else the youngest with its labels, and False."""
     pods = [
         each
         for each in cache.all(PODS, namespace)
-        if _labels(each).get(kubeflow.NAME_LABEL) == name and _labels(each).get("spark-role") == "driver"
+        if _labels(each).get(kind.NAME_LABEL) == name and _labels(each).get("spark-role") == "driver"
     ]
-    if not pods:
-        return None
-    named = application.driver_pod if application is not None else ""
-    pod = next((each for each in pods if each["metadata"]["name"] == named), None)
-    owned = pod is not None
-    pod = pod or max(pods, key=lambda each: str(each["metadata"].get("creationTimestamp", "")))
+    for each in pods:
+        if application is not None and kind.is_driver(application, each):
+            return each, True
+    return max(pods, key=lambda each: str(each["metadata"].get("creationTimestamp", "")), default=None), False
+
+
+def _driver(cache: Cache, pod: Object, owned: bool, document: str) -> Driver:
     meta = pod["metadata"]
     annotations = meta.get("annotations") or {}
     text = annotations.get(REPORT_ANNOTATION)

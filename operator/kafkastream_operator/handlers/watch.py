@@ -20,8 +20,8 @@ from kafkastream_operator.errors import ApiError, NotFoundError
 from kafkastream_operator.handlers.queue import WorkQueue
 from kafkastream_operator.handlers.reconcile import Reconciler
 from kafkastream_operator.kube.api import (
+    APPLICATIONS,
     CONFIG_MAPS,
-    KUBEFLOW_APPLICATIONS,
     PODS,
     STREAMS,
     SUBSCRIPTIONS,
@@ -30,7 +30,7 @@ from kafkastream_operator.kube.api import (
     Resource,
 )
 from kafkastream_operator.kube.cache import Cache, Ref, ref_of
-from kafkastream_operator.spark.kubeflow import NAME_LABEL
+from kafkastream_operator.spark.kinds import application_named_by
 
 RESYNC_S = 300.0
 """An event may be missed, and an object may go between a listing and the watch that follows it."""
@@ -38,7 +38,7 @@ WATCHED: tuple[tuple[Resource, str | None], ...] = (
     (STREAMS, None),
     (SUBSCRIPTIONS, None),
     (CONFIG_MAPS, ROLE_LABEL),
-    (KUBEFLOW_APPLICATIONS, None),
+    *((each, None) for each in APPLICATIONS.values()),
     (PODS, "spark-role=driver"),
 )
 """What is watched, and with which label selector."""
@@ -157,7 +157,7 @@ class Operator:
                 self._add(Ref(resource, namespace, name))
                 self._add_all(STREAMS, namespace)
             else:
-                name = str((found["metadata"].get("labels") or {}).get(NAME_LABEL, ""))
+                name = application_named_by(found["metadata"].get("labels") or {})
             for each in self.cache.all(SUBSCRIPTIONS, namespace):
                 if each["spec"]["applicationRef"]["name"] == name or not name:
                     self._add(Ref(SUBSCRIPTIONS, namespace, each["metadata"]["name"]))

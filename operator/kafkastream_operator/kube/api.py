@@ -49,6 +49,8 @@ PODS = Resource("", "v1", "pods")
 EVENTS = Resource("events.k8s.io", "v1", "events")
 KUBEFLOW_APPLICATIONS = Resource("sparkoperator.k8s.io", "v1beta2", "sparkapplications")
 APACHE_APPLICATIONS = Resource("spark.apache.org", "v1", "sparkapplications")
+APPLICATIONS: Mapping[str, Resource] = {each.api_version: each for each in (KUBEFLOW_APPLICATIONS, APACHE_APPLICATIONS)}
+"""By `apiVersion`."""
 
 
 class Api:

@@ -35,7 +35,7 @@ class ApplicationRef(Part):
     """A SparkApplication of the same namespace.
 
     Attributes:
-        api_version: Kubeflow's, or Apache's, which is accepted but not served by this version.
+        api_version: Kubeflow's, or Apache's (experimental).
         kind: of the application.
         name: of the application.
     """

@@ -11,6 +11,7 @@ import yaml
 from dynamic_kafka.app.cli import main
 from dynamic_kafka.metadata.contract import MOUNT_PATH
 from kafkastream_operator.core.verdicts import config_map_name
+from kafkastream_operator.spark import apache
 from kafkastream_operator.spark.kubeflow import application_of
 
 APP = """\
@@ -68,6 +69,8 @@ def test_for_apache_the_pod_template_mounts_the_document(capsys: pytest.CaptureF
         ],
         "volumes": [{"name": "kafkastreams", "configMap": {"name": "shop-kafkastreams"}}],
     }
+    application["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    assert apache.application_of(application, config_map_name("shop")).document is True
 
 
 @pytest.mark.parametrize("operator", ["kubeflow", "apache"])
