@@ -6,13 +6,13 @@ changed by something that is wrong.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kafkastream_operator.core.catalog import Catalog, StreamEntry
 from kafkastream_operator.core.document import Document, Streams
+from kafkastream_operator.core.patterns import PatternError, pattern_of
 from kafkastream_operator.models.stream import Drain
 from kafkastream_operator.models.subscription import SecretBinding, SubscriptionSpec
 
@@ -57,8 +57,8 @@ def resolve(spec: SubscriptionSpec, catalog: Catalog, previous: Document | None)
     """
     try:
         wanted, missing = _wanted(spec, catalog)
-    except re.error as error:
-        return Resolved({}, problem=f"spec.streams.pattern is no regular expression: {error}")
+    except PatternError as error:
+        return Resolved({}, problem=f"spec.streams.pattern {error}")
     bindings = {binding.cluster: binding for binding in spec.secrets}
     before = previous.streams if previous is not None else {}
     streams: dict[str, Mapping[str, Any]] = {}
@@ -94,7 +94,7 @@ def _wanted(spec: SubscriptionSpec, catalog: Catalog) -> tuple[list[StreamEntry]
         return [catalog.streams[each] for each in ids if each in catalog.streams], [
             each for each in ids if each not in catalog.streams
         ]
-    pattern = re.compile(spec.streams.pattern or "")
+    pattern = pattern_of(spec.streams.pattern or "")
     return [entry for name, entry in sorted(catalog.streams.items()) if pattern.fullmatch(name)], []
 
 

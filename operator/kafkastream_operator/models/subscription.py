@@ -50,7 +50,7 @@ class Streams(Part):
 
     Attributes:
         ids: the streams by name. Nothing is rendered for the first time before all of them are there.
-        pattern: a regular expression (Python's) that must match a whole stream id of this namespace.
+        pattern: a regular expression (RE2's) that must match a whole stream id of this namespace.
     """
 
     ids: Annotated[tuple[StreamName, ...], Field(min_length=1, max_length=MAX_STREAMS)] | None = None
