@@ -17,6 +17,7 @@ import kopf
 from dynamic_kafka.metadata.contract import ROLE_LABEL, SUBSCRIPTION_LABEL
 from kafkastream_operator.core.rollout import USUAL, Timing
 from kafkastream_operator.errors import ApiError, NotFoundError
+from kafkastream_operator.handlers.health import Health
 from kafkastream_operator.handlers.queue import WorkQueue
 from kafkastream_operator.handlers.reconcile import Reconciler
 from kafkastream_operator.kube.api import (
@@ -51,10 +52,19 @@ class Operator:
 
     Args:
         namespaces: the namespaces it serves; empty: all.
+        health: told how far it is.
     """
 
-    def __init__(self, api: Api, namespaces: Iterable[str] = (), workers: int = 4, timing: Timing = USUAL) -> None:
+    def __init__(
+        self,
+        api: Api,
+        namespaces: Iterable[str] = (),
+        workers: int = 4,
+        timing: Timing = USUAL,
+        health: Health | None = None,
+    ) -> None:
         self.api, self.cache = api, Cache()
+        self.health = health or Health()
         self.namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
         self.queue: WorkQueue[Ref] = WorkQueue(Reconciler(api, self.cache, timing), workers)
         self._tasks: list[asyncio.Task[None]] = []
@@ -103,9 +113,11 @@ class Operator:
     async def _start(self, settings: kopf.OperatorSettings, **_: Any) -> None:
         settings.posting.enabled = False
         self._loop = asyncio.get_running_loop()
+        self._tasks = [asyncio.create_task(self.health.beat())]
         # Everything is known before anything is decided: half a picture would drain what has not been listed yet.
         await asyncio.to_thread(self.resync_until_done)
-        self._tasks = [asyncio.create_task(self.queue.run()), asyncio.create_task(self._resync_now_and_then())]
+        self._tasks += [asyncio.create_task(self.queue.run()), asyncio.create_task(self._resync_now_and_then())]
+        self.health.becomes("serving")
 
     def resync_until_done(self) -> None:
         """List until the API server has answered all of it."""
