@@ -22,6 +22,7 @@ from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core.application import Patch
 from kafkastream_operator.core.document import MAX_BYTES, MIN_READER, Document, Key
 from kafkastream_operator.core.evidence import FRESH_S
+from kafkastream_operator.core.release import spent_on
 from kafkastream_operator.core.render import Rendering
 from kafkastream_operator.core.resolve import Resolved
 from kafkastream_operator.core.rollout import Step, parse
@@ -202,6 +203,10 @@ def _drained(view: View, rendering: Rendering | None) -> Condition:
     late = [each for each in waiting if _is_late(each.since, each.timeout, view.now)]
     text = "; ".join(f"{each.cluster}/{each.topic}: {each.message or 'waits'}" for each in waiting[:20])
     text += f"; and {len(waiting) - 20} more" if len(waiting) > 20 else ""
+    for each in waiting:
+        if spent := spent_on(Key(each.cluster, each.topic), view.released, view.status.released):
+            text += f". The release {spent} came before this: to release it again, write {each.cluster}/{each.topic}@2"
+            break
     if late:
         text += (
             f". It takes longer than drain.timeout for {len(late)} of them: nothing is removed because of it. To let"

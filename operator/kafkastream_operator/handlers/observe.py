@@ -25,6 +25,7 @@ from kafkastream_operator.core.catalog import Catalog, ConfigMapText, make_catal
 from kafkastream_operator.core.decide import ConfigMap, View
 from kafkastream_operator.core.document import pack, read_document
 from kafkastream_operator.core.evidence import Driver, Report
+from kafkastream_operator.core.release import releases_of
 from kafkastream_operator.core.rollout import Timing
 from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, PODS, STREAMS, SUBSCRIPTIONS, Object
 from kafkastream_operator.kube.cache import Cache, ref_of
@@ -71,7 +72,7 @@ def see(cache: Cache, namespace: str, name: str, now: datetime, timing: Timing) 
         driver=_driver(cache, pod, owned, document) if pod is not None else None,
         now=now,
         fresh_lineage=uuid.uuid4().hex[:12],
-        released=_released(found),
+        released=releases_of((found["metadata"].get("annotations") or {}).get(RELEASE_ANNOTATION, "")),
         rival=_rival(cache, namespace, found),
         made=MADE_LABEL in _labels(found),
         timing=timing,
@@ -148,11 +149,6 @@ def _driver(cache: Cache, pod: Object, owned: bool, document: str) -> Driver:
 def _mounts(pod: Object, document: str) -> bool:
     volumes = pod.get("spec", {}).get("volumes") or []
     return any((each.get("configMap") or {}).get("name") == document for each in volumes)
-
-
-def _released(found: Object) -> frozenset[str]:
-    text = (found["metadata"].get("annotations") or {}).get(RELEASE_ANNOTATION, "")
-    return frozenset(each.strip() for each in text.split(",") if each.strip())
 
 
 def _rival(cache: Cache, namespace: str, found: Object) -> str:

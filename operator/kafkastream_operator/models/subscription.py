@@ -28,6 +28,8 @@ KUBEFLOW: Final = "sparkoperator.k8s.io/v1beta2"
 APACHE: Final = "spark.apache.org/v1"
 MAX_DRAINING = 1000
 """So many topics are told of at a time: a status has to fit into etcd. The document has all that drain."""
+MAX_RELEASES, RELEASE_CHARACTERS = 256, 600
+"""So many releases count at a time, each of at most so many characters."""
 Strategy = Literal["Restart", "Reload", "Auto"]
 
 
@@ -179,6 +181,7 @@ class SubscriptionStatus(Part):
         restarted_at: when the operator restarted the application last.
         orphaned_at: since when the application is gone, where the subscription came of its annotations.
         draining: what is no longer desired and still read, as far as it fits.
+        released: the releases by annotation that have counted, and count no more.
         kept: the streams as rendered, so that they survive the loss of the document; empty where they are too large.
         conditions: what is true of it; docs/operator.md has each with its remedy.
     """
@@ -189,6 +192,9 @@ class SubscriptionStatus(Part):
     restarted_at: Moment | None = None
     orphaned_at: Moment | None = None
     draining: Annotated[tuple[DrainingTopic, ...], Field(max_length=MAX_DRAINING)] = ()
+    released: Annotated[
+        tuple[Annotated[str, Field(max_length=RELEASE_CHARACTERS)], ...], Field(max_length=MAX_RELEASES)
+    ] = ()
     kept: Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})] = Field(
         default_factory=dict
     )
