@@ -38,6 +38,7 @@ class Resolved:
 
     Attributes:
         missing: subscribed ids that no stream has.
+        broken: what cannot be read, and may have what is missing.
         problem: why the subscription itself cannot be resolved.
         drain: {stream: how it drains}.
     """
@@ -45,6 +46,7 @@ class Resolved:
     streams: Streams
     held: tuple[Held, ...] = ()
     missing: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
     problem: str = ""
     drain: Mapping[str, Drain] = field(default_factory=dict)
 
@@ -85,7 +87,8 @@ def resolve(spec: SubscriptionSpec, catalog: Catalog, previous: Document | None)
         held.append(held_by_text)
         streams[held_by_text.stream] = _active(before[held_by_text.stream])
     missing = [each for each in missing if each not in streams]
-    return Resolved(streams, tuple(held), tuple(missing), drain={entry.stream: entry.drain for entry in wanted})
+    broken = tuple(catalog.broken.values())
+    return Resolved(streams, tuple(held), tuple(missing), broken, drain={entry.stream: entry.drain for entry in wanted})
 
 
 def _wanted(spec: SubscriptionSpec, catalog: Catalog) -> tuple[list[StreamEntry], list[str]]:

@@ -78,10 +78,17 @@ def unresolved(resolved: Resolved) -> tuple[Condition, ...]:
     if resolved.missing:
         names = ", ".join(resolved.missing)
         text = f"no KafkaStream and no labelled ConfigMap of this namespace has {names}: apply it, or take it out"
+        text += _perhaps_in(resolved)
         return (condition("StreamsResolved", False, "StreamMissing", text),)
     if not resolved.streams:
-        return (condition("StreamsResolved", False, "NothingMatches", "no stream matches spec.streams.pattern yet"),)
+        text = "no stream matches spec.streams.pattern yet" + _perhaps_in(resolved)
+        return (condition("StreamsResolved", False, "NothingMatches", text),)
     return (condition("StreamsResolved", True, "Resolved", f"{len(resolved.streams)} streams"),)
+
+
+def _perhaps_in(resolved: Resolved) -> str:
+    """What cannot be read, and may have what is not found."""
+    return f". It may be in what cannot be read: {'; '.join(resolved.broken)}" if resolved.broken else ""
 
 
 def too_large(size: int) -> tuple[Condition, ...]:

@@ -21,9 +21,16 @@ from dynamic_kafka.metadata.contract import (
 )
 from kafkastream_operator.core.annotated import MADE_LABEL
 from kafkastream_operator.core.application import Application
-from kafkastream_operator.core.catalog import Catalog, ConfigMapText, make_catalog
+from kafkastream_operator.core.catalog import (
+    Catalog,
+    ConfigMapText,
+    StreamEntry,
+    config_map_entries,
+    put_together,
+    stream_entry,
+)
 from kafkastream_operator.core.decide import ConfigMap, View
-from kafkastream_operator.core.document import pack, read_document
+from kafkastream_operator.core.document import Document, pack, read_document
 from kafkastream_operator.core.evidence import Driver, Report
 from kafkastream_operator.core.release import releases_of
 from kafkastream_operator.core.rollout import Timing
@@ -67,14 +74,14 @@ def see(cache: Cache, namespace: str, name: str, now: datetime, timing: Timing) 
         spec=spec,
         status=_status(found),
         catalog=catalog_of(cache, namespace),
-        config_map=_config_map(cache, namespace, document, name),
+        config_map=rendered_of(cache, namespace, document, name),
         application=known,
         driver=_driver(cache, pod, owned, document) if pod is not None else None,
         now=now,
         fresh_lineage=uuid.uuid4().hex[:12],
         released=releases_of((found["metadata"].get("annotations") or {}).get(RELEASE_ANNOTATION, "")),
         rival=_rival(cache, namespace, found),
-        made=MADE_LABEL in _labels(found),
+        made=MADE_LABEL in labels_of(found),
         timing=timing,
     )
     return Seen(view, found, application)
@@ -82,17 +89,25 @@ def see(cache: Cache, namespace: str, name: str, now: datetime, timing: Timing) 
 
 def catalog_of(cache: Cache, namespace: str) -> Catalog:
     """The streams of a namespace. What is being deleted is gone already."""
-    specs = {
-        each["metadata"]["name"]: each.get("spec", {})
+    streams = {
+        each["metadata"]["name"]: cache.made_of(each, _stream_entry)
         for each in cache.all(STREAMS, namespace)
         if not each["metadata"].get("deletionTimestamp")
     }
-    texts = [
-        ConfigMapText(each["metadata"]["name"], each.get("data") or {})
+    config_maps = {
+        each["metadata"]["name"]: cache.made_of(each, _entries)
         for each in cache.all(CONFIG_MAPS, namespace)
-        if _labels(each).get(ROLE_LABEL) == METADATA_ROLE and not each["metadata"].get("deletionTimestamp")
-    ]
-    return make_catalog(specs, texts)
+        if labels_of(each).get(ROLE_LABEL) == METADATA_ROLE and not each["metadata"].get("deletionTimestamp")
+    }
+    return put_together(streams, config_maps)
+
+
+def _stream_entry(found: Object) -> StreamEntry:
+    return stream_entry(found["metadata"]["name"], found.get("spec", {}))
+
+
+def _entries(found: Object) -> tuple[list[StreamEntry], str]:
+    return config_map_entries(ConfigMapText(found["metadata"]["name"], found.get("data") or {}))
 
 
 def _status(found: Object) -> SubscriptionStatus:
@@ -103,15 +118,25 @@ def _status(found: Object) -> SubscriptionStatus:
         return SubscriptionStatus()
 
 
-def _config_map(cache: Cache, namespace: str, name: str, subscription: str) -> ConfigMap | None:
+def rendered_of(cache: Cache, namespace: str, name: str, subscription: str) -> ConfigMap | None:
+    """The ConfigMap of a document; None if there is none, or it is being deleted."""
     found = cache.get(CONFIG_MAPS, namespace, name)
     if found is None or found["metadata"].get("deletionTimestamp"):
         return None
+    document, drifted = cache.made_of(found, _document)
+    return ConfigMap(name, found["metadata"]["resourceVersion"], document_of(found) == subscription, document, drifted)
+
+
+def document_of(found: Object) -> str:
+    """The name of the subscription whose document a ConfigMap has by its labels; "" if it has none."""
+    return str(labels_of(found).get(SUBSCRIPTION_LABEL, ""))
+
+
+def _document(found: Object) -> tuple[Document | None, bool]:
+    """What a ConfigMap says, and whether its keys are not exactly what that packs to."""
     data, binary = found.get("data") or {}, found.get("binaryData") or {}
     document = read_document(data, binary)
-    drifted = document is None or pack(document) != (dict(data), dict(binary))
-    ours = _labels(found).get(SUBSCRIPTION_LABEL) == subscription
-    return ConfigMap(name, found["metadata"]["resourceVersion"], ours, document, drifted)
+    return document, document is None or pack(document) != (dict(data), dict(binary))
 
 
 def _driver_pod(
@@ -121,7 +146,7 @@ def _driver_pod(
     pods = [
         each
         for each in cache.all(PODS, namespace)
-        if _labels(each).get(kind.NAME_LABEL) == name and _labels(each).get("spark-role") == "driver"
+        if labels_of(each).get(kind.NAME_LABEL) == name and labels_of(each).get("spark-role") == "driver"
     ]
     for each in pods:
         if application is not None and kind.is_driver(application, each):
@@ -166,6 +191,7 @@ def _age(found: Object) -> tuple[str, str]:
     return found["metadata"]["creationTimestamp"], found["metadata"]["name"]
 
 
-def _labels(found: Object) -> Mapping[str, Any]:
+def labels_of(found: Object) -> Mapping[str, Any]:
+    """Of an object."""
     labels: Mapping[str, Any] = found["metadata"].get("labels") or {}
     return labels

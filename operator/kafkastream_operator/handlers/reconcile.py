@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
-from dynamic_kafka.metadata.contract import SUBSCRIPTION_LABEL, config_map_name
+from dynamic_kafka.metadata.contract import config_map_name
 from kafkastream_operator.core.annotated import MADE_LABEL, asked_by, subscription_for
-from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.decide import decide
-from kafkastream_operator.core.document import Streams, read_document
 from kafkastream_operator.core.rollout import USUAL, Timing, stamp
-from kafkastream_operator.core.standing import Subscriber, stream_status
+from kafkastream_operator.core.standing import stream_status
 from kafkastream_operator.errors import ConflictError, NotFoundError
 from kafkastream_operator.handlers.execute import execute, tell, write_status
 from kafkastream_operator.handlers.observe import catalog_of, see
+from kafkastream_operator.handlers.subscribers import kind_of, subscribers_of
 from kafkastream_operator.kube.api import (
     APPLICATIONS,
     CONFIG_MAPS,
@@ -29,8 +28,7 @@ from kafkastream_operator.kube.api import (
 )
 from kafkastream_operator.kube.cache import Cache, Ref
 from kafkastream_operator.models.stream import KafkaStreamStatus
-from kafkastream_operator.models.subscription import KUBEFLOW, ApplicationRef, SubscriptionStatus
-from kafkastream_operator.spark.kinds import KINDS
+from kafkastream_operator.models.subscription import ApplicationRef
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +106,7 @@ class Reconciler:
         asked = asked_by(job.name, job.resource.api_version, found["metadata"].get("annotations") or {})
         known = self._cache.get(SUBSCRIPTIONS, job.namespace, job.name)
         made = known is not None and MADE_LABEL in (known["metadata"].get("labels") or {})
-        kind = _kind_of(known["spec"]["applicationRef"]) if known is not None else job.resource.api_version
+        kind = kind_of(known) if known is not None else job.resource.api_version
         if asked is None:
             if made and known is not None and kind == job.resource.api_version:
                 # The annotations were taken out: what is rendered stays for the driver that runs.
@@ -143,7 +141,7 @@ class Reconciler:
         status = stream_status(
             job.name,
             catalog,
-            self._subscribers(job.namespace, job.name),
+            subscribers_of(self._cache, job.namespace, job.name),
             before,
             generation=int(found["metadata"].get("generation", 0)),
             now=stamp(self._now()),
@@ -151,35 +149,6 @@ class Reconciler:
         if status != before:
             write_status(self._api, self._cache, STREAMS, found, status)
         return None
-
-    def _subscribers(self, namespace: str, stream: str) -> list[Subscriber]:
-        readers = []
-        for each in self._cache.all(SUBSCRIPTIONS, namespace):
-            try:
-                status = SubscriptionStatus.model_validate(each.get("status") or {})
-            except ValidationError:
-                continue
-            name = each["spec"]["applicationRef"]["name"]
-            rendered = self._rendered(namespace, each["metadata"]["name"], name) or status.kept
-            if stream not in rendered and not any(topic.stream == stream for topic in status.draining):
-                continue
-            life = self._life(namespace, each["spec"]["applicationRef"])
-            readers.append(Subscriber(each["metadata"]["name"], name, life, status, rendered))
-        return readers
-
-    def _life(self, namespace: str, ref: Mapping[str, str]) -> Life:
-        """What an application is doing."""
-        kind = _kind_of(ref)
-        found = self._cache.get(APPLICATIONS[kind], namespace, ref["name"])
-        return KINDS[kind].application_of(found, "").life if found is not None else "Absent"
-
-    def _rendered(self, namespace: str, subscription: str, application: str) -> Streams:
-        """The streams of a subscription's document; none if it has none."""
-        found = self._cache.get(CONFIG_MAPS, namespace, config_map_name(application))
-        if found is None or (found["metadata"].get("labels") or {}).get(SUBSCRIPTION_LABEL) != subscription:
-            return {}
-        document = read_document(found.get("data") or {}, found.get("binaryData") or {})
-        return document.streams if document is not None else {}
 
     def _refresh(self, job: Ref, application: ApplicationRef) -> None:
         for resource, name in (
@@ -191,8 +160,3 @@ class Reconciler:
                 self._cache.put(resource, self._api.get(resource, job.namespace, name))
             except NotFoundError:
                 self._cache.drop(Ref(resource, job.namespace, name))
-
-
-def _kind_of(ref: Mapping[str, str]) -> str:
-    """The `apiVersion` of an applicationRef, as it stands in an object."""
-    return ref.get("apiVersion", KUBEFLOW)

@@ -20,6 +20,7 @@ from kafkastream_operator.errors import ApiError, NotFoundError
 from kafkastream_operator.handlers.health import Health
 from kafkastream_operator.handlers.queue import WorkQueue
 from kafkastream_operator.handlers.reconcile import Reconciler
+from kafkastream_operator.handlers.subscribers import claims
 from kafkastream_operator.kube.api import (
     APPLICATIONS,
     CONFIG_MAPS,
@@ -156,13 +157,7 @@ class Operator:
                 if SUBSCRIPTION_LABEL not in (each["metadata"].get("labels") or {}):
                     self._add(Ref(CONFIG_MAPS, namespace, each["metadata"]["name"]))
         elif resource == CONFIG_MAPS:
-            labels = found["metadata"].get("labels") or {}
-            if SUBSCRIPTION_LABEL in labels:
-                self._add(Ref(SUBSCRIPTIONS, namespace, labels[SUBSCRIPTION_LABEL]))
-            else:
-                self._add_all(SUBSCRIPTIONS, namespace)
-                self._add_all(STREAMS, namespace)
-                self._add(Ref(resource, namespace, ref.name))
+            self._look_at_config_map(ref, found["metadata"].get("labels") or {})
         else:
             name = ref.name
             if resource != PODS:
@@ -173,6 +168,17 @@ class Operator:
             for each in self.cache.all(SUBSCRIPTIONS, namespace):
                 if each["spec"]["applicationRef"]["name"] == name or not name:
                     self._add(Ref(SUBSCRIPTIONS, namespace, each["metadata"]["name"]))
+
+    def _look_at_config_map(self, ref: Ref, labels: Mapping[str, str]) -> None:
+        if SUBSCRIPTION_LABEL not in labels:
+            self._add_all(SUBSCRIPTIONS, ref.namespace)
+            self._add_all(STREAMS, ref.namespace)
+            self._add(ref)
+            return
+        owner = Ref(SUBSCRIPTIONS, ref.namespace, labels[SUBSCRIPTION_LABEL])
+        self._add(owner)
+        if not claims(self.cache.get(*owner), ref.name):
+            self._add_all(STREAMS, ref.namespace)  # nobody's document: no status follows that would do so
 
     def _add_all(self, resource: Resource, namespace: str) -> None:
         for each in self.cache.all(resource, namespace):

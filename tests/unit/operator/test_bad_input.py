@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from typing import Any
 
 import pytest
 
@@ -69,6 +70,18 @@ def test_a_document_that_is_too_large_leaves_the_last_one_in_force() -> None:
     assert world.document == before
     assert world.condition("StreamsResolved") == ("False", "TooLarge")
     assert "the last one that did stays in force" in world.message("Stalled")
+
+
+@pytest.mark.parametrize(
+    ("streams", "reason"), [({"ids": ["orders"]}, "StreamMissing"), ({"pattern": "ord.*"}, "NothingMatches")]
+)
+def test_a_missing_stream_names_the_broken_configmap_that_may_have_it(streams: dict[str, Any], reason: str) -> None:
+    world = World(spec={"streams": streams})
+    world.config_maps["flink"] = "- streamId: orders\n  clusterMetadataLst: []\n"
+    world.settle()
+    assert world.document is None
+    assert world.condition("StreamsResolved") == ("False", reason)
+    assert "It may be in what cannot be read: ConfigMap flink, key streams.yaml:2" in world.message("Ready")
 
 
 def test_a_pattern_that_is_none_changes_nothing() -> None:
