@@ -16,7 +16,7 @@ import kopf
 
 from dynamic_kafka.metadata.contract import ROLE_LABEL, SUBSCRIPTION_LABEL
 from kafkastream_operator.core.rollout import USUAL, Timing
-from kafkastream_operator.errors import ApiError, NotFoundError
+from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.health import Health
 from kafkastream_operator.handlers.queue import WorkQueue
 from kafkastream_operator.handlers.reconcile import Reconciler
@@ -103,13 +103,8 @@ class Operator:
         """List everything anew."""
         for resource, labels in WATCHED:
             for namespace in self.namespaces:
-                self.cache.take_listing(resource, namespace, partial(self._list, resource, namespace, labels))
-
-    def _list(self, resource: Resource, namespace: str | None, labels: str | None) -> list[Object]:
-        try:
-            return self.api.list(resource, namespace, labels=labels)
-        except NotFoundError:
-            return []  # the kind is not installed (yet): kopf waits for it
+                # A kind that is not installed (yet) has none: kopf waits for it.
+                self.cache.take_listing(resource, namespace, partial(self.api.list, resource, namespace, labels=labels))
 
     async def _start(self, settings: kopf.OperatorSettings, **_: Any) -> None:
         settings.posting.enabled = False

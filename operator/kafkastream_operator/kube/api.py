@@ -13,7 +13,7 @@ import urllib3
 from kubernetes import client, config
 
 from dynamic_kafka.metadata.contract import GROUP, VERSION
-from kafkastream_operator.errors import BY_STATUS, ApiError
+from kafkastream_operator.errors import BY_STATUS, ApiError, NotFoundError
 
 MANAGER = "kafkastream-operator"
 """The field manager of everything that the operator writes."""
@@ -80,11 +80,14 @@ class Api:
         return self._call("GET", resource.path(namespace, name))
 
     def list(self, resource: Resource, namespace: str | None, *, labels: str | None = None) -> list[Object]:
-        """All objects of a namespace (None: of all), page by page."""
+        """All objects of a namespace (None: of all), page by page. None, where their kind is not installed."""
         found: list[Object] = []
         query = {"limit": "500"} | ({"labelSelector": labels} if labels else {})
         while True:
-            page = self._call("GET", resource.path(namespace), query=query)
+            try:
+                page = self._call("GET", resource.path(namespace), query=query)
+            except NotFoundError:
+                return []
             kind = str(page.get("kind", "")).removesuffix("List")
             for each in page.get("items", []):
                 found.append({"apiVersion": resource.api_version, "kind": kind, **each})

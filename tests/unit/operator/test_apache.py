@@ -84,7 +84,7 @@ def test_one_without_a_status_starts() -> None:
 
 def test_a_patch_has_keys_of_spark_conf_only_and_is_read_back() -> None:
     body = patched(application(), Patch("l/4", frozenset({"login"}), 2, "7"))
-    assert body["metadata"] == {"name": "app", "namespace": "ns", "resourceVersion": "7"}
+    assert body["metadata"] == {"name": "app", "namespace": "ns", "uid": "u", "resourceVersion": "7"}
     assert body["spec"] == {
         "sparkConf": {
             f"spark.kubernetes.driverEnv.{REVISION_ENVIRONMENT}": "l/4",
