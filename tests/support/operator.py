@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -37,13 +37,24 @@ class OperatorProcess:
     """
 
     def __init__(
-        self, cluster: KubeCluster, namespace: str, arguments: Sequence[str] = (), *, may_restart: bool = False
+        self,
+        cluster: KubeCluster,
+        namespace: str,
+        arguments: Sequence[str] = (),
+        through: Callable[[Path], Path] = lambda kubeconfig: kubeconfig,
+        *,
+        may_restart: bool = False,
     ) -> None:
-        """Nothing runs yet. `may_restart`: with the right that restarts of Apache's applications need."""
+        """Nothing runs yet.
+
+        Args:
+            through: makes a configuration of another way to the API server of the one that it has.
+            may_restart: with the right that restarts of Apache's applications need.
+        """
         self._rules = rules() + (rules(RESTART_ROLE) if may_restart else [])
         self.name = "operator"
         self.folder = new_folder("kube", self.name)
-        self._cluster, self._namespace, self._arguments = cluster, namespace, arguments
+        self._cluster, self._namespace, self._arguments, self._through = cluster, namespace, arguments, through
         self._process = Process("The operator", self.folder / "operator.log")
         self._kubeconfig: Path | None = None
 
@@ -52,7 +63,8 @@ class OperatorProcess:
         if self._kubeconfig is None:
             self._cluster.install_crds(ROOT / "crds")
             account = f"kafkastream-operator-{self.folder.name}"
-            self._kubeconfig = self._cluster.service_account(self._namespace, account, cluster_rules=self._rules)
+            own = self._cluster.service_account(self._namespace, account, cluster_rules=self._rules)
+            self._kubeconfig = self._through(own)
         command = [sys.executable, "-m", "kafkastream_operator", "--kubeconfig", str(self._kubeconfig)]
         command += ["--namespace", self._namespace, *self._arguments]
         environment = self._cluster.environment(self._kubeconfig)

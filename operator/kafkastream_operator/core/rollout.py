@@ -28,7 +28,7 @@ class Timing:
 
     Attributes:
         confirm: a restart, until its patch counts as lost.
-        confirm_live: a live change; the kubelet alone may need a minute and a half.
+        confirm_live: a live change; the kubelet alone may need a minute and a half. Also a driver's first report.
         between_restarts: the least time between two restarts of one application.
     """
 
@@ -109,7 +109,12 @@ def next_step(
             pending = Rollout(token=wanted.token, method="Restart", phase="Pending", at=stamp(now))
             return Step(pending, _going_on(wanted, "by a restart"), again=now)
         return Step(before, _given_up(before))
-    method = _method(strategy, wanted, application, driver)
+    silent = _has_yet_to_report(driver, timing)
+    method = _method(strategy, wanted, before, application, driver, silent=silent is not None)
+    if method == "Wait":
+        assert driver is not None
+        text = f"revision {wanted.version.counter} waits until driver {driver.name} has said what it can"
+        return Step(before, condition("RolledOut", None, "Waiting", text), again=now + (silent or timedelta()))
     if method == "Reload":
         return _live(wanted, strategy, before, application, driver, now=now, timing=timing)
     return _restart(wanted, before, application, driver, now=now, restarted_at=restarted_at, timing=timing)
@@ -146,14 +151,36 @@ def _confirmed(wanted: Wanted, before: Rollout, now: datetime) -> Step:
     return Step(done, condition("RolledOut", True, "Confirmed", f"revision {wanted.version.counter} is in force"))
 
 
+def _has_yet_to_report(driver: Driver | None, timing: Timing) -> timedelta | None:
+    """How much longer a driver that has just started may take to report at all; None: it has, or its time is over."""
+    if driver is None or not driver.running or driver.report is not None:
+        return None
+    left = timing.confirm_live - timedelta(seconds=driver.silent_s)
+    return left if left > timedelta() else None
+
+
 def _method(
-    strategy: Strategy, wanted: Wanted, application: Application, driver: Driver | None
-) -> Literal["Restart", "Reload"]:
+    strategy: Strategy,
+    wanted: Wanted,
+    before: Rollout,
+    application: Application,
+    driver: Driver | None,
+    *,
+    silent: bool,
+) -> Literal["Restart", "Reload", "Wait"]:
     if strategy != "Auto":
         return strategy
-    if not application.restarts_itself:
+    mounted = wanted.secrets <= application.mounts
+    if not application.restarts_itself and not mounted:
         return "Reload"  # its restarts are counted, and end it when they are spent: only who asks for one gets it
-    return "Reload" if _is_able(driver) and wanted.secrets <= application.mounts else "Restart"
+    begun = before.token == wanted.token and before.method == "Restart" and before.phase != "Confirmed"
+    if application.restarts_itself and (begun or not mounted):
+        return "Restart"
+    if driver is None or not driver.running:
+        return "Reload"  # it takes the newest document when it starts, and may be able to take the next one live
+    if silent:
+        return "Wait"
+    return "Reload" if _is_able(driver) or not application.restarts_itself else "Restart"
 
 
 def _is_able(driver: Driver | None) -> bool:

@@ -158,15 +158,15 @@ def _driver(cache: Cache, pod: Object, owned: bool, document: str) -> Driver:
     meta = pod["metadata"]
     annotations = meta.get("annotations") or {}
     text = annotations.get(REPORT_ANNOTATION)
-    gone = bool(meta.get("deletionTimestamp"))
+    running = pod.get("status", {}).get("phase") == "Running" and not meta.get("deletionTimestamp")
     return Driver(
         name=meta["name"],
         uid=meta["uid"],
         owned=owned,
-        running=pod.get("status", {}).get("phase") == "Running" and not gone,
+        running=running,
         token=annotations.get(REVISION_ANNOTATION, ""),
         report=Report.parse(text),
-        silent_s=cache.silent_s(ref_of(PODS, pod), meta["uid"], text or ""),
+        silent_s=cache.silent_s(ref_of(PODS, pod), meta["uid"], text or f"running: {running}"),
         mounted=_mounts(pod, document),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 from pydantic import ValidationError
 
@@ -156,7 +157,12 @@ class Reconciler:
             (CONFIG_MAPS, config_map_name(application.name)),
             (APPLICATIONS[application.api_version], application.name),
         ):
-            try:
-                self._cache.put(resource, self._api.get(resource, job.namespace, name))
-            except NotFoundError:
-                self._cache.drop(Ref(resource, job.namespace, name))
+            self._cache.take_answer(
+                Ref(resource, job.namespace, name), partial(self._find, resource, job.namespace, name)
+            )
+
+    def _find(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        try:
+            return self._api.get(resource, namespace, name)
+        except NotFoundError:
+            return None

@@ -6,6 +6,7 @@ No kopf index, timer, daemon or diff-base annotation: every event puts keys into
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Iterable, Mapping
@@ -36,6 +37,8 @@ from kafkastream_operator.spark.kinds import application_named_by
 
 RESYNC_S = 300.0
 """An event may be missed, and an object may go between a listing and the watch that follows it."""
+AFTER_LISTING_S = 1.0
+"""From the first object of a listing of kopf's to a listing of our own: kopf does not say what is no longer there."""
 WATCHED: tuple[tuple[Resource, str | None], ...] = (
     (STREAMS, None),
     (SUBSCRIPTIONS, None),
@@ -70,6 +73,7 @@ class Operator:
         self.queue: WorkQueue[Ref] = WorkQueue(Reconciler(api, self.cache, timing), workers)
         self._tasks: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._listed_anew = asyncio.Event()
         self.cache.on_change = self._look
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
@@ -87,6 +91,8 @@ class Operator:
 
     def _handler(self, resource: Resource) -> Any:
         async def changed(event: Mapping[str, Any], **_: Any) -> None:
+            if event.get("type") is None:
+                self._listed_anew.set()
             self.take(resource, str(event.get("type") or ""), event["object"])
 
         changed.__name__ = f"{resource.plural}_changed"
@@ -130,10 +136,11 @@ class Operator:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _resync_now_and_then(self) -> None:
-        pause = 10.0
         while True:
-            await asyncio.sleep(pause)
-            pause = RESYNC_S
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._listed_anew.wait(), RESYNC_S)
+                await asyncio.sleep(AFTER_LISTING_S)
+            self._listed_anew.clear()
             try:
                 await asyncio.to_thread(self.resync)
             except ApiError as error:

@@ -69,12 +69,14 @@ class Cache:
     def drop(self, ref: Ref, uid: str | None = None) -> bool:
         """Forget an object that is gone. One that was made again since, with another UID, stays."""
         with self._lock:
+            now = self._clock()
+            self._gone = {each: at for each, at in self._gone.items() if now - at < REMEMBERED_S}
+            if uid is not None:
+                self._gone[uid] = now  # also when its successor is known already: a listing may still bring it back
             known = self._objects.get((ref.resource, ref.namespace), {})
             if ref.name not in known or (uid is not None and known[ref.name]["metadata"].get("uid") != uid):
                 return False
             gone = known.pop(ref.name)
-            now = self._clock()
-            self._gone = {each: at for each, at in self._gone.items() if now - at < REMEMBERED_S}
             self._gone[gone["metadata"]["uid"]] = now
             self._made.pop(gone["metadata"]["uid"], None)
             self._heard = {key: value for key, value in self._heard.items() if key[0] != ref}
@@ -95,6 +97,15 @@ class Cache:
         for ref, uid in before:
             if ref not in seen:
                 self.drop(ref, uid)
+
+    def take_answer(self, ref: Ref, ask: Callable[[], Object | None]) -> None:
+        """Take in what the API server answers for one object, None: there is none."""
+        before = self.get(*ref)
+        found = ask()
+        if found is not None:
+            self.put(ref.resource, found)
+        elif before is not None:
+            self.drop(ref, before["metadata"]["uid"])  # not one that was made while it answered
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """An object, or None."""
@@ -139,7 +150,8 @@ class Cache:
 
 def _is_newer(found: Object, known: Object) -> bool:
     if found["metadata"].get("uid") != known["metadata"].get("uid"):
-        return str(found["metadata"].get("creationTimestamp", "")) >= str(
-            known["metadata"].get("creationTimestamp", "")
-        )
+        created = [str(each["metadata"].get("creationTimestamp", "")) for each in (found, known)]
+        if created[0] != created[1]:
+            return created[0] > created[1]
+        # Both were made within one second.
     return int(found["metadata"]["resourceVersion"]) > int(known["metadata"]["resourceVersion"])

@@ -66,13 +66,21 @@ def running(application: Application, pod: Mapping[str, Any]) -> Application:
 
 
 def patched(found: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
-    """What to apply for a patch: map keys, and the resourceVersion that they are meant for."""
+    """What to apply for a patch: map keys, and the object that they are meant for, by UID and resourceVersion.
+
+    Without the UID, applying to an application that was deleted meanwhile would be the creation of a new one.
+    """
     annotations = {REVISION_ANNOTATION: patch.token, ATTEMPT_ANNOTATION: str(patch.attempt)}
     meta = found["metadata"]
     return {
         "apiVersion": found["apiVersion"],
         "kind": found["kind"],
-        "metadata": {"name": meta["name"], "namespace": meta["namespace"], "resourceVersion": patch.expected},
+        "metadata": {
+            "name": meta["name"],
+            "namespace": meta["namespace"],
+            "uid": meta["uid"],
+            "resourceVersion": patch.expected,
+        },
         "spec": {"driver": {"annotations": annotations}, "sparkConf": written(patch.token, patch.secrets)},
     }
 

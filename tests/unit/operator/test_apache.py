@@ -209,7 +209,7 @@ def test_auto_never_restarts_but_says_what_to_do() -> None:
 def test_auto_does_not_restart_a_driver_that_does_not_report_either() -> None:
     world = apaches()
     assert world.driver is not None
-    world.driver = replace(world.driver, report=None)
+    world.driver = replace(world.driver, report=None, silent_s=1000)
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
     assert world.condition("RolledOut") == ("False", "RestartRequired")
