@@ -22,7 +22,7 @@ from dynamic_kafka.decisions import Decisions
 from dynamic_kafka.errors import ClusterError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.commits import CommitMark, GroupCommitter, check_group
-from dynamic_kafka.kafka.reader import ReadTask
+from dynamic_kafka.kafka.read_task import ReadTask
 from dynamic_kafka.lookout import Lookout, Observed, RevisionRejectedError, is_bounded, wanted_clusters
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.batch import Situation, plan_batch

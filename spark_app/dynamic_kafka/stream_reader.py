@@ -21,7 +21,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from dynamic_kafka.kafka.reader import ReadTask, read_range
+from dynamic_kafka.kafka.read_task import ReadTask
+from dynamic_kafka.kafka.reader import read_range
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.codec import encode
 from dynamic_kafka.planning.progress import OffsetDocument

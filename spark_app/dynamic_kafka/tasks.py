@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from dynamic_kafka.clusters import client_of
 from dynamic_kafka.errors import PendingRangesError
-from dynamic_kafka.kafka.reader import ReadTask
+from dynamic_kafka.kafka.read_task import ReadTask
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.identity import saved_identity

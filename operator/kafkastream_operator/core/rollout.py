@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from kafkastream_operator.core.application import Application, Patch, Pod, Refresh
 from kafkastream_operator.core.document import Version
 from kafkastream_operator.core.evidence import Driver
 from kafkastream_operator.models.conditions import Condition, condition
@@ -19,8 +20,6 @@ from kafkastream_operator.models.subscription import Rollout, Strategy
 
 ATTEMPTS = 5
 REVERSIONS = 3
-
-Life = Literal["Running", "Starting", "Suspended", "Completed", "Failed", "Absent"]
 
 
 @dataclass(frozen=True)
@@ -39,56 +38,6 @@ class Timing:
 
 
 USUAL = Timing()
-
-
-@dataclass(frozen=True)
-class Application:
-    """A SparkApplication, whichever operator's it is.
-
-    Attributes:
-        life: what it is doing; `Starting` is anything between submission and a driver.
-        token, attempt: the revision that its spec names, and which patch for it that was.
-        submission: changes with each submission.
-        mounts: the Secrets that its spec mounts for the driver and for executors, by this operator or its user.
-        document: whether its spec mounts the document; None: it cannot be told.
-        driver_pod: the name of the driver's pod, as its status has it.
-    """
-
-    name: str
-    uid: str
-    resource_version: str
-    life: Life
-    token: str = ""
-    attempt: int = 0
-    submission: str = ""
-    mounts: frozenset[str] = frozenset()
-    document: bool | None = None
-    driver_pod: str = ""
-    generation: int = 0
-
-
-@dataclass(frozen=True)
-class Patch:
-    """What to patch into the application: the token and what has to be mounted.
-
-    Attributes:
-        attempt: changes with each patch: one that was lost left the spec as it should be, and the same again is no
-            change.
-        expected: the application's resourceVersion: whatever it has become since, the patch is not for that.
-    """
-
-    token: str
-    secrets: frozenset[str]
-    attempt: int
-    expected: str
-
-
-@dataclass(frozen=True)
-class Refresh:
-    """Bump the driver pod's annotation, so that the kubelet refreshes its volumes at once."""
-
-    pod: str
-    token: str
 
 
 @dataclass(frozen=True)
@@ -168,7 +117,7 @@ def next_step(
         return Step(before, condition("RolledOut", None, "Waiting", text), again=now + (silent or timedelta()))
     if method == "Reload":
         return _live(wanted, strategy, before, application, driver, now=now, timing=timing)
-    return _restart(wanted, before, application, now=now, restarted_at=restarted_at, timing=timing)
+    return _restart(wanted, before, application, driver, now=now, restarted_at=restarted_at, timing=timing)
 
 
 def _adopt(wanted: Wanted, now: datetime) -> Step:
@@ -221,14 +170,22 @@ def _method(
 ) -> Literal["Restart", "Reload", "Wait"]:
     if strategy != "Auto":
         return strategy
+    mounted = wanted.secrets <= application.mounts
+    if not application.restarts_itself and not mounted:
+        return "Reload"  # its restarts are counted, and end it when they are spent: only who asks for one gets it
     begun = before.token == wanted.token and before.method == "Restart" and before.phase != "Confirmed"
-    if begun or not wanted.secrets <= application.mounts:
+    if application.restarts_itself and (begun or not mounted):
         return "Restart"
     if driver is None or not driver.running:
         return "Reload"  # it takes the newest document when it starts, and may be able to take the next one live
     if silent:
         return "Wait"
-    return "Reload" if driver.report is not None and "live" in driver.report.abilities else "Restart"
+    return "Reload" if _is_able(driver) or not application.restarts_itself else "Restart"
+
+
+def _is_able(driver: Driver | None) -> bool:
+    """Whether the driver says that it takes a revision up live."""
+    return driver is not None and driver.report is not None and "live" in driver.report.abilities
 
 
 def _live(
@@ -243,11 +200,8 @@ def _live(
 ) -> Step:
     unmounted = wanted.secrets - application.mounts
     if unmounted:
-        text = (
-            f"revision {wanted.version.counter} needs the Secrets {', '.join(sorted(unmounted))} mounted, which takes a"
-            f" restart, and updateStrategy is {strategy}: restart the application, or set updateStrategy: Auto"
-        )
-        return Step(before, condition("RolledOut", False, "RestartRequired", text))
+        why = f"revision {wanted.version.counter} needs the Secrets {', '.join(sorted(unmounted))} mounted"
+        return Step(before, _restart_required(why, strategy, application))
     rejected = driver.report.rejected if driver is not None and driver.report is not None else None
     if rejected is not None and rejected[0] == wanted.token:
         text = f"the driver refuses revision {wanted.version.counter} and goes on with the one before: {rejected[1]}"
@@ -255,6 +209,9 @@ def _live(
     if driver is None or not driver.running:
         text = f"revision {wanted.version.counter} waits for the driver to run"
         return Step(before, condition("RolledOut", None, "Waiting", text))
+    if strategy == "Auto" and not _is_able(driver):
+        why = f"the driver {driver.name} does not report that it takes revision {wanted.version.counter} live"
+        return Step(before, _restart_required(why, strategy, application))
     if before.token != wanted.token or before.method != "Reload":
         began = Rollout(token=wanted.token, method="Reload", phase="Patched", at=stamp(now), attempts=1)
         return Step(
@@ -275,18 +232,24 @@ def _restart(
     wanted: Wanted,
     before: Rollout,
     application: Application,
+    driver: Driver | None,
     *,
     now: datetime,
     restarted_at: datetime | None,
     timing: Timing,
 ) -> Step:
     mine = before.token == wanted.token and before.method == "Restart"
+    if application.refuses_restart(now) and not (mine and before.phase == "Patched"):
+        text = f"revision {wanted.version.counter} takes a restart, which would end the application: "
+        said = condition("RolledOut", False, "RestartRequired", text + application.unwilling)
+        return Step(before, said, again=application.willing_at)
     if mine and before.phase == "Pending":
         attempt = before.attempts + 1
-        patch = Patch(wanted.token, wanted.secrets, attempt, application.resource_version)
+        ends = _driver_to_end(application, driver)
+        patch = Patch(wanted.token, wanted.secrets, attempt, application.resource_version, ends)
         update = {"phase": "Patched", "at": stamp(now), "attempts": attempt, "submission": application.submission}
         done = before.model_copy(update=update)
-        if (application.token, application.attempt) == (wanted.token, attempt):
+        if (application.token, application.attempt) == (wanted.token, attempt) and ends is None:
             # An operator that died right after it has made this patch.
             return Step(done, _going_on(wanted, "by a restart"), again=now + timing.confirm, restarted=True)
         return Step(before, _going_on(wanted, "by a restart"), patch, done, now + timing.confirm, restarted=True)
@@ -312,6 +275,22 @@ def _restart(
         return Step(failed, _given_up(failed))
     again = before.model_copy(update={"phase": "Pending", "at": stamp(now)})
     return Step(again, _going_on(wanted, "by a restart, again"), again=now)
+
+
+def _driver_to_end(application: Application, driver: Driver | None) -> Pod | None:
+    """The driver that runs with what the spec said before, and goes on with that until it ends."""
+    if application.restarts_itself or driver is None or not (driver.running and driver.owned):
+        return None
+    return Pod(driver.name, driver.uid)
+
+
+def _restart_required(why: str, strategy: Strategy, application: Application) -> Condition:
+    how = "Auto or Restart" if application.restarts_itself else "Restart, which spends one of its restart attempts"
+    text = (
+        f"{why}, which takes a restart, and updateStrategy is {strategy}: restart the application when it suits, or"
+        f" set updateStrategy: {how}"
+    )
+    return condition("RolledOut", False, "RestartRequired", text)
 
 
 def _reverted(before: Rollout, now: datetime) -> Step:

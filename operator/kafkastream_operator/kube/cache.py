@@ -9,9 +9,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kafkastream_operator.kube.api import Object, Resource
+
+Made = TypeVar("Made")
 
 REMEMBERED_S = 600.0
 """How long an object that went is remembered. A UID never comes back, but an older answer may arrive late."""
@@ -48,6 +50,7 @@ class Cache:
         self._objects: dict[tuple[Resource, str], dict[str, Object]] = {}
         self._heard: dict[tuple[Ref, str], tuple[str, float]] = {}
         self._gone: dict[str, float] = {}
+        self._made: dict[str, dict[Callable[[Object], Any], tuple[str, Any]]] = {}
         self.on_change: Callable[[Ref, Object], None] = lambda ref, found: None
 
     def put(self, resource: Resource, found: Object) -> bool:
@@ -75,6 +78,7 @@ class Cache:
                 return False
             gone = known.pop(ref.name)
             self._gone[gone["metadata"]["uid"]] = now
+            self._made.pop(gone["metadata"]["uid"], None)
             self._heard = {key: value for key, value in self._heard.items() if key[0] != ref}
         self.on_change(ref, gone)
         return True
@@ -118,6 +122,20 @@ class Cache:
         with self._lock:
             found = [Ref(r, ns, name) for (r, ns), names in self._objects.items() if r == resource for name in names]
         return iter(found)
+
+    def made_of(self, found: Object, make: Callable[[Object], Made]) -> Made:
+        """What `make` makes of an object, which is not changed afterwards: made once for each of its forms."""
+        uid, version = found["metadata"].get("uid", ""), found["metadata"].get("resourceVersion", "")
+        with self._lock:
+            known = self._made.get(uid, {}).get(make)
+        if known is not None and known[0] == version:
+            made: Made = known[1]
+            return made
+        made = make(found)
+        with self._lock:
+            if uid and uid not in self._gone:
+                self._made.setdefault(uid, {})[make] = (version, made)
+        return made
 
     def silent_s(self, ref: Ref, uid: str, text: str) -> float:
         """How long `text` has been what that object says, by this process's clock: nobody else's clock counts."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from confluent_kafka import (
@@ -19,7 +20,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, ClusterMetadata, OffsetSpec
 
 from dynamic_kafka.errors import ClusterError, ClusterRefusedError, ClusterUnreachableError
 from dynamic_kafka.kafka.aside import drop_aside, quiet_logger
@@ -53,11 +54,7 @@ class ClusterAdmin:
         self._hint: Complaint | None = None
         self._config = config
         self._groups: dict[str, GroupClient] = {}
-        settings: dict[str, Any] = {**config, "error_cb": self._on_error}
-        try:
-            self._client = AdminClient(settings, logger=quiet_logger())
-        except KafkaException as raised:
-            raise unusable(cluster, raised) from None
+        self._client = self._made()
 
     def kafka_id(self, topic: str) -> str | None:
         """Kafka's own `cluster.id`, None if the brokers tell none.
@@ -68,10 +65,25 @@ class ClusterAdmin:
         """
         # Not `describe_cluster`: on an answer without brokers, as from one that is just coming back and still fenced,
         # librdkafka's assertion ends the whole process.
-        try:
-            described = ask_until_settled(lambda left: self._client.list_topics(topic, timeout=left), self._deadline_s)
-        except Exception as raised:
-            raise self._translated("describe the cluster", raised) from None
+        deadline = time.monotonic() + self._deadline_s
+        renewed = False
+        described: ClusterMetadata | None = None
+        while True:
+            left = max(0.1, deadline - time.monotonic())
+            try:
+                described = ask_until_settled(partial(self._metadata, topic), left if renewed else left / 2)
+            except Exception as raised:
+                if renewed:
+                    raise self._translated("describe the cluster", raised) from None
+            if described is not None and described.brokers:
+                break
+            if time.monotonic() + PAUSE_S > deadline:
+                raise ClusterUnreachableError(self.cluster, "could not describe the cluster: it has no brokers yet")
+            # After an answer without brokers librdkafka has nobody left to ask, for good (issue 5301), whether the
+            # answer was this one or one that it asked for by itself: hence another client for half of the time.
+            self._renew()
+            renewed = True
+            time.sleep(PAUSE_S)
         self._client.poll(0)  # what went wrong before it answered explains nothing that goes wrong later
         self._hint = None
         return described.cluster_id or None
@@ -161,6 +173,20 @@ class ClusterAdmin:
         drop_aside([self.__dict__.pop("_client", None)], f"close-{self.cluster}")
         for client in self._groups.values():
             client.close_aside()
+
+    def _made(self) -> AdminClient:
+        settings: dict[str, Any] = {**self._config, "error_cb": self._on_error}
+        try:
+            return AdminClient(settings, logger=quiet_logger())
+        except KafkaException as raised:
+            raise unusable(self.cluster, raised) from None
+
+    def _renew(self) -> None:
+        drop_aside([self.__dict__.pop("_client", None)], f"close-{self.cluster}")
+        self._client = self._made()
+
+    def _metadata(self, topic: str, left: float) -> ClusterMetadata:
+        return self._client.list_topics(topic, timeout=left)
 
     def _translated(self, doing: str, raised: BaseException) -> ClusterError:
         self._client.poll(0)  # serves error_cb: what the connections have to say

@@ -229,8 +229,7 @@ class _Lane:
                 offsets, mark = self._next
                 self._next, self._busy = None, True
             self._commit(offsets, mark)
-        if self._client is not None:
-            self._client[1].close_aside()
+        self._drop_client()
 
     def _commit(self, offsets: Offsets, mark: CommitMark) -> None:
         changed = {key: offset for key, offset in offsets.items() if self.committed.get(key) != offset}
@@ -252,6 +251,7 @@ class _Lane:
             if self.counts.last_error != str(error):
                 log.warning("offsets of cluster %s are not committed, reading goes on: %s", self._cluster, error)
             self.counts.last_error = str(error)
+            self._drop_client()  # one that has lost its brokers finds none again (see `admin.kafka_id`)
         else:
             self.counts.succeeded += 1
             self.counts.last_error = None
@@ -262,8 +262,12 @@ class _Lane:
         config = client.admin_config()
         digest = client.digest(config)
         if self._client is None or self._client[0] != digest:
-            if self._client is not None:
-                self._client[1].close_aside()
+            self._drop_client()
             group = self._owner.group
             self._client = (digest, GroupClient(self._cluster, group, config, deadline_s=DEADLINE_S))
         return self._client[1]
+
+    def _drop_client(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client[1].close_aside()

@@ -40,6 +40,17 @@ TRANSIENT = frozenset(
 )
 """Codes of a leader or coordinator that is just moving: asked again, the cluster answers."""
 
+UNKNOWN = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError.INCONSISTENT_TOPIC_ID,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    }
+)
+"""Codes of a topic or partition that is not there, or is another one: the broker's, and the client's own for what its
+metadata does not name, as a partition that a re-created topic has no more."""
 
 LOGIN = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 """Codes of a login that came to nothing."""
@@ -122,6 +133,6 @@ def translate(cluster: str, doing: str, raised: BaseException, hint: Complaint |
     complaint = hint if unreachable else Complaint.of(error) if error is not None else None
     if complaint is not None and complaint.refusal:
         return ClusterRefusedError(cluster, f"could not {doing}: {complaint.refusal} ({complaint}): {_CHECK}")
-    unknown = error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+    unknown = error is not None and error.code() in UNKNOWN
     kind = ClusterUnreachableError if unreachable else UnknownTopicError if unknown else ClusterError
     return kind(cluster, f"could not {doing}: {reason}{because}")

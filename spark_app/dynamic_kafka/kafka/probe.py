@@ -15,7 +15,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any
 
-from dynamic_kafka.errors import ClusterError, DynamicKafkaError, OptionError
+from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DynamicKafkaError, OptionError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.errors import UnknownTopicError, translate
 from dynamic_kafka.kafka.retries import PAUSE_S
@@ -41,7 +41,7 @@ class Question:
         topics: the wanted topics.
         partitions: with `assign`: the wanted partitions per topic; None wants all.
         earliest: also ask for the first offsets that are still there.
-        describe: ask for topics, partitions and ids again, instead of taking them from the last time.
+        describe: take up topics and partitions that are new, instead of those of the last time.
         high: topics whose high watermarks count as well, under `read_committed`.
     """
 
@@ -102,23 +102,34 @@ class ClusterProbe:
                     self._admin = self._make_admin()
                 future.set_result(question(self._admin))
             except DynamicKafkaError as error:
+                if isinstance(error, ClusterUnreachableError):
+                    self._drop_client()  # one that has lost its brokers finds none again (see `admin.kafka_id`)
                 future.set_exception(error)
             except Exception as error:
                 future.set_exception(translate(self.cluster, "ask the cluster", error))
-        if self._admin is not None:
-            self._admin.close_aside()
+        self._drop_client()
+
+    def _drop_client(self) -> None:
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close_aside()
 
     def _observe(self, admin: ClusterAdmin, question: Question) -> ClusterObservation:
         for _ in range(UNKNOWN_RETRIES):
             try:
                 return self._look(admin, question)
             except UnknownTopicError:
-                # Deleted, re-created or created a moment ago: what was described before says so no longer.
+                # Deleted, re-created or created a moment ago: what was described before is not so any more.
                 self._described = None
                 time.sleep(PAUSE_S)
         return self._look(admin, question)
 
     def _look(self, admin: ClusterAdmin, question: Question) -> ClusterObservation:
+        """One look at everything, in an order that makes the answers fit each other.
+
+        Raises:
+            UnknownTopicError: a topic is not what it was described as, or became another one during the look.
+        """
         # Who answers is asked each time: offsets of another cluster must not be taken for this one's.
         known = self._described[1] if self._described is not None else {}
         topics = [name for name in question.topics if name in known] or question.topics or (ANY_TOPIC,)
@@ -143,6 +154,7 @@ class ClusterProbe:
         # After those, so that a transaction that was open before is still seen.
         watched = [key for key in keys if key[0] in question.high] if admin.read_committed else []
         high = admin.offsets(dict.fromkeys(watched, LATEST), uncommitted=True) if watched else {}
+        self._check_same_topics(admin, described)
         return ClusterObservation(
             kafka_id=kafka_id,
             missing=missing,
@@ -157,6 +169,13 @@ class ClusterProbe:
                 for name, found in partitions.items()
             },
         )
+
+    def _check_same_topics(self, admin: ClusterAdmin, described: Mapping[str, tuple[str | None, list[int]]]) -> None:
+        """Offsets name no topic id: they are the described topics' only if those are still the same afterwards."""
+        now, _ = admin.describe_topics(described)
+        for name, (topic_id, _) in described.items():
+            if name not in now or now[name][0] != topic_id:
+                raise UnknownTopicError(self.cluster, f"topic {name!r} became another one while it was looked at")
 
 
 def gather(

@@ -11,18 +11,18 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from dynamic_kafka.errors import DataLossError, IdentityError, ReadTimeoutError
+from dynamic_kafka.errors import DataLossError, ReadTimeoutError
 from dynamic_kafka.kafka.admin import ClusterAdmin
-from dynamic_kafka.kafka.client_config import ClusterClient
 from dynamic_kafka.kafka.columns import arrow_schema, to_batch
 from dynamic_kafka.kafka.consumers import CONSUMERS, CachedConsumer
 from dynamic_kafka.kafka.errors import TRANSIENT, UNREACHABLE, translate
-from dynamic_kafka.planning.splits import SplitRange
+from dynamic_kafka.kafka.identity import NoBrokersError, check_identity
+from dynamic_kafka.kafka.read_task import AFTER_TIMEOUT, ReadTask
+from dynamic_kafka.kafka.retries import PAUSE_S
 from dynamic_kafka.planning.starting import OffsetQuery
 
 MAX_ROWS = 10_000
@@ -37,42 +37,9 @@ GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaEr
 """Said of a topic that was deleted, and for a moment of one that is just being made."""
 SEEK_PAUSE_S = 0.005
 """Pause before a seek is tried again."""
-IDENTIFIED_S = 1.0
-"""A batch of thousands of small ranges asks a cluster who it is once a second, not once a range."""
-_AFTER_TIMEOUT = {
-    False: "; check the cluster; raise readTimeout, or set clusterFailurePolicy=stall",
-    True: "; check the cluster, or raise readTimeout. When the query starts again (clusterFailurePolicy=stall) this"
-    " cluster's ranges are left out of the batch, and read once it answers",
-}
 _OR_ABORTED = ". A very large aborted transaction, which takes longer than that to pass over, looks the same"
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class ReadTask:
-    """Everything an executor needs for one range. Travels pickled; holds references to secrets, never secrets.
-
-    Attributes:
-        part: the range.
-        stream: stream id for the rows.
-        kafka_id: Kafka's `cluster.id` that the offsets belong to; None where it is not known.
-        client: how to reach the cluster.
-        active: all clusters of the plan: consumers of others are closed.
-        read_timeout_s: seconds without any progress after which the range fails.
-        include_headers, fail_on_data_loss: the options of these names.
-        stall: `clusterFailurePolicy=stall`; for what a time-out says only.
-    """
-
-    part: SplitRange
-    stream: str
-    kafka_id: str | None
-    client: ClusterClient
-    active: frozenset[str]
-    read_timeout_s: float
-    include_headers: bool
-    fail_on_data_loss: bool
-    stall: bool = False
 
 
 def read_range(task: ReadTask) -> Iterator[pa.RecordBatch]:
@@ -85,9 +52,16 @@ def read_range(task: ReadTask) -> Iterator[pa.RecordBatch]:
         ClusterError: the cluster refused.
     """
     config = task.client.consumer_config()
-    with CONSUMERS.lend(task.part.split.cluster, task.client.digest(config), lambda: config, task.active) as cached:
-        _check_identity(task, cached)
-        yield from _RangeReader(task, cached).batches()
+    digest = task.client.digest(config)
+    deadline = time.monotonic() + task.read_timeout_s
+    while True:
+        try:
+            with CONSUMERS.lend(task.part.split.cluster, digest, lambda: config, task.active) as cached:
+                check_identity(task, cached, deadline)
+                yield from _RangeReader(task, cached).batches()
+                return
+        except NoBrokersError:
+            time.sleep(PAUSE_S)
 
 
 class _RangeReader:
@@ -299,34 +273,5 @@ class _RangeReader:
         raise ReadTimeoutError(
             self.task.part.split.cluster,
             f"no record of {self.task.part} from offset {self.position} arrived within readTimeout"
-            f" ({self.task.read_timeout_s:g} s){hint}{_AFTER_TIMEOUT[self.task.stall]}{aborted}",
+            f" ({self.task.read_timeout_s:g} s){hint}{AFTER_TIMEOUT[self.task.stall]}{aborted}",
         )
-
-
-def _check_identity(task: ReadTask, cached: CachedConsumer) -> None:
-    """Ask the servers who they are, before the first record."""
-    split = task.part.split
-    now = time.monotonic()
-    if task.kafka_id is None or (cached.identified_at is not None and now - cached.identified_at < IDENTIFIED_S):
-        return
-    try:
-        answer = cached.consumer.list_topics(split.topic, timeout=task.read_timeout_s)
-    except KafkaException as raised:
-        error = raised.args[0]
-        if isinstance(error, KafkaError) and error.code() in UNREACHABLE:
-            complaint = cached.hint
-            if complaint is not None and complaint.refusal:
-                raise translate(split.cluster, "ask for its identity", raised, complaint) from None
-            hint = f" ({complaint})" if complaint else ""
-            raise ReadTimeoutError(
-                split.cluster,
-                f"no answer within readTimeout ({task.read_timeout_s:g} s){hint}{_AFTER_TIMEOUT[task.stall]}",
-            ) from None
-        raise translate(split.cluster, "ask for its identity", raised, cached.hint) from None
-    if answer.cluster_id is not None and answer.cluster_id != task.kafka_id:
-        raise IdentityError(
-            f"cluster {split.cluster!r} was planned as Kafka cluster {task.kafka_id}, but the servers that this"
-            f" executor reaches answer with {answer.cluster_id}: nothing was read. Check its bootstrap servers and DNS"
-        )
-    cached.identified_at = now
-    cached.hints.clear()  # what went wrong before it answered explains nothing that goes wrong later

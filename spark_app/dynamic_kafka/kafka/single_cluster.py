@@ -52,8 +52,9 @@ class SingleClusterService(KafkaMetadataService):
 
     def close(self) -> None:
         """Drop the client aside."""
-        if self._admin is not None:
-            self._admin.close_aside()
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close_aside()
 
     def _stream(self, topic: str) -> KafkaStream:
         cluster = ClusterMetadata(topics=(topic,), properties={"bootstrap.servers": self._servers})
@@ -71,4 +72,5 @@ class SingleClusterService(KafkaMetadataService):
         try:
             return self._admin.list_topics() - INTERNAL
         except ClusterError as error:
+            self.close()  # a client that has lost its brokers finds none again (see `admin.kafka_id`)
             raise MetadataUnavailableError(str(error)) from error

@@ -19,7 +19,7 @@ from dynamic_kafka import lookout
 from dynamic_kafka.errors import ClusterUnreachableError, DataLossError, OffsetDocumentError, ReadTimeoutError
 from dynamic_kafka.kafka import consumers
 from dynamic_kafka.kafka.consumers import CONSUMERS
-from dynamic_kafka.kafka.reader import ReadTask
+from dynamic_kafka.kafka.read_task import ReadTask
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.plan import ranges_between

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 from dynamic_kafka.errors import ClusterError, ClusterRefusedError, ClusterUnreachableError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.client_config import check_client
-from dynamic_kafka.kafka.errors import Complaint, translate
+from dynamic_kafka.kafka.errors import Complaint, UnknownTopicError, translate
 
 LOGIN = Complaint(
     KafkaError._AUTHENTICATION, "sasl_ssl://e:1/bootstrap: SASL authentication error: invalid credentials"
@@ -55,3 +55,9 @@ def test_no_client_is_made_with_a_certificate_that_is_none() -> None:
     with pytest.raises(ClusterRefusedError, match=r"no client can be made"):
         ClusterAdmin("east", {"bootstrap.servers": "127.0.0.1:1", **RUBBISH}, read_committed=False, deadline_s=1)
     check_client("east", {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SSL"})
+
+
+@pytest.mark.parametrize("code", [KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION])
+def test_a_partition_is_unknown_whoever_says_so(code: int) -> None:
+    # The broker says the one, the client the other as soon as its metadata does not name the partition any more.
+    assert type(translate("east", "list offsets", KafkaException(KafkaError(code, "no")))) is UnknownTopicError
