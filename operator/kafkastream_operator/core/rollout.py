@@ -104,8 +104,9 @@ def next_step(
     if paused:
         return Step(before, condition("RolledOut", False, "Paused", paused))
     if before.phase == "Failed" and before.token == wanted.token:
-        if before.problem and before.generation != application.generation:
-            # The application has changed: perhaps in what stood in the way.
+        tried = (before.generation, before.submission)
+        if before.problem and tried != (application.generation, application.submission):
+            # The application has changed, or is another one of that name: perhaps in what stood in the way.
             pending = Rollout(token=wanted.token, method="Restart", phase="Pending", at=stamp(now))
             return Step(pending, _going_on(wanted, "by a restart"), again=now)
         return Step(before, _given_up(before))
@@ -306,7 +307,8 @@ def _reverted(before: Rollout, now: datetime) -> Step:
 
 def not_taken(before: Rollout, application: Application, why: str, now: datetime) -> tuple[Rollout, Condition]:
     """The API server did not take the patch: a field belongs to somebody else, or the application's CRD refuses it."""
-    update = {"phase": "Failed", "at": stamp(now), "problem": why[:1024], "generation": application.generation}
+    tried = {"generation": application.generation, "submission": application.submission}
+    update = {"phase": "Failed", "at": stamp(now), "problem": why[:1024], **tried}
     failed = before.model_copy(update=update)
     return failed, _given_up(failed)
 
