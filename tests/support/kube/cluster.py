@@ -23,6 +23,7 @@ from tests.support.kube.kubeconfig import Kubeconfig, read_own
 from tests.support.kube.local_plane import LocalPlane
 from tests.support.servers import Server
 
+_CRDS = "apiextensions.k8s.io/v1/customresourcedefinitions"
 _RBAC = "rbac.authorization.k8s.io"
 _TOKEN_SECONDS = 24 * 3600
 
@@ -50,7 +51,7 @@ class KubeCluster(Server):
         self._data = folder / "data"
         self._plane = KindPlane(folder) if kind_is_usable() else LocalPlane(folder)
         self._numbers = itertools.count(1)
-        self._installed: dict[Path, str] = {}
+        self._installed: dict[Path, tuple[str, list[str]]] = {}
 
     # Life
 
@@ -118,11 +119,12 @@ class KubeCluster(Server):
     def install_crds(self, folder: Path) -> None:
         """Apply the CustomResourceDefinitions of `folder` and wait until they are served; once, while they stay so."""
         content = "".join(path.read_text() for path in sorted(folder.iterdir()))
-        if self._installed.get(folder) == content:
+        known, names = self._installed.get(folder, ("", []))
+        if known == content and None not in [self.api.find(_CRDS, name) for name in names]:
             return
-        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(folder))
+        applied = self.kubectl("apply", "--server-side", "--force-conflicts", "-o", "name", "-f", str(folder))
         self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(folder))
-        self._installed[folder] = content
+        self._installed[folder] = content, [each.rpartition("/")[2] for each in applied.split()]
 
     # Users
 
