@@ -63,7 +63,8 @@ class MeddledApi(Api):
         try:
             return super()._call(method, path, *arguments, **more)
         except (ConflictError, NotFoundError) as error:
-            self.refused.append(f"{method} {path.rpartition('/namespaces/')[2].partition('/')[2]}: {error.status}")
+            if method != "GET":
+                self.refused.append(f"{method} {path.rpartition('/namespaces/')[2].partition('/')[2]}: {error.status}")
             raise
 
 
