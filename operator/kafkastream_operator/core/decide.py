@@ -21,6 +21,8 @@ from kafkastream_operator.core.application import Application, Patch, Refresh
 from kafkastream_operator.core.catalog import Catalog
 from kafkastream_operator.core.document import MAX_BYTES, Document, Key, Version, make_document, pack, size
 from kafkastream_operator.core.evidence import Driver, missing_evidence
+from kafkastream_operator.core.moments import parse, stamp
+from kafkastream_operator.core.outcome import not_taken
 from kafkastream_operator.core.release import let_go
 from kafkastream_operator.core.render import Rendering, known, render
 from kafkastream_operator.core.resolve import Resolved, resolve, secret_problem
@@ -29,9 +31,6 @@ from kafkastream_operator.core.rollout import (
     Timing,
     Wanted,
     next_step,
-    not_taken,
-    parse,
-    stamp,
 )
 from kafkastream_operator.models.conditions import Condition, settled
 from kafkastream_operator.models.subscription import (

@@ -15,11 +15,12 @@ from typing import Literal
 from kafkastream_operator.core.application import Application, Patch, Pod, Refresh
 from kafkastream_operator.core.document import Version
 from kafkastream_operator.core.evidence import Driver
+from kafkastream_operator.core.moments import parse, stamp
+from kafkastream_operator.core.outcome import REVERSIONS, given_up, going_on, restart_required
 from kafkastream_operator.models.conditions import Condition, condition
 from kafkastream_operator.models.subscription import Rollout, Strategy
 
 ATTEMPTS = 5
-REVERSIONS = 3
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,8 @@ def next_step(
         if before.problem and tried != (application.generation, application.submission):
             # The application has changed, or is another one of that name: perhaps in what stood in the way.
             pending = Rollout(token=wanted.token, method="Restart", phase="Pending", at=stamp(now))
-            return Step(pending, _going_on(wanted, "by a restart"), again=now)
-        return Step(before, _given_up(before))
+            return Step(pending, going_on(wanted.version, "by a restart"), again=now)
+        return Step(before, given_up(before))
     silent = _has_yet_to_report(driver, timing)
     method = _method(strategy, wanted, before, application, driver, silent=silent is not None)
     if method == "Wait":
@@ -171,16 +172,14 @@ def _method(
 ) -> Literal["Restart", "Reload", "Wait"]:
     if strategy != "Auto":
         return strategy
-    mounted = wanted.secrets <= application.mounts
-    if not application.restarts_itself and not mounted:
-        return "Reload"  # its restarts are counted, and end it when they are spent: only who asks for one gets it
     begun = before.token == wanted.token and before.method == "Restart" and before.phase != "Confirmed"
-    if application.restarts_itself and (begun or not mounted):
+    if application.restarts_itself and (begun or not wanted.secrets <= application.mounts):
         return "Restart"
     if driver is None or not driver.running:
         return "Reload"  # it takes the newest document when it starts, and may be able to take the next one live
     if silent:
         return "Wait"
+    # Where restarts are counted, and end the application when they are spent, only who asks for one gets it.
     return "Reload" if _is_able(driver) or not application.restarts_itself else "Restart"
 
 
@@ -202,7 +201,7 @@ def _live(
     unmounted = wanted.secrets - application.mounts
     if unmounted:
         why = f"revision {wanted.version.counter} needs the Secrets {', '.join(sorted(unmounted))} mounted"
-        return Step(before, _restart_required(why, strategy, application))
+        return Step(before, restart_required(why, strategy, application))
     rejected = driver.report.rejected if driver is not None and driver.report is not None else None
     if rejected is not None and rejected[0] == wanted.token:
         text = f"the driver refuses revision {wanted.version.counter} and goes on with the one before: {rejected[1]}"
@@ -212,15 +211,18 @@ def _live(
         return Step(before, condition("RolledOut", None, "Waiting", text))
     if strategy == "Auto" and not _is_able(driver):
         why = f"the driver {driver.name} does not report that it takes revision {wanted.version.counter} live"
-        return Step(before, _restart_required(why, strategy, application))
+        return Step(before, restart_required(why, strategy, application))
     if before.token != wanted.token or before.method != "Reload":
         began = Rollout(token=wanted.token, method="Reload", phase="Patched", at=stamp(now), attempts=1)
         return Step(
-            began, _going_on(wanted, "live"), Refresh(driver.name, wanted.token), again=now + timing.confirm_live
+            began,
+            going_on(wanted.version, "live"),
+            Refresh(driver.name, wanted.token),
+            again=now + timing.confirm_live,
         )
     due = parse(before.at) + timing.confirm_live
     if now < due:
-        return Step(before, _going_on(wanted, "live"), again=due)
+        return Step(before, going_on(wanted.version, "live"), again=due)
     # Silence never becomes a restart.
     text = (
         f"the driver {driver.name} has not confirmed revision {wanted.version.counter} within"
@@ -252,8 +254,8 @@ def _restart(
         done = before.model_copy(update=update)
         if (application.token, application.attempt) == (wanted.token, attempt) and ends is None:
             # An operator that died right after it has made this patch.
-            return Step(done, _going_on(wanted, "by a restart"), again=now + timing.confirm, restarted=True)
-        return Step(before, _going_on(wanted, "by a restart"), patch, done, now + timing.confirm, restarted=True)
+            return Step(done, going_on(wanted.version, "by a restart"), again=now + timing.confirm, restarted=True)
+        return Step(before, going_on(wanted.version, "by a restart"), patch, done, now + timing.confirm, restarted=True)
     if not mine:
         earliest = restarted_at + timing.between_restarts if restarted_at is not None else now
         if now < earliest:
@@ -261,21 +263,21 @@ def _restart(
             text = f"revision {wanted.version.counter} waits: restarts are {apart:.0f} s apart"
             return Step(before, condition("RolledOut", False, "Coalescing", text), again=earliest)
         began = Rollout(token=wanted.token, method="Restart", phase="Pending", at=stamp(now))
-        return Step(began, _going_on(wanted, "by a restart"), again=now)
+        return Step(began, going_on(wanted.version, "by a restart"), again=now)
     if application.token != wanted.token:
         return _reverted(before, now)
     due = parse(before.at) + timing.confirm
     if now < due:
-        return Step(before, _going_on(wanted, "by a restart"), again=due)
+        return Step(before, going_on(wanted.version, "by a restart"), again=due)
     if application.submission != before.submission and application.life == "Starting":
         # It was submitted anew, and only takes its time: waiting for an executor, for quota, for an image.
         text = f"the application was submitted for revision {wanted.version.counter}; its driver is not there yet"
         return Step(before, condition("RolledOut", False, "Starting", text), again=now + timing.confirm)
     if before.attempts >= ATTEMPTS:
         failed = before.model_copy(update={"phase": "Failed", "at": stamp(now)})
-        return Step(failed, _given_up(failed))
+        return Step(failed, given_up(failed))
     again = before.model_copy(update={"phase": "Pending", "at": stamp(now)})
-    return Step(again, _going_on(wanted, "by a restart, again"), again=now)
+    return Step(again, going_on(wanted.version, "by a restart, again"), again=now)
 
 
 def _driver_to_end(application: Application, driver: Driver | None) -> Pod | None:
@@ -285,63 +287,12 @@ def _driver_to_end(application: Application, driver: Driver | None) -> Pod | Non
     return Pod(driver.name, driver.uid)
 
 
-def _restart_required(why: str, strategy: Strategy, application: Application) -> Condition:
-    how = "Auto or Restart" if application.restarts_itself else "Restart, which spends one of its restart attempts"
-    text = (
-        f"{why}, which takes a restart, and updateStrategy is {strategy}: restart the application when it suits, or"
-        f" set updateStrategy: {how}"
-    )
-    return condition("RolledOut", False, "RestartRequired", text)
-
-
 def _reverted(before: Rollout, now: datetime) -> Step:
     """Somebody took the patch back: a GitOps tool that applies what it has in Git."""
     count = before.reverted + 1
     if count >= REVERSIONS:
         failed = before.model_copy(update={"phase": "Failed", "at": stamp(now), "reverted": count})
-        return Step(failed, _given_up(failed))
+        return Step(failed, given_up(failed))
     again = before.model_copy(update={"phase": "Pending", "at": stamp(now), "reverted": count})
     text = f"the patch for {before.token} was taken back; it is made again ({count} of {REVERSIONS})"
     return Step(again, condition("RolledOut", False, "Reverted", text), again=now)
-
-
-def not_taken(before: Rollout, application: Application, why: str, now: datetime) -> tuple[Rollout, Condition]:
-    """The API server did not take the patch: a field belongs to somebody else, or the application's CRD refuses it."""
-    tried = {"generation": application.generation, "submission": application.submission}
-    update = {"phase": "Failed", "at": stamp(now), "problem": why[:1024], **tried}
-    failed = before.model_copy(update=update)
-    return failed, _given_up(failed)
-
-
-def _given_up(failed: Rollout) -> Condition:
-    if failed.problem:
-        text = (
-            f"the patch for {failed.token} is not taken: {failed.problem}. Take the field out of what that manager"
-            " applies, or use updateStrategy: Reload; any change of the application tries again"
-        )
-        return condition("RolledOut", False, "FieldTaken" if "conflict" in failed.problem else "PatchRefused", text)
-    if failed.reverted >= REVERSIONS:
-        text = (
-            f"the patch for {failed.token} was taken back {failed.reverted} times: let your GitOps tool ignore"
-            " spec.driver.annotations and spec.sparkConf keys of kafkastream.dev, or use updateStrategy: Reload"
-        )
-        return condition("RolledOut", False, "RevertedByOthers", text)
-    text = (
-        f"{failed.attempts} patches for {failed.token} brought no new driver: look at the spark-operator and at the"
-        " application's status; any change of the subscription or its streams tries again"
-    )
-    return condition("RolledOut", False, "Stalled", text)
-
-
-def _going_on(wanted: Wanted, how: str) -> Condition:
-    return condition("RolledOut", False, "RollingOut", f"revision {wanted.version.counter} is being rolled out {how}")
-
-
-def stamp(moment: datetime) -> str:
-    """As Kubernetes writes moments, to the microsecond."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def parse(text: str) -> datetime:
-    """The moment of a stamp."""
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))

@@ -22,10 +22,11 @@ from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core.application import Patch
 from kafkastream_operator.core.document import MAX_BYTES, MIN_READER, Document, Key
 from kafkastream_operator.core.evidence import FRESH_S
+from kafkastream_operator.core.moments import parse
 from kafkastream_operator.core.release import spent_on
 from kafkastream_operator.core.render import Rendering
 from kafkastream_operator.core.resolve import Resolved
-from kafkastream_operator.core.rollout import Step, parse
+from kafkastream_operator.core.rollout import Step
 from kafkastream_operator.models.conditions import Condition, condition
 
 if TYPE_CHECKING:

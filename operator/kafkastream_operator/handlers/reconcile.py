@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from dynamic_kafka.metadata.contract import config_map_name
 from kafkastream_operator.core.annotated import MADE_LABEL, asked_by, subscription_for
 from kafkastream_operator.core.decide import decide
-from kafkastream_operator.core.rollout import USUAL, Timing, stamp
+from kafkastream_operator.core.moments import stamp
+from kafkastream_operator.core.rollout import USUAL, Timing
 from kafkastream_operator.core.standing import stream_status
 from kafkastream_operator.errors import ConflictError, NotFoundError
 from kafkastream_operator.handlers.execute import execute, tell, write_status
