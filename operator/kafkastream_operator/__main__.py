@@ -19,6 +19,7 @@ import kopf
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core.rollout import Timing
+from kafkastream_operator.handlers.health import READY_PATH, Health, address, answer_probes
 from kafkastream_operator.handlers.login import login_with
 from kafkastream_operator.handlers.watch import Operator
 from kafkastream_operator.kube.api import Api
@@ -35,6 +36,14 @@ def _duration(text: str) -> timedelta:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def _address(url: str) -> str:
+    try:
+        address(url)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return url
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until it is stopped. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="kafkastream_operator", description="Serve KafkaStreams and subscriptions.")
@@ -43,7 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=4, help="how many objects are looked at at a time")
     parser.add_argument("--lease", metavar="NAMESPACE/NAME", help="serve only while holding this Lease; absent: always")
     parser.add_argument("--lease-duration", type=_duration, default="15s", help="until it is anybody's (%(default)s)")
-    parser.add_argument("--liveness", help="where to answer liveness probes, as http://0.0.0.0:8080/healthz")
+    parser.add_argument(
+        "--liveness",
+        type=_address,
+        metavar="URL",
+        help=f"where to answer liveness probes, as http://0.0.0.0:8080/healthz; readiness is at {READY_PATH} beside it",
+    )
     for name, doc in (
         ("confirm", "how long a restart may take until its patch counts as lost"),
         ("confirm-live", "how long a live change may take until it counts as not confirmed"),
@@ -55,11 +69,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("kopf").setLevel(logging.WARNING)
     timing = Timing(given.confirm, given.confirm_live, given.between_restarts)
+    health = Health()
+    if given.liveness:
+        try:
+            answer_probes(health, given.liveness)
+        except OSError as error:
+            parser.error(f"--liveness: {given.liveness}: {error}")
     api = Api.connect(given.kubeconfig)
     lease = _lease(api, given.lease, given.lease_duration.total_seconds()) if given.lease else None
     if lease is not None:
         lease.acquire()
-    operator = Operator(api, given.namespace, given.workers, timing)
+    health.becomes("starting")
+    operator = Operator(api, given.namespace, given.workers, timing, health)
     registry = kopf.OperatorRegistry()
     login_with(registry, given.kubeconfig)
     operator.register(registry)
@@ -68,7 +89,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         standalone=True,
         namespaces=given.namespace,
         clusterwide=not given.namespace,
-        liveness_endpoint=given.liveness,
     )
     if lease is not None:
         lease.release()

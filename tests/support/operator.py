@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,14 +16,15 @@ from tests.support.places import ROOT
 from tests.support.supervise import Process
 
 ROLE = ROOT / "examples" / "operator" / "rbac.yaml"
+RESTART_ROLE = ROOT / "examples" / "operator" / "rbac-apache-restart.yaml"
 STREAMS = "kafkastream.dev/v1alpha1/kafkastreams"
 SUBSCRIPTIONS = "kafkastream.dev/v1alpha1/kafkastreamsubscriptions"
 CONFIG_MAPS = "v1/configmaps"
 
 
-def rules() -> list[dict[str, Any]]:
-    """What the operator may do."""
-    found: list[dict[str, Any]] = yaml.safe_load(ROLE.read_text())["rules"]
+def rules(role: Path = ROLE) -> list[dict[str, Any]]:
+    """What the operator may do, by the first object of a file."""
+    found: list[dict[str, Any]] = next(yaml.safe_load_all(role.read_text()))["rules"]
     return found
 
 
@@ -35,11 +36,25 @@ class OperatorProcess:
         folder: its log.
     """
 
-    def __init__(self, cluster: KubeCluster, namespace: str, arguments: Sequence[str] = ()) -> None:
-        """Nothing runs yet."""
+    def __init__(
+        self,
+        cluster: KubeCluster,
+        namespace: str,
+        arguments: Sequence[str] = (),
+        through: Callable[[Path], Path] = lambda kubeconfig: kubeconfig,
+        *,
+        may_restart: bool = False,
+    ) -> None:
+        """Nothing runs yet.
+
+        Args:
+            through: makes a configuration of another way to the API server of the one that it has.
+            may_restart: with the right that restarts of Apache's applications need.
+        """
+        self._rules = rules() + (rules(RESTART_ROLE) if may_restart else [])
         self.name = "operator"
         self.folder = new_folder("kube", self.name)
-        self._cluster, self._namespace, self._arguments = cluster, namespace, arguments
+        self._cluster, self._namespace, self._arguments, self._through = cluster, namespace, arguments, through
         self._process = Process("The operator", self.folder / "operator.log")
         self._kubeconfig: Path | None = None
 
@@ -48,7 +63,8 @@ class OperatorProcess:
         if self._kubeconfig is None:
             self._cluster.install_crds(ROOT / "crds")
             account = f"kafkastream-operator-{self.folder.name}"
-            self._kubeconfig = self._cluster.service_account(self._namespace, account, cluster_rules=rules())
+            own = self._cluster.service_account(self._namespace, account, cluster_rules=self._rules)
+            self._kubeconfig = self._through(own)
         command = [sys.executable, "-m", "kafkastream_operator", "--kubeconfig", str(self._kubeconfig)]
         command += ["--namespace", self._namespace, *self._arguments]
         environment = self._cluster.environment(self._kubeconfig)

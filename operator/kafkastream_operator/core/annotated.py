@@ -20,6 +20,7 @@ from dynamic_kafka.metadata.contract import (
     STREAMS_ANNOTATION,
 )
 from dynamic_kafka.metadata.validation import explain
+from kafkastream_operator.core.patterns import PatternError, pattern_of
 from kafkastream_operator.models.subscription import Strategy, SubscriptionSpec
 
 MADE_LABEL = f"{GROUP}/made-for"
@@ -48,11 +49,14 @@ def asked_by(name: str, api_version: str, annotations: Mapping[str, str]) -> Ask
     if strategy not in get_args(Strategy):
         return Asked(problem=f"{STRATEGY_ANNOTATION} is {strategy[:40]!r}; it must be {', '.join(get_args(Strategy))}")
     if pattern is not None:
+        asked = _asked(name, api_version, PATTERN_ANNOTATION, {"pattern": pattern}, strategy)
         try:
-            re.compile(pattern)
-        except re.error as error:
-            return Asked(problem=f"{PATTERN_ANNOTATION} is no regular expression: {error}")
-        return _asked(name, api_version, PATTERN_ANNOTATION, {"pattern": pattern}, strategy)
+            # Only once it is known not to be too long.
+            if asked.spec is not None:
+                pattern_of(pattern)
+        except PatternError as error:
+            return Asked(problem=f"{PATTERN_ANNOTATION} {error}")
+        return asked
     names = tuple(dict.fromkeys(each.strip() for each in re.split(r"[,;]", ids or "") if each.strip()))
     if not names:
         return Asked(problem=f"{STREAMS_ANNOTATION} names no stream; write them separated by commas")

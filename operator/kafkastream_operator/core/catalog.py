@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dynamic_kafka.errors import MetadataInvalidError
-from dynamic_kafka.metadata.document import parse_document
+from dynamic_kafka.metadata.document import document_in
 from dynamic_kafka.metadata.validation import explain
 from dynamic_kafka.metadata.wire import WireStream
 from dynamic_kafka.metadata.yaml_text import read_yaml
@@ -88,10 +88,11 @@ def config_map_entries(found: ConfigMapText) -> tuple[list[StreamEntry], str]:
     for key in sorted(found.data):
         origin = f"ConfigMap {found.name}, key {key}"
         try:
-            document = parse_document(found.data[key], source=origin)
+            read = read_yaml(found.data[key], origin)
+            document = document_in(read, origin)
         except MetadataInvalidError as error:
             return [], str(error)
-        raw = read_yaml(found.data[key], origin).value
+        raw = read.value
         if not isinstance(raw, list):
             return [], f"{origin}: write the list form, as Flink's YAML metadata service reads it"
         for stream, each in zip(document.streams.values(), raw, strict=True):
@@ -105,12 +106,21 @@ def config_map_entries(found: ConfigMapText) -> tuple[list[StreamEntry], str]:
 
 def make_catalog(streams: Mapping[str, Mapping[str, Any]], config_maps: Iterable[ConfigMapText]) -> Catalog:
     """The catalog of a namespace: `streams` are the specs of its KafkaStreams by name."""
-    found = {name: stream_entry(name, spec) for name, spec in sorted(streams.items())}
+    return put_together(
+        {name: stream_entry(name, spec) for name, spec in streams.items()},
+        {each.name: config_map_entries(each) for each in config_maps},
+    )
+
+
+def put_together(
+    streams: Mapping[str, StreamEntry], config_maps: Mapping[str, tuple[list[StreamEntry], str]]
+) -> Catalog:
+    """The catalog of a namespace, of what each object has by its name: a stream, or streams and what is wrong."""
+    found = dict(sorted(streams.items()))
     shadowed: dict[str, dict[str, str]] = {}
     broken: dict[str, str] = {}
-    for config_map in sorted(config_maps, key=lambda each: each.name):
-        entries, problem = config_map_entries(config_map)
-        origin = f"ConfigMap {config_map.name}"
+    for name, (entries, problem) in sorted(config_maps.items()):
+        origin = f"ConfigMap {name}"
         if problem:
             broken[origin] = problem
         for entry in entries:

@@ -17,22 +17,20 @@ from datetime import datetime, timedelta
 from dynamic_kafka.metadata.contract import config_map_name
 from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core import verdicts
+from kafkastream_operator.core.application import Application, Patch, Refresh
 from kafkastream_operator.core.catalog import Catalog
 from kafkastream_operator.core.document import MAX_BYTES, Document, Key, Version, make_document, pack, size
 from kafkastream_operator.core.evidence import Driver, missing_evidence
+from kafkastream_operator.core.moments import parse, stamp
+from kafkastream_operator.core.outcome import not_taken
+from kafkastream_operator.core.release import let_go
 from kafkastream_operator.core.render import Rendering, known, render
 from kafkastream_operator.core.resolve import Resolved, resolve, secret_problem
 from kafkastream_operator.core.rollout import (
-    Application,
-    Patch,
-    Refresh,
     Step,
     Timing,
     Wanted,
     next_step,
-    not_taken,
-    parse,
-    stamp,
 )
 from kafkastream_operator.models.conditions import Condition, settled
 from kafkastream_operator.models.subscription import (
@@ -69,7 +67,7 @@ class View:
     """Everything that is seen of one subscription at a moment.
 
     Attributes:
-        released: topics and clusters that a person lets go, by the subscription's annotation.
+        released: what a person lets go, by the subscription's annotation (`core/release.py`).
         rival: an older subscription of the same application, which is served instead.
         timing: how long things may take.
         made: it came of annotations on the application, and goes after its orphan retention.
@@ -198,7 +196,7 @@ def _content(view: View, resolved: Resolved, previous: Document | None, paused: 
             key, lineage=lineage, revision=revision, quiet_s=quiet_s, subscription=view.uid, driver=view.driver
         ),
         may_have=lambda cluster, content: secret_problem(cluster, content, view.spec.secrets),
-        released={key: "released by hand" for key in before.entries if {key.cluster, str(key)} & view.released},
+        released=let_go(view.released, view.status.released, before.drains),
     )
     document = make_document(Version(lineage, counter), rendering.streams, rendering.drain, view.uid)
     if previous is not None and document.hash == previous.hash:
@@ -261,6 +259,8 @@ def _status(view: View, content: _Content, step: Step, conditions: tuple[Conditi
         orphaned_at=_orphaned_at(view),
         # What does not fit in here still drains in the document; its evidence only counts once there is room.
         draining=draining[:MAX_DRAINING],
+        # Those that have come while nothing is let go, as in a pause, count afterwards.
+        released=tuple(sorted(view.released & {*view.status.released, *(view.released if rendering else ())})),
         kept=dict(kept),
         conditions=settled(conditions, view.status.conditions, generation=view.generation, now=stamp(view.now)),
     )

@@ -91,6 +91,13 @@ def entries(streams: Streams) -> Iterator[tuple[str, Key, Mapping[str, Any]]]:
                 yield stream, Key(cluster, topic), content
 
 
+def draining_in(streams: Streams) -> Iterator[Key]:
+    """Every topic of streams that drains there."""
+    for _, key, content in entries(streams):
+        if content.get("state") == "Draining" or key.topic in content.get("drainingTopics", ()):
+            yield key
+
+
 def make_document(
     version: Version, streams: Streams, drain: Mapping[str, Mapping[str, str]], subscription: str
 ) -> Document:

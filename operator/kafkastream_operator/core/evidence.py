@@ -100,7 +100,8 @@ class Driver:
         owned: it carries the application's labels and is the pod that its status names.
         token: the revision that it was started for, from its annotation.
         running: it has started and not ended.
-        silent_s: how long its report has not changed, by the operator's own clock.
+        silent_s: how long its report has not changed, by the operator's own clock; without a report: how long it is
+            known to run.
         mounted: whether it mounts the document; None: not known.
     """
 

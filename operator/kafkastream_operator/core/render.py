@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynamic_kafka.options.durations import parse_duration_ms
-from kafkastream_operator.core.document import Document, Key, Streams, entries
+from kafkastream_operator.core.document import Document, Key, Streams, draining_in, entries
 from kafkastream_operator.core.resolve import Resolved
 from kafkastream_operator.models.stream import Drain
 from kafkastream_operator.models.subscription import DrainingTopic
@@ -43,11 +43,13 @@ class Known:
     Attributes:
         entries: {topic: (stream, the cluster as it was rendered)}.
         draining: what drained already, by the status.
+        drains: all that drained already, by whatever knows it.
         drain: how the streams drain that are gone.
     """
 
     entries: Mapping[Key, tuple[str, Mapping[str, Any]]]
     draining: Mapping[Key, DrainingTopic]
+    drains: frozenset[Key]
     drain: Mapping[str, Mapping[str, str]]
 
 
@@ -60,11 +62,13 @@ def known(document: Document | None, draining: tuple[DrainingTopic, ...], *copie
         copies: what else remembers the streams as rendered: the status, the driver. Asked only without a document.
     """
     found: dict[Key, tuple[str, Mapping[str, Any]]] = {}
+    marked = {Key(each.cluster, each.topic): each for each in draining}
+    drains = set(marked)
     for streams in [document.streams] if document is not None else copies:
         for stream, key, content in entries(streams or {}):
             found.setdefault(key, (stream, content))
-    marked = {Key(each.cluster, each.topic): each for each in draining}
-    return Known(found, marked, document.drain if document is not None else {})
+        drains.update(draining_in(streams or {}))
+    return Known(found, marked, frozenset(drains), document.drain if document is not None else {})
 
 
 def render(

@@ -6,13 +6,13 @@ changed by something that is wrong.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kafkastream_operator.core.catalog import Catalog, StreamEntry
 from kafkastream_operator.core.document import Document, Streams
+from kafkastream_operator.core.patterns import PatternError, pattern_of
 from kafkastream_operator.models.stream import Drain
 from kafkastream_operator.models.subscription import SecretBinding, SubscriptionSpec
 
@@ -38,6 +38,7 @@ class Resolved:
 
     Attributes:
         missing: subscribed ids that no stream has.
+        broken: what cannot be read, and may have what is missing.
         problem: why the subscription itself cannot be resolved.
         drain: {stream: how it drains}.
     """
@@ -45,6 +46,7 @@ class Resolved:
     streams: Streams
     held: tuple[Held, ...] = ()
     missing: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
     problem: str = ""
     drain: Mapping[str, Drain] = field(default_factory=dict)
 
@@ -57,8 +59,8 @@ def resolve(spec: SubscriptionSpec, catalog: Catalog, previous: Document | None)
     """
     try:
         wanted, missing = _wanted(spec, catalog)
-    except re.error as error:
-        return Resolved({}, problem=f"spec.streams.pattern is no regular expression: {error}")
+    except PatternError as error:
+        return Resolved({}, problem=f"spec.streams.pattern {error}")
     bindings = {binding.cluster: binding for binding in spec.secrets}
     before = previous.streams if previous is not None else {}
     streams: dict[str, Mapping[str, Any]] = {}
@@ -85,7 +87,8 @@ def resolve(spec: SubscriptionSpec, catalog: Catalog, previous: Document | None)
         held.append(held_by_text)
         streams[held_by_text.stream] = _active(before[held_by_text.stream])
     missing = [each for each in missing if each not in streams]
-    return Resolved(streams, tuple(held), tuple(missing), drain={entry.stream: entry.drain for entry in wanted})
+    broken = tuple(catalog.broken.values())
+    return Resolved(streams, tuple(held), tuple(missing), broken, drain={entry.stream: entry.drain for entry in wanted})
 
 
 def _wanted(spec: SubscriptionSpec, catalog: Catalog) -> tuple[list[StreamEntry], list[str]]:
@@ -94,7 +97,7 @@ def _wanted(spec: SubscriptionSpec, catalog: Catalog) -> tuple[list[StreamEntry]
         return [catalog.streams[each] for each in ids if each in catalog.streams], [
             each for each in ids if each not in catalog.streams
         ]
-    pattern = re.compile(spec.streams.pattern or "")
+    pattern = pattern_of(spec.streams.pattern or "")
     return [entry for name, entry in sorted(catalog.streams.items()) if pattern.fullmatch(name)], []
 
 

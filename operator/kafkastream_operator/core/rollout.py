@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from kafkastream_operator.core.application import Application, Patch, Pod, Refresh
 from kafkastream_operator.core.document import Version
 from kafkastream_operator.core.evidence import Driver
+from kafkastream_operator.core.moments import parse, stamp
+from kafkastream_operator.core.outcome import REVERSIONS, given_up, going_on, restart_required
 from kafkastream_operator.models.conditions import Condition, condition
 from kafkastream_operator.models.subscription import Rollout, Strategy
 
 ATTEMPTS = 5
-REVERSIONS = 3
-
-Life = Literal["Running", "Starting", "Suspended", "Completed", "Failed", "Absent"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Timing:
 
     Attributes:
         confirm: a restart, until its patch counts as lost.
-        confirm_live: a live change; the kubelet alone may need a minute and a half.
+        confirm_live: a live change; the kubelet alone may need a minute and a half. Also a driver's first report.
         between_restarts: the least time between two restarts of one application.
     """
 
@@ -39,56 +39,6 @@ class Timing:
 
 
 USUAL = Timing()
-
-
-@dataclass(frozen=True)
-class Application:
-    """A SparkApplication, whichever operator's it is.
-
-    Attributes:
-        life: what it is doing; `Starting` is anything between submission and a driver.
-        token, attempt: the revision that its spec names, and which patch for it that was.
-        submission: changes with each submission.
-        mounts: the Secrets that its spec mounts for the driver and for executors, by this operator or its user.
-        document: whether its spec mounts the document; None: it cannot be told.
-        driver_pod: the name of the driver's pod, as its status has it.
-    """
-
-    name: str
-    uid: str
-    resource_version: str
-    life: Life
-    token: str = ""
-    attempt: int = 0
-    submission: str = ""
-    mounts: frozenset[str] = frozenset()
-    document: bool | None = None
-    driver_pod: str = ""
-    generation: int = 0
-
-
-@dataclass(frozen=True)
-class Patch:
-    """What to patch into the application: the token and what has to be mounted.
-
-    Attributes:
-        attempt: changes with each patch: one that was lost left the spec as it should be, and the same again is no
-            change.
-        expected: the application's resourceVersion: whatever it has become since, the patch is not for that.
-    """
-
-    token: str
-    secrets: frozenset[str]
-    attempt: int
-    expected: str
-
-
-@dataclass(frozen=True)
-class Refresh:
-    """Bump the driver pod's annotation, so that the kubelet refreshes its volumes at once."""
-
-    pod: str
-    token: str
 
 
 @dataclass(frozen=True)
@@ -158,12 +108,17 @@ def next_step(
         if before.problem and before.generation != application.generation:
             # The application has changed: perhaps in what stood in the way.
             pending = Rollout(token=wanted.token, method="Restart", phase="Pending", at=stamp(now))
-            return Step(pending, _going_on(wanted, "by a restart"), again=now)
-        return Step(before, _given_up(before))
-    method = _method(strategy, wanted, application, driver)
+            return Step(pending, going_on(wanted.version, "by a restart"), again=now)
+        return Step(before, given_up(before))
+    silent = _has_yet_to_report(driver, timing)
+    method = _method(strategy, wanted, before, application, driver, silent=silent is not None)
+    if method == "Wait":
+        assert driver is not None
+        text = f"revision {wanted.version.counter} waits until driver {driver.name} has said what it can"
+        return Step(before, condition("RolledOut", None, "Waiting", text), again=now + (silent or timedelta()))
     if method == "Reload":
         return _live(wanted, strategy, before, application, driver, now=now, timing=timing)
-    return _restart(wanted, before, application, now=now, restarted_at=restarted_at, timing=timing)
+    return _restart(wanted, before, application, driver, now=now, restarted_at=restarted_at, timing=timing)
 
 
 def _adopt(wanted: Wanted, now: datetime) -> Step:
@@ -197,13 +152,39 @@ def _confirmed(wanted: Wanted, before: Rollout, now: datetime) -> Step:
     return Step(done, condition("RolledOut", True, "Confirmed", f"revision {wanted.version.counter} is in force"))
 
 
+def _has_yet_to_report(driver: Driver | None, timing: Timing) -> timedelta | None:
+    """How much longer a driver that has just started may take to report at all; None: it has, or its time is over."""
+    if driver is None or not driver.running or driver.report is not None:
+        return None
+    left = timing.confirm_live - timedelta(seconds=driver.silent_s)
+    return left if left > timedelta() else None
+
+
 def _method(
-    strategy: Strategy, wanted: Wanted, application: Application, driver: Driver | None
-) -> Literal["Restart", "Reload"]:
+    strategy: Strategy,
+    wanted: Wanted,
+    before: Rollout,
+    application: Application,
+    driver: Driver | None,
+    *,
+    silent: bool,
+) -> Literal["Restart", "Reload", "Wait"]:
     if strategy != "Auto":
         return strategy
-    able = driver is not None and driver.report is not None and "live" in driver.report.abilities
-    return "Reload" if able and wanted.secrets <= application.mounts else "Restart"
+    begun = before.token == wanted.token and before.method == "Restart" and before.phase != "Confirmed"
+    if application.restarts_itself and (begun or not wanted.secrets <= application.mounts):
+        return "Restart"
+    if driver is None or not driver.running:
+        return "Reload"  # it takes the newest document when it starts, and may be able to take the next one live
+    if silent:
+        return "Wait"
+    # Where restarts are counted, and end the application when they are spent, only who asks for one gets it.
+    return "Reload" if _is_able(driver) or not application.restarts_itself else "Restart"
+
+
+def _is_able(driver: Driver | None) -> bool:
+    """Whether the driver says that it takes a revision up live."""
+    return driver is not None and driver.report is not None and "live" in driver.report.abilities
 
 
 def _live(
@@ -218,11 +199,8 @@ def _live(
 ) -> Step:
     unmounted = wanted.secrets - application.mounts
     if unmounted:
-        text = (
-            f"revision {wanted.version.counter} needs the Secrets {', '.join(sorted(unmounted))} mounted, which takes a"
-            f" restart, and updateStrategy is {strategy}: restart the application, or set updateStrategy: Auto"
-        )
-        return Step(before, condition("RolledOut", False, "RestartRequired", text))
+        why = f"revision {wanted.version.counter} needs the Secrets {', '.join(sorted(unmounted))} mounted"
+        return Step(before, restart_required(why, strategy, application))
     rejected = driver.report.rejected if driver is not None and driver.report is not None else None
     if rejected is not None and rejected[0] == wanted.token:
         text = f"the driver refuses revision {wanted.version.counter} and goes on with the one before: {rejected[1]}"
@@ -230,14 +208,20 @@ def _live(
     if driver is None or not driver.running:
         text = f"revision {wanted.version.counter} waits for the driver to run"
         return Step(before, condition("RolledOut", None, "Waiting", text))
+    if strategy == "Auto" and not _is_able(driver):
+        why = f"the driver {driver.name} does not report that it takes revision {wanted.version.counter} live"
+        return Step(before, restart_required(why, strategy, application))
     if before.token != wanted.token or before.method != "Reload":
         began = Rollout(token=wanted.token, method="Reload", phase="Patched", at=stamp(now), attempts=1)
         return Step(
-            began, _going_on(wanted, "live"), Refresh(driver.name, wanted.token), again=now + timing.confirm_live
+            began,
+            going_on(wanted.version, "live"),
+            Refresh(driver.name, wanted.token),
+            again=now + timing.confirm_live,
         )
     due = parse(before.at) + timing.confirm_live
     if now < due:
-        return Step(before, _going_on(wanted, "live"), again=due)
+        return Step(before, going_on(wanted.version, "live"), again=due)
     # Silence never becomes a restart.
     text = (
         f"the driver {driver.name} has not confirmed revision {wanted.version.counter} within"
@@ -250,21 +234,27 @@ def _restart(
     wanted: Wanted,
     before: Rollout,
     application: Application,
+    driver: Driver | None,
     *,
     now: datetime,
     restarted_at: datetime | None,
     timing: Timing,
 ) -> Step:
     mine = before.token == wanted.token and before.method == "Restart"
+    if application.refuses_restart(now) and not (mine and before.phase == "Patched"):
+        text = f"revision {wanted.version.counter} takes a restart, which would end the application: "
+        said = condition("RolledOut", False, "RestartRequired", text + application.unwilling)
+        return Step(before, said, again=application.willing_at)
     if mine and before.phase == "Pending":
         attempt = before.attempts + 1
-        patch = Patch(wanted.token, wanted.secrets, attempt, application.resource_version)
+        ends = _driver_to_end(application, driver)
+        patch = Patch(wanted.token, wanted.secrets, attempt, application.resource_version, ends)
         update = {"phase": "Patched", "at": stamp(now), "attempts": attempt, "submission": application.submission}
         done = before.model_copy(update=update)
-        if (application.token, application.attempt) == (wanted.token, attempt):
+        if (application.token, application.attempt) == (wanted.token, attempt) and ends is None:
             # An operator that died right after it has made this patch.
-            return Step(done, _going_on(wanted, "by a restart"), again=now + timing.confirm, restarted=True)
-        return Step(before, _going_on(wanted, "by a restart"), patch, done, now + timing.confirm, restarted=True)
+            return Step(done, going_on(wanted.version, "by a restart"), again=now + timing.confirm, restarted=True)
+        return Step(before, going_on(wanted.version, "by a restart"), patch, done, now + timing.confirm, restarted=True)
     if not mine:
         earliest = restarted_at + timing.between_restarts if restarted_at is not None else now
         if now < earliest:
@@ -272,21 +262,28 @@ def _restart(
             text = f"revision {wanted.version.counter} waits: restarts are {apart:.0f} s apart"
             return Step(before, condition("RolledOut", False, "Coalescing", text), again=earliest)
         began = Rollout(token=wanted.token, method="Restart", phase="Pending", at=stamp(now))
-        return Step(began, _going_on(wanted, "by a restart"), again=now)
+        return Step(began, going_on(wanted.version, "by a restart"), again=now)
     if application.token != wanted.token:
         return _reverted(before, now)
     due = parse(before.at) + timing.confirm
     if now < due:
-        return Step(before, _going_on(wanted, "by a restart"), again=due)
+        return Step(before, going_on(wanted.version, "by a restart"), again=due)
     if application.submission != before.submission and application.life == "Starting":
         # It was submitted anew, and only takes its time: waiting for an executor, for quota, for an image.
         text = f"the application was submitted for revision {wanted.version.counter}; its driver is not there yet"
         return Step(before, condition("RolledOut", False, "Starting", text), again=now + timing.confirm)
     if before.attempts >= ATTEMPTS:
         failed = before.model_copy(update={"phase": "Failed", "at": stamp(now)})
-        return Step(failed, _given_up(failed))
+        return Step(failed, given_up(failed))
     again = before.model_copy(update={"phase": "Pending", "at": stamp(now)})
-    return Step(again, _going_on(wanted, "by a restart, again"), again=now)
+    return Step(again, going_on(wanted.version, "by a restart, again"), again=now)
+
+
+def _driver_to_end(application: Application, driver: Driver | None) -> Pod | None:
+    """The driver that runs with what the spec said before, and goes on with that until it ends."""
+    if application.restarts_itself or driver is None or not (driver.running and driver.owned):
+        return None
+    return Pod(driver.name, driver.uid)
 
 
 def _reverted(before: Rollout, now: datetime) -> Step:
@@ -294,48 +291,7 @@ def _reverted(before: Rollout, now: datetime) -> Step:
     count = before.reverted + 1
     if count >= REVERSIONS:
         failed = before.model_copy(update={"phase": "Failed", "at": stamp(now), "reverted": count})
-        return Step(failed, _given_up(failed))
+        return Step(failed, given_up(failed))
     again = before.model_copy(update={"phase": "Pending", "at": stamp(now), "reverted": count})
     text = f"the patch for {before.token} was taken back; it is made again ({count} of {REVERSIONS})"
     return Step(again, condition("RolledOut", False, "Reverted", text), again=now)
-
-
-def not_taken(before: Rollout, application: Application, why: str, now: datetime) -> tuple[Rollout, Condition]:
-    """The API server did not take the patch: a field belongs to somebody else, or the application's CRD refuses it."""
-    update = {"phase": "Failed", "at": stamp(now), "problem": why[:1024], "generation": application.generation}
-    failed = before.model_copy(update=update)
-    return failed, _given_up(failed)
-
-
-def _given_up(failed: Rollout) -> Condition:
-    if failed.problem:
-        text = (
-            f"the patch for {failed.token} is not taken: {failed.problem}. Take the field out of what that manager"
-            " applies, or use updateStrategy: Reload; any change of the application tries again"
-        )
-        return condition("RolledOut", False, "FieldTaken" if "conflict" in failed.problem else "PatchRefused", text)
-    if failed.reverted >= REVERSIONS:
-        text = (
-            f"the patch for {failed.token} was taken back {failed.reverted} times: let your GitOps tool ignore"
-            " spec.driver.annotations and spec.sparkConf keys of kafkastream.dev, or use updateStrategy: Reload"
-        )
-        return condition("RolledOut", False, "RevertedByOthers", text)
-    text = (
-        f"{failed.attempts} patches for {failed.token} brought no new driver: look at the spark-operator and at the"
-        " application's status; any change of the subscription or its streams tries again"
-    )
-    return condition("RolledOut", False, "Stalled", text)
-
-
-def _going_on(wanted: Wanted, how: str) -> Condition:
-    return condition("RolledOut", False, "RollingOut", f"revision {wanted.version.counter} is being rolled out {how}")
-
-
-def stamp(moment: datetime) -> str:
-    """As Kubernetes writes moments, to the microsecond."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def parse(text: str) -> datetime:
-    """The moment of a stamp."""
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))

@@ -24,6 +24,8 @@ class Subscriber:
 
     Attributes:
         rendered: the streams of its document.
+        orphan: the ConfigMap of that, if the subscription is gone.
+        unknown: it had a document, and nothing that can be read tells what is in it.
     """
 
     name: str
@@ -31,6 +33,8 @@ class Subscriber:
     life: str
     status: SubscriptionStatus
     rendered: Streams = field(default_factory=dict)
+    orphan: str = ""
+    unknown: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,9 @@ def stream_status(
         observed_generation=generation,
         clusters=tuple(clusters),
         subscribers=tuple(
-            SubscriberStatus(name=each.name, application=each.application, state=each.life) for each in readers
+            SubscriberStatus(name=each.name, application=each.application, state=each.life)
+            for each in readers
+            if not each.orphan
         ),
         conditions=settled(conditions, before.conditions, generation=generation, now=now),
     )
@@ -84,6 +90,8 @@ def _ready(catalog: Catalog, name: str) -> Condition:
 
 
 def _rest(reader: Subscriber, name: str, entry: StreamEntry) -> _Rest | None:
+    if reader.unknown:
+        return _Rest(reader, frozenset(), f"neither its status nor its document can be read{_left_behind(reader)}")
     named = {name: entry.content} if entry.content is not None else {}
     desired = {key for _, key, _ in entries(named)}
     renamed = {content.get("renamedFrom") for _, _, content in entries(named)}
@@ -92,10 +100,16 @@ def _rest(reader: Subscriber, name: str, entry: StreamEntry) -> _Rest | None:
     left = sorted(rendered - desired | {Key(topic.cluster, topic.topic) for topic in draining})
     if not left:
         return None
-    why = f"its document still has {left[0]}"
+    why = f"its document still has {left[0]}{_left_behind(reader)}"
     if draining:
         why = f"since {min(topic.since for topic in draining)[:19]}Z: {draining[0].message or 'waits'}"
     return _Rest(reader, frozenset(key.cluster for key in left), why)
+
+
+def _left_behind(reader: Subscriber) -> str:
+    if not reader.orphan:
+        return ""
+    return f", and its subscription is gone: delete ConfigMap {reader.orphan} when no job reads it"
 
 
 def _safe(readers: list[Subscriber], waiting: list[_Rest]) -> Condition:

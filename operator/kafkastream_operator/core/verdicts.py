@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING
 
 from dynamic_kafka.metadata.contract import MOUNT_PATH, SECRETS_PATH, config_map_name
 from dynamic_kafka.options.durations import parse_duration_ms
+from kafkastream_operator.core.application import Patch
 from kafkastream_operator.core.document import MAX_BYTES, MIN_READER, Document, Key
 from kafkastream_operator.core.evidence import FRESH_S
+from kafkastream_operator.core.moments import parse
+from kafkastream_operator.core.release import spent_on
 from kafkastream_operator.core.render import Rendering
 from kafkastream_operator.core.resolve import Resolved
-from kafkastream_operator.core.rollout import Patch, Step, parse
+from kafkastream_operator.core.rollout import Step
 from kafkastream_operator.models.conditions import Condition, condition
-from kafkastream_operator.models.subscription import APACHE
 
 if TYPE_CHECKING:
     from kafkastream_operator.core.decide import View
@@ -77,10 +79,17 @@ def unresolved(resolved: Resolved) -> tuple[Condition, ...]:
     if resolved.missing:
         names = ", ".join(resolved.missing)
         text = f"no KafkaStream and no labelled ConfigMap of this namespace has {names}: apply it, or take it out"
+        text += _perhaps_in(resolved)
         return (condition("StreamsResolved", False, "StreamMissing", text),)
     if not resolved.streams:
-        return (condition("StreamsResolved", False, "NothingMatches", "no stream matches spec.streams.pattern yet"),)
+        text = "no stream matches spec.streams.pattern yet" + _perhaps_in(resolved)
+        return (condition("StreamsResolved", False, "NothingMatches", text),)
     return (condition("StreamsResolved", True, "Resolved", f"{len(resolved.streams)} streams"),)
+
+
+def _perhaps_in(resolved: Resolved) -> str:
+    """What cannot be read, and may have what is not found."""
+    return f". It may be in what cannot be read: {'; '.join(resolved.broken)}" if resolved.broken else ""
 
 
 def too_large(size: int) -> tuple[Condition, ...]:
@@ -94,13 +103,13 @@ def too_large(size: int) -> tuple[Condition, ...]:
 
 def refused(rival: str) -> tuple[Condition, ...]:
     """Another subscription has the application."""
-    text = f"subscription {rival} is older and has the same application: delete one of the two"
+    text = f"subscription {rival} is older and is for an application of this name, too: delete one of the two"
     return (condition("StreamsResolved", False, "ApplicationTaken", text),)
 
 
 def foreign(config_map: str) -> tuple[Condition, ...]:
     """The ConfigMap's name is taken."""
-    text = f"ConfigMap {config_map} was not made by the operator and is left alone: rename or delete it"
+    text = f"ConfigMap {config_map} was not made by the operator for this subscription and is left alone: delete it"
     return (condition("StreamsResolved", False, "ConfigMapTaken", text),)
 
 
@@ -150,16 +159,13 @@ def events(
 def _application(view: View) -> Condition:
     if view.application is not None:
         return condition("ApplicationFound", True, view.application.life)
-    name = view.spec.application_ref.name
-    if view.spec.application_ref.api_version == APACHE:
-        text = (
-            "Apache's SparkApplications are not served by this version: its document is written, nothing is rolled out"
-        )
-        return condition("ApplicationFound", False, "NotServed", text)
+    name, kind = view.spec.application_ref.name, view.spec.application_ref.api_version
     if view.made:
         text = f"SparkApplication {name} is gone; what it drains is kept for {view.spec.orphan_retention}"
         return condition("ApplicationFound", False, "Orphaned", text)
-    return condition("ApplicationFound", False, "ApplicationMissing", f"there is no SparkApplication {name} yet")
+    return condition(
+        "ApplicationFound", False, "ApplicationMissing", f"there is no SparkApplication {name} of {kind} yet"
+    )
 
 
 def _mounted(view: View, secrets: frozenset[str]) -> Condition:
@@ -205,6 +211,10 @@ def _drained(view: View, rendering: Rendering | None) -> Condition:
     late = [each for each in waiting if _is_late(each.since, each.timeout, view.now)]
     text = "; ".join(f"{each.cluster}/{each.topic}: {each.message or 'waits'}" for each in waiting[:20])
     text += f"; and {len(waiting) - 20} more" if len(waiting) > 20 else ""
+    for each in waiting:
+        if spent := spent_on(Key(each.cluster, each.topic), view.released, view.status.released):
+            text += f". The release {spent} came before this: to release it again, write {each.cluster}/{each.topic}@2"
+            break
     if late:
         text += (
             f". It takes longer than drain.timeout for {len(late)} of them: nothing is removed because of it. To let"

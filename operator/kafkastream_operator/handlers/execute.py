@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dynamic_kafka.metadata.contract import REFRESH_ANNOTATION, RENDERED_ROLE, ROLE_LABEL, SUBSCRIPTION_LABEL
+from kafkastream_operator.core.application import Patch, Refresh
 from kafkastream_operator.core.decide import Plan, after_refusal
 from kafkastream_operator.core.document import Document, pack
-from kafkastream_operator.core.rollout import Patch, Refresh
-from kafkastream_operator.errors import ApiError
+from kafkastream_operator.errors import ApiError, NotFoundError
 from kafkastream_operator.handlers.observe import Seen
 from kafkastream_operator.kube.api import (
+    APPLICATIONS,
     CONFIG_MAPS,
     EVENTS,
-    KUBEFLOW_APPLICATIONS,
     MANAGER,
     PODS,
     SUBSCRIPTIONS,
@@ -27,9 +27,9 @@ from kafkastream_operator.kube.api import (
 from kafkastream_operator.kube.cache import Cache
 from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
-from kafkastream_operator.spark import kubeflow
+from kafkastream_operator.spark.kinds import KINDS
 
-KINDS = {"configmaps": "ConfigMap", "sparkapplications": "SparkApplication"}
+PLURALS = {"configmaps": "ConfigMap", "sparkapplications": "SparkApplication"}
 
 log = logging.getLogger(__name__)
 
@@ -71,16 +71,25 @@ def execute(api: Api, cache: Cache, seen: Seen, plan: Plan) -> None:
 
 
 def _patch(api: Api, cache: Cache, seen: Seen, patch: Patch) -> str:
-    """Patch the application. Returns why the API server will not have it; "" if it did."""
+    """Patch the application, and end its driver if that is what restarts it. Returns why the API server will not have
+    it; "" if it did."""
     assert seen.application is not None
+    kind = seen.view.spec.application_ref.api_version
+    namespace = seen.application["metadata"]["namespace"]
     try:
-        done = api.apply(KUBEFLOW_APPLICATIONS, kubeflow.patched(seen.application, patch))
+        done = api.apply(APPLICATIONS[kind], KINDS[kind].patched(seen.application, patch))
+        cache.put(APPLICATIONS[kind], done)
+        if patch.ends is not None:
+            api.delete(PODS, namespace, patch.ends.name, uid=patch.ends.uid)
+    except NotFoundError:
+        if patch.ends is None:
+            raise
+        # The driver has ended by itself: the next one starts with what is patched.
     except ApiError as error:
         # Not that the application has changed meanwhile, which is a conflict, too.
         if (error.status == 409 and "Apply failed with" in error.message) or error.status in (400, 403, 422):
             return error.message
         raise
-    cache.put(KUBEFLOW_APPLICATIONS, done)
     return ""
 
 
@@ -110,7 +119,7 @@ def tell(api: Api, resource: Resource, about: Object, reason: str, message: str)
         "reportingInstance": MANAGER,
         "regarding": {
             "apiVersion": resource.api_version,
-            "kind": about.get("kind") or KINDS[resource.plural],
+            "kind": about.get("kind") or PLURALS[resource.plural],
             "name": meta["name"],
             "namespace": meta["namespace"],
             "uid": meta["uid"],

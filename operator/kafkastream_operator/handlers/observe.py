@@ -20,22 +20,24 @@ from dynamic_kafka.metadata.contract import (
     config_map_name,
 )
 from kafkastream_operator.core.annotated import MADE_LABEL
-from kafkastream_operator.core.catalog import Catalog, ConfigMapText, make_catalog
-from kafkastream_operator.core.decide import ConfigMap, View
-from kafkastream_operator.core.document import pack, read_document
-from kafkastream_operator.core.evidence import Driver, Report
-from kafkastream_operator.core.rollout import Application, Timing
-from kafkastream_operator.kube.api import (
-    CONFIG_MAPS,
-    KUBEFLOW_APPLICATIONS,
-    PODS,
-    STREAMS,
-    SUBSCRIPTIONS,
-    Object,
+from kafkastream_operator.core.application import Application
+from kafkastream_operator.core.catalog import (
+    Catalog,
+    ConfigMapText,
+    StreamEntry,
+    config_map_entries,
+    put_together,
+    stream_entry,
 )
+from kafkastream_operator.core.decide import ConfigMap, View
+from kafkastream_operator.core.document import Document, pack, read_document
+from kafkastream_operator.core.evidence import Driver, Report
+from kafkastream_operator.core.release import releases_of
+from kafkastream_operator.core.rollout import Timing
+from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, PODS, STREAMS, SUBSCRIPTIONS, Object
 from kafkastream_operator.kube.cache import Cache, ref_of
-from kafkastream_operator.models.subscription import KUBEFLOW, SubscriptionSpec, SubscriptionStatus
-from kafkastream_operator.spark import kubeflow
+from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
+from kafkastream_operator.spark.kinds import KINDS, Kind
 
 
 @dataclass(frozen=True)
@@ -57,11 +59,14 @@ def see(cache: Cache, namespace: str, name: str, now: datetime, timing: Timing) 
     if found is None or found["metadata"].get("deletionTimestamp"):
         return None
     spec = SubscriptionSpec.model_validate(found["spec"])
-    # Apache's are not served yet: one of Kubeflow's of the same name is another application.
-    served = spec.application_ref.api_version == KUBEFLOW
-    application = cache.get(KUBEFLOW_APPLICATIONS, namespace, spec.application_ref.name) if served else None
-    document = config_map_name(spec.application_ref.name)
-    known = kubeflow.application_of(application, document) if application is not None else None
+    ref = spec.application_ref
+    kind = KINDS[ref.api_version]
+    application = cache.get(APPLICATIONS[ref.api_version], namespace, ref.name)
+    document = config_map_name(ref.name)
+    known = kind.application_of(application, document) if application is not None else None
+    pod, owned = _driver_pod(cache, namespace, ref.name, kind, known)
+    if known is not None and pod is not None and owned:
+        known = kind.running(known, pod)
     view = View(
         name=name,
         uid=found["metadata"]["uid"],
@@ -69,14 +74,14 @@ def see(cache: Cache, namespace: str, name: str, now: datetime, timing: Timing) 
         spec=spec,
         status=_status(found),
         catalog=catalog_of(cache, namespace),
-        config_map=_config_map(cache, namespace, document, name),
+        config_map=rendered_of(cache, namespace, document, name),
         application=known,
-        driver=_driver(cache, namespace, spec.application_ref.name, known, document) if served else None,
+        driver=_driver(cache, pod, owned, document) if pod is not None else None,
         now=now,
         fresh_lineage=uuid.uuid4().hex[:12],
-        released=_released(found),
+        released=releases_of((found["metadata"].get("annotations") or {}).get(RELEASE_ANNOTATION, "")),
         rival=_rival(cache, namespace, found),
-        made=MADE_LABEL in _labels(found),
+        made=MADE_LABEL in labels_of(found),
         timing=timing,
     )
     return Seen(view, found, application)
@@ -84,17 +89,25 @@ def see(cache: Cache, namespace: str, name: str, now: datetime, timing: Timing) 
 
 def catalog_of(cache: Cache, namespace: str) -> Catalog:
     """The streams of a namespace. What is being deleted is gone already."""
-    specs = {
-        each["metadata"]["name"]: each.get("spec", {})
+    streams = {
+        each["metadata"]["name"]: cache.made_of(each, _stream_entry)
         for each in cache.all(STREAMS, namespace)
         if not each["metadata"].get("deletionTimestamp")
     }
-    texts = [
-        ConfigMapText(each["metadata"]["name"], each.get("data") or {})
+    config_maps = {
+        each["metadata"]["name"]: cache.made_of(each, _entries)
         for each in cache.all(CONFIG_MAPS, namespace)
-        if _labels(each).get(ROLE_LABEL) == METADATA_ROLE and not each["metadata"].get("deletionTimestamp")
-    ]
-    return make_catalog(specs, texts)
+        if labels_of(each).get(ROLE_LABEL) == METADATA_ROLE and not each["metadata"].get("deletionTimestamp")
+    }
+    return put_together(streams, config_maps)
+
+
+def _stream_entry(found: Object) -> StreamEntry:
+    return stream_entry(found["metadata"]["name"], found.get("spec", {}))
+
+
+def _entries(found: Object) -> tuple[list[StreamEntry], str]:
+    return config_map_entries(ConfigMapText(found["metadata"]["name"], found.get("data") or {}))
 
 
 def _status(found: Object) -> SubscriptionStatus:
@@ -105,42 +118,55 @@ def _status(found: Object) -> SubscriptionStatus:
         return SubscriptionStatus()
 
 
-def _config_map(cache: Cache, namespace: str, name: str, subscription: str) -> ConfigMap | None:
+def rendered_of(cache: Cache, namespace: str, name: str, subscription: str) -> ConfigMap | None:
+    """The ConfigMap of a document; None if there is none, or it is being deleted."""
     found = cache.get(CONFIG_MAPS, namespace, name)
     if found is None or found["metadata"].get("deletionTimestamp"):
         return None
+    document, drifted = cache.made_of(found, _document)
+    return ConfigMap(name, found["metadata"]["resourceVersion"], document_of(found) == subscription, document, drifted)
+
+
+def document_of(found: Object) -> str:
+    """The name of the subscription whose document a ConfigMap has by its labels; "" if it has none."""
+    return str(labels_of(found).get(SUBSCRIPTION_LABEL, ""))
+
+
+def _document(found: Object) -> tuple[Document | None, bool]:
+    """What a ConfigMap says, and whether its keys are not exactly what that packs to."""
     data, binary = found.get("data") or {}, found.get("binaryData") or {}
     document = read_document(data, binary)
-    drifted = document is None or pack(document) != (dict(data), dict(binary))
-    ours = _labels(found).get(SUBSCRIPTION_LABEL) == subscription
-    return ConfigMap(name, found["metadata"]["resourceVersion"], ours, document, drifted)
+    return document, document is None or pack(document) != (dict(data), dict(binary))
 
 
-def _driver(cache: Cache, namespace: str, name: str, application: Application | None, document: str) -> Driver | None:
-    """The application's driver: the pod that its status names, or else the youngest with its labels."""
+def _driver_pod(
+    cache: Cache, namespace: str, name: str, kind: Kind, application: Application | None
+) -> tuple[Object | None, bool]:
+    """The driver's pod, by the application's status, and True; or else the youngest with its labels, and False."""
     pods = [
         each
         for each in cache.all(PODS, namespace)
-        if _labels(each).get(kubeflow.NAME_LABEL) == name and _labels(each).get("spark-role") == "driver"
+        if labels_of(each).get(kind.NAME_LABEL) == name and labels_of(each).get("spark-role") == "driver"
     ]
-    if not pods:
-        return None
-    named = application.driver_pod if application is not None else ""
-    pod = next((each for each in pods if each["metadata"]["name"] == named), None)
-    owned = pod is not None
-    pod = pod or max(pods, key=lambda each: str(each["metadata"].get("creationTimestamp", "")))
+    for each in pods:
+        if application is not None and kind.is_driver(application, each):
+            return each, True
+    return max(pods, key=lambda each: str(each["metadata"].get("creationTimestamp", "")), default=None), False
+
+
+def _driver(cache: Cache, pod: Object, owned: bool, document: str) -> Driver:
     meta = pod["metadata"]
     annotations = meta.get("annotations") or {}
     text = annotations.get(REPORT_ANNOTATION)
-    gone = bool(meta.get("deletionTimestamp"))
+    running = pod.get("status", {}).get("phase") == "Running" and not meta.get("deletionTimestamp")
     return Driver(
         name=meta["name"],
         uid=meta["uid"],
         owned=owned,
-        running=pod.get("status", {}).get("phase") == "Running" and not gone,
+        running=running,
         token=annotations.get(REVISION_ANNOTATION, ""),
         report=Report.parse(text),
-        silent_s=cache.silent_s(ref_of(PODS, pod), meta["uid"], text or ""),
+        silent_s=cache.silent_s(ref_of(PODS, pod), meta["uid"], text or f"running: {running}"),
         mounted=_mounts(pod, document),
     )
 
@@ -148,11 +174,6 @@ def _driver(cache: Cache, namespace: str, name: str, application: Application | 
 def _mounts(pod: Object, document: str) -> bool:
     volumes = pod.get("spec", {}).get("volumes") or []
     return any((each.get("configMap") or {}).get("name") == document for each in volumes)
-
-
-def _released(found: Object) -> frozenset[str]:
-    text = (found["metadata"].get("annotations") or {}).get(RELEASE_ANNOTATION, "")
-    return frozenset(each.strip() for each in text.split(",") if each.strip())
 
 
 def _rival(cache: Cache, namespace: str, found: Object) -> str:
@@ -170,6 +191,7 @@ def _age(found: Object) -> tuple[str, str]:
     return found["metadata"]["creationTimestamp"], found["metadata"]["name"]
 
 
-def _labels(found: Object) -> Mapping[str, Any]:
+def labels_of(found: Object) -> Mapping[str, Any]:
+    """Of an object."""
     labels: Mapping[str, Any] = found["metadata"].get("labels") or {}
     return labels

@@ -5,21 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 from pydantic import ValidationError
 
-from dynamic_kafka.metadata.contract import SUBSCRIPTION_LABEL, config_map_name
+from dynamic_kafka.metadata.contract import config_map_name
 from kafkastream_operator.core.annotated import MADE_LABEL, asked_by, subscription_for
 from kafkastream_operator.core.decide import decide
-from kafkastream_operator.core.document import Streams, read_document
-from kafkastream_operator.core.rollout import USUAL, Timing, stamp
-from kafkastream_operator.core.standing import Subscriber, stream_status
+from kafkastream_operator.core.moments import stamp
+from kafkastream_operator.core.rollout import USUAL, Timing
+from kafkastream_operator.core.standing import stream_status
 from kafkastream_operator.errors import ConflictError, NotFoundError
 from kafkastream_operator.handlers.execute import execute, tell, write_status
 from kafkastream_operator.handlers.observe import catalog_of, see
+from kafkastream_operator.handlers.subscribers import kind_of, subscribers_of
 from kafkastream_operator.kube.api import (
+    APPLICATIONS,
     CONFIG_MAPS,
-    KUBEFLOW_APPLICATIONS,
     STREAMS,
     SUBSCRIPTIONS,
     Api,
@@ -28,8 +30,7 @@ from kafkastream_operator.kube.api import (
 )
 from kafkastream_operator.kube.cache import Cache, Ref
 from kafkastream_operator.models.stream import KafkaStreamStatus
-from kafkastream_operator.models.subscription import SubscriptionStatus
-from kafkastream_operator.spark import kubeflow
+from kafkastream_operator.models.subscription import ApplicationRef
 
 log = logging.getLogger(__name__)
 
@@ -74,9 +75,7 @@ class Reconciler:
         except (ConflictError, NotFoundError) as error:
             # Somebody was first. The cache may be behind: ask for what there is now.
             log.info("%s: looked at again: %s", job, error)
-            self._refresh(
-                job, config_map_name(seen.view.spec.application_ref.name), seen.view.spec.application_ref.name
-            )
+            self._refresh(job, seen.view.spec.application_ref)
             raise
         return None if plan.again is None else max(0.05, (plan.again - now).total_seconds())
 
@@ -109,8 +108,9 @@ class Reconciler:
         asked = asked_by(job.name, job.resource.api_version, found["metadata"].get("annotations") or {})
         known = self._cache.get(SUBSCRIPTIONS, job.namespace, job.name)
         made = known is not None and MADE_LABEL in (known["metadata"].get("labels") or {})
+        kind = kind_of(known) if known is not None else job.resource.api_version
         if asked is None:
-            if made and known is not None:
+            if made and known is not None and kind == job.resource.api_version:
                 # The annotations were taken out: what is rendered stays for the driver that runs.
                 self._api.delete(SUBSCRIPTIONS, job.namespace, job.name, uid=known["metadata"]["uid"])
             return
@@ -119,6 +119,10 @@ class Reconciler:
             return
         if known is not None and not made:
             text = f"KafkaStreamSubscription {job.name} was made by hand and counts; take the annotations out"
+            self._tell_once(job.resource, found, "SubscriptionExists", text)
+            return
+        if kind != job.resource.api_version:
+            text = f"KafkaStreamSubscription {job.name} is for the SparkApplication {job.name} of {kind}: rename one"
             self._tell_once(job.resource, found, "SubscriptionExists", text)
             return
         wanted = subscription_for(job.namespace, job.name, asked.spec)
@@ -139,7 +143,7 @@ class Reconciler:
         status = stream_status(
             job.name,
             catalog,
-            self._subscribers(job.namespace, job.name),
+            subscribers_of(self._cache, job.namespace, job.name),
             before,
             generation=int(found["metadata"].get("generation", 0)),
             now=stamp(self._now()),
@@ -148,37 +152,18 @@ class Reconciler:
             write_status(self._api, self._cache, STREAMS, found, status)
         return None
 
-    def _subscribers(self, namespace: str, stream: str) -> list[Subscriber]:
-        readers = []
-        for each in self._cache.all(SUBSCRIPTIONS, namespace):
-            try:
-                status = SubscriptionStatus.model_validate(each.get("status") or {})
-            except ValidationError:
-                continue
-            name = each["spec"]["applicationRef"]["name"]
-            rendered = self._rendered(namespace, each["metadata"]["name"], name) or status.kept
-            if stream not in rendered and not any(topic.stream == stream for topic in status.draining):
-                continue
-            found = self._cache.get(KUBEFLOW_APPLICATIONS, namespace, name)
-            life = kubeflow.application_of(found, "").life if found is not None else "Absent"
-            readers.append(Subscriber(each["metadata"]["name"], name, life, status, rendered))
-        return readers
-
-    def _rendered(self, namespace: str, subscription: str, application: str) -> Streams:
-        """The streams of a subscription's document; none if it has none."""
-        found = self._cache.get(CONFIG_MAPS, namespace, config_map_name(application))
-        if found is None or (found["metadata"].get("labels") or {}).get(SUBSCRIPTION_LABEL) != subscription:
-            return {}
-        document = read_document(found.get("data") or {}, found.get("binaryData") or {})
-        return document.streams if document is not None else {}
-
-    def _refresh(self, job: Ref, config_map: str, application: str) -> None:
+    def _refresh(self, job: Ref, application: ApplicationRef) -> None:
         for resource, name in (
             (SUBSCRIPTIONS, job.name),
-            (CONFIG_MAPS, config_map),
-            (KUBEFLOW_APPLICATIONS, application),
+            (CONFIG_MAPS, config_map_name(application.name)),
+            (APPLICATIONS[application.api_version], application.name),
         ):
-            try:
-                self._cache.put(resource, self._api.get(resource, job.namespace, name))
-            except NotFoundError:
-                self._cache.drop(Ref(resource, job.namespace, name))
+            self._cache.take_answer(
+                Ref(resource, job.namespace, name), partial(self._find, resource, job.namespace, name)
+            )
+
+    def _find(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        try:
+            return self._api.get(resource, namespace, name)
+        except NotFoundError:
+            return None

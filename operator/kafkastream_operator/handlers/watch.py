@@ -6,6 +6,7 @@ No kopf index, timer, daemon or diff-base annotation: every event puts keys into
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Iterable, Mapping
@@ -16,12 +17,14 @@ import kopf
 
 from dynamic_kafka.metadata.contract import ROLE_LABEL, SUBSCRIPTION_LABEL
 from kafkastream_operator.core.rollout import USUAL, Timing
-from kafkastream_operator.errors import ApiError, NotFoundError
+from kafkastream_operator.errors import ApiError
+from kafkastream_operator.handlers.health import Health
 from kafkastream_operator.handlers.queue import WorkQueue
 from kafkastream_operator.handlers.reconcile import Reconciler
+from kafkastream_operator.handlers.subscribers import claims
 from kafkastream_operator.kube.api import (
+    APPLICATIONS,
     CONFIG_MAPS,
-    KUBEFLOW_APPLICATIONS,
     PODS,
     STREAMS,
     SUBSCRIPTIONS,
@@ -30,15 +33,17 @@ from kafkastream_operator.kube.api import (
     Resource,
 )
 from kafkastream_operator.kube.cache import Cache, Ref, ref_of
-from kafkastream_operator.spark.kubeflow import NAME_LABEL
+from kafkastream_operator.spark.kinds import application_named_by
 
 RESYNC_S = 300.0
 """An event may be missed, and an object may go between a listing and the watch that follows it."""
+AFTER_LISTING_S = 1.0
+"""From the first object of a listing of kopf's to a listing of our own: kopf does not say what is no longer there."""
 WATCHED: tuple[tuple[Resource, str | None], ...] = (
     (STREAMS, None),
     (SUBSCRIPTIONS, None),
     (CONFIG_MAPS, ROLE_LABEL),
-    (KUBEFLOW_APPLICATIONS, None),
+    *((each, None) for each in APPLICATIONS.values()),
     (PODS, "spark-role=driver"),
 )
 """What is watched, and with which label selector."""
@@ -51,14 +56,24 @@ class Operator:
 
     Args:
         namespaces: the namespaces it serves; empty: all.
+        health: told how far it is.
     """
 
-    def __init__(self, api: Api, namespaces: Iterable[str] = (), workers: int = 4, timing: Timing = USUAL) -> None:
+    def __init__(
+        self,
+        api: Api,
+        namespaces: Iterable[str] = (),
+        workers: int = 4,
+        timing: Timing = USUAL,
+        health: Health | None = None,
+    ) -> None:
         self.api, self.cache = api, Cache()
+        self.health = health or Health()
         self.namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
         self.queue: WorkQueue[Ref] = WorkQueue(Reconciler(api, self.cache, timing), workers)
         self._tasks: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._listed_anew = asyncio.Event()
         self.cache.on_change = self._look
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
@@ -76,6 +91,8 @@ class Operator:
 
     def _handler(self, resource: Resource) -> Any:
         async def changed(event: Mapping[str, Any], **_: Any) -> None:
+            if event.get("type") is None:
+                self._listed_anew.set()
             self.take(resource, str(event.get("type") or ""), event["object"])
 
         changed.__name__ = f"{resource.plural}_changed"
@@ -92,20 +109,17 @@ class Operator:
         """List everything anew."""
         for resource, labels in WATCHED:
             for namespace in self.namespaces:
-                self.cache.take_listing(resource, namespace, partial(self._list, resource, namespace, labels))
-
-    def _list(self, resource: Resource, namespace: str | None, labels: str | None) -> list[Object]:
-        try:
-            return self.api.list(resource, namespace, labels=labels)
-        except NotFoundError:
-            return []  # the kind is not installed (yet): kopf waits for it
+                # A kind that is not installed (yet) has none: kopf waits for it.
+                self.cache.take_listing(resource, namespace, partial(self.api.list, resource, namespace, labels=labels))
 
     async def _start(self, settings: kopf.OperatorSettings, **_: Any) -> None:
         settings.posting.enabled = False
         self._loop = asyncio.get_running_loop()
+        self._tasks = [asyncio.create_task(self.health.beat())]
         # Everything is known before anything is decided: half a picture would drain what has not been listed yet.
         await asyncio.to_thread(self.resync_until_done)
-        self._tasks = [asyncio.create_task(self.queue.run()), asyncio.create_task(self._resync_now_and_then())]
+        self._tasks += [asyncio.create_task(self.queue.run()), asyncio.create_task(self._resync_now_and_then())]
+        self.health.becomes("serving")
 
     def resync_until_done(self) -> None:
         """List until the API server has answered all of it."""
@@ -122,10 +136,11 @@ class Operator:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _resync_now_and_then(self) -> None:
-        pause = 10.0
         while True:
-            await asyncio.sleep(pause)
-            pause = RESYNC_S
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._listed_anew.wait(), RESYNC_S)
+                await asyncio.sleep(AFTER_LISTING_S)
+            self._listed_anew.clear()
             try:
                 await asyncio.to_thread(self.resync)
             except ApiError as error:
@@ -144,23 +159,28 @@ class Operator:
                 if SUBSCRIPTION_LABEL not in (each["metadata"].get("labels") or {}):
                     self._add(Ref(CONFIG_MAPS, namespace, each["metadata"]["name"]))
         elif resource == CONFIG_MAPS:
-            labels = found["metadata"].get("labels") or {}
-            if SUBSCRIPTION_LABEL in labels:
-                self._add(Ref(SUBSCRIPTIONS, namespace, labels[SUBSCRIPTION_LABEL]))
-            else:
-                self._add_all(SUBSCRIPTIONS, namespace)
-                self._add_all(STREAMS, namespace)
-                self._add(Ref(resource, namespace, ref.name))
+            self._look_at_config_map(ref, found["metadata"].get("labels") or {})
         else:
             name = ref.name
             if resource != PODS:
                 self._add(Ref(resource, namespace, name))
                 self._add_all(STREAMS, namespace)
             else:
-                name = str((found["metadata"].get("labels") or {}).get(NAME_LABEL, ""))
+                name = application_named_by(found["metadata"].get("labels") or {})
             for each in self.cache.all(SUBSCRIPTIONS, namespace):
                 if each["spec"]["applicationRef"]["name"] == name or not name:
                     self._add(Ref(SUBSCRIPTIONS, namespace, each["metadata"]["name"]))
+
+    def _look_at_config_map(self, ref: Ref, labels: Mapping[str, str]) -> None:
+        if SUBSCRIPTION_LABEL not in labels:
+            self._add_all(SUBSCRIPTIONS, ref.namespace)
+            self._add_all(STREAMS, ref.namespace)
+            self._add(ref)
+            return
+        owner = Ref(SUBSCRIPTIONS, ref.namespace, labels[SUBSCRIPTION_LABEL])
+        self._add(owner)
+        if not claims(self.cache.get(*owner), ref.name):
+            self._add_all(STREAMS, ref.namespace)  # nobody's document: no status follows that would do so
 
     def _add_all(self, resource: Resource, namespace: str) -> None:
         for each in self.cache.all(resource, namespace):

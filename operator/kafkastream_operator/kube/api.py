@@ -13,7 +13,7 @@ import urllib3
 from kubernetes import client, config
 
 from dynamic_kafka.metadata.contract import GROUP, VERSION
-from kafkastream_operator.errors import BY_STATUS, ApiError
+from kafkastream_operator.errors import BY_STATUS, ApiError, NotFoundError
 
 MANAGER = "kafkastream-operator"
 """The field manager of everything that the operator writes."""
@@ -49,6 +49,8 @@ PODS = Resource("", "v1", "pods")
 EVENTS = Resource("events.k8s.io", "v1", "events")
 KUBEFLOW_APPLICATIONS = Resource("sparkoperator.k8s.io", "v1beta2", "sparkapplications")
 APACHE_APPLICATIONS = Resource("spark.apache.org", "v1", "sparkapplications")
+APPLICATIONS: Mapping[str, Resource] = {each.api_version: each for each in (KUBEFLOW_APPLICATIONS, APACHE_APPLICATIONS)}
+"""By `apiVersion`."""
 
 
 class Api:
@@ -78,11 +80,14 @@ class Api:
         return self._call("GET", resource.path(namespace, name))
 
     def list(self, resource: Resource, namespace: str | None, *, labels: str | None = None) -> list[Object]:
-        """All objects of a namespace (None: of all), page by page."""
+        """All objects of a namespace (None: of all), page by page. None, where their kind is not installed."""
         found: list[Object] = []
         query = {"limit": "500"} | ({"labelSelector": labels} if labels else {})
         while True:
-            page = self._call("GET", resource.path(namespace), query=query)
+            try:
+                page = self._call("GET", resource.path(namespace), query=query)
+            except NotFoundError:
+                return []
             kind = str(page.get("kind", "")).removesuffix("List")
             for each in page.get("items", []):
                 found.append({"apiVersion": resource.api_version, "kind": kind, **each})

@@ -9,9 +9,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kafkastream_operator.kube.api import Object, Resource
+
+Made = TypeVar("Made")
 
 REMEMBERED_S = 600.0
 """How long an object that went is remembered. A UID never comes back, but an older answer may arrive late."""
@@ -48,6 +50,7 @@ class Cache:
         self._objects: dict[tuple[Resource, str], dict[str, Object]] = {}
         self._heard: dict[tuple[Ref, str], tuple[str, float]] = {}
         self._gone: dict[str, float] = {}
+        self._made: dict[str, dict[Callable[[Object], Any], tuple[str, Any]]] = {}
         self.on_change: Callable[[Ref, Object], None] = lambda ref, found: None
 
     def put(self, resource: Resource, found: Object) -> bool:
@@ -66,13 +69,16 @@ class Cache:
     def drop(self, ref: Ref, uid: str | None = None) -> bool:
         """Forget an object that is gone. One that was made again since, with another UID, stays."""
         with self._lock:
+            now = self._clock()
+            self._gone = {each: at for each, at in self._gone.items() if now - at < REMEMBERED_S}
+            if uid is not None:
+                self._gone[uid] = now  # also when its successor is known already: a listing may still bring it back
             known = self._objects.get((ref.resource, ref.namespace), {})
             if ref.name not in known or (uid is not None and known[ref.name]["metadata"].get("uid") != uid):
                 return False
             gone = known.pop(ref.name)
-            now = self._clock()
-            self._gone = {each: at for each, at in self._gone.items() if now - at < REMEMBERED_S}
             self._gone[gone["metadata"]["uid"]] = now
+            self._made.pop(gone["metadata"]["uid"], None)
             self._heard = {key: value for key, value in self._heard.items() if key[0] != ref}
         self.on_change(ref, gone)
         return True
@@ -92,6 +98,15 @@ class Cache:
             if ref not in seen:
                 self.drop(ref, uid)
 
+    def take_answer(self, ref: Ref, ask: Callable[[], Object | None]) -> None:
+        """Take in what the API server answers for one object, None: there is none."""
+        before = self.get(*ref)
+        found = ask()
+        if found is not None:
+            self.put(ref.resource, found)
+        elif before is not None:
+            self.drop(ref, before["metadata"]["uid"])  # not one that was made while it answered
+
     def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """An object, or None."""
         with self._lock:
@@ -108,6 +123,20 @@ class Cache:
             found = [Ref(r, ns, name) for (r, ns), names in self._objects.items() if r == resource for name in names]
         return iter(found)
 
+    def made_of(self, found: Object, make: Callable[[Object], Made]) -> Made:
+        """What `make` makes of an object, which is not changed afterwards: made once for each of its forms."""
+        uid, version = found["metadata"].get("uid", ""), found["metadata"].get("resourceVersion", "")
+        with self._lock:
+            known = self._made.get(uid, {}).get(make)
+        if known is not None and known[0] == version:
+            made: Made = known[1]
+            return made
+        made = make(found)
+        with self._lock:
+            if uid and uid not in self._gone:
+                self._made.setdefault(uid, {})[make] = (version, made)
+        return made
+
     def silent_s(self, ref: Ref, uid: str, text: str) -> float:
         """How long `text` has been what that object says, by this process's clock: nobody else's clock counts."""
         now = self._clock()
@@ -121,7 +150,8 @@ class Cache:
 
 def _is_newer(found: Object, known: Object) -> bool:
     if found["metadata"].get("uid") != known["metadata"].get("uid"):
-        return str(found["metadata"].get("creationTimestamp", "")) >= str(
-            known["metadata"].get("creationTimestamp", "")
-        )
+        created = [str(each["metadata"].get("creationTimestamp", "")) for each in (found, known)]
+        if created[0] != created[1]:
+            return created[0] > created[1]
+        # Both were made within one second.
     return int(found["metadata"]["resourceVersion"]) > int(known["metadata"]["resourceVersion"])

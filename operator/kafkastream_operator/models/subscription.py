@@ -28,6 +28,8 @@ KUBEFLOW: Final = "sparkoperator.k8s.io/v1beta2"
 APACHE: Final = "spark.apache.org/v1"
 MAX_DRAINING = 1000
 """So many topics are told of at a time: a status has to fit into etcd. The document has all that drain."""
+MAX_RELEASES, RELEASE_CHARACTERS = 256, 600
+"""So many releases count at a time, each of at most so many characters."""
 Strategy = Literal["Restart", "Reload", "Auto"]
 
 
@@ -35,7 +37,7 @@ class ApplicationRef(Part):
     """A SparkApplication of the same namespace.
 
     Attributes:
-        api_version: Kubeflow's, or Apache's, which is accepted but not served by this version.
+        api_version: Kubeflow's, or Apache's (experimental).
         kind: of the application.
         name: of the application.
     """
@@ -50,7 +52,7 @@ class Streams(Part):
 
     Attributes:
         ids: the streams by name. Nothing is rendered for the first time before all of them are there.
-        pattern: a regular expression (Python's) that must match a whole stream id of this namespace.
+        pattern: a regular expression (RE2's) that must match a whole stream id of this namespace.
     """
 
     ids: Annotated[tuple[StreamName, ...], Field(min_length=1, max_length=MAX_STREAMS)] | None = None
@@ -179,6 +181,7 @@ class SubscriptionStatus(Part):
         restarted_at: when the operator restarted the application last.
         orphaned_at: since when the application is gone, where the subscription came of its annotations.
         draining: what is no longer desired and still read, as far as it fits.
+        released: the releases by annotation that have counted, and count no more.
         kept: the streams as rendered, so that they survive the loss of the document; empty where they are too large.
         conditions: what is true of it; docs/operator.md has each with its remedy.
     """
@@ -189,6 +192,9 @@ class SubscriptionStatus(Part):
     restarted_at: Moment | None = None
     orphaned_at: Moment | None = None
     draining: Annotated[tuple[DrainingTopic, ...], Field(max_length=MAX_DRAINING)] = ()
+    released: Annotated[
+        tuple[Annotated[str, Field(max_length=RELEASE_CHARACTERS)], ...], Field(max_length=MAX_RELEASES)
+    ] = ()
     kept: Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})] = Field(
         default_factory=dict
     )

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import yaml
 
 from dynamic_kafka.app.config import load_config
 from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.metadata.contract import MOUNT_PATH, NAME_CHARACTERS, config_map_name
+from dynamic_kafka.metadata.contract import MOUNT_PATH, NAME_CHARACTERS, SECRETS_PATH, config_map_name
 
 HELP = "print the YAML that a SparkApplication, its service account and app.yaml need under the operator"
 ROLE = "kafkastream-reporter"
@@ -31,6 +31,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--name", help="the SparkApplication's name, where it is not the application's")
     parser.add_argument("--namespace", default="default", help="where it is (default: default)")
+    parser.add_argument(
+        "--secret", metavar="NAME", action="append", default=[], help="a Secret that its clusters need; may be repeated"
+    )
+    parser.add_argument(
+        "--stream",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a file with KafkaStreams that it reads: their Secrets are needed; may be repeated",
+    )
     parser.add_argument("--service-account", metavar="NAME", help="the driver's, instead of the operator's usual one")
 
 
@@ -41,19 +51,52 @@ def run(arguments: argparse.Namespace) -> int:
         raise OptionError("whose lines? Give an app.yaml, or the SparkApplication's name with --name")
     name = arguments.name if arguments.name is not None else config.name if config is not None else ""
     account = arguments.service_account or _ACCOUNTS[arguments.operator]
-    for what, text in (("--name", name), ("--namespace", arguments.namespace), ("--service-account", account)):
+    secrets = sorted({*arguments.secret, *(each for path in arguments.stream for each in _secrets_of(path))})
+    for what, text in (
+        ("--name", name),
+        ("--namespace", arguments.namespace),
+        ("--service-account", account),
+        *(("--secret", each) for each in secrets),
+    ):
         if len(text) > NAME_CHARACTERS or not _NAME.match(text):
             raise OptionError(
                 f"{text!r} is no name in Kubernetes (a-z, 0-9, `-` and `.`): give the right one with {what}"
             )
-    parts = list(_parts(arguments.operator, name, arguments.namespace, account))
+    parts = list(_parts(arguments.operator, name, arguments.namespace, account, secrets))
     if config is not None and (config.file.metadata or "").rstrip("/") == MOUNT_PATH:
         parts = parts[1:]
     print("\n---\n".join(part.strip("\n") for part in parts))
     return ExitCode.DONE
 
 
-def _parts(operator: str, name: str, namespace: str, account: str) -> Iterator[str]:
+def _secrets_of(path: str) -> Iterator[str]:
+    """The Secrets that the KafkaStreams of a file ask for."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = list(yaml.safe_load_all(file))
+        streams = [each for each in found if isinstance(each, dict) and each.get("kind") == "KafkaStream"]
+        if not streams:
+            raise OptionError(f"{path} has no KafkaStream: give the file that you apply with --stream")
+        for stream in streams:
+            for cluster in stream["spec"]["clusters"]:
+                if "secretRef" in cluster:
+                    yield str(cluster["secretRef"]["name"])
+    except (OSError, UnicodeError, yaml.YAMLError) as error:
+        raise OptionError(f"{path} cannot be read: {error}") from None
+    except (KeyError, TypeError) as error:
+        raise OptionError(f"{path} is no valid KafkaStream ({type(error).__name__}: {error})") from None
+
+
+def _conf(secrets: Sequence[str]) -> str:
+    """Keys of `sparkConf` that mount Secrets where they are looked for, on driver and executors."""
+    return "".join(
+        f"\n    spark.kubernetes.{role}.secrets.{secret}: {SECRETS_PATH}/{secret}"
+        for secret in secrets
+        for role in ("driver", "executor")
+    )
+
+
+def _parts(operator: str, name: str, namespace: str, account: str, secrets: Sequence[str]) -> Iterator[str]:
     """YAML documents, each with a comment that says what to do with it."""
     yield f"""
 # In app.yaml: read the document that the operator renders.
@@ -64,6 +107,7 @@ metadata: {MOUNT_PATH}
         name=_text(name),
         namespace=_text(namespace),
         account=_text(account),
+        conf=("\n  sparkConf:" + _conf(secrets)) if operator == "kubeflow" and secrets else _conf(secrets),
         config_map=_text(config_map_name(name)),
         folder=MOUNT_PATH,
     )
@@ -94,7 +138,7 @@ spec:
     serviceAccount: {account}
     configMaps:
       - name: {config_map}
-        path: {folder}
+        path: {folder}{conf}
 """
 _APACHE = """
 # Merge into the SparkApplication. The driver's pod waits until the document is rendered for the first time. Never mount
@@ -106,7 +150,7 @@ metadata:
   namespace: {namespace}
 spec:
   sparkConf:
-    spark.kubernetes.authenticate.driver.serviceAccountName: {account}
+    spark.kubernetes.authenticate.driver.serviceAccountName: {account}{conf}
   driverSpec:
     podTemplateSpec:
       spec:

@@ -33,7 +33,8 @@ REFRESH_ANNOTATION = f"{GROUP}/refresh"
 REPORT_ANNOTATION = f"{GROUP}/report"
 """On a driver's pod, by the driver itself: what it has applied and how far it has drained, as JSON."""
 RELEASE_ANNOTATION = f"{GROUP}/release"
-"""On a subscription, by a person: `cluster` or `cluster/topic`, separated by commas, that need not be drained."""
+"""On a subscription, by a person: `cluster` or `cluster/topic`, separated by commas, that need not be drained. Each
+counts once, for what drains when it comes; `@…` behind it makes another of it."""
 
 REVISION_ENVIRONMENT = "KAFKASTREAMS_REVISION"
 """In the driver's environment, by the operator through `sparkConf`: the revision to wait for at the start."""

@@ -67,7 +67,7 @@ def parse_document(text: str, *, source: str) -> MetadataDocument:
     fast = read_json(text)
     if fast is not None:
         try:
-            return _document(fast, source)
+            return document_in(fast, source)
         except MetadataInvalidError as error:
             # JSON's reader knows no lines: read again, as the YAML that JSON is, for the same findings with
             # lines.
@@ -75,8 +75,8 @@ def parse_document(text: str, *, source: str) -> MetadataDocument:
                 located = read_yaml(text, source)
             except MetadataInvalidError:
                 raise error from None
-            return _document(located, source)
-    return _document(read_yaml(text, source), source)
+            return document_in(located, source)
+    return document_in(read_yaml(text, source), source)
 
 
 def document_hash(streams_wire: Mapping[str, Any]) -> str:
@@ -96,7 +96,8 @@ def _hash(canonical: str) -> str:
     return "sha256:" + hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
-def _document(located: Located, source: str) -> MetadataDocument:
+def document_in(located: Located, source: str) -> MetadataDocument:
+    """The document in what was read already. Raises as `parse_document`."""
     if isinstance(located.value, list):
         return _list_form(located, source)
     if isinstance(located.value, dict):

@@ -55,6 +55,14 @@ class Stage:
         metadata = {"name": name, "annotations": dict(annotations or {})}
         self._apply(APPLICATIONS, "SparkApplication", metadata, content)
 
+    def deleted(self) -> None:
+        """`kubectl delete` of the application; its driver is gone, too."""
+        self.api.delete(APPLICATIONS, "app", self.namespace)
+        # Kubeflow's operator submits once, and fails while the old pod is there. The garbage collector would delete it
+        # too, but it looks for new kinds, such as the application's, only every 30 s.
+        self.api.delete(PODS, "app-driver", self.namespace)
+        self.api.wait(PODS, "app-driver", self.namespace, until=lambda each: each is None)
+
     def _apply(self, resource: str, kind: str, metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
         """As a GitOps tool does."""
         manifest = {

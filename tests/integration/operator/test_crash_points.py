@@ -7,19 +7,22 @@ operator is given, which dies with it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from dynamic_kafka.metadata.contract import REVISION_ANNOTATION
+from dynamic_kafka.metadata.contract import REVISION_ANNOTATION, STREAMS_ANNOTATION
 from kafkastream_operator.core.rollout import Timing
-from kafkastream_operator.errors import ConflictError
+from kafkastream_operator.errors import ConflictError, NotFoundError
 from kafkastream_operator.handlers.reconcile import Reconciler
 from kafkastream_operator.handlers.watch import WATCHED
-from kafkastream_operator.kube.api import EVENTS, STREAMS, SUBSCRIPTIONS, Api, Resource
+from kafkastream_operator.kube.api import EVENTS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS, Api, Resource
 from kafkastream_operator.kube.cache import Cache, Ref
-from tests.integration.operator.stage import Stage, cluster
+from tests.integration.operator.stage import APPLICATIONS, DOCUMENT, Stage, cluster, condition
+from tests.support import operator as kinds
 from tests.support.kube import PODS, SparkOperator
+from tests.support.kube.pods import set_phase
 from tests.support.operator import OperatorProcess
 
 
@@ -45,20 +48,48 @@ class MortalApi(Api):
         return answer
 
 
-def look(api: Api, namespace: str) -> None:
-    """One look of an operator that has just started, at everything, until it writes nothing more."""
+class MeddledApi(Api):
+    """Something happens right before the first write of one kind: after the operator has looked."""
+
+    def __init__(self, api: Api, method: str, kind: str, happens: Callable[[], None]) -> None:
+        super().__init__(api._client)
+        self._method, self._kind, self._happens = method, kind, happens
+        self.refused: list[str] = []
+
+    def _call(self, method: str, path: str, *arguments: Any, **more: Any) -> Any:
+        if self._happens is not _nothing and method == self._method and f"/{self._kind}/" in path:
+            happens, self._happens = self._happens, _nothing
+            happens()
+        try:
+            return super()._call(method, path, *arguments, **more)
+        except (ConflictError, NotFoundError) as error:
+            if method != "GET":
+                self.refused.append(f"{method} {path.rpartition('/namespaces/')[2].partition('/')[2]}: {error.status}")
+            raise
+
+
+def _nothing() -> None:
+    """Nothing more happens."""
+
+
+def look(api: Api, namespace: str, later: timedelta = timedelta()) -> None:
+    """One look of an operator that has just started, at everything, until it writes nothing more.
+
+    Args:
+        later: how much later than now its clock is.
+    """
     for _ in range(12):
         cache = Cache()
         for resource, labels in WATCHED:
             cache.take_listing(resource, namespace, lambda r=resource, s=labels: api.list(r, namespace, labels=s))  # type: ignore[misc]
         changes: list[object] = []
         cache.on_change = lambda ref, found, seen=changes: seen.append(ref)  # type: ignore[misc]
-        reconciler = Reconciler(api, cache, Timing())
-        jobs: list[tuple[Resource, str]] = [(SUBSCRIPTIONS, "app"), (STREAMS, "orders")]
+        reconciler = Reconciler(api, cache, Timing(), lambda: datetime.now(UTC) + later)
+        jobs: list[tuple[Resource, str]] = [(KUBEFLOW_APPLICATIONS, "app"), (SUBSCRIPTIONS, "app"), (STREAMS, "orders")]
         for resource, name in jobs:
             try:
                 reconciler(Ref(resource, namespace, name))
-            except ConflictError:
+            except (ConflictError, NotFoundError):
                 changes.append(name)  # Spark has changed it meanwhile: the next look sees that
         if not changes:
             return
@@ -78,14 +109,14 @@ def prepared(stage: Stage, operator: OperatorProcess, spark_operator: SparkOpera
     return stage
 
 
-def through(stage: Stage, change: Callable[[], None]) -> list[str]:
+def through(stage: Stage, change: Callable[[], None], later: timedelta = timedelta()) -> list[str]:
     """Make a change, and let the operator die after each write in turn, until one life is enough. All its writes."""
     change()
     made: list[str] = []
     for _ in range(12):
         api = MortalApi(Api.connect(str(stage.kube.kubeconfig)), 1)
         try:
-            look(api, stage.namespace)
+            look(api, stage.namespace, later)
         except DiedError:
             made += api.made
             continue
@@ -125,3 +156,109 @@ def test_the_first_document_is_adopted_whatever_write_it_dies_after(
     stage.wait_document({"east/orders": "Active"})
     assert not [each for each in made if "sparkapplications" in each]
     assert stage.application_now()["metadata"]["generation"] == 1
+
+
+def test_annotations_make_and_end_a_subscription_whatever_write_it_dies_after(
+    stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
+) -> None:
+    operator.stop()
+    stage.stream("orders", cluster("east"))
+    made = through(stage, lambda: stage.application(annotations={STREAMS_ANNOTATION: "orders"}))
+    document = stage.wait_document({"east/orders": "Active"})
+    assert made.count("PATCH kafkastreamsubscriptions/app") == 1
+    ended = through(stage, stage.application)
+    assert ended.count("DELETE kafkastreamsubscriptions/app") == 1
+    assert not [each for each in ended if "configmaps" in each or "sparkapplications" in each]
+    assert stage.document() == document  # the driver that runs keeps what it reads
+
+
+@pytest.fixture
+def orphan(stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator) -> Stage:
+    """An application that came with annotations is gone, and its document drains; the operator itself is stopped."""
+    stage.stream("orders", cluster("east"), cluster("west"))
+    stage.application(annotations={STREAMS_ANNOTATION: "orders"})
+    stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
+    stage.driver_runs()
+    stage.stream("orders", cluster("west"))
+    stage.wait_document({"east/orders": "Draining", "west/orders": "Active"})
+    stage.deleted()
+    stage.wait_condition("ApplicationFound", "Orphaned")
+    operator.stop()
+    return stage
+
+
+RETENTION = timedelta(days=400)
+
+
+def test_an_orphan_goes_whole_whatever_write_it_dies_after(orphan: Stage) -> None:
+    stage = orphan
+    made = through(stage, lambda: None, later=RETENTION)
+    assert [each for each in made if each.startswith("DELETE")] == [
+        f"DELETE configmaps/{DOCUMENT}",
+        "DELETE kafkastreamsubscriptions/app",
+    ]
+    assert stage.document() is None
+    assert stage.api.find(kinds.SUBSCRIPTIONS, "app", stage.namespace) is None
+    assert not stage.api.get(kinds.STREAMS, "orders", stage.namespace)["status"].get("subscribers")
+
+
+def test_an_application_that_comes_back_while_its_orphan_goes_still_drains(orphan: Stage) -> None:
+    stage = orphan
+    api = MortalApi(Api.connect(str(stage.kube.kubeconfig)), 1)
+    with pytest.raises(DiedError):
+        look(api, stage.namespace, RETENTION)
+    assert api.made == [f"DELETE configmaps/{DOCUMENT}"]
+    through(stage, lambda: stage.application(annotations={STREAMS_ANNOTATION: "orders"}), later=RETENTION)
+    stage.wait_document({"east/orders": "Draining", "west/orders": "Active"})
+
+
+def test_an_orphan_whose_application_comes_back_right_before_it_goes_stays(orphan: Stage) -> None:
+    """The document goes by UID, whatever has come meanwhile: what it had stands in the status, and is written again."""
+    stage = orphan
+    back = lambda: stage.application(annotations={STREAMS_ANNOTATION: "orders"})  # noqa: E731
+    api = MeddledApi(Api.connect(str(stage.kube.kubeconfig)), "DELETE", "configmaps", back)
+    look(api, stage.namespace, RETENTION)
+    look(api, stage.namespace, RETENTION)
+    document = stage.document()
+    assert document is not None
+    assert stage.api.get(kinds.SUBSCRIPTIONS, "app", stage.namespace)
+    assert "west" in document.streams["orders"]["clusters"]
+
+
+def _is(state: str) -> Callable[[Any], bool]:
+    return lambda found: (found or {}).get("status", {}).get("applicationState", {}).get("state") == state
+
+
+def completes(stage: Stage) -> None:
+    set_phase(stage.api, stage.api.get(PODS, "app-driver", stage.namespace), "Succeeded")
+    stage.api.wait(APPLICATIONS, "app", stage.namespace, until=_is("COMPLETED"))
+
+
+def is_suspended(stage: Stage) -> None:
+    stage.application(suspend=True)
+    stage.api.wait(APPLICATIONS, "app", stage.namespace, until=_is("SUSPENDED"))
+
+
+def is_made_again(stage: Stage) -> None:
+    stage.deleted()
+    stage.application(suspend=True)
+
+
+@pytest.mark.parametrize(
+    "happens", [completes, is_suspended, Stage.deleted, is_made_again], ids=lambda each: each.__name__
+)
+def test_an_application_is_left_alone_that_since_the_look(
+    happens: Callable[[Stage], None], prepared: Stage, spark_operator: SparkOperator
+) -> None:
+    stage = prepared
+    stage.stream("orders", cluster("east"), cluster("west"))
+    api = MeddledApi(Api.connect(str(stage.kube.kubeconfig)), "PATCH", "sparkapplications", lambda: happens(stage))
+    look(api, stage.namespace)
+    # One that is deleted this moment may be a conflict or not there any more.
+    assert api.refused[0] in ("PATCH sparkapplications/app: 409", "PATCH sparkapplications/app: 404")
+    found = stage.api.find(APPLICATIONS, "app", stage.namespace)
+    assert (found is None) == (happens is Stage.deleted)
+    assert REVISION_ANNOTATION not in str((found or {}).get("spec"))
+    assert len(spark_operator.submissions("app")) == 1
+    assert condition(stage.subscription_now(), "RolledOut")["reason"] == "NotRunning"
+    assert stage.document() is not None

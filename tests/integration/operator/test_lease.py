@@ -6,25 +6,51 @@ import time
 from collections.abc import Iterator
 
 import pytest
+import urllib3
 
 from tests.integration.operator.stage import Stage, cluster
 from tests.support.fixtures import kept_open
 from tests.support.kube import KubeCluster
 from tests.support.kube.waiting import wait_until
 from tests.support.operator import OperatorProcess
+from tests.support.ports import reserve_ports
 
+URLS = [f"http://127.0.0.1:{port}/healthz" for port in reserve_ports(2)]
 LEASES = "coordination.k8s.io/v1/leases"
 
 
 @pytest.fixture
 def two(request: pytest.FixtureRequest, kube: KubeCluster, namespace: str) -> Iterator[list[OperatorProcess]]:
     """Two operators for one lease of four seconds; only the first is started."""
-    arguments = ["--lease", f"{namespace}/operator", "--lease-duration", "4s"]
-    made = [OperatorProcess(kube, namespace, arguments) for _ in range(2)]
+    arguments = ["--lease", f"{namespace}/operator", "--lease-duration", "4s", "--liveness"]
+    made = [OperatorProcess(kube, namespace, [*arguments, url]) for url in URLS]
     with kept_open(request.config, request.node.stash, made):
         made[0].start()
         wait_until(lambda: "is held" in made[0].log(), "the first to hold the lease")
         yield made
+
+
+def probed(number: int, path: str = "/healthz") -> tuple[int, str]:
+    """Status and text that one of the two answers a probe with; (0, "") if nobody does."""
+    try:
+        answer = urllib3.request("GET", URLS[number].replace("/healthz", path), retries=False, timeout=5)
+    except urllib3.exceptions.HTTPError:
+        return 0, ""
+    return answer.status, answer.data.decode().strip()
+
+
+def test_who_waits_for_the_lease_is_live_and_ready_and_so_is_who_holds_it(
+    stage: Stage, two: list[OperatorProcess]
+) -> None:
+    first, second = two
+    second.start()
+    wait_until(lambda: "waiting for the lease" in second.log(), "the second to wait")
+    assert [probed(1), probed(1, "/readyz")] == [(200, "standby"), (200, "standby")]
+    wait_until(lambda: probed(0, "/readyz") == (200, "serving"), "the first to serve")
+    first.kill()
+    wait_until(lambda: probed(1, "/readyz") == (200, "serving"), "the second to serve")
+    assert probed(1) == (200, "serving")
+    assert probed(1, "/")[0] == 404
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])

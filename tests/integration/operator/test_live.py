@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dynamic_kafka.metadata.contract import REFRESH_ANNOTATION, RELEASE_ANNOTATION
-from tests.integration.operator.stage import APPLICATIONS, DOCUMENT, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
+from tests.integration.operator.stage import DOCUMENT, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
 from tests.support.kube import PODS, Json, SparkOperator
 from tests.support.operator import CONFIG_MAPS, OperatorProcess
 
@@ -149,16 +149,36 @@ def test_deleting_the_subscription_harms_no_running_job(stage: Stage, driver: Js
 
 def test_an_application_that_is_deleted_and_applied_again_keeps_its_drain(stage: Stage, driver: Json) -> None:
     drains(stage, driver)
-    stage.api.delete(APPLICATIONS, "app", stage.namespace)
+    stage.deleted()
     stage.wait_condition("ApplicationFound", "ApplicationMissing")
-    # Kubeflow's operator submits once, and fails while the old pod is there.
-    stage.api.wait(PODS, "app-driver", stage.namespace, until=lambda each: each is None)
     stage.application()
     pod = stage.driver_runs(after=driver["metadata"]["uid"])
     stage.report(pod)
     stage.wait_condition("Drained", "Draining")
     stage.report(pod, draining=[DRAINED], beat=2)
     stage.wait_document({"west/orders": "Active"})
+
+
+def test_a_new_driver_is_not_restarted_before_it_had_time_to_report(
+    stage: Stage, driver: Json, operator: OperatorProcess
+) -> None:
+    before = generation(stage)
+    stage.stream("orders", cluster("west"))
+    stage.wait_document({"east/orders": "Draining", "west/orders": "Active"})
+    stage.wait_condition("RolledOut", "RollingOut")
+    # The driver ends before it has confirmed, and nobody looks until its successor runs.
+    operator.kill()
+    stage.deleted()
+    stage.application()
+    pod = stage.driver_runs(after=driver["metadata"]["uid"])
+    operator.start()
+    stage.wait_condition("Reporting", "NoReport")
+    stage.report(pod)
+    stage.wait_condition("RolledOut", "Confirmed")
+    stage.report(pod, draining=[DRAINED], beat=2)
+    stage.wait_document({"west/orders": "Active"})
+    assert generation(stage) == before == 1
+    assert stage.api.get(PODS, "app-driver", stage.namespace)["metadata"]["uid"] == pod["metadata"]["uid"]
 
 
 def test_an_api_server_that_was_away_is_caught_up_with(stage: Stage, driver: Json) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import pytest
@@ -152,6 +153,30 @@ def test_a_labelled_configmap_in_flinks_form_is_metadata_and_a_broken_one_change
     stage.wait_document({"east/orders": "Active"})
     config_map(stage, "flink", streams_yaml=LIST_FORM.format(stream="orders", cluster="west"))
     stage.wait_document({"east/orders": "Draining", "west/orders": "Active"})
+
+
+def test_a_document_that_outgrows_its_configmap_leaves_the_last_one_and_recovers(
+    stage: Stage, operator: OperatorProcess
+) -> None:
+    """Names that hardly compress: some 250 KB a stream, packed."""
+    stage.stream("orders", cluster("east"))
+    stage.subscription(streams={"pattern": ".*"})
+    before = stage.wait_document({"east/orders": "Active"})
+    # Held up until all of them are there: each alone would fit.
+    names = [f"large{number}" for number in range(5)]
+    stage.subscription(streams={"pattern": ".*"}, pause={"reason": "many at once"})
+    for name in names:
+        stage.stream(name, *[cluster(f"c{n}", *[secrets.token_hex(124) for _ in range(256)]) for n in range(8)])
+    stage.subscription(streams={"pattern": ".*"})
+    found = stage.wait_condition("StreamsResolved", "TooLarge")
+    assert "Split the streams over several applications" in found["message"]
+    assert stage.document() == before
+    for name in names[:2]:
+        stage.api.delete(STREAMS, name, stage.namespace)
+    stage.wait_condition("StreamsResolved", "Resolved")
+    document = stage.document()
+    assert document is not None
+    assert set(document.streams) == {"orders", *names[2:]}
 
 
 def test_a_kafkastream_wins_over_a_configmap_and_both_say_so(stage: Stage, operator: OperatorProcess) -> None:

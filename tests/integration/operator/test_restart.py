@@ -9,7 +9,8 @@ import pytest
 
 from dynamic_kafka.metadata.contract import REVISION_ANNOTATION, REVISION_ENVIRONMENT
 from tests.integration.operator.stage import APPLICATIONS, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
-from tests.support.kube import SparkOperator
+from tests.support.kube import PODS, SparkOperator
+from tests.support.kube.pods import set_phase
 from tests.support.operator import CONFIG_MAPS, OperatorProcess
 
 ENVIRONMENT = f"spark.kubernetes.driverEnv.{REVISION_ENVIRONMENT}"
@@ -71,6 +72,34 @@ def test_a_patch_that_kubeflow_has_slept_through_is_made_again(
     assert REVISION_ANNOTATION in pod["metadata"]["annotations"]
 
 
+def test_an_application_deleted_in_the_middle_of_its_restart_is_not_made_and_its_successor_gets_the_revision(
+    stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
+) -> None:
+    runs(stage)
+    spark_operator.kill()  # so that the restart stays in its middle
+    stage.stream("orders", cluster("east"), cluster("west"))
+    document = stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
+    stage.api.wait(APPLICATIONS, "app", stage.namespace, until=lambda a: ENVIRONMENT in json.dumps(a))
+    stage.deleted()
+    stage.wait_condition("RolledOut", "NotRunning")
+    assert stage.api.find(APPLICATIONS, "app", stage.namespace) is None
+    spark_operator.start()
+    stage.application()
+    pod = stage.api.wait(
+        PODS,
+        "app-driver",
+        stage.namespace,
+        until=lambda each: (each or {}).get("metadata", {}).get("annotations", {}).get(REVISION_ANNOTATION),
+        timeout=60,
+    )
+    assert pod is not None
+    assert pod["metadata"]["annotations"][REVISION_ANNOTATION] == str(document.version)
+    set_phase(stage.api, pod, "Running")
+    stage.wait_condition("RolledOut", "Confirmed")
+    # The first, its successor, and the restart of that.
+    assert len(spark_operator.submissions("app")) <= 3
+
+
 def test_fifty_changes_in_a_second_are_at_most_one_restart_at_once(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:
@@ -101,8 +130,6 @@ def test_an_application_that_does_not_run_is_not_patched(
     if state == "SUSPENDED":
         stage.application(suspend=True)
     else:
-        from tests.support.kube.pods import PODS, set_phase
-
         set_phase(stage.api, stage.api.get(PODS, "app-driver", stage.namespace), "Succeeded")
     stage.api.wait(APPLICATIONS, "app", stage.namespace, until=_is(state), timeout=60)
     generation = stage.application_now()["metadata"]["generation"]
@@ -117,7 +144,7 @@ def test_a_field_that_a_user_owns_is_a_condition_and_not_a_fight(
 ) -> None:
     runs(stage)
     stage.application(sparkConf={ENVIRONMENT: "mine"})
-    pod = stage.driver_runs(after=str(stage.api.get("v1/pods", "app-driver", stage.namespace)["metadata"]["uid"]))
+    pod = stage.driver_runs(after=str(stage.api.get(PODS, "app-driver", stage.namespace)["metadata"]["uid"]))
     assert pod
     stage.stream("orders", cluster("east"), cluster("west"))
     found = stage.wait_condition("RolledOut", "FieldTaken")
@@ -144,7 +171,7 @@ def test_nothing_is_written_by_an_operator_that_starts_anew_without_a_change(
 ) -> None:
     runs(stage)
     stage.stream("orders", cluster("east"), cluster("west"))
-    stage.driver_runs(after=str(stage.api.get("v1/pods", "app-driver", stage.namespace)["metadata"]["uid"]))
+    stage.driver_runs(after=str(stage.api.get(PODS, "app-driver", stage.namespace)["metadata"]["uid"]))
     stage.wait_condition("RolledOut", "Confirmed")
     stage.wait_condition("ApplicationFound", "Running")
     stage.api.wait(STREAMS, "orders", stage.namespace, until=lambda each: '"state": "Running"' in json.dumps(each))

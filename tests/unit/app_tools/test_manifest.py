@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import yaml
 
 from dynamic_kafka.app.cli import main
 from dynamic_kafka.metadata.contract import MOUNT_PATH
+from kafkastream_operator.core.application import Application
 from kafkastream_operator.core.verdicts import config_map_name
+from kafkastream_operator.spark import apache
 from kafkastream_operator.spark.kubeflow import application_of
 
 APP = """\
@@ -68,6 +71,55 @@ def test_for_apache_the_pod_template_mounts_the_document(capsys: pytest.CaptureF
         ],
         "volumes": [{"name": "kafkastreams", "configMap": {"name": "shop-kafkastreams"}}],
     }
+    application["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    assert apache.application_of(application, config_map_name("shop")).document is True
+
+
+STREAM = """\
+kind: KafkaStream
+spec:
+  clusters:
+    - {id: east, secretRef: {name: east-login}}
+    - {id: west}
+---
+kind: ConfigMap
+---
+kind: KafkaStream
+spec: {clusters: [{id: north, secretRef: {name: 1e3}}]}
+"""
+
+
+@pytest.mark.parametrize(("operator", "read"), [("kubeflow", application_of), ("apache", apache.application_of)])
+def test_the_secrets_of_the_first_document_are_mounted_as_the_operator_looks_for_them(
+    operator: str, read: Callable[..., Application], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "streams.yaml"
+    path.write_text(STREAM)
+    _, application, *_ = printed(
+        capsys, "--for", operator, "--name", "shop", "--secret", "other", "--secret", "other", "--stream", str(path)
+    )
+    application["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    found = read(application, config_map_name("shop"))
+    assert (found.mounts, found.document) == ({"east-login", "other", "1e3"}, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kind: ConfigMap", "has no KafkaStream"),
+        ("kind: KafkaStream", "is no valid KafkaStream"),
+        ("a: [", "cannot be read"),
+        ("{kind: KafkaStream, spec: {clusters: [{secretRef: {name: 'A B'}}]}}", "'A B' is no name in Kubernetes"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_file_of_streams_that_is_none_is_said(
+    text: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "streams.yaml"
+    if text is not None:
+        path.write_text(text)
+    assert said in refused(capsys, "--for", "apache", "--name", "shop", "--stream", str(path))
 
 
 @pytest.mark.parametrize("operator", ["kubeflow", "apache"])

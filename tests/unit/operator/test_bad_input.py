@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import time
+from typing import Any
 
 import pytest
 
@@ -70,12 +72,58 @@ def test_a_document_that_is_too_large_leaves_the_last_one_in_force() -> None:
     assert "the last one that did stays in force" in world.message("Stalled")
 
 
+@pytest.mark.parametrize(
+    ("streams", "reason"), [({"ids": ["orders"]}, "StreamMissing"), ({"pattern": "ord.*"}, "NothingMatches")]
+)
+def test_a_missing_stream_names_the_broken_configmap_that_may_have_it(streams: dict[str, Any], reason: str) -> None:
+    world = World(spec={"streams": streams})
+    world.config_maps["flink"] = "- streamId: orders\n  clusterMetadataLst: []\n"
+    world.settle()
+    assert world.document is None
+    assert world.condition("StreamsResolved") == ("False", reason)
+    assert "It may be in what cannot be read: ConfigMap flink, key streams.yaml:2" in world.message("Ready")
+
+
 def test_a_pattern_that_is_none_changes_nothing() -> None:
     world = running(streams={"pattern": "orders"}, updateStrategy="Reload")
     world.spec["streams"] = {"pattern": "orders("}
     world.settle()
     assert world.rendered() == {"east/orders": "Active"}
     assert world.condition("StreamsResolved") == ("False", "InvalidSubscription")
+    assert "no regular expression" in world.message("Ready")
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"(orders)\1", "(?=orders).*", "(?<!x)orders", "(?>orders)", "o++", "o{,3}", "[[:alpha:]]"]
+)
+def test_a_pattern_that_needs_backtracking_is_refused_by_name(pattern: str) -> None:
+    world = running(streams={"pattern": "orders"}, updateStrategy="Reload")
+    world.spec["streams"] = {"pattern": pattern}
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active"}
+    assert world.condition("StreamsResolved") == ("False", "InvalidSubscription")
+    assert world.message("Ready").startswith(f"spec.streams.pattern {pattern!r} cannot be used: ")
+    assert "patterns are RE2's" in world.message("Ready")
+    asked = asked_by("app", KUBEFLOW, {PATTERN_ANNOTATION: pattern})
+    assert asked is not None
+    assert asked.problem.startswith(f"{PATTERN_ANNOTATION} {pattern!r} cannot be used: ")
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*b", "(.*a){20}", "(a?){40}a{40}c", "(([a-z])+.)+[A-Z]([a-z])+$"])
+def test_a_pattern_with_catastrophic_backtracking_holds_nobody_up(pattern: str) -> None:
+    world = running(streams={"pattern": "orders"}, updateStrategy="Reload")
+    for number in range(20):
+        world.stream("a" * 200 + str(number), cluster("west"))
+    world.spec["streams"] = {"pattern": f"orders|{pattern}"}
+    began = time.monotonic()
+    world.settle()
+    assert time.monotonic() - began < 10
+    assert world.rendered()["east/orders"] == "Active"
+
+
+def test_a_pattern_that_only_re2_takes_is_refused_since_python_does_not() -> None:
+    world = World(spec={"streams": {"pattern": r"\pN"}})
+    world.settle()
     assert "no regular expression" in world.message("Ready")
 
 

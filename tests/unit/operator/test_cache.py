@@ -50,6 +50,30 @@ def test_an_object_that_was_made_again_survives_the_end_of_its_predecessor() -> 
     assert cache.get(*REF) == stream(7, "two", "2026-11-02T00:00:00Z")
 
 
+def test_of_two_that_were_made_within_one_second_the_later_stays() -> None:
+    cache = Cache()
+    cache.put(STREAMS, stream(7, "two"))
+    assert not cache.put(STREAMS, stream(5, "one"))
+    assert not cache.drop(REF, "one")
+    # As the answer to a listing that began before it went, with whatever version.
+    assert not cache.put(STREAMS, stream(9, "one"))
+    assert cache.get(*REF) == stream(7, "two")
+
+
+def test_an_answer_that_there_is_none_does_not_end_what_was_made_meanwhile() -> None:
+    cache = Cache()
+    cache.put(STREAMS, stream(5))
+
+    def nothing() -> None:
+        cache.put(STREAMS, stream(7, "two"))
+
+    cache.take_answer(REF, nothing)
+    assert cache.get(*REF) == stream(7, "two")
+    assert cache.put(STREAMS, stream(8, "two"))
+    cache.take_answer(REF, lambda: None)
+    assert cache.get(*REF) is None
+
+
 def test_what_a_listing_does_not_have_is_gone_but_not_what_came_meanwhile() -> None:
     cache = Cache()
     cache.put(STREAMS, stream(5))

@@ -13,11 +13,12 @@ import yaml
 
 from dynamic_kafka.metadata import contract
 from kafkastream_operator import __main__ as command
-from kafkastream_operator.core.rollout import Life
+from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.verdicts import config_map_name
+from kafkastream_operator.handlers.health import READY_PATH
 from kafkastream_operator.models.stream import KafkaStreamSpec
 from kafkastream_operator.models.subscription import SubscriptionSpec
-from kafkastream_operator.spark import kubeflow
+from kafkastream_operator.spark import conf, kinds, kubeflow
 from tests.support.operator import rules
 from tests.support.places import ROOT
 
@@ -102,7 +103,7 @@ def test_every_name_of_the_contract_is_in_the_guide(name: str) -> None:
         assert value in GUIDE
 
 
-@pytest.mark.parametrize("name", [kubeflow.ATTEMPT_ANNOTATION])
+@pytest.mark.parametrize("name", [conf.ATTEMPT_ANNOTATION, *kinds.LABELS])
 def test_every_other_name_is_in_the_guide(name: str) -> None:
     assert f"`{name}`" in GUIDE
 
@@ -161,6 +162,7 @@ def test_the_example_deployment_runs_one_operator_with_no_more_rights_than_neede
     port = container["ports"][0]["containerPort"]
     for probe in ("livenessProbe", "startupProbe"):
         assert given["--liveness"] == f"http://0.0.0.0:{port}{container[probe]['httpGet']['path']}"
+    assert container["readinessProbe"]["httpGet"]["path"] == READY_PATH
 
 
 @pytest.mark.parametrize("page", ["threat-model.md", "decisions/013-operator-writes.md"])

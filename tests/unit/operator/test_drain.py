@@ -8,7 +8,7 @@ import pytest
 
 from kafkastream_operator.core.document import Version, make_document
 from kafkastream_operator.core.evidence import TopicReport
-from tests.unit.operator.world import UID, World, cluster, running
+from tests.unit.operator.world import UID, DiedError, World, cluster, running
 
 DRAINED = TopicReport(lag=0, quiet_s=400)
 
@@ -78,6 +78,71 @@ def test_a_person_may_let_go() -> None:
     world.settle()
     assert world.rendered() == {"west/orders": "Active"}
     assert ("Released", "east/orders leaves the document: released by hand") in world.events
+
+
+def test_a_release_that_is_left_standing_lets_go_of_no_later_removal() -> None:
+    world = removed()
+    world.released = frozenset({"east/orders", "west"})
+    world.settle()
+    world.stream("orders", cluster("west"), cluster("east"))
+    world.settle()
+    world.stream("orders", cluster("north"))
+    world.settle()
+    assert world.rendered() == {"north/orders": "Active", "west/orders": "Draining", "east/orders": "Draining"}
+    assert "The release east/orders came before this: to release it again, write east/orders@2" in world.message(
+        "Drained"
+    )
+    world.released = frozenset({"east/orders@2", "west"})
+    world.settle()
+    assert world.rendered() == {"north/orders": "Active", "west/orders": "Draining"}
+    world.released = frozenset()
+    world.settle()
+    world.released = frozenset({"west"})
+    world.settle()
+    assert world.rendered() == {"north/orders": "Active"}
+
+
+def test_a_release_that_comes_with_the_removal_does_not_count() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("west"))
+    world.released = frozenset({"east"})
+    world.settle()
+    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+
+
+@pytest.mark.parametrize("writes", range(1, 4))
+def test_a_release_counts_once_whatever_write_the_operator_dies_after(writes: int) -> None:
+    world = removed()
+    world.released = frozenset({"east/orders"})
+    world.settle_with_deaths(writes)
+    assert world.rendered() == {"west/orders": "Active"}
+    world.stream("orders", cluster("west"), cluster("east"))
+    world.settle()
+    world.stream("orders", cluster("west"))
+    world.settle_with_deaths(writes)
+    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+
+
+def test_a_release_counts_if_the_operator_died_before_it_had_noted_that_the_drain_began() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("west"))
+    world.dies_after = len(world.writes) + 1
+    with pytest.raises(DiedError):
+        world.look()
+    world.released = frozenset({"east"})
+    world.settle()
+    assert world.rendered() == {"west/orders": "Active"}
+
+
+def test_a_release_in_a_pause_counts_afterwards() -> None:
+    world = removed()
+    world.spec["pause"] = {"reason": "freeze"}
+    world.released = frozenset({"east"})
+    world.settle()
+    assert world.rendered()["east/orders"] == "Draining"
+    del world.spec["pause"]
+    world.settle()
+    assert world.rendered() == {"west/orders": "Active"}
 
 
 def test_a_renamed_cluster_does_not_drain() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.metadata.contract import REVISION_ANNOTATION, REVISION_ENVIRONMENT
-from kafkastream_operator.core.rollout import Patch
+from kafkastream_operator.core.application import Patch
 from kafkastream_operator.spark.kubeflow import application_of, patched
 
 
@@ -51,7 +51,7 @@ def test_an_application_that_is_to_be_suspended_is_suspended() -> None:
 
 def test_a_patch_has_map_keys_only_and_is_meant_for_one_version() -> None:
     body = patched(application(), Patch("l/4", frozenset({"login"}), 2, "7"))
-    assert body["metadata"] == {"name": "app", "namespace": "ns", "resourceVersion": "7"}
+    assert body["metadata"] == {"name": "app", "namespace": "ns", "uid": "u", "resourceVersion": "7"}
     assert body["spec"] == {
         "driver": {"annotations": {REVISION_ANNOTATION: "l/4", "kafkastream.dev/attempt": "2"}},
         "sparkConf": {

@@ -191,7 +191,7 @@ def test_reload_says_that_a_secret_needs_a_restart() -> None:
     assert "west-login" in world.message("RolledOut")
 
 
-def test_auto_restarts_a_driver_that_says_nothing() -> None:
+def test_auto_restarts_a_driver_that_says_nothing_once_it_had_time_to() -> None:
     world = World()
     world.stream("orders", cluster("east"))
     world.application_is("Starting")
@@ -199,8 +199,41 @@ def test_auto_restarts_a_driver_that_says_nothing() -> None:
     world.driver_starts(reports=False)
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
+    assert world.patches == 0
+    assert world.condition("RolledOut") == ("Unknown", "Waiting")
+    assert world.driver is not None and world.again is not None
+    world.driver = replace(world.driver, silent_s=(world.again - world.now).total_seconds())
+    world.settle()
     assert world.patches == 1
     assert world.condition("Reporting") == ("False", "NoReport")
+
+
+def test_auto_does_not_restart_a_driver_that_replaces_one_and_has_not_reported_yet() -> None:
+    world = running()
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    for _ in ("it ended before it had confirmed", "and its successor, too"):
+        world.application_is("Starting")
+        world.driver = None
+        world.settle()
+        world.driver_starts(reports=False)
+        world.settle()
+    world.driver_reports()
+    world.settle()
+    assert world.patches == 0
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+
+
+def test_auto_goes_on_with_a_restart_that_has_begun_while_no_driver_runs() -> None:
+    world = running(secrets=[SECRET])
+    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west-login"}))
+    world.settle()
+    world.application_is("Starting")
+    world.driver = None
+    for _ in range(ATTEMPTS):
+        world.later(minutes=2)
+        world.settle()
+    assert world.condition("RolledOut") == ("False", "Stalled")
 
 
 def test_a_pause_holds_everything_and_ends_by_itself() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkastream_operator.core.catalog import make_catalog
 from kafkastream_operator.core.evidence import TopicReport
-from kafkastream_operator.core.rollout import stamp
+from kafkastream_operator.core.moments import stamp
 from kafkastream_operator.core.standing import Subscriber, stream_status
 from kafkastream_operator.models.stream import KafkaStreamStatus
 from tests.unit.operator.world import World, cluster, running

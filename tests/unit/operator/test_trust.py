@@ -14,7 +14,7 @@ from kafkastream_operator.handlers.observe import Seen, catalog_of, see
 from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, PODS, STREAMS, SUBSCRIPTIONS, Resource
 from kafkastream_operator.kube.cache import Cache
 from kafkastream_operator.models.subscription import Rollout, SubscriptionStatus
-from tests.support.operator import rules
+from tests.support.operator import RESTART_ROLE, rules
 from tests.unit.operator.world import START, World, cluster, running
 
 DANGEROUS = {
@@ -209,4 +209,5 @@ def test_the_operators_role_has_no_secret_no_wildcard_and_no_rights_over_rights(
         assert "rbac.authorization.k8s.io" not in rule["apiGroups"]
     pods = [rule for rule in rules() if "pods" in rule["resources"]]
     assert [rule["verbs"] for rule in pods] == [["get", "list", "watch", "patch"]]
+    assert rules(RESTART_ROLE) == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]}]
     assert not [rule for rule in rules() if "kafkastreams" in rule["resources"] and "update" in rule["verbs"]]

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kafkastream_operator.core.application import Application, Life, Patch, Refresh
 from kafkastream_operator.core.catalog import ConfigMapText, make_catalog
 from kafkastream_operator.core.decide import ConfigMap, Plan, View, decide
 from kafkastream_operator.core.document import Document, Key, Version
 from kafkastream_operator.core.evidence import Driver, Report, TopicReport
-from kafkastream_operator.core.rollout import Application, Life, Patch, Refresh
 from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -218,6 +218,10 @@ class World:
                 mounts=effect.secrets,
                 resource_version=str(int(self.application.resource_version) + 1),
             )
+            self._survive()
+        if effect.ends is not None and self.driver is not None and effect.ends.uid == self.driver.uid:
+            self._write("end")
+            self.driver = None
 
 
 def running(**spec: Any) -> World:

@@ -1,0 +1,59 @@
+"""How a roll-out stands, in words, and when it is given up. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from kafkastream_operator.core.application import Application
+from kafkastream_operator.core.document import Version
+from kafkastream_operator.core.moments import stamp
+from kafkastream_operator.models.conditions import Condition, condition
+from kafkastream_operator.models.subscription import Rollout, Strategy
+
+REVERSIONS = 3
+"""When a patch was taken back so often, it is not made again."""
+
+
+def going_on(version: Version, how: str) -> Condition:
+    """It is under way."""
+    return condition("RolledOut", False, "RollingOut", f"revision {version.counter} is being rolled out {how}")
+
+
+def restart_required(why: str, strategy: Strategy, application: Application) -> Condition:
+    """The strategy makes no restart, and it takes one."""
+    how = "Auto or Restart" if application.restarts_itself else "Restart, which spends one of its restart attempts"
+    text = (
+        f"{why}, which takes a restart, and updateStrategy is {strategy}: restart the application when it suits, or"
+        f" set updateStrategy: {how}"
+    )
+    return condition("RolledOut", False, "RestartRequired", text)
+
+
+def not_taken(before: Rollout, application: Application, why: str, now: datetime) -> tuple[Rollout, Condition]:
+    """The API server did not take the patch: a field belongs to somebody else, or the application's CRD refuses it."""
+    update = {"phase": "Failed", "at": stamp(now), "problem": why[:1024], "generation": application.generation}
+    failed = before.model_copy(update=update)
+    return failed, given_up(failed)
+
+
+def given_up(failed: Rollout) -> Condition:
+    """Nothing more is done for this revision by itself."""
+    if failed.problem:
+        taken = "conflict" in failed.problem
+        how = "Take the field out of what that manager applies" if taken else "Give the operator what it lacks"
+        text = (
+            f"the patch for {failed.token} is not taken: {failed.problem}. {how}, or use updateStrategy: Reload; any"
+            " change of the application tries again"
+        )
+        return condition("RolledOut", False, "FieldTaken" if taken else "PatchRefused", text)
+    if failed.reverted >= REVERSIONS:
+        text = (
+            f"the patch for {failed.token} was taken back {failed.reverted} times: let your GitOps tool ignore"
+            " spec.driver.annotations and spec.sparkConf keys of kafkastream.dev, or use updateStrategy: Reload"
+        )
+        return condition("RolledOut", False, "RevertedByOthers", text)
+    text = (
+        f"{failed.attempts} patches for {failed.token} brought no new driver: look at the spark-operator and at the"
+        " application's status; any change of the subscription or its streams tries again"
+    )
+    return condition("RolledOut", False, "Stalled", text)

@@ -1,0 +1,86 @@
+"""From the cache to who reads a stream: every document of its namespace counts, whatever became of its subscription."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import ValidationError
+
+from dynamic_kafka.metadata.contract import CONFIG_MAP_SUFFIX, RENDERED_ROLE, ROLE_LABEL, config_map_name
+from kafkastream_operator.core.application import Life
+from kafkastream_operator.core.standing import Subscriber
+from kafkastream_operator.handlers.observe import document_of, labels_of, rendered_of
+from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, SUBSCRIPTIONS, Object
+from kafkastream_operator.kube.cache import Cache
+from kafkastream_operator.models.subscription import KUBEFLOW, SubscriptionStatus
+from kafkastream_operator.spark.kinds import KINDS
+
+
+def subscribers_of(cache: Cache, namespace: str, stream: str) -> list[Subscriber]:
+    """Who reads a stream, still drains something of it, or may do so for all that is known."""
+    found = [_subscriber(cache, each) for each in cache.all(SUBSCRIPTIONS, namespace)]
+    found += _orphans(cache, namespace)
+    return [each for each in found if each.unknown or stream in each.rendered or _drains(each, stream)]
+
+
+def claims(subscription: Object | None, config_map: str) -> bool:
+    """Whether a document of that name is the subscription's, if its labels say so as well."""
+    return subscription is not None and config_map == config_map_name(subscription["spec"]["applicationRef"]["name"])
+
+
+def kind_of(subscription: Object) -> str:
+    """The `apiVersion` of its application."""
+    return str(subscription["spec"]["applicationRef"].get("apiVersion", KUBEFLOW))
+
+
+def _subscriber(cache: Cache, subscription: Object) -> Subscriber:
+    meta, application = subscription["metadata"], subscription["spec"]["applicationRef"]["name"]
+    readable = True
+    try:
+        status = SubscriptionStatus.model_validate(subscription.get("status") or {})
+    except ValidationError:
+        status, readable = SubscriptionStatus(), False
+    found = rendered_of(cache, meta["namespace"], config_map_name(application), meta["name"])
+    document = found.document if found is not None and found.ours else None
+    # Without its document the status has to tell, where it is not too large for that.
+    unknown = document is None and not status.kept and (not readable or status.rendered is not None)
+    return Subscriber(
+        meta["name"],
+        application,
+        _life(cache, meta["namespace"], application, kind_of(subscription)),
+        status,
+        document.streams if document is not None else status.kept,
+        unknown=unknown,
+    )
+
+
+def _orphans(cache: Cache, namespace: str) -> Iterator[Subscriber]:
+    """Documents whose subscription is gone: a job may run with one, or start."""
+    subscriptions = {each["metadata"]["name"]: each for each in cache.all(SUBSCRIPTIONS, namespace)}
+    for each in cache.all(CONFIG_MAPS, namespace):
+        name, owner = each["metadata"]["name"], document_of(each)
+        if labels_of(each).get(ROLE_LABEL) != RENDERED_ROLE or claims(subscriptions.get(owner), name):
+            continue
+        application = name.removesuffix(CONFIG_MAP_SUFFIX)
+        lives = [_life(cache, namespace, application, kind) for kind in KINDS]
+        found = rendered_of(cache, namespace, name, owner)
+        document = found.document if found is not None else None
+        yield Subscriber(
+            owner or name,
+            application,
+            next((life for life in lives if life != "Absent"), "Absent"),
+            SubscriptionStatus(),
+            document.streams if document is not None else {},
+            orphan=name,
+            unknown=found is not None and document is None,
+        )
+
+
+def _drains(reader: Subscriber, stream: str) -> bool:
+    return any(topic.stream == stream for topic in reader.status.draining)
+
+
+def _life(cache: Cache, namespace: str, name: str, kind: str) -> Life:
+    """What an application is doing."""
+    found = cache.get(APPLICATIONS[kind], namespace, name)
+    return KINDS[kind].application_of(found, "").life if found is not None else "Absent"

@@ -1,0 +1,228 @@
+"""Apache's SparkApplication on a real API server. The test plays its operator and its drivers; the CRD is the
+project's own, with the fields that are read of it (`tests/support/kube/apache`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from dynamic_kafka.metadata.contract import REFRESH_ANNOTATION, REVISION_ANNOTATION, STREAMS_ANNOTATION
+from tests.integration.operator.stage import Stage, cluster, condition
+from tests.support.fixtures import kept_open
+from tests.support.kube import KubeCluster
+from tests.support.kube.pods import PODS, set_phase
+from tests.support.operator import OperatorProcess
+from tests.support.places import ROOT
+
+APPLICATIONS = "spark.apache.org/v1/sparkapplications"
+CRDS = "apiextensions.k8s.io/v1/customresourcedefinitions"
+CRD = ROOT / "tests" / "support" / "kube" / "apache"
+QUICK = ["--confirm", "4s", "--confirm-live", "3s", "--between-restarts", "1s"]
+ALWAYS = {"restartConfig": {"restartPolicy": "Always", "maxRestartAttempts": 5}}
+ANNOTATION = "spark.kubernetes.driver.annotation."
+SECRET = {"cluster": "west", "name": "login", "allowedServers": ["west:9092"]}
+
+
+class Apache(Stage):
+    """One namespace with an application of Apache's, and its operator."""
+
+    attempt = 0
+
+    def subscription(self, name: str = "app", **spec: Any) -> None:
+        """`kubectl apply` of a subscription of `app` to the stream `orders`."""
+        super().subscription(name, applicationRef={"apiVersion": "spark.apache.org/v1", "name": "app"}, **spec)
+
+    def application(self, name: str = "app", annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
+        """`kubectl apply` of a SparkApplication."""
+        volumes = [{"name": "kafkastreams", "configMap": {"name": f"{name}-kafkastreams"}}]
+        content = {
+            "mainClass": "org.apache.spark.deploy.PythonRunner",
+            "pyFiles": "local:///app.py",
+            "runtimeVersions": {"sparkVersion": "4.2.0"},
+            "sparkConf": {"spark.executor.instances": "1"},
+            "driverSpec": {"podTemplateSpec": {"spec": {"volumes": volumes}}},
+            **spec,
+        }
+        metadata = {"name": name, "annotations": dict(annotations or {})}
+        self._apply(APPLICATIONS, "SparkApplication", metadata, content)
+
+    def application_now(self) -> dict[str, Any]:
+        """The SparkApplication as it is."""
+        return dict(self.api.get(APPLICATIONS, "app", self.namespace))
+
+    def state(self, summary: str) -> None:
+        """Apache's operator writes the status."""
+        info = {"id": self.attempt, "restartCounter": self.attempt}
+        now = {"currentStateSummary": summary, "lastTransitionTime": "2026-11-01T00:00:00Z"}
+        status = {"currentState": now, "currentAttemptSummary": {"attemptInfo": info}}
+        self.api.patch(APPLICATIONS, "app", self.namespace, {"status": status}, subresource="status")
+
+    def attempts(self) -> dict[str, Any]:
+        """Apache's operator makes the pod of an attempt, from the spec as it is now; it runs."""
+        found = self.application_now()
+        conf = found["spec"]["sparkConf"]
+        name = f"app-{self.attempt}-driver"
+        owner = {"apiVersion": "spark.apache.org/v1", "kind": "SparkApplication", "name": "app"}
+        prefix = "spark.kubernetes.driver.secrets."
+        secrets = [key.removeprefix(prefix) for key in conf if key.startswith(prefix)]
+        mounts = [{"name": each, "mountPath": f"/etc/kafkastreams-secrets/{each}"} for each in secrets]
+        pod = {
+            "metadata": {
+                "name": name,
+                "namespace": self.namespace,
+                "labels": {"spark-role": "driver", "spark.operator/spark-app-name": "app"},
+                "annotations": {k.removeprefix(ANNOTATION): v for k, v in conf.items() if k.startswith(ANNOTATION)},
+                "ownerReferences": [{**owner, "uid": found["metadata"]["uid"]}],
+            },
+            "spec": {
+                "containers": [{"name": "spark-kubernetes-driver", "image": "none", "volumeMounts": mounts}],
+                "volumes": [
+                    *found["spec"]["driverSpec"]["podTemplateSpec"]["spec"]["volumes"],
+                    *({"name": each, "secret": {"secretName": each}} for each in secrets),
+                ],
+            },
+        }
+        self.api.create(PODS, pod)
+        running = set_phase(self.api, self.api.get(PODS, name, self.namespace), "Running")
+        self.state("RunningHealthy")
+        return dict(running)
+
+    def notices_that_the_driver_went(self) -> None:
+        """Apache's operator schedules the next attempt, once the pod is gone."""
+        name = f"app-{self.attempt}-driver"
+        self.api.wait(PODS, name, self.namespace, until=lambda each: each is None or _ends(each), timeout=30)
+        self.api.delete(PODS, name, self.namespace, gracePeriodSeconds=0)  # there is no kubelet to end it
+        self.state("Failed")
+        self.attempt += 1
+        self.state("ScheduledToRestart")
+
+    def runs(self, **spec: Any) -> dict[str, Any]:
+        """A stream on east, subscribed by an application that runs; its driver's pod."""
+        self.stream("orders", cluster("east"))
+        self.application(applicationTolerations=ALWAYS)
+        self.subscription(**spec)
+        self.wait_document({"east/orders": "Active"})
+        pod = self.attempts()
+        self.wait_condition("ApplicationFound", "Running")
+        return pod
+
+
+def _ends(pod: Mapping[str, Any]) -> bool:
+    return "deletionTimestamp" in pod["metadata"]
+
+
+@pytest.fixture
+def apache(kube: KubeCluster, namespace: str) -> Apache:
+    return Apache(kube, namespace)
+
+
+@pytest.fixture
+def installed(kube: KubeCluster) -> None:
+    kube.install_crds(CRD)
+
+
+@pytest.fixture
+def operator(
+    request: pytest.FixtureRequest, kube: KubeCluster, namespace: str, installed: None
+) -> Iterator[OperatorProcess]:
+    """The operator, as a rule with the right to end drivers."""
+    made = OperatorProcess(kube, namespace, QUICK, may_restart=getattr(request, "param", True))
+    with kept_open(request.config, request.node.stash, [made]):
+        yield made.start()
+
+
+def test_a_change_is_live_and_confirmed(apache: Apache, operator: OperatorProcess) -> None:
+    pod = apache.runs()
+    apache.report(pod)
+    apache.wait_condition("Reporting", "Reporting")
+    assert condition(apache.subscription_now(), "Mounted")["reason"] == "Mounted"
+    generation = apache.application_now()["metadata"]["generation"]
+
+    apache.stream("orders", cluster("east"), cluster("west"))
+    apache.wait_document({"east/orders": "Active", "west/orders": "Active"})
+    apache.api.wait(
+        PODS,
+        pod["metadata"]["name"],
+        apache.namespace,
+        until=lambda each: REFRESH_ANNOTATION in each["metadata"]["annotations"],
+    )
+    apache.report(pod)
+    apache.wait_condition("RolledOut", "Confirmed")
+    assert apache.application_now()["metadata"]["generation"] == generation
+
+
+def test_what_its_driver_has_drained_is_let_go(apache: Apache, operator: OperatorProcess) -> None:
+    pod = apache.runs()
+    apache.report(pod)
+    apache.stream("orders", cluster("west"), quietPeriod="1s")
+    apache.wait_document({"east/orders": "Draining", "west/orders": "Active"})
+    drained = {"cluster": "east", "topic": "orders", "lag": 0, "quiet": 2, "openTransaction": False}
+    apache.report(pod, draining=[drained], beat=2)
+    apache.wait_document({"west/orders": "Active"})
+
+
+def test_auto_says_that_a_restart_is_needed_and_makes_none(apache: Apache, operator: OperatorProcess) -> None:
+    pod = apache.runs(secrets=[SECRET])
+    apache.report(pod)
+    apache.stream("orders", cluster("east"), cluster("west", secretRef={"name": "login"}))
+    found = apache.wait_condition("RolledOut", "RestartRequired")
+    assert "updateStrategy: Restart, which spends one of its restart attempts" in found["message"]
+    assert condition(apache.subscription_now(), "Mounted")["reason"] == "SecretsNotMounted"
+    assert not _ends(apache.api.get(PODS, "app-0-driver", apache.namespace))
+    assert "managedFields" in apache.application_now()["metadata"]
+    assert "kafkastream" not in str(apache.application_now()["spec"]["sparkConf"])
+
+
+def test_a_restart_that_was_asked_for_is_confirmed_by_the_next_attempts_driver(
+    apache: Apache, operator: OperatorProcess
+) -> None:
+    apache.runs(updateStrategy="Restart", secrets=[SECRET])
+    apache.stream("orders", cluster("east"), cluster("west", secretRef={"name": "login"}))
+    document = apache.wait_document({"east/orders": "Active", "west/orders": "Active"})
+    apache.notices_that_the_driver_went()
+    pod = apache.attempts()
+    apache.wait_condition("RolledOut", "Confirmed")
+    assert pod["metadata"]["annotations"][REVISION_ANNOTATION] == str(document.version)
+    assert apache.application_now()["spec"]["sparkConf"]["spark.executor.instances"] == "1"
+    apache.wait_condition("Mounted", "Mounted")
+
+
+def test_an_application_that_would_not_come_back_is_not_ended(apache: Apache, operator: OperatorProcess) -> None:
+    apache.runs(updateStrategy="Restart")
+    apache.application(applicationTolerations={"restartConfig": {"restartPolicy": "OnFailure"}})
+    apache.stream("orders", cluster("east"), cluster("west"))
+    found = apache.wait_condition("RolledOut", "RestartRequired")
+    assert "restartPolicy to Always" in found["message"]
+    assert not _ends(apache.api.get(PODS, "app-0-driver", apache.namespace))
+
+
+@pytest.mark.parametrize("operator", [False], ids=["without it"], indirect=True)
+def test_an_operator_without_the_right_to_end_drivers_says_so(apache: Apache, operator: OperatorProcess) -> None:
+    apache.runs(updateStrategy="Restart")
+    apache.stream("orders", cluster("east"), cluster("west"))
+    found = apache.wait_condition("RolledOut", "PatchRefused")
+    assert 'cannot delete resource "pods"' in found["message"]
+
+
+def test_a_kind_that_is_installed_later_is_served_and_annotations_subscribe(
+    request: pytest.FixtureRequest, kube: KubeCluster, apache: Apache, namespace: str
+) -> None:
+    kube.api.delete(CRDS, "sparkapplications.spark.apache.org")
+    kube.api.wait(CRDS, "sparkapplications.spark.apache.org", until=lambda each: each is None, timeout=60)
+    operator = OperatorProcess(kube, namespace, QUICK)
+    with kept_open(request.config, request.node.stash, [operator]):
+        operator.start()
+        apache.stream("orders", cluster("east"))
+        Stage.subscription(apache, "early", applicationRef={"apiVersion": "spark.apache.org/v1", "name": "early"})
+        apache.wait_condition("ApplicationFound", "ApplicationMissing", "early")
+
+        kube.install_crds(CRD)
+        apache.application(annotations={STREAMS_ANNOTATION: "orders"})
+        apache.wait_condition("ApplicationFound", "Starting")
+        apache.attempts()
+        apache.wait_condition("ApplicationFound", "Running")
+        assert apache.subscription_now()["spec"]["applicationRef"]["apiVersion"] == "spark.apache.org/v1"
+        apache.api.delete(APPLICATIONS, "app", namespace)
+        apache.wait_condition("ApplicationFound", "Orphaned")

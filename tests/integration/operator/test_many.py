@@ -1,0 +1,102 @@
+"""Many objects: how long until all is as it should be, and what a restart of the operator writes then: nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.integration.operator.stage import STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
+from tests.integration.operator.test_resources import LIST_FORM, config_map
+from tests.support.fixtures import kept_open
+from tests.support.kube import KubeCluster
+from tests.support.kube.front_door import Call, FrontDoor
+from tests.support.kube.waiting import wait_until
+from tests.support.operator import CONFIG_MAPS, OperatorProcess
+from tests.support.places import ROOT
+
+RESOURCES, TEXTS, SUBSCRIBERS = 200, 100, 100
+
+
+@pytest.fixture
+def door(kube: KubeCluster, namespace: str) -> Iterator[FrontDoor]:
+    """The operator's way to the API server, which counts its writes."""
+    with FrontDoor(kube) as door:
+        yield door
+
+
+def test_many_objects_come_to_rest_and_are_left_alone_by_an_operator_that_starts_anew(
+    request: pytest.FixtureRequest,
+    record_property: Callable[[str, object], None],
+    kube: KubeCluster,
+    stage: Stage,
+    door: FrontDoor,
+) -> None:
+    kube.install_crds(ROOT / "crds")
+    with ThreadPoolExecutor(4) as pool:
+        made = [pool.submit(stage.stream, f"s{n}", cluster(f"c{n}")) for n in range(RESOURCES)]
+        texts = {n: LIST_FORM.format(stream=f"t{n}", cluster=f"d{n}") for n in range(TEXTS)}
+        made += [pool.submit(config_map, stage, f"flink{n}", streams_yaml=text) for n, text in texts.items()]
+        for n in range(SUBSCRIBERS):
+            ids = [f"s{n}", f"s{n + RESOURCES // 2}", f"t{n}"]
+            content = {"applicationRef": {"name": f"app{n}"}, "streams": {"ids": ids}}
+            made.append(pool.submit(stage.subscription, f"app{n}", **content))
+        for each in made:
+            each.result()
+    operator = OperatorProcess(kube, stage.namespace, through=door.kubeconfig)
+    with kept_open(request.config, request.node.stash, [operator]):
+        began = time.monotonic()
+        operator.start()
+        # Asking for all of it again and again would cost more than the operator does.
+        door.wait(lambda calls: len(served(calls)) == SUBSCRIBERS, "every subscription to be served", timeout_s=180)
+        wait_until(lambda: at_rest(stage), "every stream knows its subscriber", timeout=60)
+        settled = time.monotonic() - began
+        first = len(writes(door))
+        operator.stop()
+        before = versions(stage)
+        operator.start()
+        # A change elsewhere shows that it is at work; all else was in its queue before.
+        stage.stream("other", cluster("north"))
+        last = f"PUT {stage.namespace}/kafkastreams/other/status"
+        door.wait(lambda calls: named(writes(door)[first:])[-1:] == [last], "the new stream's status", timeout_s=120)
+        after = named(writes(door)[first:])
+        for name, value in (("seconds", round(settled, 1)), ("writes", first), ("writes_again", len(after))):
+            record_property(name, value)
+        print(f"{RESOURCES + TEXTS} streams, {SUBSCRIBERS} subscriptions: {settled:.1f} s, {first} writes")
+        assert after == [last]
+        assert {key: value for key, value in versions(stage).items() if key != f"{STREAMS} other"} == before
+        # Each document once, and each status as few times as it takes.
+        assert first <= 2 * (RESOURCES + 3 * SUBSCRIBERS)
+
+
+def writes(door: FrontDoor) -> list[Call]:
+    """What the operator has written."""
+    return [each for each in door.calls if each.method != "GET"]
+
+
+def named(calls: list[Call]) -> list[str]:
+    """Calls as one reads them."""
+    return [f"{each.method} {each.path.rpartition('/namespaces/')[2]}" for each in calls]
+
+
+def served(calls: list[Call]) -> set[str]:
+    """The subscriptions that have a status."""
+    return {each.path for each in calls if each.method == "PUT" and "/kafkastreamsubscriptions/" in each.path}
+
+
+def at_rest(stage: Stage) -> bool:
+    """Whether every subscription has its document, and every stream knows its subscriber."""
+    ready = [condition(each, "RolledOut").get("reason") for each in stage.api.list(SUBSCRIPTIONS, stage.namespace)]
+    known = [(each.get("status") or {}).get("subscribers") for each in stage.api.list(STREAMS, stage.namespace)]
+    return ready == ["Adopted"] * SUBSCRIBERS and all(known)
+
+
+def versions(stage: Stage) -> dict[str, str]:
+    """The resourceVersion of everything that the operator writes."""
+    return {
+        f"{resource} {each['metadata']['name']}": each["metadata"]["resourceVersion"]
+        for resource in (STREAMS, SUBSCRIPTIONS, CONFIG_MAPS)
+        for each in stage.api.list(resource, stage.namespace)
+    }

@@ -1,0 +1,78 @@
+"""An API server in trouble: it has too much to do, or has forgotten where a watch stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.operator.stage import Stage, cluster
+from tests.support.fixtures import kept_open
+from tests.support.kube import KubeCluster
+from tests.support.kube.front_door import Call, FrontDoor
+from tests.support.operator import CONFIG_MAPS, STREAMS, OperatorProcess
+
+WRITES = ("POST", "PUT", "PATCH", "DELETE")
+
+
+@pytest.fixture
+def door(kube: KubeCluster, namespace: str) -> Iterator[FrontDoor]:
+    """The operator's way to the API server."""
+    with FrontDoor(kube) as door:
+        yield door
+
+
+@pytest.fixture
+def behind_door(request: pytest.FixtureRequest, kube: KubeCluster, namespace: str, door: FrontDoor) -> Iterator[None]:
+    """An operator that sees everything through the door."""
+    made = OperatorProcess(kube, namespace, through=door.kubeconfig)
+    with kept_open(request.config, request.node.stash, [made]):
+        made.start()
+        yield
+
+
+def written(calls: list[Call], plural: str, *statuses: int) -> list[Call]:
+    """The writes to a kind that were answered so."""
+    return [each for each in calls if each.method in WRITES and f"/{plural}" in each.path and each.status in statuses]
+
+
+@pytest.mark.parametrize("plural", ["configmaps", "kafkastreamsubscriptions"])
+def test_an_api_server_that_has_too_much_to_do_is_left_alone_for_as_long_as_it_asks(
+    plural: str, stage: Stage, door: FrontDoor, behind_door: None
+) -> None:
+    def refuse(method: str, path: str) -> int | None:
+        refused = len(written(door.calls, plural, 429))
+        return 2 if refused < 2 and method in WRITES and f"/{plural}" in path else None
+
+    door.refuse = refuse
+    stage.stream("orders", cluster("east"))
+    stage.subscription()
+    stage.wait_condition("RolledOut", "Adopted")
+    stage.wait_document({"east/orders": "Active"})
+    calls = written(door.calls, plural, 200, 201, 429)
+    assert [each.status for each in calls[:2]] == [429, 429]
+    # A change of an object is looked at at once; what is only tried again waits.
+    assert calls[2].at_s - calls[1].at_s >= 1.9
+
+
+def test_a_watch_that_has_fallen_behind_begins_anew_and_misses_nothing(
+    stage: Stage, door: FrontDoor, behind_door: None
+) -> None:
+    stage.stream("orders", cluster("east"))
+    stage.stream("other", cluster("north"))
+    stage.subscription(streams={"pattern": ".*"})
+    stage.wait_document({"east/orders": "Active", "north/orders": "Active"})
+    for plural in ("kafkastreams", "configmaps"):
+        door.wait_watched(plural)
+        door.mute(plural)
+    # One changes, one goes, one comes, and the document is lost, unseen.
+    stage.stream("orders", cluster("east"), cluster("west"))
+    stage.api.delete(STREAMS, "other", stage.namespace)
+    stage.stream("new", cluster("south"))
+    stage.api.delete(CONFIG_MAPS, "app-kafkastreams", stage.namespace)
+    for plural in ("kafkastreams", "configmaps"):
+        assert door.expire(plural) == 1
+    stage.wait_document(
+        {"east/orders": "Active", "west/orders": "Active", "north/orders": "Draining", "south/orders": "Active"}
+    )
+    assert "north/orders" in stage.wait_condition("Drained", "Draining")["message"]

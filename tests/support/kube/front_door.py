@@ -1,0 +1,217 @@
+"""A door before an API server: everything goes through it, and a test may refuse a call or break a watch.
+
+What passes is the real server's; only what a real one does too rarely for a test is the door's: 429 under load, and 410
+when a watch has fallen behind what is remembered.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
+
+import urllib3
+
+from tests.support.certificates import CertificateAuthority
+from tests.support.kube.cluster import KubeCluster
+from tests.support.kube.kubeconfig import Kubeconfig, read_own
+
+_HOP = {"connection", "transfer-encoding", "content-length", "host", "accept-encoding", "keep-alive"}
+_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request that came, and when (monotonic seconds)."""
+
+    method: str
+    path: str
+    status: int
+    at_s: float
+
+
+@dataclass(eq=False)
+class _Watch:
+    path: str
+    send: Callable[[bytes], None]
+    upstream: urllib3.BaseHTTPResponse
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class FrontDoor:
+    """Listens on 127.0.0.1, with a certificate of its own; callers are whom their token says.
+
+    Attributes:
+        refuse: asked before each call but watches: after how many seconds to come again; None lets it through.
+        calls: those that were answered, watches apart.
+    """
+
+    def __init__(self, cluster: KubeCluster) -> None:
+        self._cluster = cluster
+        self._folder = cluster.folder / "data" / f"door-{time.monotonic_ns()}"
+        self._authority = CertificateAuthority(self._folder)
+        self._server = _Server(("127.0.0.1", 0), self._handler())
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self._authority.issue(self._folder / "server.pem"))
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+        target = urlsplit(cluster.api.config.server)
+        self._pool = urllib3.HTTPSConnectionPool(
+            str(target.hostname),
+            target.port,
+            ssl_context=ssl.create_default_context(cadata=cluster.api.config.authority),
+            maxsize=16,
+            retries=False,
+        )
+        self._changed = threading.Condition()
+        self._watches: set[_Watch] = set()
+        self._muted: set[str] = set()
+        self.refuse: Callable[[str, str], int | None] = lambda method, path: None
+        self.calls: list[Call] = []
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), name="front-door", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        for watch in list(self._watches):
+            _cut(watch)
+
+    def kubeconfig(self, given: Path) -> Path:
+        """The same user's configuration, but through this door."""
+        own = read_own(given, self._cluster.folder)
+        assert own.token, "a certificate does not get through: it proves nothing to the server behind"
+        server = f"https://127.0.0.1:{self._server.server_address[1]}"
+        config = Kubeconfig(server, self._authority.certificate_file.read_text(), token=own.token)
+        return config.write(self._folder / "kubeconfig")
+
+    def mute(self, plural: str) -> None:
+        """From now on watches of this kind tell nothing more, as if what they say were held up."""
+        self._muted.add(plural)
+
+    def expire(self, plural: str) -> int:
+        """End the watches of this kind as an API server does that has forgotten where they stand. How many."""
+        self._muted.discard(plural)
+        status = {"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410}
+        line = json.dumps({"type": "ERROR", "object": {**status, "message": "too old resource version"}}) + "\n"
+        with self._changed:
+            found = [each for each in self._watches if _is_of(each, plural)]
+        for watch in found:
+            with watch.lock:
+                watch.send(line.encode())
+            _cut(watch)
+        return len(found)
+
+    def wait_watched(self, plural: str, timeout_s: float = 30) -> None:
+        """Wait until a watch of this kind is open."""
+        with self._changed:
+            found = self._changed.wait_for(lambda: any(_is_of(each, plural) for each in self._watches), timeout_s)
+        assert found, f"nobody watches {plural} after {timeout_s:g} s"
+
+    def wait(self, done: Callable[[list[Call]], bool], what: str, timeout_s: float = 30) -> None:
+        """Wait until the calls that came are as they should be."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: done(self.calls), timeout_s), f"waited {timeout_s:g} s for {what}"
+
+    def _note(self, method: str, path: str, status: int) -> None:
+        with self._changed:
+            self.calls.append(Call(method, path, status, time.monotonic()))
+            self._changed.notify_all()
+
+    def _forward(self, handler: BaseHTTPRequestHandler) -> None:
+        method, target = handler.command, handler.path
+        path, query = urlsplit(target).path, parse_qs(urlsplit(target).query)
+        body = handler.rfile.read(int(handler.headers.get("Content-Length", 0))) or None
+        headers = {key: value for key, value in handler.headers.items() if key.lower() not in _HOP}
+        watching = query.get("watch", ["false"])[0] in ("true", "1")
+        wait = None if watching else self.refuse(method, path)
+        if wait is not None:
+            text = json.dumps({"kind": "Status", "reason": "TooManyRequests", "message": "later", "code": 429})
+            _answer(handler, 429, {"Content-Type": "application/json", "Retry-After": str(wait)}, text.encode())
+            self._note(method, path, 429)
+            return
+        answer = self._pool.request(
+            method, target, body=body, headers=headers, timeout=_SECONDS * 10, preload_content=False, redirect=False
+        )
+        if watching and answer.status == 200:
+            self._stream(handler, path, answer)
+            return
+        kept = {key: value for key, value in answer.headers.items() if key.lower() not in _HOP}
+        _answer(handler, answer.status, kept, answer.read(decode_content=False))
+        answer.release_conn()
+        self._note(method, path, answer.status)
+
+    def _stream(self, handler: BaseHTTPRequestHandler, path: str, answer: urllib3.BaseHTTPResponse) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Type", "application/json")
+        handler.send_header("Connection", "close")
+        handler.end_headers()
+        handler.close_connection = True
+        watch = _Watch(path, lambda data: _send(handler, data), answer)
+        with self._changed:
+            self._watches.add(watch)
+            self._changed.notify_all()
+        try:
+            for line in answer:
+                if not any(_is_of(watch, each) for each in self._muted):
+                    with watch.lock:
+                        watch.send(line)
+        except (OSError, ValueError, AttributeError, urllib3.exceptions.HTTPError):
+            return  # cut by us, or either end has gone
+        finally:
+            with self._changed:
+                self._watches.discard(watch)
+            answer.close()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        door = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def _serve(self) -> None:
+                door._forward(self)
+
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        return Handler
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is its own business."""
+
+
+def _answer(handler: BaseHTTPRequestHandler, status: int, headers: dict[str, str], body: bytes) -> None:
+    handler.send_response(status)
+    for key, value in headers.items():
+        handler.send_header(key, value)
+    handler.send_header("Content-Length", str(len(body)))
+    handler.end_headers()
+    _send(handler, body)
+
+
+def _send(handler: BaseHTTPRequestHandler, data: bytes) -> None:
+    handler.wfile.write(data)
+    handler.wfile.flush()
+
+
+def _is_of(watch: _Watch, plural: str) -> bool:
+    return watch.path.endswith(f"/{plural}")
+
+
+def _cut(watch: _Watch) -> None:
+    watch.upstream.shutdown()

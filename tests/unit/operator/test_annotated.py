@@ -1,0 +1,77 @@
+"""Annotations on applications of both kinds: each has its own subscription, and none takes another's away."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from dynamic_kafka.metadata.contract import STREAMS_ANNOTATION
+from kafkastream_operator.core.annotated import MADE_LABEL
+from kafkastream_operator.handlers.reconcile import Reconciler
+from kafkastream_operator.kube.api import APACHE_APPLICATIONS, KUBEFLOW_APPLICATIONS, SUBSCRIPTIONS, Api, Resource
+from kafkastream_operator.kube.cache import Cache, Ref
+
+ANNOTATED = {STREAMS_ANNOTATION: "orders"}
+
+
+class Server:
+    """An API server that has what is in the cache, and notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.cache, self.count = Cache(), 0
+        self.applied: list[dict[str, Any]] = []
+        self.deleted: list[str] = []
+        self.told: list[str] = []
+        self.reconciler = Reconciler(cast(Api, self), self.cache)
+
+    def application(self, resource: Resource, annotations: dict[str, str]) -> None:
+        """One of the name `app`, looked at."""
+        self.put(resource, {"metadata": {"name": "app", "namespace": "ns", "annotations": annotations}, "spec": {}})
+        self.reconciler(Ref(resource, "ns", "app"))
+
+    def put(self, resource: Resource, found: dict[str, Any]) -> dict[str, Any]:
+        self.count += 1
+        meta = {"uid": f"{resource.group}/{found['metadata']['name']}", "resourceVersion": str(self.count)}
+        made = {**found, "kind": "x", "metadata": {**found["metadata"], **meta}}
+        self.cache.put(resource, made)
+        return made
+
+    def apply(self, resource: Resource, body: dict[str, Any], *, force: bool = False) -> dict[str, Any]:
+        self.applied.append(body["spec"])
+        return self.put(resource, body)
+
+    def delete(self, resource: Resource, namespace: str, name: str, *, uid: str) -> None:
+        self.deleted.append(name)
+
+    def create(self, resource: Resource, body: dict[str, Any]) -> None:
+        self.told.append(f"{body['reason']}: {body['note']}")
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+@pytest.mark.parametrize("resource", [KUBEFLOW_APPLICATIONS, APACHE_APPLICATIONS], ids=["kubeflow", "apache"])
+def test_an_annotated_application_of_either_kind_subscribes(server: Server, resource: Resource) -> None:
+    server.application(resource, ANNOTATED)
+    (spec,) = server.applied
+    assert spec["applicationRef"] == {"apiVersion": resource.api_version, "kind": "SparkApplication", "name": "app"}
+    made = server.cache.get(SUBSCRIPTIONS, "ns", "app")
+    assert made is not None
+    assert MADE_LABEL in made["metadata"]["labels"]
+    server.application(resource, {})
+    assert server.deleted == ["app"]
+
+
+def test_an_application_of_the_other_kind_takes_no_subscription_away(server: Server) -> None:
+    server.application(APACHE_APPLICATIONS, ANNOTATED)
+    server.application(KUBEFLOW_APPLICATIONS, {})
+    assert server.deleted == []
+    server.application(KUBEFLOW_APPLICATIONS, ANNOTATED)
+    assert len(server.applied) == 1
+    (said,) = server.told
+    assert said.startswith(
+        "SubscriptionExists: KafkaStreamSubscription app is for the SparkApplication app of spark.apa"
+    )

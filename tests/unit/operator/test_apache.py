@@ -1,0 +1,278 @@
+"""Apache's SparkApplication: what is read of it, and how it is restarted, which only who asks for it gets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from dynamic_kafka.metadata.contract import REVISION_ANNOTATION, REVISION_ENVIRONMENT
+from kafkastream_operator.core.application import Patch
+from kafkastream_operator.spark.apache import application_of, driver_pod, is_driver, patched
+from kafkastream_operator.spark.apache import running as as_it_runs
+from tests.unit.operator.world import World, cluster, running
+
+PLACE = "/etc/kafkastreams-secrets/login"
+ALWAYS = {"restartPolicy": "Always", "maxRestartAttempts": 10}
+
+
+def application(state: str = "RunningHealthy", *, history: tuple[str, ...] = (), **spec: Any) -> dict[str, Any]:
+    """A SparkApplication in its third attempt."""
+    moments = {
+        str(number): {"currentStateSummary": each, "lastTransitionTime": f"2026-11-01T00:00:{number:02}.000Z"}
+        for number, each in enumerate(history)
+    }
+    return {
+        "apiVersion": "spark.apache.org/v1",
+        "kind": "SparkApplication",
+        "metadata": {"name": "app", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 3},
+        "spec": spec,
+        "status": {
+            "currentState": {"currentStateSummary": state},
+            "stateTransitionHistory": moments,
+            "currentAttemptSummary": {"attemptInfo": {"id": 2, "restartCounter": 2, "failureRestartCounter": 1}},
+        },
+    }
+
+
+def tolerating(**config: Any) -> dict[str, Any]:
+    """With a restartConfig."""
+    began = ("Submitted", "RunningHealthy", "Failed", "ScheduledToRestart", "RunningHealthy")
+    return application(history=began, applicationTolerations={"restartConfig": config})
+
+
+@pytest.mark.parametrize(
+    ("state", "life"),
+    [
+        ("Submitted", "Starting"),
+        ("ScheduledToRestart", "Starting"),
+        ("DriverRequested", "Starting"),
+        ("DriverStarted", "Starting"),
+        ("DriverReady", "Running"),
+        ("InitializedBelowThresholdExecutors", "Running"),
+        ("RunningHealthy", "Running"),
+        ("RunningWithPartialCapacity", "Running"),
+        ("RunningWithBelowThresholdExecutors", "Running"),
+        ("Succeeded", "Completed"),
+        ("Failed", "Failed"),
+        ("SchedulingFailure", "Failed"),
+        ("DriverStartTimedOut", "Failed"),
+        ("ExecutorsStartTimedOut", "Failed"),
+        ("DriverReadyTimedOut", "Failed"),
+        ("DriverEvicted", "Failed"),
+        ("AStateOfTomorrow", "Starting"),
+    ],
+)
+def test_what_an_application_is_doing(state: str, life: str) -> None:
+    assert application_of(application(state), "x").life == life
+
+
+@pytest.mark.parametrize("end", ["ResourceReleased", "TerminatedWithoutReleaseResources"])
+@pytest.mark.parametrize(("before", "life"), [("Succeeded", "Completed"), ("Failed", "Failed"), ("", "Failed")])
+def test_an_application_that_is_over_is_what_it_was_before(end: str, before: str, life: str) -> None:
+    history = ("Submitted", "RunningHealthy", before, end) if before else ()
+    assert application_of(application(end, history=history), "x").life == life
+
+
+def test_one_without_a_status_starts() -> None:
+    found = application()
+    del found["status"]
+    assert application_of(found, "x").life == "Starting"
+
+
+def test_a_patch_has_keys_of_spark_conf_only_and_is_read_back() -> None:
+    body = patched(application(), Patch("l/4", frozenset({"login"}), 2, "7"))
+    assert body["metadata"] == {"name": "app", "namespace": "ns", "uid": "u", "resourceVersion": "7"}
+    assert body["spec"] == {
+        "sparkConf": {
+            f"spark.kubernetes.driverEnv.{REVISION_ENVIRONMENT}": "l/4",
+            f"spark.kubernetes.driver.annotation.{REVISION_ANNOTATION}": "l/4",
+            "spark.kubernetes.driver.annotation.kafkastream.dev/attempt": "2",
+            "spark.kubernetes.driver.secrets.login": PLACE,
+            "spark.kubernetes.executor.secrets.login": PLACE,
+        },
+    }
+    found = application_of({**application(), "spec": body["spec"]}, "x")
+    assert (found.token, found.attempt, found.mounts) == ("l/4", 2, {"login"})
+
+
+def template(path: str = PLACE) -> dict[str, Any]:
+    """A pod template that mounts the document and a Secret."""
+    mounts = [{"name": "login", "mountPath": path}]
+    volumes = [
+        {"name": "login", "secret": {"secretName": "login"}},
+        {"name": "streams", "configMap": {"name": "app-kafkastreams"}},
+    ]
+    return {
+        "podTemplateSpec": {"spec": {"containers": [{"name": "spark", "volumeMounts": mounts}], "volumes": volumes}}
+    }
+
+
+def test_pod_templates_count_for_secrets_of_both_and_for_the_document() -> None:
+    both = application_of(application(driverSpec=template(), executorSpec=template()), "app-kafkastreams")
+    assert (both.mounts, both.document) == ({"login"}, True)
+    one = application_of(application(driverSpec=template()), "app-kafkastreams")
+    assert one.mounts == frozenset()
+    elsewhere = template("/tmp/login")
+    assert application_of(application(driverSpec=elsewhere, executorSpec=elsewhere), "x").mounts == frozenset()
+    assert application_of(application(), "app-kafkastreams").document is None  # perhaps by a template in the image
+
+
+def test_the_secrets_of_the_spec_count_once_the_driver_has_them() -> None:
+    found = application_of(application(driverSpec=template(), executorSpec=template()), "x")
+    assert as_it_runs(found, {"spec": template()["podTemplateSpec"]["spec"]}).mounts == {"login"}
+    assert as_it_runs(found, {"spec": {"containers": [{"name": "spark"}]}}).mounts == frozenset()
+
+
+def test_the_driver_is_the_pod_of_the_attempt_that_belongs_to_the_application() -> None:
+    known = application_of(application(), "x")
+    owner = [{"kind": "SparkApplication", "name": "app", "uid": "u"}]
+    assert is_driver(known, {"metadata": {"name": "app-2-driver", "ownerReferences": owner}})
+    assert not is_driver(known, {"metadata": {"name": "app-1-driver", "ownerReferences": owner}})
+    assert not is_driver(known, {"metadata": {"name": "app-2-driver"}})
+    assert not is_driver(known, {"metadata": {"name": "app-2-driver", "ownerReferences": [{"uid": "another"}]}})
+
+
+def test_the_drivers_pod_is_called_as_apaches_operator_calls_it() -> None:
+    assert driver_pod("ns", "app", 0, {}) == "app-0-driver"
+    assert driver_pod("ns", "app", 0, {"spark.app.id": "mine"}) == "mine-driver"
+    assert driver_pod("ns", "app", 0, {"spark.kubernetes.driver.pod.name": "mine"}) == "mine"
+    # sha256("ns/<name>/12") to the base of 36, its first 36 digits, behind the name's first 9
+    name = "a-name-that-is-longer-than-forty-six-characters"
+    assert driver_pod("ns", name, 12, {}) == "a-name-th-20ownp52i9qgnfbq48722p0h4z0zsmzolmu2-driver"
+
+
+@pytest.mark.parametrize("config", [{}, {"restartPolicy": "Never"}, {"restartPolicy": "OnFailure"}])
+def test_an_application_that_would_not_start_again_says_so(config: dict[str, Any]) -> None:
+    found = application_of(tolerating(**config, maxRestartAttempts=10), "x")
+    assert "restartPolicy to Always" in found.unwilling
+    assert found.refuses_restart(datetime(2030, 1, 1, tzinfo=UTC))
+
+
+def test_the_last_attempt_is_left_for_a_failure() -> None:
+    assert application_of(tolerating(restartPolicy="Always", maxRestartAttempts=4), "x").unwilling == ""
+    assert "maxRestartAttempts is 3" in application_of(tolerating(restartPolicy="Always"), "x").unwilling
+    limited = tolerating(restartPolicy="Always", maxRestartAttempts=9, maxRestartOnFailure=2)
+    assert "maxRestartOnFailure is 2" in application_of(limited, "x").unwilling
+
+
+def test_a_counter_that_is_reset_by_time_makes_it_willing_again() -> None:
+    found = application_of(tolerating(restartPolicy="Always", restartCounterResetMillis=60_000), "x")
+    # of this attempt, which began with the fourth state
+    assert found.willing_at == datetime(2026, 11, 1, 0, 1, 3, tzinfo=UTC)
+    assert found.refuses_restart(datetime(2026, 11, 1, 0, 1, 2, tzinfo=UTC))
+    assert not found.refuses_restart(datetime(2026, 11, 1, 0, 1, 4, tzinfo=UTC))
+
+
+# -- stories -------------------------------------------------------------------------------------------------------
+
+
+SECRET = {"cluster": "west", "name": "west-login", "allowedServers": ["west:9092"]}
+
+
+def apaches(unwilling: str = "", **spec: Any) -> World:
+    """An application of Apache's that runs on cluster east."""
+    world = running(**spec)
+    world.application_is("Running", restarts_itself=False, unwilling=unwilling)
+    return world
+
+
+def started_anew(world: World) -> None:
+    """Apache's operator makes the next attempt's driver."""
+    assert world.driver is None
+    world.driver_starts()
+    world.settle()
+
+
+def test_auto_is_live() -> None:
+    world = apaches()
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    assert world.writes[-2:] == ["status", "refresh"]
+    world.driver_reports()
+    world.settle()
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+    assert world.patches == 0
+
+
+def test_auto_never_restarts_but_says_what_to_do() -> None:
+    world = apaches(secrets=[SECRET])
+    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west-login"}))
+    world.settle()
+    assert world.condition("RolledOut") == ("False", "RestartRequired")
+    assert "set updateStrategy: Restart, which spends one of its restart attempts" in world.message("RolledOut")
+    assert (world.patches, "end" in world.writes) == (0, False)
+
+
+def test_auto_does_not_restart_a_driver_that_does_not_report_either() -> None:
+    world = apaches()
+    assert world.driver is not None
+    world.driver = replace(world.driver, report=None, silent_s=1000)
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    assert world.condition("RolledOut") == ("False", "RestartRequired")
+    assert "does not report that it takes" in world.message("RolledOut")
+    assert world.patches == 0
+
+
+@pytest.mark.parametrize("writes", range(6))
+def test_a_restart_is_a_patch_and_the_end_of_one_driver_whatever_write_it_dies_after(writes: int) -> None:
+    world = apaches(updateStrategy="Restart")
+    before = len(world.writes)
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle_with_deaths(writes) if writes else world.settle()
+    assert world.writes.count("end") == 1
+    assert world.writes[before:].index("patch") < world.writes[before:].index("end")
+    started_anew(world)
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+    world.later(minutes=10)
+    world.settle()
+    assert world.writes.count("end") == 1
+
+
+def test_a_driver_that_is_long_in_coming_costs_no_second_attempt() -> None:
+    world = apaches(updateStrategy="Restart")
+    world.stream("orders", cluster("east"), cluster("west"))
+    for _ in range(4):
+        world.settle()
+        world.later(minutes=2)
+    assert world.writes.count("end") == 1
+    started_anew(world)
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+
+
+def test_a_driver_that_was_made_from_the_old_spec_is_ended_too() -> None:
+    world = apaches(updateStrategy="Restart")
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    world.driver_starts(reports=False)
+    assert world.driver is not None
+    world.driver = replace(world.driver, token="")
+    world.settle()
+    assert world.writes.count("end") == 1
+    world.later(minutes=2)
+    world.settle()
+    assert world.writes.count("end") == 2
+
+
+def test_an_application_that_would_not_come_back_is_not_ended() -> None:
+    world = apaches("set restartPolicy to Always", updateStrategy="Restart")
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    assert world.condition("RolledOut") == ("False", "RestartRequired")
+    assert "would end the application: set restartPolicy to Always" in world.message("RolledOut")
+    assert (world.patches, "end" in world.writes) == (0, False)
+    world.application_is("Running", unwilling="")
+    world.settle()
+    assert world.writes.count("end") == 1
+
+
+def test_a_pod_that_only_looks_like_the_driver_is_never_ended() -> None:
+    world = apaches(updateStrategy="Restart")
+    assert world.driver is not None
+    world.driver = replace(world.driver, owned=False)
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    assert "end" not in world.writes

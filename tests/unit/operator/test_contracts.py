@@ -1,0 +1,113 @@
+"""Operator N beside images N-1 and N+1, and after an operator N+1 that was taken back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dynamic_kafka.errors import MetadataInvalidError
+from dynamic_kafka.metadata.contract import DOCUMENT_KEY
+from dynamic_kafka.metadata.document import CONTRACT, parse_document
+from kafkastream_operator.core.document import pack, read_document
+from kafkastream_operator.core.evidence import Report
+from tests.unit.operator.world import UID, World, cluster, running, version
+
+TOPIC = {"cluster": "east", "topic": "orders", "lag": 0, "quiet": 301.0, "openTransaction": False}
+
+
+def said(world: World, **content: Any) -> None:
+    """The driver's report as it stands in its annotation, which this operator's edition need not have written."""
+    assert world.driver is not None
+    report = {"applied": str(version(world)), "subscription": UID, "pod": world.driver.uid, "draining": [], **content}
+    world.driver = replace(world.driver, report=Report.parse(json.dumps(report)), silent_s=0.0)
+
+
+def removed() -> World:
+    """An application on east and west, whose east was removed."""
+    world = running()
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    world.driver_reports()
+    world.settle()
+    world.stream("orders", cluster("west"))
+    world.settle()
+    return world
+
+
+NEWER = {
+    "contract": CONTRACT + 1,
+    "reader": CONTRACT + 1,
+    "abilities": ["live", "something-of-tomorrow"],
+    "new": {"field": [1]},
+}
+OLDER = {"contract": CONTRACT, "reader": CONTRACT, "abilities": ["live"]}
+
+
+@pytest.mark.parametrize("image", [NEWER, OLDER], ids=["newer", "older"])
+def test_a_change_is_confirmed_and_a_drain_ends_with_an_image_that_is_newer_or_knows_less(
+    image: dict[str, Any],
+) -> None:
+    world = removed()
+    said(world, **image)
+    world.settle()
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+    said(world, **image, draining=[{**TOPIC, "newest": True}])
+    world.settle()
+    assert world.rendered() == {"west/orders": "Active"}
+    assert world.patches == 0
+
+
+def test_an_image_from_before_drains_were_reported_ends_none() -> None:
+    world = removed()
+    said(world, **{"contract": CONTRACT, "reader": CONTRACT, "abilities": []}, draining=[])
+    world.settle()
+    assert world.rendered()["east/orders"] == "Draining"
+    assert "says nothing of east/orders" in world.message("Drained")
+
+
+def test_an_image_that_cannot_read_what_is_written_is_named_and_what_it_refuses_is_not_forced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The day on which documents need another reader: operator N, image N-1."""
+    for module in ("document", "verdicts"):
+        monkeypatch.setattr(f"kafkastream_operator.core.{module}.MIN_READER", CONTRACT + 1)
+    world = removed()
+    assert world.document is not None
+    with pytest.raises(MetadataInvalidError, match="update the application's image") as refused:
+        parse_document(world.document.text(), source="f")
+    before = f"{version(world).lineage}/{version(world).counter - 1}"
+    rejected = {"revision": str(version(world)), "reason": str(refused.value)}
+    said(world, contract=CONTRACT, reader=CONTRACT, abilities=["live"], applied=before, rejected=rejected)
+    world.settle()
+    assert world.condition("Reporting") == ("False", "ImageTooOld")
+    assert world.condition("RolledOut") == ("False", "Rejected")
+    assert "update the application's image" in world.message("Ready")
+    assert world.patches == 0
+
+
+def test_a_document_of_a_newer_operator_is_taken_over_as_it_was_and_written_anew_in_this_edition() -> None:
+    world = removed()
+    assert world.document is not None
+    newer = {**json.loads(world.document.text()), "contract": CONTRACT + 1, "newest": {"some": "thing"}}
+    data = {DOCUMENT_KEY: json.dumps(newer)}
+    found = read_document(data, {})
+    assert found == world.document
+    assert pack(found) != (data, {})  # so that it counts as edited: written again, with its revision
+    world.edited = True
+    before = version(world)
+    world.settle()
+    assert version(world) == before
+    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+    assert json.loads(world.document.text())["contract"] == CONTRACT
+
+
+def test_a_report_that_is_none_proves_nothing_and_breaks_nothing() -> None:
+    world = removed()
+    for text in ("", "[]", "{", '{"draining": {"east": 1}}', '{"reader": "two"}', "null"):
+        assert world.driver is not None
+        world.driver = replace(world.driver, report=Report.parse(text), silent_s=500.0)
+        world.settle()
+        assert world.rendered()["east/orders"] == "Draining"

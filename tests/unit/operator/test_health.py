@@ -1,0 +1,84 @@
+"""What probes are told: who stands by is live, and an event loop that stands still is not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+import urllib3
+
+from kafkastream_operator.handlers.health import STUCK_S, Health, address, answer_probes
+from tests.support.ports import reserve_ports
+
+
+class Clock:
+    """Seconds that a test lets pass."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def health(clock: Clock) -> Health:
+    return Health(clock)
+
+
+def test_who_stands_by_is_live_and_ready_for_as_long_as_it_takes(health: Health, clock: Clock) -> None:
+    clock.now = 10 * STUCK_S
+    assert (health.live(), health.ready()) == ((True, "standby"), (True, "standby"))
+
+
+def test_who_has_not_listed_everything_is_live_and_not_ready(health: Health) -> None:
+    health.becomes("starting")
+    assert (health.live()[0], health.ready()[0]) == (True, False)
+    health.becomes("serving")
+    assert (health.live()[0], health.ready()[0]) == (True, True)
+
+
+def test_an_event_loop_that_stands_still_is_neither(health: Health, clock: Clock) -> None:
+    health.becomes("serving")
+    clock.now += STUCK_S + 1
+    assert (health.live()[0], health.ready()[0]) == (False, False)
+    assert "stood still for 31 s" in health.live()[1]
+
+    async def round_it_goes() -> None:
+        beating = asyncio.create_task(health.beat())
+        await asyncio.sleep(0)
+        beating.cancel()
+
+    asyncio.run(round_it_goes())
+    assert health.live() == (True, "serving")
+
+
+@pytest.fixture
+def url(health: Health) -> Iterator[str]:
+    """Where it answers."""
+    (port,) = reserve_ports(1)
+    server = answer_probes(health, f"http://127.0.0.1:{port}/healthz")
+    yield f"http://127.0.0.1:{port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_probes_are_answered(health: Health, url: str) -> None:
+    assert urllib3.request("GET", f"{url}/healthz").status == 200
+    health.becomes("starting")
+    assert urllib3.request("GET", f"{url}/readyz").status == 503
+    assert urllib3.request("GET", f"{url}/healthz").data == b"starting\n"
+    assert urllib3.request("GET", f"{url}/elsewhere").status == 404
+
+
+@pytest.mark.parametrize(
+    "text", ["8080", "https://0.0.0.0:8080/healthz", "http://0.0.0.0/healthz", "http://h:1/readyz"]
+)
+def test_a_place_that_is_none_is_said(text: str) -> None:
+    with pytest.raises(ValueError, match="write it as http"):
+        address(text)

@@ -1,0 +1,128 @@
+"""Who counts when a cluster is to be shut down: every document that a job may read, whatever became of the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dynamic_kafka.metadata.contract import METADATA_ROLE, RENDERED_ROLE, ROLE_LABEL, SUBSCRIPTION_LABEL
+from kafkastream_operator.core.document import Version, make_document, pack
+from kafkastream_operator.core.standing import stream_status
+from kafkastream_operator.handlers import observe
+from kafkastream_operator.handlers.observe import catalog_of
+from kafkastream_operator.handlers.subscribers import subscribers_of
+from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS, Resource
+from kafkastream_operator.kube.cache import Cache, Ref
+from kafkastream_operator.models.stream import KafkaStreamStatus
+from tests.unit.operator.world import cluster
+
+EAST = {"orders": {"clusters": {"east": {"bootstrapServers": "east:9092", "topics": ["orders"]}}}}
+UNREADABLE = {"draining": "nothing"}
+
+
+class Namespace:
+    """What the operator's cache has: the stream is on west by now, the document of `app` still on east."""
+
+    def __init__(self) -> None:
+        self.cache, self.count = Cache(), 0
+        self.put(STREAMS, "orders", spec={"clusters": [cluster("west")]})
+        self.put(KUBEFLOW_APPLICATIONS, "app", status={"applicationState": {"state": "RUNNING"}})
+
+    def put(self, resource: Resource, name: str, labels: dict[str, str] | None = None, **content: Any) -> None:
+        self.count += 1
+        meta = {"name": name, "namespace": "ns", "uid": f"{resource.plural}-{name}", "labels": labels or {}}
+        meta["resourceVersion"] = str(self.count)
+        self.cache.put(resource, {"metadata": meta, **content})
+
+    def subscription(self, **status: Any) -> None:
+        spec = {"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}}
+        self.put(SUBSCRIPTIONS, "app", spec=spec, status=status)
+
+    def document(self, text: str | None = None, name: str = "app-kafkastreams") -> None:
+        data, _ = pack(make_document(Version("l", 3), EAST, {}, "uid"))
+        labels = {ROLE_LABEL: RENDERED_ROLE, SUBSCRIPTION_LABEL: "app"}
+        self.put(CONFIG_MAPS, name, labels, data=data if text is None else {"streams.json": text})
+
+    def stream(self) -> KafkaStreamStatus:
+        found = subscribers_of(self.cache, "ns", "orders")
+        catalog = catalog_of(self.cache, "ns")
+        return stream_status("orders", catalog, found, KafkaStreamStatus(), generation=1, now="2026-11-01T00:00:00Z")
+
+    def safe(self) -> tuple[bool, str]:
+        (found,) = [each for each in self.stream().conditions if each.type == "SafeToDecommission"]
+        return found.status == "True", found.message
+
+
+@pytest.fixture
+def there() -> Namespace:
+    return Namespace()
+
+
+def test_the_document_of_a_deleted_subscription_counts_until_a_person_deletes_it(there: Namespace) -> None:
+    there.document()
+    safe, message = there.safe()
+    assert not safe
+    assert message == (
+        "0 of 1 drained; waiting for app (Running, its document still has east/orders, and its subscription is gone:"
+        " delete ConfigMap app-kafkastreams when no job reads it)"
+    )
+    assert [(each.id, each.state) for each in there.stream().clusters] == [("west", "Active"), ("east", "Draining")]
+    assert there.stream().subscribers == ()
+    there.cache.drop(Ref(CONFIG_MAPS, "ns", "app-kafkastreams"))
+    assert there.safe()[0]
+
+
+def test_a_document_that_its_subscription_has_left_for_another_counts(there: Namespace) -> None:
+    there.document(name="before-kafkastreams")
+    there.subscription()
+    safe, message = there.safe()
+    assert not safe
+    assert "before (Absent, its document still has east/orders, and its subscription is gone" in message
+
+
+def test_an_orphan_that_cannot_be_read_is_not_safe(there: Namespace) -> None:
+    there.document("edited by hand")
+    assert not there.safe()[0]
+    assert "neither its status nor its document can be read" in there.safe()[1]
+
+
+def test_a_status_that_cannot_be_read_does_not_hide_the_document(there: Namespace) -> None:
+    there.subscription(**UNREADABLE)
+    there.document()
+    safe, message = there.safe()
+    assert not safe
+    assert "its document still has east/orders" in message
+    assert [each.name for each in there.stream().subscribers] == ["app"]
+
+
+@pytest.mark.parametrize(
+    "status",
+    [UNREADABLE, {"rendered": {"configMap": "app-kafkastreams", "lineage": "l", "counter": 3, "hash": "h"}}],
+    ids=["unreadable", "too large for a copy"],
+)
+def test_who_had_a_document_that_nobody_can_read_is_not_passed_over(there: Namespace, status: dict[str, Any]) -> None:
+    there.subscription(**status)
+    there.document("edited by hand")
+    assert not there.safe()[0]
+
+
+def test_who_never_had_a_document_holds_up_nobody(there: Namespace) -> None:
+    there.subscription()
+    assert there.safe()[0]
+
+
+def test_an_object_is_read_once_for_each_of_its_forms(there: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    parse = observe.config_map_entries
+    monkeypatch.setattr(observe, "config_map_entries", lambda found: read.append(found.name) or parse(found))
+    text = "- streamId: {}\n  clusterMetadataList: [{{clusterId: c, bootstrapServers: 'c:1', topics: [t]}}]\n"
+    labels = {ROLE_LABEL: METADATA_ROLE}
+    for name in ("a", "b"):
+        there.put(CONFIG_MAPS, name, labels, data={"x": text.format(name)})
+    for _ in range(3):
+        assert list(catalog_of(there.cache, "ns").streams) == ["orders", "a", "b"]
+    assert read == ["a", "b"]
+    there.put(CONFIG_MAPS, "a", labels, data={"x": text.format("another")})
+    assert list(catalog_of(there.cache, "ns").streams) == ["orders", "another", "b"]
+    assert read == ["a", "b", "a"]
