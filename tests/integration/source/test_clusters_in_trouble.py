@@ -58,7 +58,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "streams.json"
 
 
-SELDOM = {"partitionDiscoveryInterval": "1h"}
+PATIENT = {"kafka.socket.timeout.ms": 20_000, "readTimeout": "20s"}
+"""Of a cluster that answers, however busy its machine is."""
+SELDOM = PATIENT | {"partitionDiscoveryInterval": "1h"}
 """Nothing new is looked for, so that whatever is noticed is noticed by the plan that it matters to."""
 
 
@@ -506,7 +508,7 @@ def test_a_broker_that_is_killed_and_started_again_is_read_on(
     orders = at.create_topic(topic("orders"))
     write_metadata(path, stream("orders", cluster("r", at, [orders])))
     wanted = produce("r", at, orders, 5)
-    with reading(path, **{"kafka.socket.timeout.ms": 20_000, "readTimeout": "20s"}) as run:
+    with reading(path, **PATIENT) as run:
         run.until_rows(wanted)
         at.kill()
         at.restart()
@@ -531,7 +533,7 @@ def expired(brokers: Brokers, orders: str) -> Rows:
 def test_expired_offsets_fail_a_restart_with_the_reason(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     wanted = produce("a", brokers.a, orders, 5)
-    with reading(path) as run:
+    with reading(path, **PATIENT) as run:
         run.until_rows(wanted)
         run.stop()
         wanted += expired(brokers, orders)
@@ -554,7 +556,7 @@ def test_offsets_that_expire_before_they_are_read_fail_the_batch_with_the_reason
 ) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     wanted = produce("a", brokers.a, orders, 5)
-    with reading(path) as run:
+    with reading(path, **PATIENT) as run:
         run.until_rows(wanted)
         wanted += expired(brokers, orders)
         with pytest.raises(DataLossError) as lost:
@@ -574,7 +576,7 @@ def test_offsets_that_expire_while_their_cluster_is_parked_are_noticed_when_it_r
     a, s = cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])
     write_metadata(path, stream("orders", a, s))
     wanted = produce("a", brokers.a, orders, 5)
-    with reading(path) as run:
+    with reading(path, **PATIENT) as run:
         run.until_rows(wanted)
         write_metadata(path, stream("orders", s))
         run.until(lambda: bool(run.parked), "a to be parked")
@@ -658,7 +660,7 @@ def test_a_running_query_asks_where_a_topic_created_anew_begins(brokers: Brokers
 def test_a_topic_that_is_deleted_fails_the_query_by_name(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     wanted = produce("a", brokers.a, orders, 5)
-    with reading(path) as run:
+    with reading(path, **PATIENT) as run:
         run.until_rows(wanted)
         brokers.a.delete_topic(orders)
         said = until_fails(run, Exception)
