@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.kafka import BrokerError, CertificateAuthority, KafkaCluster, Record, start_all
-from tests.support.places import ROOT
+from tests.support.sessions import all_end, ended_session, eventually, is_alive
 
 Topic = Callable[[str], str]
 
@@ -38,23 +35,6 @@ def values(cluster: KafkaCluster, topic: str, **settings: str) -> list[bytes | N
             found.append(message.value())
     consumer.close()
     return found
-
-
-def eventually(done: Callable[[], bool], seconds: float = 20) -> bool:
-    deadline = time.monotonic() + seconds
-    while not done():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-def is_alive(pid: int) -> bool:
-    """A zombie has ended: who reaps it is the business of its new parent."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_three_clusters_are_three_clusters(brokers: Brokers, topic: Topic) -> None:
@@ -288,23 +268,8 @@ with KafkaCluster("running") as running, KafkaCluster("paused") as paused:
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_broker_outlives_its_session(how: signal.Signals, tmp_path: Path) -> None:
-    session = subprocess.Popen(
-        [sys.executable, "-c", SESSION],
-        cwd=ROOT,
-        env=os.environ | {"DYNAMIC_KAFKA_BUILD": str(tmp_path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        text=True,
-    )
-    assert session.stdout is not None
-    pids = [int(pid) for pid in session.stdout.readline().split()]
-    alive_before = [is_alive(pid) for pid in pids]
-
-    os.killpg(session.pid, how)  # as a terminal does: the whole group
-    session.wait(20)
+    pids, alive_before = ended_session(SESSION, how, tmp_path)
 
     assert alive_before == [True, True]
-    assert eventually(lambda: not any(is_alive(pid) for pid in pids))
+    assert all_end(pids)
     assert len(list(tmp_path.glob("brokers/*/*/server.log"))) == 2
-    session.stdout.close()

@@ -6,17 +6,17 @@ For drivers that report; what the operator needs of Kubernetes is tested on a re
 from __future__ import annotations
 
 import json
-import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 from dynamic_kafka.metadata.contract import REPORT_ANNOTATION, SERVICE_ACCOUNT_ENVIRONMENT
 from tests.support.certificates import CertificateAuthority
+from tests.support.https_server import HttpsServer
 
 NAMESPACE = "jobs"
 TOKEN = "token-that-must-not-be-shown-1"
@@ -64,16 +64,13 @@ class FakeApiServer:
         (self.account / "token").write_text(self.token + "\n")
         (self.account / "namespace").write_text(NAMESPACE)
         (self.account / "ca.crt").write_bytes(self.authority.certificate_file.read_bytes())
-        self._server = _Server(("127.0.0.1", 0), self._handler())
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.authority.issue(self.folder / "server.pem"))
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), name="fake-api-server", daemon=True).start()
+        self._server = HttpsServer(self.authority.issue(self.folder / "server.pem"), self._serve)
+        self._server.start()
 
     @property
     def port(self) -> int:
         """Where it listens, on 127.0.0.1."""
-        return int(self._server.server_address[1])
+        return self._server.port
 
     def environment(self) -> dict[str, str]:
         """What Kubernetes and the user would put into a driver's environment."""
@@ -102,8 +99,7 @@ class FakeApiServer:
 
     def close(self) -> None:
         """Stop listening."""
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.stop()
 
     def __enter__(self) -> FakeApiServer:
         return self
@@ -131,38 +127,18 @@ class FakeApiServer:
         metadata = {"name": self.name, "namespace": NAMESPACE, "uid": self.uid, "annotations": self.annotations}
         return 200, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def _serve(self) -> None:
-                data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                body = json.loads(data) if data else None
-                status, content = server._answer(self.command, self.path, dict(self.headers), body)
-                text = json.dumps(content).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                for part in [text] if server.between_bytes is None else (bytes([each]) for each in text):
-                    self.wfile.write(part)
-                    (server.between_bytes or bool)()
-
-            do_GET = do_PATCH = _serve
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        return Handler
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is its own business."""
+    def _serve(self, handler: BaseHTTPRequestHandler) -> None:
+        data = handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
+        body = json.loads(data) if data else None
+        status, content = self._answer(handler.command, handler.path, dict(handler.headers), body)
+        text = json.dumps(content).encode()
+        handler.send_response(status)
+        handler.send_header("Content-Type", "application/json")
+        handler.send_header("Content-Length", str(len(text)))
+        handler.end_headers()
+        for part in [text] if self.between_bytes is None else (bytes([each]) for each in text):
+            handler.wfile.write(part)
+            (self.between_bytes or bool)()
 
 
 def _status(code: int, message: str) -> dict[str, Any]:

@@ -10,30 +10,20 @@ import itertools
 import shutil
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pytest
 
 from tests.support.kafka import CertificateAuthority, KafkaCluster, start_all
+from tests.support.servers import Server
 from tests.support.spark import spark_folder, start_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FAILED = pytest.StashKey[bool]()
-_OPEN = pytest.StashKey[list["Server"]]()
+_OPEN = pytest.StashKey[list[Server]]()
 _topic_numbers = itertools.count(1)
-
-
-class Server(Protocol):
-    """What has logs that are worth keeping."""
-
-    name: str
-    folder: Path
-
-    def close(self, *, keep_logs: bool = False) -> None:
-        """Stop it for good and delete its folder; with `keep_logs` all but the logs."""
 
 
 class Brokers(NamedTuple):

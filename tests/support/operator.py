@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import yaml
 
-from tests.support.folders import new_folder, remove_folder
+from tests.support.folders import new_folder
 from tests.support.kube import KubeCluster
 from tests.support.places import ROOT
+from tests.support.servers import Server
 from tests.support.supervise import Process
 
 ROLE = ROOT / "examples" / "operator" / "rbac.yaml"
@@ -28,13 +28,8 @@ def rules(role: Path = ROLE) -> list[dict[str, Any]]:
     return found
 
 
-class OperatorProcess:
-    """The operator, for one namespace of a test cluster.
-
-    Attributes:
-        name: how messages call it.
-        folder: its log.
-    """
+class OperatorProcess(Server):
+    """The operator, for one namespace of a test cluster, or with "" for all: then no other may be there."""
 
     def __init__(
         self,
@@ -63,10 +58,10 @@ class OperatorProcess:
         if self._kubeconfig is None:
             self._cluster.install_crds(ROOT / "crds")
             account = f"kafkastream-operator-{self.folder.name}"
-            own = self._cluster.service_account(self._namespace, account, cluster_rules=self._rules)
+            own = self._cluster.service_account(self._namespace or "default", account, cluster_rules=self._rules)
             self._kubeconfig = self._through(own)
         command = [sys.executable, "-m", "kafkastream_operator", "--kubeconfig", str(self._kubeconfig)]
-        command += ["--namespace", self._namespace, *self._arguments]
+        command += [*(["--namespace", self._namespace] if self._namespace else []), *self._arguments]
         environment = self._cluster.environment(self._kubeconfig)
         environment["PYTHONPATH"] = f"{ROOT / 'operator'}:{ROOT / 'spark_app'}"
         self._process.launch(command, environment)
@@ -95,17 +90,8 @@ class OperatorProcess:
         """What it has logged."""
         return self._process.log.read_text()
 
-    def close(self, *, keep_logs: bool = False) -> None:
-        """Kill it for good."""
+    def _end(self) -> None:
         self.kill()
-        remove_folder(self.folder, keep_logs=keep_logs)
 
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(keep_logs=error is not None)
-        if error is not None:
-            error.add_note(f"Log of the operator: {self.folder}")
+    def _called(self) -> str:
+        return "the operator"

@@ -26,6 +26,22 @@ _LOGGING = """\
 </Configuration>
 """
 
+_LOUD = """\
+<Configuration status="ERROR">
+  <Appenders><File name="file" fileName="{file}"><PatternLayout pattern="%d %p %c %m%n%throwable"/></File></Appenders>
+  <Loggers>
+    <Root level="INFO"><AppenderRef ref="file"/></Root>
+    <Logger name="org.apache.spark.sql.execution" level="DEBUG"/>
+  </Loggers>
+</Configuration>
+"""
+
+
+def loud_logging(target: Path, log: Path) -> Path:
+    """Write a configuration of log4j to `target` that has Spark log nearly all it knows, plans too, to `log`."""
+    target.write_text(_LOUD.format(file=log))
+    return target
+
 
 def spark_folder() -> Path:
     """This process's own folder for Spark: warehouse, scratch files, `spark.log`."""

@@ -31,7 +31,8 @@ def restart_required(why: str, strategy: Strategy, application: Application) -> 
 
 def not_taken(before: Rollout, application: Application, why: str, now: datetime) -> tuple[Rollout, Condition]:
     """The API server did not take the patch: a field belongs to somebody else, or the application's CRD refuses it."""
-    update = {"phase": "Failed", "at": stamp(now), "problem": why[:1024], "generation": application.generation}
+    tried = {"generation": application.generation, "submission": application.submission}
+    update = {"phase": "Failed", "at": stamp(now), "problem": why[:1024], **tried}
     failed = before.model_copy(update=update)
     return failed, given_up(failed)
 

@@ -105,8 +105,9 @@ def next_step(
     if paused:
         return Step(before, condition("RolledOut", False, "Paused", paused))
     if before.phase == "Failed" and before.token == wanted.token:
-        if before.problem and before.generation != application.generation:
-            # The application has changed: perhaps in what stood in the way.
+        tried = (before.generation, before.submission)
+        if before.problem and tried != (application.generation, application.submission):
+            # The application has changed, or is another one of that name: perhaps in what stood in the way.
             pending = Rollout(token=wanted.token, method="Restart", phase="Pending", at=stamp(now))
             return Step(pending, going_on(wanted.version, "by a restart"), again=now)
         return Step(before, given_up(before))

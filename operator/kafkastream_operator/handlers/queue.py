@@ -40,12 +40,16 @@ class WorkQueue(Generic[Key]):
         self._timers: list[tuple[float, int, Key]] = []
         self._count = 0
         self._failures: dict[Key, int] = {}
+        self._not_before: dict[Key, float] = {}
         self._timer_changed = asyncio.Event()
         self.worked_at = time.monotonic()
 
     def add(self, key: Key) -> None:
-        """Look at it as soon as a worker is free."""
-        if key in self._busy:
+        """Look at it as soon as a worker is free, and the API server wants to hear of it again."""
+        left = self._not_before.get(key, 0.0) - time.monotonic()
+        if left > 0:
+            self.add_in(key, left)
+        elif key in self._busy:
             self._again.add(key)
         elif key not in self._waiting:
             self._waiting.add(key)
@@ -73,6 +77,7 @@ class WorkQueue(Generic[Key]):
             self._waiting.discard(key)
             self._busy.add(key)
             self._due.pop(key, None)
+            self._not_before.pop(key, None)
             again: float | None = None
             try:
                 again = await asyncio.to_thread(self._work, key)
@@ -82,6 +87,9 @@ class WorkQueue(Generic[Key]):
                 again = min(LAST_PAUSE_S, FIRST_PAUSE_S * 2 ** (count - 1))
                 wait = getattr(error, "retry_after_s", 0.0)
                 again = max(again, wait)
+                if wait > 0:
+                    # Whatever changes meanwhile, such as by what this look has written before it was refused.
+                    self._not_before[key] = time.monotonic() + wait
                 unexpected = not hasattr(error, "status")
                 log.warning("%s: again in %.1f s: %s", key, again, error, exc_info=unexpected)
             self.worked_at = time.monotonic()

@@ -6,10 +6,9 @@ No kopf index, timer, daemon or diff-base annotation: every event puts keys into
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -39,6 +38,9 @@ RESYNC_S = 300.0
 """An event may be missed, and an object may go between a listing and the watch that follows it."""
 AFTER_LISTING_S = 1.0
 """From the first object of a listing of kopf's to a listing of our own: kopf does not say what is no longer there."""
+UNHEARD_S = 10.0
+"""Between listings of a kind that kopf has never spoken of: it looks for one that is installed later only once, right
+when it is, and overlooks it if the API server does not serve it by then."""
 WATCHED: tuple[tuple[Resource, str | None], ...] = (
     (STREAMS, None),
     (SUBSCRIPTIONS, None),
@@ -74,6 +76,7 @@ class Operator:
         self._tasks: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._listed_anew = asyncio.Event()
+        self._heard_of: set[Resource] = set()
         self.cache.on_change = self._look
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
@@ -91,6 +94,7 @@ class Operator:
 
     def _handler(self, resource: Resource) -> Any:
         async def changed(event: Mapping[str, Any], **_: Any) -> None:
+            self._heard_of.add(resource)
             if event.get("type") is None:
                 self._listed_anew.set()
             self.take(resource, str(event.get("type") or ""), event["object"])
@@ -105,10 +109,10 @@ class Operator:
         else:
             self.cache.put(resource, found)
 
-    def resync(self) -> None:
-        """List everything anew."""
+    def resync(self, *, but: Collection[Resource] = ()) -> None:
+        """List everything anew, but these kinds."""
         for resource, labels in WATCHED:
-            for namespace in self.namespaces:
+            for namespace in self.namespaces if resource not in but else ():
                 # A kind that is not installed (yet) has none: kopf waits for it.
                 self.cache.take_listing(resource, namespace, partial(self.api.list, resource, namespace, labels=labels))
 
@@ -136,15 +140,21 @@ class Operator:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _resync_now_and_then(self) -> None:
+        last = time.monotonic()
         while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._listed_anew.wait(), RESYNC_S)
+            try:
+                await asyncio.wait_for(self._listed_anew.wait(), UNHEARD_S)
                 await asyncio.sleep(AFTER_LISTING_S)
+                everything = True
+            except TimeoutError:
+                everything = time.monotonic() - last >= RESYNC_S
             self._listed_anew.clear()
             try:
-                await asyncio.to_thread(self.resync)
+                await asyncio.to_thread(self.resync, but=() if everything else frozenset(self._heard_of))
             except ApiError as error:
                 log.warning("the cluster could not be listed: %s", error)
+            if everything:
+                last = time.monotonic()
 
     def _look(self, ref: Ref, found: Object) -> None:
         """Put into the queue what an object concerns."""

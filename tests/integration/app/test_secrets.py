@@ -13,19 +13,10 @@ from confluent_kafka import Consumer, TopicPartition
 from dynamic_kafka.kafka.aside import quiet_logger
 from tests.integration.app.driving import AppRun, write_app
 from tests.support.kafka import KafkaCluster
-from tests.support.spark import spark_settings
+from tests.support.spark import loud_logging, spark_settings
 from tests.support.spark_kafka import connector_jars
 from tests.support.streams import produce, stream, write_metadata
 
-LOUD = """
-<Configuration status="ERROR">
-  <Appenders><File name="file" fileName="{file}"><PatternLayout pattern="%d %p %c %m%n%throwable"/></File></Appenders>
-  <Loggers>
-    <Root level="INFO"><AppenderRef ref="file"/></Root>
-    <Logger name="org.apache.spark.sql.execution" level="DEBUG"/>
-  </Loggers>
-</Configuration>
-"""
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
@@ -98,7 +89,7 @@ def test_sinks_of_every_kind_get_their_records_and_nothing_that_is_written_holds
         },
     )
 
-    (tmp_path / "log4j2.xml").write_text(LOUD.format(file=tmp_path / "driver.log"))
+    loud_logging(tmp_path / "log4j2.xml", tmp_path / "driver.log")
 
     # When it runs to its end
     with AppRun(config, environment={"SCRAM_USER": "alice"}) as run:

@@ -17,10 +17,12 @@ import yaml
 from dynamic_kafka.app.cli import main
 from dynamic_kafka.app.config import load_config
 from dynamic_kafka.source import register
-from tests.support.streams import Collected, Rows, write_metadata
+from tests.support.streams import Collected, Rows, cluster, write_metadata
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from tests.support.kafka import KafkaCluster
 
 
 class Story:
@@ -51,6 +53,12 @@ class Story:
     @property
     def state(self) -> Path:
         return self.checkpoint / "dynamic-kafka"
+
+    def reads(self, topic: str, **clusters: KafkaCluster) -> None:
+        """Make the topic on each cluster, and name them in metadata."""
+        for each in clusters.values():
+            each.create_topic(topic)
+        self.names(*(cluster(name, each, [topic]) for name, each in clusters.items()))
 
     def names(self, *clusters: Mapping[str, Any]) -> None:
         """What metadata says from now on."""

@@ -22,10 +22,8 @@ def test_a_wiped_cluster_is_read_from_its_start_once_it_is_accepted(
     # given a query, one of whose clusters is replaced by a new one behind the same servers
     name = topic("orders")
     east = fresh_cluster()
-    for broker in (brokers.a, east):
-        broker.create_topic(name)
     story = make_story()
-    story.names(cluster("a", brokers.a, [name]), cluster("east", east, [name]))
+    story.reads(name, a=brokers.a, east=east)
     wanted = produce("a", brokers.a, name, 3) + produce("east", east, name, 8)
     assert_rows(story.run(), wanted)
     former = east.kafka_id
@@ -63,9 +61,8 @@ def test_a_loss_is_accepted_once_and_for_its_own_offset_only(
 ) -> None:
     # given a query that misses records that retention has taken
     name = topic("orders")
-    brokers.a.create_topic(name)
     story = make_story()
-    story.names(cluster("a", brokers.a, [name]))
+    story.reads(name, a=brokers.a)
     wanted = produce("a", brokers.a, name, 4)
     assert_rows(story.run(), wanted)
     lost = produce("a", brokers.a, name, 6)
@@ -96,9 +93,8 @@ def test_a_loss_inside_the_pending_batch_is_abandoned_and_then_accepted(
 ) -> None:
     # given a pending batch, whose first records expire before it could be repeated
     name = topic("orders")
-    brokers.a.create_topic(name)
     story = make_story()
-    story.names(cluster("a", brokers.a, [name]))
+    story.reads(name, a=brokers.a)
     wanted = produce("a", brokers.a, name, 10)
     story.run(fails=True)
     brokers.a.delete_records(name, 0, 4)
@@ -154,10 +150,8 @@ def test_a_pending_range_of_a_replaced_cluster_is_abandoned_and_then_the_new_one
     # given a pending batch of a cluster that is another one by now
     name = topic("orders")
     east = fresh_cluster()
-    for broker in (brokers.a, east):
-        broker.create_topic(name)
     story = make_story()
-    story.names(cluster("a", brokers.a, [name]), cluster("east", east, [name]))
+    story.reads(name, a=brokers.a, east=east)
     wanted = produce("a", brokers.a, name, 3)
     produce("east", east, name, 8)
     story.run(fails=True)
@@ -184,9 +178,8 @@ def test_a_pending_batch_of_a_topic_created_anew_is_abandoned_and_then_the_loss_
 ) -> None:
     # given a pending batch at offset 4, of a topic that is another one, with records at those offsets, by now
     name = topic("orders")
-    brokers.a.create_topic(name)
     story = make_story()
-    story.names(cluster("a", brokers.a, [name]))
+    story.reads(name, a=brokers.a)
     wanted = produce("a", brokers.a, name, 4)
     assert_rows(story.run(), wanted)
     produce("a", brokers.a, name, 3)

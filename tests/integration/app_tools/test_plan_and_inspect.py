@@ -79,10 +79,8 @@ def test_the_plan_names_what_the_pending_batch_would_leave_out(
 ) -> None:
     # given a batch of a and b that failed in the sink, and metadata that names b no more
     name = topic("orders")
-    for broker in (brokers.a, brokers.b):
-        broker.create_topic(name)
     story = make_story()
-    story.names(cluster("a", brokers.a, [name]), cluster("b", brokers.b, [name]))
+    story.reads(name, a=brokers.a, b=brokers.b)
     wanted = produce("a", brokers.a, name, 6)
     produce("b", brokers.b, name, 4)
     story.run(fails=True)
@@ -109,10 +107,8 @@ def test_with_refuse_the_plan_says_that_the_query_would_not_start(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
     name = topic("orders")
-    for broker in (brokers.a, brokers.b):
-        broker.create_topic(name)
     story = make_story(pendingRemovedRanges="refuse")
-    story.names(cluster("a", brokers.a, [name]), cluster("b", brokers.b, [name]))
+    story.reads(name, a=brokers.a, b=brokers.b)
     produce("a", brokers.a, name, 1)
     produce("b", brokers.b, name, 1)
     story.run(fails=True)
@@ -127,9 +123,8 @@ def test_a_pending_batch_whose_records_have_expired_is_refused_with_the_way_on(
 ) -> None:
     # given a batch that failed in the sink, and whose records are gone since
     name = topic("orders")
-    brokers.a.create_topic(name)
     story = make_story()
-    story.names(cluster("a", brokers.a, [name]))
+    story.reads(name, a=brokers.a)
     produce("a", brokers.a, name, 16)
     story.run(fails=True)
     wanted = produce("a", brokers.a, name, 3)
@@ -153,9 +148,8 @@ def test_a_checkpoint_that_is_older_than_its_group_is_refused_by_the_plan_too(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
     name = topic("orders")
-    brokers.a.create_topic(name)
     story = make_story(**{"kafka.group.id": name})
-    story.names(cluster("a", brokers.a, [name]))
+    story.reads(name, a=brokers.a)
     produce("a", brokers.a, name, 2)
     story.run()
     assert tools("plan", story.app) == 0
@@ -173,10 +167,8 @@ def test_a_cluster_that_hangs_is_named_and_the_others_are_planned(
 ) -> None:
     name = topic("orders")
     hanging = fresh_cluster()
-    for broker in (brokers.a, hanging):
-        broker.create_topic(name)
     story = make_story(**{"kafka.socket.timeout.ms": "3000"})
-    story.names(cluster("a", brokers.a, [name]), cluster("h", hanging, [name]))
+    story.reads(name, a=brokers.a, h=hanging)
     produce("a", brokers.a, name, 2)
     hanging.pause()
 

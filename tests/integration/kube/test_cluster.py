@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +14,7 @@ from tests.support.kube import Api, ApiError, ApiUnreachableError, Json, KubeClu
 from tests.support.kube import local_plane as local_plane_module
 from tests.support.kube.kubeconfig import Kubeconfig
 from tests.support.kube.local_plane import LocalPlane
-from tests.support.places import ROOT
+from tests.support.sessions import all_end, ended_session
 
 CONFIG_MAPS = "v1/configmaps"
 READ_CONFIG_MAPS: Json = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}
@@ -31,23 +28,6 @@ def status_of(refused: Callable[[], object]) -> int:
     with pytest.raises(ApiError) as caught:
         refused()
     return caught.value.status
-
-
-def is_alive(pid: int) -> bool:
-    """A zombie has ended: who reaps it is the business of its new parent."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def all_end(pids: list[int], seconds: float = 20) -> bool:
-    deadline = time.monotonic() + seconds
-    while any(is_alive(pid) for pid in pids):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def test_who_does_not_say_who_it_is_is_refused(kube: KubeCluster) -> None:
@@ -207,23 +187,8 @@ with KubeCluster().start() as kube:
 
 
 def test_nothing_outlives_its_session(tmp_path: Path) -> None:
-    session = subprocess.Popen(
-        [sys.executable, "-c", SESSION],
-        cwd=ROOT,
-        env=os.environ | {"DYNAMIC_KAFKA_BUILD": str(tmp_path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        text=True,
-    )
-    assert session.stdout is not None
-    pids = [int(pid) for pid in session.stdout.readline().split()]
-    alive_before = [is_alive(pid) for pid in pids]
-
-    session.send_signal(signal.SIGKILL)
-    session.wait(20)
+    pids, alive_before = ended_session(SESSION, signal.SIGKILL, tmp_path)
 
     assert len(pids) >= 2
     assert all(alive_before)
     assert all_end(pids)
-    session.stdout.close()

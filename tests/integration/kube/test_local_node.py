@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.integration.kube.test_cluster import all_end, config_map
+from tests.integration.kube.test_cluster import config_map
 from tests.support.kube import PODS, Json, KubeCluster, LocalNode
 from tests.support.kube.registration import LEASES, NODES
 from tests.support.kube.spark_submit import SCHEDULER
+from tests.support.sessions import all_end
 
 
 def pod(namespace: str, name: str = "driver", **spec: Any) -> Json:

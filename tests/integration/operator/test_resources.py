@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,6 +22,14 @@ from tests.support.places import ROOT
 def test_the_files_are_those_that_the_models_make() -> None:
     for name, content in crds().items():
         assert (ROOT / "crds" / name).read_text() == text(content), f"run `make crds`: crds/{name} is behind the models"
+
+
+@pytest.fixture(scope="module")
+def operator(pytestconfig: pytest.Config, kube: KubeCluster) -> Iterator[OperatorProcess]:
+    """One for all tests here, which leave it running: each has a namespace of its own."""
+    made = OperatorProcess(kube.start(), "")
+    with kept_open(pytestconfig, pytestconfig.stash, [made]):
+        yield made.start()
 
 
 STREAM_MISTAKES: dict[str, tuple[list[dict[str, Any]], str]] = {
@@ -83,7 +92,7 @@ def test_kinds_that_are_installed_later_are_served(request: pytest.FixtureReques
     with kept_open(request.config, request.node.stash, [cluster_without_spark]):
         kube = cluster_without_spark.start()
         stage = Stage(kube, kube.new_namespace())
-        with OperatorProcess(kube, stage.namespace):
+        with OperatorProcess(kube, stage.namespace).start():
             stage.stream("orders", cluster("east"))
             stage.subscription("first")
             stage.wait_document({"east/orders": "Active"})

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from dynamic_kafka.metadata.contract import STREAMS_ANNOTATION
 from tests.integration.operator.stage import Stage, cluster
 from tests.support.fixtures import kept_open
 from tests.support.kube import KubeCluster
+from tests.support.kube.binaries import spark_operator_crds
 from tests.support.kube.front_door import Call, FrontDoor
 from tests.support.operator import CONFIG_MAPS, STREAMS, OperatorProcess
 
@@ -25,6 +27,7 @@ def door(kube: KubeCluster, namespace: str) -> Iterator[FrontDoor]:
 @pytest.fixture
 def behind_door(request: pytest.FixtureRequest, kube: KubeCluster, namespace: str, door: FrontDoor) -> Iterator[None]:
     """An operator that sees everything through the door."""
+    kube.install_crds(spark_operator_crds())
     made = OperatorProcess(kube, namespace, through=door.kubeconfig)
     with kept_open(request.config, request.node.stash, [made]):
         made.start()
@@ -76,3 +79,14 @@ def test_a_watch_that_has_fallen_behind_begins_anew_and_misses_nothing(
         {"east/orders": "Active", "west/orders": "Active", "north/orders": "Draining", "south/orders": "Active"}
     )
     assert "north/orders" in stage.wait_condition("Drained", "Draining")["message"]
+
+
+def test_a_kind_that_is_installed_later_and_overlooked_is_served_all_the_same(
+    stage: Stage, door: FrontDoor, behind_door: None
+) -> None:
+    """kopf looks for it only when it is installed, and may come too early: here it never hears of an application."""
+    door.wait_watched("sparkapplications")
+    door.mute("sparkapplications")
+    stage.stream("orders", cluster("east"))
+    stage.application(annotations={STREAMS_ANNOTATION: "orders"})
+    stage.wait_document({"east/orders": "Active"})

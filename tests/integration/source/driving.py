@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 import pickle
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -56,16 +55,6 @@ def at_offsets(rows: Iterable[Row]) -> Counter[tuple[str, str, int, int]]:
 def numbered(count: int, prefix: str = "r") -> list[str]:
     """`count` values that tell themselves apart."""
     return [f"{prefix}{number}" for number in range(count)]
-
-
-def eventually(done: Callable[[], bool], seconds: float = 20) -> bool:
-    """Whether something comes true in time."""
-    deadline = time.monotonic() + seconds
-    while not done():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 class Query:

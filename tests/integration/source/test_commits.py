@@ -12,9 +12,10 @@ from pyspark.sql import SparkSession
 
 from dynamic_kafka.errors import GroupInUseError, StaleCheckpointError
 from dynamic_kafka.kafka.commits import CommitMark, GroupCommitter
-from tests.integration.source.driving import Query, at, document, eventually, numbered, query, static, values
+from tests.integration.source.driving import Query, at, document, numbered, query, static, values
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.kafka import KafkaCluster
+from tests.support.sessions import eventually
 from tests.support.streams import produce, start_query
 
 Topic = Callable[[str], str]

@@ -17,7 +17,6 @@ from tests.integration.source.driving import (
     at,
     at_offsets,
     document,
-    eventually,
     numbered,
     query,
     read_batch,
@@ -26,6 +25,7 @@ from tests.integration.source.driving import (
 )
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.kafka import KafkaCluster, Record
+from tests.support.sessions import eventually
 
 Topic = Callable[[str], str]
 READ_COMMITTED = {"kafka.isolation.level": "read_committed"}

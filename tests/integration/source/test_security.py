@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.errors import DynamicKafkaError
-from tests.integration.source.driving import at, document, eventually, numbered, query, read_batch, static, values
+from tests.integration.source.driving import at, document, numbered, query, read_batch, static, values
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.kafka import CertificateAuthority, KafkaCluster
 from tests.support.places import ROOT
-from tests.support.spark import spark_environment
+from tests.support.sessions import eventually
+from tests.support.spark import loud_logging, spark_environment
 
 Topic = Callable[[str], str]
 
@@ -327,16 +328,6 @@ for name, options in runs.items():
 spark.stop()
 """
 
-LOUD = """
-<Configuration status="ERROR">
-  <Appenders><File name="file" fileName="{file}"><PatternLayout pattern="%d %p %c %m%n%throwable"/></File></Appenders>
-  <Loggers>
-    <Root level="INFO"><AppenderRef ref="file"/></Root>
-    <Logger name="org.apache.spark.sql.execution" level="DEBUG"/>
-  </Loggers>
-</Configuration>
-"""
-
 
 @pytest.mark.spark
 def test_no_secret_is_in_checkpoint_plan_event_log_or_any_log(
@@ -346,7 +337,7 @@ def test_no_secret_is_in_checkpoint_plan_event_log_or_any_log(
     name = secure_cluster.create_topic(topic("orders"))
     secure_cluster.produce(name, numbered(5))
     (tmp_path / "events").mkdir()
-    (tmp_path / "log4j2.xml").write_text(LOUD.format(file=tmp_path / "driver.log"))
+    loud_logging(tmp_path / "log4j2.xml", tmp_path / "driver.log")
     secret_folder(tmp_path / "secrets", secure_cluster)
     wrong = secret_folder(tmp_path / "wrong", secure_cluster)
     authority = secure_cluster.authority.certificate_file.read_text()

@@ -5,27 +5,26 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from tests.support.certificates import CertificateAuthority
-from tests.support.folders import new_folder, remove_folder
+from tests.support.folders import new_folder
 from tests.support.kafka.broker import Broker
 from tests.support.kafka.content import Content, results
 from tests.support.kafka.errors import BrokerError
 from tests.support.ports import reserve_ports
+from tests.support.servers import Server
 
 _POLL_SECONDS = 0.02
 
 
-class KafkaCluster(Content):
+class KafkaCluster(Content, Server):
     """One broker on 127.0.0.1 with a plaintext listener and, when it has users, a SASL_SSL one.
 
-    `start` and `wait_ready` are apart so that several clusters start side by side (`start_all`). The context
-    manager closes it at the end; when its block raises, the logs stay and the error names their folder.
+    `start` and `wait_ready` are apart so that several clusters start side by side (`start_all`).
 
     Attributes:
         name: how messages and its folder call it; the cluster's own id is `kafka_id`.
@@ -125,24 +124,12 @@ class KafkaCluster(Content):
         self.forget_admin()
         self._has_users = not self.users
 
-    def close(self, *, keep_logs: bool = False) -> None:
-        """Stop it for good and delete its folder; with `keep_logs` only its data."""
+    def _end(self) -> None:
         self.forget_admin()
         self.broker.kill()
-        remove_folder(self.folder, keep_logs=keep_logs)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close(keep_logs=error is not None)
-        if error is not None:
-            error.add_note(f"Logs of Kafka cluster {self.name}: {self.folder}")
+    def _called(self) -> str:
+        return f"Kafka cluster {self.name}"
 
     # Clients
 

@@ -12,28 +12,26 @@ import secrets
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
-from tests.support.folders import new_folder, remove_folder
+from tests.support.folders import new_folder
 from tests.support.kube.api import Api, Json
 from tests.support.kube.binaries import kubebox
 from tests.support.kube.errors import KubeError
 from tests.support.kube.kind_plane import KindPlane, kind_is_usable
 from tests.support.kube.kubeconfig import Kubeconfig, read_own
 from tests.support.kube.local_plane import LocalPlane
+from tests.support.servers import Server
 
+_CRDS = "apiextensions.k8s.io/v1/customresourcedefinitions"
 _RBAC = "rbac.authorization.k8s.io"
 _TOKEN_SECONDS = 24 * 3600
 
 
-class KubeCluster:
+class KubeCluster(Server):
     """An API server that is ready in seconds, and whoever is to talk to it.
 
-    The context manager closes it at the end; when its block raises, the logs stay and the error names them.
-
     Attributes:
-        name: how messages and its folder call it.
         folder: logs; and in `data`, which never stays, keys, configurations and etcd's data.
         kubeconfig: the administrator's configuration, when started.
         api: the administrator's client, when started.
@@ -53,6 +51,7 @@ class KubeCluster:
         self._data = folder / "data"
         self._plane = KindPlane(folder) if kind_is_usable() else LocalPlane(folder)
         self._numbers = itertools.count(1)
+        self._installed: dict[Path, tuple[str, list[str]]] = {}
 
     # Life
 
@@ -84,20 +83,11 @@ class KubeCluster:
         """The processes of the control plane; none when they are in containers."""
         return self._plane.pids()
 
-    def close(self, *, keep_logs: bool = False) -> None:
-        """Stop it for good and delete its folder; with `keep_logs` only its data."""
+    def _end(self) -> None:
         self._plane.close()
-        remove_folder(self.folder, keep_logs=keep_logs)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(keep_logs=error is not None)
-        if error is not None:
-            error.add_note(f"Logs of the test cluster {self.name}: {self.folder}")
+    def _called(self) -> str:
+        return f"the test cluster {self.name}"
 
     # Content
 
@@ -127,9 +117,14 @@ class KubeCluster:
         return done.stdout
 
     def install_crds(self, folder: Path) -> None:
-        """Apply the CustomResourceDefinitions of `folder` and wait until they are served."""
-        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(folder))
+        """Apply the CustomResourceDefinitions of `folder` and wait until they are served; once, while they stay so."""
+        content = "".join(path.read_text() for path in sorted(folder.iterdir()))
+        known, names = self._installed.get(folder, ("", []))
+        if known == content and None not in [self.api.find(_CRDS, name) for name in names]:
+            return
+        applied = self.kubectl("apply", "--server-side", "--force-conflicts", "-o", "name", "-f", str(folder))
         self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(folder))
+        self._installed[folder] = content, [each.rpartition("/")[2] for each in applied.split()]
 
     # Users
 

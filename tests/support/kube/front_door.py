@@ -12,14 +12,15 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 from urllib.parse import parse_qs, urlsplit
 
 import urllib3
 
 from tests.support.certificates import CertificateAuthority
+from tests.support.https_server import HttpsServer
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.kubeconfig import Kubeconfig, read_own
 
@@ -57,10 +58,7 @@ class FrontDoor:
         self._cluster = cluster
         self._folder = cluster.folder / "data" / f"door-{time.monotonic_ns()}"
         self._authority = CertificateAuthority(self._folder)
-        self._server = _Server(("127.0.0.1", 0), self._handler())
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self._authority.issue(self._folder / "server.pem"))
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+        self._server = HttpsServer(self._authority.issue(self._folder / "server.pem"), self._forward)
         target = urlsplit(cluster.api.config.server)
         self._pool = urllib3.HTTPSConnectionPool(
             str(target.hostname),
@@ -76,12 +74,11 @@ class FrontDoor:
         self.calls: list[Call] = []
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), name="front-door", daemon=True).start()
+        self._server.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.stop()
         for watch in list(self._watches):
             _cut(watch)
 
@@ -89,7 +86,7 @@ class FrontDoor:
         """The same user's configuration, but through this door."""
         own = read_own(given, self._cluster.folder)
         assert own.token, "a certificate does not get through: it proves nothing to the server behind"
-        server = f"https://127.0.0.1:{self._server.server_address[1]}"
+        server = f"https://127.0.0.1:{self._server.port}"
         config = Kubeconfig(server, self._authority.certificate_file.read_text(), token=own.token)
         return config.write(self._folder / "kubeconfig")
 
@@ -170,29 +167,6 @@ class FrontDoor:
             with self._changed:
                 self._watches.discard(watch)
             answer.close()
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        door = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def _serve(self) -> None:
-                door._forward(self)
-
-            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        return Handler
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is its own business."""
 
 
 def _answer(handler: BaseHTTPRequestHandler, status: int, headers: dict[str, str], body: bytes) -> None:

@@ -17,11 +17,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from tests.support.folders import new_folder, remove_folder
+from tests.support.folders import new_folder
 from tests.support.kube.api import Json
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.errors import ApiError, ApiUnreachableError
@@ -30,6 +29,7 @@ from tests.support.kube.registration import Registration
 from tests.support.kube.spark_submit import SCHEDULER
 from tests.support.kube.volumes import Volumes
 from tests.support.kube.waiting import wait_until
+from tests.support.servers import Server
 from tests.support.supervise import kill_session, spawn
 
 POD_FOLDER = "POD_FOLDER"
@@ -50,7 +50,7 @@ class _Running:
     reported: bool = field(default=False)
 
 
-class LocalNode:
+class LocalNode(Server):
     """Runs the pods of one namespace that name the scheduler `local-node`, such as drivers of the stub spark-submit.
 
     In the environment of a process are the variables of its container, the address of the API server, and
@@ -77,7 +77,7 @@ class LocalNode:
         self._registration = Registration(cluster.api, self.name)
         self._running: dict[str, _Running] = {}
         self._logs: dict[str, list[Path]] = {}
-        self._end = threading.Event()
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name=self.name, daemon=True)
         self._error: BaseException | None = None
 
@@ -104,7 +104,12 @@ class LocalNode:
 
     def close(self, *, keep_logs: bool = False) -> None:
         """Kill all processes and delete the folder, unless with `keep_logs`. Raises what went wrong meanwhile."""
-        self._end.set()
+        super().close(keep_logs=keep_logs)
+        if self._error is not None:
+            raise self._error
+
+    def _end(self) -> None:
+        self._ended.set()
         if self._thread.is_alive():
             self._thread.join()
         for running in self._running.values():
@@ -113,23 +118,10 @@ class LocalNode:
                 self._confirm_end(running.pod)
         with suppress(ApiError, ApiUnreachableError):
             self._registration.leave()
-        remove_folder(self.folder, keep_logs=keep_logs)
-        if self._error is not None:
-            raise self._error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(keep_logs=error is not None)
-        if error is not None:
-            error.add_note(f"Logs of {self.name}: {self.folder}")
 
     def _work(self) -> None:
         try:
-            while not self._end.wait(_LOOK_SECONDS):
+            while not self._ended.wait(_LOOK_SECONDS):
                 try:
                     self._registration.beat()
                     self._look()

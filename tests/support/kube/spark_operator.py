@@ -12,17 +12,17 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from tests.support.folders import new_folder, remove_folder
+from tests.support.folders import new_folder
 from tests.support.kube.binaries import spark_operator, spark_operator_crds
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.errors import KubeError
 from tests.support.kube.spark_submit import FOLDER, RECORDS, parse
 from tests.support.kube.waiting import wait_until
 from tests.support.places import ROOT
+from tests.support.servers import Server
 from tests.support.supervise import Process, last_lines
 
 APPLICATIONS = "sparkoperator.k8s.io/v1beta2/sparkapplications"
@@ -57,11 +57,10 @@ class Submission:
         return self.conf["spark.kubernetes.driver.pod.name"]
 
 
-class SparkOperator:
+class SparkOperator(Server):
     """The controller, for some namespaces of one cluster. Two of them must not watch the same one.
 
     Attributes:
-        name: how messages and its folder call it.
         folder: its log, and what its `spark-submit` was called with.
     """
 
@@ -89,7 +88,7 @@ class SparkOperator:
     def start(self) -> Self:
         """Install its resources, start it, and wait until it reconciles. Raises `KubeError` with its log."""
         if not self.running:
-            self._install_crds()
+            self._cluster.install_crds(spark_operator_crds())
             self._write_spark_submit()
             log = self._process.log
             self._begin = log.stat().st_size if log.exists() else 0
@@ -112,20 +111,11 @@ class SparkOperator:
         calls = [Submission(tuple(arguments), parse(arguments)[0]) for arguments in map(json.loads, lines)]
         return [call for call in calls if application in (None, call.conf["spark.app.name"])]
 
-    def close(self, *, keep_logs: bool = False) -> None:
-        """Kill it for good and delete its folder, unless with `keep_logs`."""
+    def _end(self) -> None:
         self.kill()
-        remove_folder(self.folder, keep_logs=keep_logs)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(keep_logs=error is not None)
-        if error is not None:
-            error.add_note(f"Logs of the spark-operator: {self.folder}")
+    def _called(self) -> str:
+        return "the spark-operator"
 
     def _command(self) -> list[str]:
         command = [str(spark_operator()), "controller", "start", f"--namespaces={','.join(self._namespaces)}"]
@@ -142,15 +132,6 @@ class SparkOperator:
             FOLDER: str(self.folder),
             "PYTHONPATH": str(ROOT),
         }
-
-    def _install_crds(self) -> None:
-        """Not again when they are there: that takes the API server seconds."""
-        folder = spark_operator_crds()
-        names = [".".join(reversed(path.stem.split("_"))) for path in folder.iterdir()]  # group_plural.yaml
-        if None in [
-            self._cluster.api.find("apiextensions.k8s.io/v1/customresourcedefinitions", name) for name in names
-        ]:
-            self._cluster.install_crds(folder)
 
     def _write_spark_submit(self) -> None:
         script = self.folder / "bin" / "spark-submit"

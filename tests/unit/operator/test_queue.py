@@ -126,8 +126,12 @@ def test_a_server_that_asks_to_be_left_alone_is() -> None:
         queue.add("a")
         await work.until(1)
         began = asyncio.get_running_loop().time()
+        for _ in range(20):  # events, while it is worked on and while it waits
+            queue.add("a")
+            await asyncio.sleep(0.01)
         await work.until(2)
         assert asyncio.get_running_loop().time() - began >= 0.9
+        assert work.done == ["a", "a"]
 
     run(work, story)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kafkastream_operator.core.decide import after_refusal, decide
 from kafkastream_operator.core.rollout import ATTEMPTS
 from tests.unit.operator.world import World, cluster, running, version
 
@@ -84,6 +85,21 @@ def test_a_patch_that_is_lost_is_made_again_and_changes_something() -> None:
     assert world.application.resource_version != before
     restarted(world)
     assert world.condition("RolledOut") == ("True", "Confirmed")
+
+
+def test_a_patch_that_was_not_taken_is_tried_again_on_an_application_that_was_made_again() -> None:
+    world = running(updateStrategy="Restart")
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.look()
+    view = world.view()
+    world.status = after_refusal(view, decide(view), 'Apply failed with 1 conflict: conflict with "gitops"')
+    world.settle()
+    assert world.patches == 0
+    assert world.condition("RolledOut") == ("False", "FieldTaken")
+    # Deleted and applied without that field: its generation counts from 1 again.
+    world.application_is("Running", uid="another", submission="another")
+    world.settle()
+    assert world.patches == 1
 
 
 def test_after_several_lost_patches_it_says_so_and_stops() -> None:
