@@ -1,4 +1,4 @@
-"""The story: A, then B, then C, then A again, under kills. Metadata changes are all that ever tells the driver.
+"""The story: A, then B, then C, then A again, under kills. `kubectl apply` of the stream is all that users ever do.
 
 Each act waits for what it has caused. What the seed decides (which moments the driver is killed at) is drawn up front.
 """
@@ -12,17 +12,24 @@ from dataclasses import dataclass
 
 from demo import journal
 from demo.checkpoint import Checkpoint
-from demo.journal import Change, ChangeKind, Kill
+from demo.journal import Change, ChangeKind, Drain, Kill
+from demo.kube import NOT_SEEN
 from demo.producers import COUNT
 from demo.settings import TOPIC
 from demo.stage import Stage, StoryError
 
-AFTER_EDIT = "right after the metadata file was replaced"
+AFTER_EDIT = "right after kubectl apply"
 IN_BATCH = "in the middle of a batch"
 IN_SINK = "between the sink's commit and Spark's"
 
 _HUNT_S = 20.0
 """How long to lie in wait for a moment; then the driver is killed anyway."""
+_STRAGGLERS = 2
+"""Producers that do not know yet that A was taken out of Git."""
+_LATE_S = 4.0
+"""How long they go on to write to it."""
+_BURST = 6000
+"""Records that come all at once right before that, so that there is a tail that nobody has read."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +69,9 @@ class Story:
         """From the first batch to the last record. Raises whatever did not go as told."""
         stage = self.stage
         stage.linger(0.10)
-        self._add("B", "add")
+        self._add("B", "add", stay=_STRAGGLERS)
         stage.linger(0.30)
-        self._remove("A")
+        self._remove("A", late=_STRAGGLERS)
         stage.linger(0.44)
         self._add("C", "add")
         stage.linger(0.58)
@@ -76,7 +83,7 @@ class Story:
         stage.linger(1.0)
         self._finish()
 
-    def _add(self, cluster: str, kind: ChangeKind) -> None:
+    def _add(self, cluster: str, kind: ChangeKind, stay: int = 0) -> None:
         stage = self.stage
         if not stage.clusters[cluster].broker.running:
             stage.clusters[cluster].start().wait_ready()
@@ -93,17 +100,18 @@ class Story:
         assert first is not None
         change.first_record_s = first - change.at
         stage.say(
-            "change", f"the first record of {cluster} is in the sink {change.first_record_s:.1f} s after the edit"
+            "change", f"the first record of {cluster} is in the sink {change.first_record_s:.1f} s after the apply"
         )
         self._in_force(change)
-        self._move_rest(cluster)
+        self._move_rest(cluster, stay)
 
-    def _move_rest(self, cluster: str) -> None:
+    def _move_rest(self, cluster: str, stay: int) -> None:
         stage = self.stage
-        stage.say("story", f"the other producers move to {cluster}, one by one")
-        for moved in range(COUNT - 1):
+        behind = f", but for {stay}" if stay else ""
+        stage.say("story", f"the other producers move to {cluster}, one by one{behind}")
+        for moved in range(COUNT - 1 - stay):
             stage.producers.move(1, cluster)
-            if moved == COUNT // 2 - 1:
+            if moved == COUNT // 2 - 1 - stay // 2:
                 if cluster == self.fate.in_batch:
                     self._kill(IN_BATCH, self._amid_batch, self.fate.delay_s[1])
                 elif cluster == self.fate.in_sink:
@@ -111,21 +119,56 @@ class Story:
             done = len(stage.batches)
             stage.wait("the next batch", lambda done=done: len(stage.batches) > done)  # type: ignore[misc]
 
-    def _remove(self, cluster: str) -> None:
+    def _remove(self, cluster: str, late: int = 0) -> None:
+        """Take a cluster out of Git before anybody knows whether it is drained; `late` producers still write to it."""
         stage = self.stage
-        stage.producers.settle(cluster)
-        ends = stage.producers.ends(cluster)
-        self._ask_broker(cluster)
-        for query in (stage.parquet, stage.aggregate):
-            stage.wait(f"{cluster} to be drained", lambda query=query: _drained(query, cluster, ends))  # type: ignore[misc]
-        stage.say("story", f"{cluster} is drained: every record of it is in a committed batch")
+        if late:
+            stage.producers.burst(cluster, _BURST)
         left = tuple(name for name in stage.members if name != cluster)
         change = self._change(f"{cluster} is removed", "remove", cluster, left)
+        before = stage.producers.counts()[cluster]
+        drain = Drain(cluster, change.at, unread=before - stage.delivered[cluster])
+        stage.journal.drains.append(drain)
+        self._leave(cluster, drain, before, late)
+        stage.wait(f"{cluster} to be drained", lambda: self._is_drained(drain))
+        drain.drained_s = time.time() - drain.removed
+        stage.draining.discard(cluster)
+        journal.end(stage.journal.member, cluster, time.time())
+        stage.say(
+            "change", f"{cluster} is drained, by the driver's own reports, {drain.drained_s:.1f} s after the apply"
+        )
         self._in_force(change)
         stage.clusters[cluster].stop()
         journal.end(stage.journal.broker, cluster, time.time())
         kept = stage.parquet.parked_next(cluster, TOPIC)
-        stage.say("story", f"the broker of {cluster} is stopped; kept offsets: {sorted(kept.items())}")
+        stage.say("story", f"only now the broker of {cluster} is stopped; kept offsets: {sorted(kept.items())}")
+
+    def _leave(self, cluster: str, drain: Drain, before: int, late: int) -> None:
+        """The last producers go, and it is counted what came after the removal."""
+        stage = self.stage
+        if late:
+            stage.say(
+                "story",
+                f"too early: {drain.unread:,} records of {cluster} are in no batch yet, and {late} producers write on",
+            )
+            until = drain.removed + _LATE_S
+            stage.wait("the last producers", lambda: time.time() > until)
+            stage.producers.move(late, stage.members[-1])
+        stage.producers.settle(cluster)
+        self._ask_broker(cluster)
+        drain.written_after = stage.producers.counts()[cluster] - before
+        if late:
+            stage.say(
+                "story", f"the last producers leave {cluster}: {drain.written_after:,} records came after its removal"
+            )
+
+    def _is_drained(self, drain: Drain) -> bool:
+        """Whether the document no longer has it; until then, whom the operator waits for."""
+        plane = self.stage.plane
+        if plane.waits not in ("", NOT_SEEN, *drain.waited_for):
+            drain.waited_for.append(plane.waits)
+            self.stage.say("story", f"the operator: {plane.waits}")
+        return self.stage.drained(drain.cluster)
 
     def _finish(self) -> None:
         stage = self.stage
@@ -138,29 +181,39 @@ class Story:
             stage.wait(f"{last} to be drained", lambda query=query: _drained(query, last, ends))  # type: ignore[misc]
         stage.journal.ended = time.time()
         stage.look()
-        stage.driver.stop()
+        stage.plane.git.suspend()
+        stage.say("change", "kubectl apply -f git/sparkapplication.yaml: suspended")
+        stage.wait("the driver to end", lambda: stage.driver.pid is None)
+        if not stage.driver.ended_in_order():
+            raise StoryError(f"the driver did not stop in order; log: {stage.driver.log}\n{stage.driver.last_words()}")
         stage.say("story", "the driver is stopped, in order this time")
 
-    # Metadata
+    # Git
 
     def _change(self, what: str, kind: ChangeKind, cluster: str, clusters: tuple[str, ...]) -> Change:
         stage = self.stage
         change = Change(what, kind, cluster, clusters, at=stage.name_clusters(clusters))
         stage.journal.changes.append(change)
-        stage.say("change", f"metadata: {what}; the stream lives on {' and '.join(clusters)}")
-        if self.fate.edit == (kind, cluster):
+        lives = " and ".join(clusters)
+        stage.say("change", f"kubectl apply -f git/kafkastream.yaml: {what}; the stream lives on {lives}")
+        # Where changes are restarts, the driver is just being ended anyway.
+        if stage.settings.strategy == "live" and self.fate.edit == (kind, cluster):
             self._kill(AFTER_EDIT, lambda: True, self.fate.delay_s[0])
         return change
 
     def _in_force(self, change: Change) -> None:
-        """Wait until both queries have committed a batch that was planned with the change."""
-        stage, wanted = self.stage, set(change.clusters)
+        """Wait until both queries have committed a batch that was planned with the change; a restart is confirmed."""
+        stage, wanted = self.stage, set(change.clusters) | self.stage.draining
         for query in (stage.parquet, stage.aggregate):
             stage.wait(f"'{change.what}' to be in force", lambda query=query: _reads(query) == wanted)  # type: ignore[misc]
             change.in_force_s = change.in_force_s or time.time() - change.at
         if change.kind == "remove":
-            stage.say(
-                "change", f"{change.cluster} is out of the running query {change.in_force_s:.1f} s after the edit"
+            stage.say("change", f"{change.cluster} is out of the query {change.in_force_s:.1f} s after the apply")
+        if stage.settings.strategy == "restart":
+            plane = stage.plane
+            stage.wait(
+                f"the restart for '{change.what}' to be confirmed",
+                lambda: set(plane.document) == wanted and plane.confirmed.get(plane.revision) == "Restart",
             )
 
     def _ask_broker(self, cluster: str) -> None:
@@ -170,9 +223,9 @@ class Story:
     # Kills
 
     def _kill(self, moment: str, has_come: Callable[[], bool], delay_s: float) -> None:
-        """Lie in wait for a moment, kill -9, start again at once, and wait for the next batch."""
+        """Lie in wait for a moment, kill -9, and wait for the next batch: Kubeflow's operator submits it again."""
         stage = self.stage
-        stage.look()
+        stage.wait("a driver", lambda: stage.driver.pid)
         deadline = time.monotonic() + _HUNT_S
         while not has_come() and time.monotonic() < deadline:
             time.sleep(0.0005)
@@ -181,9 +234,8 @@ class Story:
         kill = Kill(time.time(), moment, self._what_it_left(), processes)
         committed = stage.parquet.committed()
         kill.repeated = stage.parquet.planned() > committed
-        stage.driver.start()
         stage.journal.kills.append(kill)
-        stage.say("kill", f"kill -9, {moment}: {processes} processes die; {kill.found}; started again at once")
+        stage.say("kill", f"kill -9, {moment}: {processes} processes die; {kill.found}")
         stage.wait("a batch after the kill", lambda: stage.parquet.committed() > committed)
         kill.recovered_s = time.time() - kill.at
         which = f"batch {committed + 1}, repeated," if kill.repeated else "its next batch"
