@@ -104,6 +104,8 @@ def rejection(own: tuple[str | None, str], planners: Iterable[Mapping[str, Any]]
 class Pace:
     """When to report: on news at once, but not more often than every `PAUSE_S`; while something drains every `BEAT_S`.
 
+    That a drain has ended is told after a beat, too: whoever waits to shut the cluster down waits for that.
+
     All times are monotonic seconds.
     """
 
@@ -117,7 +119,8 @@ class Pace:
             return now_s - self._at_s >= BEAT_S
         if situation.applied is None and now_s - self._started_s < PLANNERS_S:
             return False
-        return situation != self._said and now_s - self._at_s >= PAUSE_S
+        pause_s = BEAT_S if self._said is not None and self._said.draining else PAUSE_S
+        return situation != self._said and now_s - self._at_s >= pause_s
 
     def tried(self, situation: Situation, now_s: float, *, succeeded: bool) -> None:
         """A report was made; one that did not get through is made again."""

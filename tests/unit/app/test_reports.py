@@ -213,9 +213,10 @@ def test_while_something_drains_there_is_a_beat() -> None:
     assert reports(Pace(0), story) == [0.0, BEAT_S, 2 * BEAT_S, 3 * BEAT_S, 4 * BEAT_S]
 
 
-def test_the_end_of_a_drain_is_news() -> None:
-    story = [(float(now), DRAINING if now < 5 else SITUATION) for now in range(99)]
-    assert reports(Pace(0), story) == [0.0, PAUSE_S]
+def test_the_end_of_a_drain_is_told_after_a_beat_and_what_comes_then_waits_as_ever() -> None:
+    news = replace(SITUATION, applied=revision(18))
+    story = [(float(now), DRAINING if now < 5 else SITUATION if now < 12 else news) for now in range(99)]
+    assert reports(Pace(0), story) == [0.0, BEAT_S, BEAT_S + PAUSE_S]
 
 
 def test_the_first_report_waits_for_the_planners_but_not_for_ever() -> None:
