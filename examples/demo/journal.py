@@ -39,6 +39,7 @@ class Drain:
         removed: when it was taken out.
         unread: records of it that were in no batch of the sink then.
         drained_s: from then until the document no longer had it.
+        safe_s: from then until `SafeToDecommission` was true: that was in force, and its broker could be stopped.
         written_after: records that were written to it after it was taken out.
         waited_for: what the stream's `SafeToDecommission` said meanwhile, each text once.
     """
@@ -47,6 +48,7 @@ class Drain:
     removed: float
     unread: int
     drained_s: float | None = None
+    safe_s: float | None = None
     written_after: int = 0
     waited_for: list[str] = field(default_factory=list)
 

@@ -114,11 +114,20 @@ def _drains(report: Report) -> str:
             f"{drain.unread:,}",
             f"{drain.written_after:,}",
             _seconds(drain.drained_s),
+            _seconds(drain.safe_s),
             "<br>".join(map(escape, drain.waited_for)),
         )
         for drain in report.journal.drains
     ]
-    titles = ["cluster", "out of Git at", ">unread then", ">written after", ">drained after", "what the operator said"]
+    titles = [
+        "cluster",
+        "out of Git at",
+        ">unread then",
+        ">written after",
+        ">drained after",
+        ">safe to stop after",
+        "what the operator said",
+    ]
     return _table(titles, rows)
 
 

@@ -242,6 +242,7 @@ def as_json(report: Report) -> dict[str, Any]:
                 "unread_at_removal": drain.unread,
                 "written_after_removal": drain.written_after,
                 "seconds_to_drained": _rounded(drain.drained_s),
+                "seconds_to_safe": _rounded(drain.safe_s),
                 "waited_for": list(drain.waited_for),
             }
             for drain in journal.drains

@@ -130,7 +130,7 @@ class Stage:
 
     def drained(self, cluster: str) -> bool:
         """Whether the document, which had a removed cluster as draining, no longer has it."""
-        return bool(self.plane.document) and cluster not in self.plane.document and not self.plane.waits
+        return bool(self.plane.document) and cluster not in self.plane.document
 
     def say(self, kind: EventKind, text: str) -> None:
         """Tell what happened."""

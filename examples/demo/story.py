@@ -138,10 +138,16 @@ class Story:
             "change", f"{cluster} is drained, by the driver's own reports, {drain.drained_s:.1f} s after the apply"
         )
         self._in_force(change)
+        stage.wait("SafeToDecommission", lambda: self._is_safe(drain))
+        drain.safe_s = time.time() - drain.removed
         stage.clusters[cluster].stop()
         journal.end(stage.journal.broker, cluster, time.time())
         kept = stage.parquet.parked_next(cluster, TOPIC)
-        stage.say("story", f"only now the broker of {cluster} is stopped; kept offsets: {sorted(kept.items())}")
+        stage.say(
+            "story",
+            f"SafeToDecommission after {drain.safe_s:.1f} s: only now the broker of {cluster} is stopped;"
+            f" kept offsets: {sorted(kept.items())}",
+        )
 
     def _leave(self, cluster: str, drain: Drain, before: int, late: int) -> None:
         """The last producers go, and it is counted what came after the removal."""
@@ -163,12 +169,17 @@ class Story:
             )
 
     def _is_drained(self, drain: Drain) -> bool:
-        """Whether the document no longer has it; until then, whom the operator waits for."""
+        """Whether the document no longer has it."""
+        self._is_safe(drain)
+        return self.stage.drained(drain.cluster)
+
+    def _is_safe(self, drain: Drain) -> bool:
+        """Whether the stream's `SafeToDecommission` is true; until then, whom it waits for."""
         plane = self.stage.plane
         if plane.waits not in ("", NOT_SEEN, *drain.waited_for):
             drain.waited_for.append(plane.waits)
             self.stage.say("story", f"the operator: {plane.waits}")
-        return self.stage.drained(drain.cluster)
+        return not plane.waits
 
     def _finish(self) -> None:
         stage = self.stage

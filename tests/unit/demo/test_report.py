@@ -51,7 +51,10 @@ def journal(first_records: tuple[float | None, ...] = (1.0, 2.0, 30.0)) -> Journ
     story.kills = [Kill(BEGAN + 30, "in a batch", "batch 7 was planned", 12, 9.0) for _ in range(2)]
     story.member = [Span("A", BEGAN - 20, BEGAN + 40), Span("B", BEGAN)]
     story.broker_ends = {"A": 3}
-    story.drains = [Drain("A", BEGAN + 30, 900, 14.0, 70, ["waiting for <orders>"]), Drain("B", BEGAN + 60, 0, 11.0)]
+    story.drains = [
+        Drain("A", BEGAN + 30, 900, 14.0, 19.0, 70, ["waiting for <orders>"]),
+        Drain("B", BEGAN + 60, 0, 11.0),
+    ]
     return story
 
 
@@ -180,6 +183,7 @@ def test_the_json_has_what_its_readers_expect() -> None:
         "unread_at_removal": 900,
         "written_after_removal": 70,
         "seconds_to_drained": 14.0,
+        "seconds_to_safe": 19.0,
         "waited_for": ["waiting for <orders>"],
     }
     assert told["median_seconds_to_first_record"] == 2.0
