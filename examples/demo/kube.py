@@ -57,12 +57,12 @@ class ControlPlane:
         """Start all, with what is to be in place before the first `kubectl apply`."""
         self._cluster.start()
         self._namespace = self._cluster.new_namespace("shop")
-        self._operator = OperatorProcess(self._cluster, self._namespace, _QUICK)
-        self._operator.start()
-        say("the API server is up, and the operator serves KafkaStreams")
+        say("the API server is up")
         self._spark_operator = SparkOperator(self._cluster, self._namespace).start()
         self._node = LocalNode(self._cluster, self._namespace, command).start()
         say("Kubeflow's spark-operator is up; its spark-submit makes a pod, which a process of this machine runs")
+        self._operator = OperatorProcess(self._cluster, self._namespace, _QUICK).start()
+        say("the operator of KafkaStreams is started")
 
     def write_manifests(self, servers: Mapping[str, str]) -> None:
         """Fill in the manifests. `servers` are bootstrap servers by cluster."""

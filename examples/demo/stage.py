@@ -11,6 +11,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from demo import journal, sink
@@ -75,12 +76,14 @@ class Stage:
         """Start brokers, control plane and producers; apply the manifests; wait for the driver's first batch."""
         self.say("story", "starting three Kafka clusters, and a Kubernetes API server with its controllers")
         self.clusters |= {name: KafkaCluster(name.lower()) for name in CLUSTERS}
-        start_all(self.clusters.values())
+        with ThreadPoolExecutor(1, "brokers") as aside:
+            brokers = aside.submit(start_all, self.clusters.values())
+            self.plane.open(lambda text: self.say("story", text))
+            brokers.result()
         now = time.time()
         for name, cluster in self.clusters.items():
             cluster.create_topic(TOPIC, PARTITIONS)
             journal.begin(self.journal.broker, name, now)
-        self.plane.open(lambda text: self.say("story", text))
         first = CLUSTERS[0]
         self._producers = Producers(first, self.servers, self.settings.seed)
         self.producers.start()
