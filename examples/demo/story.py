@@ -127,9 +127,11 @@ class Story:
         if late:
             stage.producers.burst(cluster, _BURST)
         left = tuple(name for name in stage.members if name != cluster)
-        change = self._change(f"{cluster} is removed", "remove", cluster, left)
+        stage.look()
         before = stage.producers.counts()[cluster]
-        drain = Drain(cluster, change.at, unread=before - stage.delivered[cluster])
+        unread = before - stage.delivered[cluster]
+        change = self._change(f"{cluster} is removed", "remove", cluster, left)
+        drain = Drain(cluster, change.at, unread)
         stage.journal.drains.append(drain)
         self._leave(cluster, drain, before, late)
         stage.wait(f"{cluster} to be drained", lambda: self._is_drained(drain))
