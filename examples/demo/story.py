@@ -227,8 +227,8 @@ class Story:
         if stage.settings.strategy == "restart":
             plane = stage.plane
             stage.wait(
-                f"the restart for '{change.what}' to be confirmed",
-                lambda: set(plane.document) == wanted and plane.confirmed.get(plane.revision) == "Restart",
+                f"'{change.what}' to be confirmed",
+                lambda: set(plane.document) == wanted and plane.revision in plane.confirmed,
             )
 
     def _ask_broker(self, cluster: str) -> None:
