@@ -20,7 +20,7 @@ def status_of(
 ) -> KafkaStreamStatus:
     """The stream's, as its own reconciliation would have it now, before or after the subscription's."""
     assert world.document is not None
-    reader = Subscriber("app", "app", life, world.status, world.document.streams, str(world.document.version))
+    reader = Subscriber("app", "app", life, world.status, world.document.streams, revision=str(world.document.version))
     catalog = make_catalog(world.streams, [])
     return stream_status(stream, catalog, [reader], before or KafkaStreamStatus(), generation=2, now=stamp(world.now))
 
