@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHON
 
-DEMO_ARGS := $(if $(SEED),--seed $(SEED)) $(if $(DURATION),--duration $(DURATION)) $(if $(KEEP),--keep) $(ARGS)
+DEMO_ARGS := $(if $(STRATEGY),--strategy $(STRATEGY)) $(if $(SEED),--seed $(SEED)) $(if $(DURATION),--duration $(DURATION)) $(if $(KEEP),--keep) $(ARGS)
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
 
@@ -49,7 +49,7 @@ cluster-up: setup-kube ## A Kubernetes to look around in: kind where Docker and 
 cluster-down: setup ## End it
 	@$(BIN)/python -m tests.support.kube down
 
-demo: setup ## A stream that migrates between real clusters while it is killed (SEED=, DURATION=, KEEP=1)
+demo: setup-kube ## A stream that migrates between real clusters by kubectl apply, under kills (STRATEGY=restart, SEED=, DURATION=, KEEP=1)
 	@cd examples && PYTHONPATH=.. exec ../$(BIN)/python -m demo $(DEMO_ARGS)
 
 brokers: setup ## Two real clusters on this machine until Ctrl-C, for docs/tutorial.md

@@ -16,10 +16,12 @@ from demo.page import write_html
 from demo.producers import ProducerError
 from demo.report import Report, examine, write_json
 from demo.screen import make_screen
-from demo.settings import FIRST_RECORD_BOUND_S, parse
+from demo.settings import parse
 from demo.stage import Stage, StoryError
 from demo.story import Story
+from tests.support.go import GoUnavailableError
 from tests.support.kafka import BrokerError
+from tests.support.kube import KubeError
 from tests.support.places import BUILD
 from tests.support.spark import spark_environment
 
@@ -41,7 +43,7 @@ def main() -> int:
         report = _play(stage, console)
         right = report.holds
         return 0 if right else 1
-    except (StoryError, DriverError, ProducerError, BrokerError) as error:
+    except (StoryError, DriverError, ProducerError, BrokerError, KubeError, GoUnavailableError) as error:
         stage.screen.close()
         console.print(f"[bold red]The demo failed:[/] {type(error).__name__}", highlight=False)
         console.print(str(error), markup=False, highlight=False)
@@ -55,8 +57,9 @@ def main() -> int:
         # A second Ctrl-C must not leave half of it running.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        stage.close()
-        if settings.keep or not right:
+        keep = settings.keep or not right
+        stage.close(keep=keep)
+        if keep:
             console.print(f"data and logs: {folder}", markup=False, highlight=False, soft_wrap=True)
         else:
             stage.erase()
@@ -80,7 +83,7 @@ def _summarise(report: Report, console: Console) -> None:
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column()
     table.add_column(justify="right")
-    median = journal.median_first_record_s
+    median, live = journal.median_first_record_s, report.settings.strategy == "live"
     for what, value in (
         ("produced", f"{verdict.produced:,}"),
         ("delivered", f"{verdict.delivered:,}"),
@@ -88,9 +91,11 @@ def _summarise(report: Report, console: Console) -> None:
         ("duplicated", f"{verdict.duplicated:,}"),
         ("metadata changes", f"{len(journal.changes)}"),
         ("restarts for changes", f"{report.restarts_for_changes}"),
+        *(() if live else (("restarts confirmed", f"{report.restarts_confirmed}"),)),
+        ("written to A after it was removed", f"{sum(d.written_after for d in journal.drains if d.cluster == 'A'):,}"),
         ("kills", f"{len(journal.kills)}"),
         (
-            f"edit to first record, median (at most {FIRST_RECORD_BOUND_S:g} s)",
+            f"apply to first record, median (at most {report.settings.first_record_bound_s:g} s)",
             "–" if median is None else f"{median:.1f} s",
         ),
         (

@@ -13,11 +13,11 @@ EventKind = Literal["story", "change", "kill", "result"]
 
 @dataclass
 class Change:
-    """One replacement of the metadata file.
+    """One `kubectl apply` of the stream.
 
     Attributes:
         clusters: those that the stream lives on from then on.
-        at: when the new file was in place.
+        at: when kubectl was called.
         in_force_s: from then until Spark had committed the first batch that was planned with it.
         first_record_s: from then until the first row of the added cluster could be read in the sink; None for removals.
     """
@@ -29,6 +29,28 @@ class Change:
     at: float
     in_force_s: float | None = None
     first_record_s: float | None = None
+
+
+@dataclass
+class Drain:
+    """A cluster that was taken out of Git, and stayed in the document until it was drained.
+
+    Attributes:
+        removed: when it was taken out.
+        unread: records of it that were in no batch of the sink then.
+        drained_s: from then until the document no longer had it.
+        safe_s: from then until `SafeToDecommission` was true: that was in force, and its broker could be stopped.
+        written_after: records that were written to it after it was taken out.
+        waited_for: what the stream's `SafeToDecommission` said meanwhile, each text once.
+    """
+
+    cluster: str
+    removed: float
+    unread: int
+    drained_s: float | None = None
+    safe_s: float | None = None
+    written_after: int = 0
+    waited_for: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -75,7 +97,7 @@ class Journal:
 
     Attributes:
         began: when the story began: the first record was in the sink.
-        member: when each cluster was in the metadata.
+        member: when each cluster was in the metadata: in Git, and then in the document until it was drained.
         broker: when each broker ran.
         broker_ends: {cluster: sum of its end offsets}, asked of the broker itself when its producers had gone.
     """
@@ -83,6 +105,7 @@ class Journal:
     began: float
     ended: float = 0.0
     changes: list[Change] = field(default_factory=list)
+    drains: list[Drain] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     member: list[Span] = field(default_factory=list)

@@ -64,6 +64,12 @@ class Producers:
             for number in elsewhere[:count]:
                 self.homes[number] = target
 
+    def burst(self, cluster: str, count: int) -> None:
+        """Send `count` records to `cluster` at once, besides what producers send."""
+        with self._lock:
+            for number in range(count):
+                self._send(cluster, number % PARTITIONS)
+
     def settle(self, cluster: str) -> None:
         """Nobody sends to `cluster` any more: wait until all that was sent is confirmed, and close its client."""
         with self._lock:

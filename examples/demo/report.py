@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from demo import sink
-from demo.driver import Driver
+from demo.driver import Starts, explain
 from demo.journal import Journal
 from demo.proof import Delivered, Return, Verdict, check_return, prove
-from demo.settings import DISCOVERY_S, FIRST_RECORD_BOUND_S, TOPIC, TRIGGER_S, Settings
+from demo.settings import DISCOVERY_S, TOPIC, TRIGGER_S, Settings
 from demo.stage import Stage
 from dynamic_kafka.planning.progress import OffsetDocument
 
@@ -32,6 +32,7 @@ class Report:
     Attributes:
         returns: per cluster that came back, how each of its partitions went on.
         aggregate: {cluster: records} as the second query counted them.
+        restarts_confirmed: of the restarts for changes, those that the operator has confirmed.
         left_behind: files in the sink's folder that no batch committed, so that no reader may count them.
         written: records by cluster and second, by Kafka's timestamps; the second counts from the story's beginning.
         readable: (seconds since the beginning, rows by cluster) of each batch of the sink.
@@ -44,6 +45,7 @@ class Report:
     aggregate: Mapping[str, int]
     starts: int
     restarts_for_changes: int
+    restarts_confirmed: int
     left_behind: int
     written: Mapping[str, Mapping[int, int]]
     readable: Sequence[tuple[float, Mapping[str, int]]]
@@ -57,7 +59,7 @@ class Report:
 
 def examine(stage: Stage) -> Report:
     """Read the sink anew, from its first batch, and judge."""
-    reader = sink.Sink(stage.folder / "sink")
+    reader = sink.Sink(stage.sink.folder)
     batches = list(reader.follow())
     rows = [row for batch in batches for row in sink.read(batch)]
     verdict = prove(stage.producers.confirmed(), rows)
@@ -66,12 +68,16 @@ def examine(stage: Stage) -> Report:
         cluster: check_return(rows, cluster, parked, since) for cluster, parked, since in find_returns(documents)
     }
     journal, aggregate = stage.journal, stage.counted()
+    starts = explain(stage.driver.lives)
+    confirmed = confirmed_restarts(starts, stage.plane.confirmed)
     problems = [
         *wrong_records(verdict),
         *wrong_totals(verdict, "its broker counts", journal.broker_ends),
         *wrong_totals(verdict, "the running aggregate counts", aggregate),
         *wrong_returns(journal, returns),
-        *wrong_run(journal, stage.driver),
+        *wrong_run(journal, stage.settings),
+        *wrong_starts(starts, confirmed, stage.settings),
+        *wrong_drains(journal),
     ]
     # Spark's reader begins with the newest compact entry: it has to find the same files.
     if sorted(reader.committed_files()) != sorted(file for batch in batches for file in batch.files):
@@ -82,8 +88,9 @@ def examine(stage: Stage) -> Report:
         verdict=verdict,
         returns=returns,
         aggregate=aggregate,
-        starts=len(stage.driver.starts),
-        restarts_for_changes=stage.driver.restarts_beyond_kills,
+        starts=len(stage.driver.lives),
+        restarts_for_changes=starts.restarts_for_changes,
+        restarts_confirmed=confirmed,
         left_behind=reader.left_behind(),
         written=_by_second(rows, journal.began),
         readable=[(at - journal.began, counts) for at, counts in stage.batches.values()],
@@ -145,20 +152,42 @@ def wrong_returns(journal: Journal, returns: Mapping[str, Sequence[Return]]) -> 
     return found
 
 
-def wrong_run(journal: Journal, driver: Driver) -> list[str]:
+def confirmed_restarts(starts: Starts, confirmed: Mapping[str, str]) -> int:
+    """How many of the restarts for changes the operator has confirmed; `confirmed` is {revision: method}."""
+    return sum(confirmed.get(revision) == "Restart" for revision in starts.for_changes)
+
+
+def wrong_starts(starts: Starts, confirmed: int, settings: Settings) -> list[str]:
+    """Starts of the driver that should not have been, or are not as the operator says."""
+    if settings.strategy == "live":
+        restarts = starts.restarts_for_changes
+        return [f"the driver was started {restarts} times for something else than a kill"] if restarts else []
+    found = []
+    if not starts.for_changes:
+        found.append("no change restarted the driver")
+    if confirmed < len(starts.for_changes):
+        found.append(f"{len(starts.for_changes)} restarts for changes, and only {confirmed} of them confirmed")
+    if starts.unexplained:
+        found.append(f"the driver was started {starts.unexplained} times for neither a change nor a kill")
+    return found
+
+
+def wrong_drains(journal: Journal) -> list[str]:
+    """A story in which nothing was removed too early proves nothing of the guard."""
+    early = [drain for drain in journal.drains if drain.unread > 0 and drain.written_after > 0]
+    return [] if early else ["no cluster was removed while it had unread records and producers"]
+
+
+def wrong_run(journal: Journal, settings: Settings) -> list[str]:
     """What should have happened, and when."""
     found = []
-    if driver.restarts_beyond_kills != 0:
-        found.append(f"the driver was started {driver.restarts_beyond_kills} times for something else than a kill")
     if len(journal.changes) < CHANGES_DUE:
         found.append(f"{len(journal.changes)} metadata changes, of at least {CHANGES_DUE}")
-    if driver.kills < KILLS_DUE:
-        found.append(f"{driver.kills} kills, of at least {KILLS_DUE}")
-    median = journal.median_first_record_s
-    if median is None or median > FIRST_RECORD_BOUND_S:
-        found.append(
-            f"first record of an added cluster after {median} s (median), of at most {FIRST_RECORD_BOUND_S:g} s"
-        )
+    if len(journal.kills) < KILLS_DUE:
+        found.append(f"{len(journal.kills)} kills, of at least {KILLS_DUE}")
+    median, bound = journal.median_first_record_s, settings.first_record_bound_s
+    if median is None or median > bound:
+        found.append(f"first record of an added cluster after {median} s (median), of at most {bound:g} s")
     return found
 
 
@@ -198,12 +227,26 @@ def as_json(report: Report) -> dict[str, Any]:
             }
             for change in journal.changes
         ],
+        "strategy": report.settings.strategy,
         "restarts_for_changes": report.restarts_for_changes,
+        "restarts_confirmed": report.restarts_confirmed,
         "driver_starts": report.starts,
         "median_seconds_to_first_record": _rounded(journal.median_first_record_s),
-        "allowed_seconds_to_first_record": FIRST_RECORD_BOUND_S,
+        "allowed_seconds_to_first_record": report.settings.first_record_bound_s,
         "discovery_interval_seconds": DISCOVERY_S,
         "trigger_seconds": TRIGGER_S,
+        "drains": [
+            {
+                "cluster": drain.cluster,
+                "removed_at_seconds": _rounded(drain.removed - journal.began),
+                "unread_at_removal": drain.unread,
+                "written_after_removal": drain.written_after,
+                "seconds_to_drained": _rounded(drain.drained_s),
+                "seconds_to_safe": _rounded(drain.safe_s),
+                "waited_for": list(drain.waited_for),
+            }
+            for drain in journal.drains
+        ],
         "kill_details": [
             {
                 **at(kill.at),

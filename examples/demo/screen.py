@@ -24,11 +24,13 @@ _STATE_EVERY_S = 5.0
 
 @dataclass(frozen=True)
 class ClusterState:
-    """One cluster now. `member`: the metadata names it; `known`: it does, or did once; `counted`: by the aggregate."""
+    """One cluster now. `member`: it is in Git; `draining`: it was, and is read until it is drained; `known`: it is in
+    Git, or was once; `counted`: by the aggregate."""
 
     name: str
     running: bool
     member: bool
+    draining: bool
     known: bool
     producers: int
     produced: int
@@ -40,6 +42,8 @@ class ClusterState:
         """How it stands to the stream."""
         if self.member:
             return "in the stream"
+        if self.draining:
+            return "removed, draining"
         return "removed, offsets kept" if self.known else "not known yet"
 
 

@@ -1,4 +1,4 @@
-"""The story: A, then B, then C, then A again, under kills. Metadata changes are all that ever tells the driver.
+"""The story: A, then B, then C, then A again, under kills. `kubectl apply` of the stream is all that users ever do.
 
 Each act waits for what it has caused. What the seed decides (which moments the driver is killed at) is drawn up front.
 """
@@ -9,20 +9,28 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from demo import journal
 from demo.checkpoint import Checkpoint
-from demo.journal import Change, ChangeKind, Kill
+from demo.journal import Change, ChangeKind, Drain, Kill
+from demo.kube import NOT_SEEN
 from demo.producers import COUNT
 from demo.settings import TOPIC
 from demo.stage import Stage, StoryError
 
-AFTER_EDIT = "right after the metadata file was replaced"
+AFTER_EDIT = "right after kubectl apply"
 IN_BATCH = "in the middle of a batch"
 IN_SINK = "between the sink's commit and Spark's"
 
 _HUNT_S = 20.0
 """How long to lie in wait for a moment; then the driver is killed anyway."""
+_STRAGGLERS = 2
+"""Producers that do not know yet that A was taken out of Git."""
+_LATE_S = 4.0
+"""How long they go on to write to it."""
+_BURST = 6000
+"""Records that come all at once right before that, so that there is a tail that nobody has read."""
 
 
 @dataclass(frozen=True)
@@ -62,21 +70,22 @@ class Story:
         """From the first batch to the last record. Raises whatever did not go as told."""
         stage = self.stage
         stage.linger(0.10)
-        self._add("B", "add")
+        self._add("B", "add", stay=_STRAGGLERS)
         stage.linger(0.30)
-        self._remove("A")
+        self._remove("A", late=_STRAGGLERS)
         stage.linger(0.44)
         self._add("C", "add")
         stage.linger(0.58)
         self._remove("B")
         stage.linger(0.66)
         self._add("A", "return")
-        stage.linger(0.86)
-        self._remove("C")
+        if stage.settings.strategy == "live":  # with restarts, all that can be shown has been, and it takes long
+            stage.linger(0.86)
+            self._remove("C")
         stage.linger(1.0)
         self._finish()
 
-    def _add(self, cluster: str, kind: ChangeKind) -> None:
+    def _add(self, cluster: str, kind: ChangeKind, stay: int = 0) -> None:
         stage = self.stage
         if not stage.clusters[cluster].broker.running:
             stage.clusters[cluster].start().wait_ready()
@@ -93,17 +102,18 @@ class Story:
         assert first is not None
         change.first_record_s = first - change.at
         stage.say(
-            "change", f"the first record of {cluster} is in the sink {change.first_record_s:.1f} s after the edit"
+            "change", f"the first record of {cluster} is in the sink {change.first_record_s:.1f} s after the apply"
         )
         self._in_force(change)
-        self._move_rest(cluster)
+        self._move_rest(cluster, stay)
 
-    def _move_rest(self, cluster: str) -> None:
+    def _move_rest(self, cluster: str, stay: int) -> None:
         stage = self.stage
-        stage.say("story", f"the other producers move to {cluster}, one by one")
-        for moved in range(COUNT - 1):
+        behind = f", but for {stay}" if stay else ""
+        stage.say("story", f"the other producers move to {cluster}, one by one{behind}")
+        for moved in range(COUNT - 1 - stay):
             stage.producers.move(1, cluster)
-            if moved == COUNT // 2 - 1:
+            if moved == COUNT // 2 - 1 - stay // 2:
                 if cluster == self.fate.in_batch:
                     self._kill(IN_BATCH, self._amid_batch, self.fate.delay_s[1])
                 elif cluster == self.fate.in_sink:
@@ -111,56 +121,114 @@ class Story:
             done = len(stage.batches)
             stage.wait("the next batch", lambda done=done: len(stage.batches) > done)  # type: ignore[misc]
 
-    def _remove(self, cluster: str) -> None:
+    def _remove(self, cluster: str, late: int = 0) -> None:
+        """Take a cluster out of Git before anybody knows whether it is drained; `late` producers still write to it."""
         stage = self.stage
-        stage.producers.settle(cluster)
-        ends = stage.producers.ends(cluster)
-        self._ask_broker(cluster)
-        for query in (stage.parquet, stage.aggregate):
-            stage.wait(f"{cluster} to be drained", lambda query=query: _drained(query, cluster, ends))  # type: ignore[misc]
-        stage.say("story", f"{cluster} is drained: every record of it is in a committed batch")
+        if late:
+            stage.producers.burst(cluster, _BURST)
         left = tuple(name for name in stage.members if name != cluster)
+        stage.look()
+        before = stage.producers.counts()[cluster]
+        unread = before - stage.delivered[cluster]
         change = self._change(f"{cluster} is removed", "remove", cluster, left)
+        drain = Drain(cluster, change.at, unread)
+        stage.journal.drains.append(drain)
+        self._leave(cluster, drain, before, late)
+        stage.wait(f"{cluster} to be drained", lambda: self._is_drained(drain))
+        drain.drained_s = time.time() - drain.removed
+        stage.draining.discard(cluster)
+        journal.end(stage.journal.member, cluster, time.time())
+        stage.say(
+            "change", f"{cluster} is drained, by the driver's own reports, {drain.drained_s:.1f} s after the apply"
+        )
         self._in_force(change)
+        stage.wait("SafeToDecommission", lambda: self._is_safe(drain))
+        drain.safe_s = time.time() - drain.removed
         stage.clusters[cluster].stop()
         journal.end(stage.journal.broker, cluster, time.time())
         kept = stage.parquet.parked_next(cluster, TOPIC)
-        stage.say("story", f"the broker of {cluster} is stopped; kept offsets: {sorted(kept.items())}")
+        stage.say(
+            "story",
+            f"SafeToDecommission after {drain.safe_s:.1f} s: only now the broker of {cluster} is stopped;"
+            f" kept offsets: {sorted(kept.items())}",
+        )
+
+    def _leave(self, cluster: str, drain: Drain, before: int, late: int) -> None:
+        """The last producers go, and it is counted what came after the removal."""
+        stage = self.stage
+        if late:
+            stage.say(
+                "story",
+                f"too early: {drain.unread:,} records of {cluster} are in no batch yet, and {late} producers write on",
+            )
+            until = drain.removed + _LATE_S
+            stage.wait("the last producers", lambda: time.time() > until)
+            stage.producers.move(late, stage.members[-1])
+        stage.producers.settle(cluster)
+        self._ask_broker(cluster)
+        drain.written_after = stage.producers.counts()[cluster] - before
+        if late:
+            stage.say(
+                "story", f"the last producers leave {cluster}: {drain.written_after:,} records came after its removal"
+            )
+
+    def _is_drained(self, drain: Drain) -> bool:
+        """Whether the document no longer has it."""
+        self._is_safe(drain)
+        return self.stage.drained(drain.cluster)
+
+    def _is_safe(self, drain: Drain) -> bool:
+        """Whether the stream's `SafeToDecommission` is true; until then, whom it waits for."""
+        plane = self.stage.plane
+        if plane.waits not in ("", NOT_SEEN, *drain.waited_for):
+            drain.waited_for.append(plane.waits)
+            self.stage.say("story", f"the operator: {plane.waits}")
+        return not plane.waits
 
     def _finish(self) -> None:
         stage = self.stage
-        last = stage.members[0]
         stage.producers.stop()
-        self._ask_broker(last)
         stage.say("story", "the producers end; the stream reads to the end")
-        ends = stage.producers.ends(last)
-        for query in (stage.parquet, stage.aggregate):
-            stage.wait(f"{last} to be drained", lambda query=query: _drained(query, last, ends))  # type: ignore[misc]
+        for last in stage.members:
+            self._ask_broker(last)
+            ends = stage.producers.ends(last)
+            for query in (stage.parquet, stage.aggregate):
+                stage.wait(f"{last} to be read", partial(_is_read, query, last, ends))
         stage.journal.ended = time.time()
         stage.look()
-        stage.driver.stop()
+        stage.plane.git.suspend()
+        stage.say("change", "kubectl apply -f git/sparkapplication.yaml: suspended")
+        stage.wait("the driver to end", lambda: stage.driver.pid is None)
+        if not stage.driver.ended_in_order():
+            raise StoryError(f"the driver did not stop in order; log: {stage.driver.log}\n{stage.driver.last_words()}")
         stage.say("story", "the driver is stopped, in order this time")
 
-    # Metadata
+    # Git
 
     def _change(self, what: str, kind: ChangeKind, cluster: str, clusters: tuple[str, ...]) -> Change:
         stage = self.stage
         change = Change(what, kind, cluster, clusters, at=stage.name_clusters(clusters))
         stage.journal.changes.append(change)
-        stage.say("change", f"metadata: {what}; the stream lives on {' and '.join(clusters)}")
-        if self.fate.edit == (kind, cluster):
+        lives = " and ".join(clusters)
+        stage.say("change", f"kubectl apply -f git/kafkastream.yaml: {what}; the stream lives on {lives}")
+        # Where changes are restarts, the driver is just being ended anyway.
+        if stage.settings.strategy == "live" and self.fate.edit == (kind, cluster):
             self._kill(AFTER_EDIT, lambda: True, self.fate.delay_s[0])
         return change
 
     def _in_force(self, change: Change) -> None:
-        """Wait until both queries have committed a batch that was planned with the change."""
-        stage, wanted = self.stage, set(change.clusters)
+        """Wait until both queries have committed a batch that was planned with the change; a restart is confirmed."""
+        stage, wanted = self.stage, set(change.clusters) | self.stage.draining
         for query in (stage.parquet, stage.aggregate):
             stage.wait(f"'{change.what}' to be in force", lambda query=query: _reads(query) == wanted)  # type: ignore[misc]
             change.in_force_s = change.in_force_s or time.time() - change.at
         if change.kind == "remove":
-            stage.say(
-                "change", f"{change.cluster} is out of the running query {change.in_force_s:.1f} s after the edit"
+            stage.say("change", f"{change.cluster} is out of the query {change.in_force_s:.1f} s after the apply")
+        if stage.settings.strategy == "restart":
+            plane = stage.plane
+            stage.wait(
+                f"'{change.what}' to be confirmed",
+                lambda: set(plane.document) == wanted and plane.revision in plane.confirmed,
             )
 
     def _ask_broker(self, cluster: str) -> None:
@@ -170,9 +238,9 @@ class Story:
     # Kills
 
     def _kill(self, moment: str, has_come: Callable[[], bool], delay_s: float) -> None:
-        """Lie in wait for a moment, kill -9, start again at once, and wait for the next batch."""
+        """Lie in wait for a moment, kill -9, and wait for the next batch: Kubeflow's operator submits it again."""
         stage = self.stage
-        stage.look()
+        stage.wait("a driver", lambda: stage.driver.pid)
         deadline = time.monotonic() + _HUNT_S
         while not has_come() and time.monotonic() < deadline:
             time.sleep(0.0005)
@@ -181,9 +249,8 @@ class Story:
         kill = Kill(time.time(), moment, self._what_it_left(), processes)
         committed = stage.parquet.committed()
         kill.repeated = stage.parquet.planned() > committed
-        stage.driver.start()
         stage.journal.kills.append(kill)
-        stage.say("kill", f"kill -9, {moment}: {processes} processes die; {kill.found}; started again at once")
+        stage.say("kill", f"kill -9, {moment}: {processes} processes die; {kill.found}")
         stage.wait("a batch after the kill", lambda: stage.parquet.committed() > committed)
         kill.recovered_s = time.time() - kill.at
         which = f"batch {committed + 1}, repeated," if kill.repeated else "its next batch"
@@ -206,7 +273,7 @@ class Story:
         return f"batch {planned} was planned, and not in the sink"
 
 
-def _drained(query: Checkpoint, cluster: str, ends: dict[int, int]) -> bool:
+def _is_read(query: Checkpoint, cluster: str, ends: dict[int, int]) -> bool:
     at = query.committed_next(cluster, TOPIC)
     return all(at.get(partition, 0) >= end for partition, end in ends.items())
 

@@ -53,17 +53,19 @@ def _spawn(command: Sequence[str], output: Path, environment: Mapping[str, str] 
         )
 
 
-def kill_session(process: subprocess.Popen[bytes]) -> int:
+def kill_session(process: subprocess.Popen[bytes], marked: str = "") -> int:
     """kill -9 to all that a spawned process and its children consist of; returns how many, once they are gone.
 
-    A child may leave the process group, as Spark's worker daemon does, but hardly the session.
+    A child may leave the process group, as Spark's worker daemon does. One that leaves the session too, as the JVM of
+    the application, is found by `marked`: text that only its environment has, and of all that it starts.
     """
-    session, seen = process.pid, set(_members(process.pid))
+    session, mark = process.pid, marked.encode()
+    seen = set(_members(session, mark))
     with suppress(ProcessLookupError):
         os.killpg(session, signal.SIGKILL)  # nearly all of them at one stroke; the rest below
     deadline = time.monotonic() + _STOP_SECONDS
     # Again until none is left: a process may have forked while we looked.
-    while members := set(_members(session)):
+    while members := set(_members(session, mark)):
         for pid in members:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -76,15 +78,16 @@ def kill_session(process: subprocess.Popen[bytes]) -> int:
     return len(seen)
 
 
-def _members(session: int) -> Iterator[int]:
-    """The processes of a session, except those that are dead and only wait to be collected."""
+def _members(session: int, mark: bytes) -> Iterator[int]:
+    """The processes of a session, or with a mark, except those that are dead and only wait to be collected."""
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         with suppress(OSError):
             # pid (name) state ppid pgrp session …; the name may hold anything.
             state, _, _, found = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
-            if int(found) == session and state not in "ZX":
+            ours = int(found) == session or (mark and mark in (entry / "environ").read_bytes())
+            if ours and state not in "ZX":
                 yield int(entry.name)
 
 

@@ -2,7 +2,8 @@
 
 `SafeToDecommission` speaks of every cluster that the stream once had: True as soon as nobody reads anything any more
 that the stream no longer names. What counts is what the documents have, whether it drains already or its removal
-was not even looked at: a subscription may be paused, or come later in the queue.
+was not even looked at: a subscription may be paused, or come later in the queue. And a document that no longer has it
+is not enough: until that is in force, the driver goes by the one before.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class Subscriber:
 
     Attributes:
         rendered: the streams of its document.
+        revision: of that document, as a roll-out has it; "" if it has none.
         orphan: the ConfigMap of that, if the subscription is gone.
         unknown: it had a document, and nothing that can be read tells what is in it.
     """
@@ -35,6 +37,15 @@ class Subscriber:
     rendered: Streams = field(default_factory=dict)
     orphan: str = ""
     unknown: bool = False
+    revision: str = ""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether its driver may still go by an older document. One that does not run takes the newest at its start."""
+        rollout = self.status.rollout
+        if rollout is None or self.life not in ("Running", "Starting"):
+            return False
+        return rollout.token != self.revision or rollout.phase != "Confirmed"
 
 
 @dataclass(frozen=True)
@@ -60,6 +71,7 @@ def stream_status(
     readers = sorted(subscribers, key=lambda each: each.name)
     desired = list((entry.content or {"clusters": {}})["clusters"])
     waiting = [rest for each in readers if (rest := _rest(each, name, entry)) is not None]
+    waiting += _behind(readers, waiting, before, desired)
     clusters = [ClusterStatus(id=each, state="Active") for each in desired]
     for cluster in sorted({each for rest in waiting for each in rest.clusters} - set(desired))[: 3 * MAX_CLUSTERS]:
         who = sorted({rest.reader.application for rest in waiting if cluster in rest.clusters})
@@ -110,6 +122,22 @@ def _left_behind(reader: Subscriber) -> str:
     if not reader.orphan:
         return ""
     return f", and its subscription is gone: delete ConfigMap {reader.orphan} when no job reads it"
+
+
+def _behind(
+    readers: list[Subscriber], waiting: list[_Rest], before: KafkaStreamStatus, desired: list[str]
+) -> list[_Rest]:
+    """Those whose document has let go of something since it was last safe, without that being in force."""
+    left = {each.id for each in before.clusters} - set(desired)
+    was_safe = any(each.type == "SafeToDecommission" and each.status == "True" for each in before.conditions)
+    if not left and (was_safe or not before.conditions):
+        return []
+    known = {rest.reader.name for rest in waiting}
+    return [
+        _Rest(reader, frozenset(left), f"revision {reader.revision.rpartition('/')[2]} is not in force yet")
+        for reader in readers
+        if reader.is_behind and reader.name not in known
+    ]
 
 
 def _safe(readers: list[Subscriber], waiting: list[_Rest]) -> Condition:

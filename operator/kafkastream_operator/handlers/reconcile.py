@@ -143,7 +143,7 @@ class Reconciler:
         status = stream_status(
             job.name,
             catalog,
-            subscribers_of(self._cache, job.namespace, job.name),
+            subscribers_of(self._cache, job.namespace, job.name, {each.name for each in before.subscribers}),
             before,
             generation=int(found["metadata"].get("generation", 0)),
             now=stamp(self._now()),

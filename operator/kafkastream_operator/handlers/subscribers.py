@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pydantic import ValidationError
 
@@ -16,11 +16,15 @@ from kafkastream_operator.models.subscription import KUBEFLOW, SubscriptionStatu
 from kafkastream_operator.spark.kinds import KINDS
 
 
-def subscribers_of(cache: Cache, namespace: str, stream: str) -> list[Subscriber]:
-    """Who reads a stream, still drains something of it, or may do so for all that is known."""
+def subscribers_of(cache: Cache, namespace: str, stream: str, before: Collection[str] = ()) -> list[Subscriber]:
+    """Who reads a stream, still drains something of it, or may do so for all that is known.
+
+    Args:
+        before: subscriptions that read it when it was looked at last; their drivers may still do so.
+    """
     found = [_subscriber(cache, each) for each in cache.all(SUBSCRIPTIONS, namespace)]
     found += _orphans(cache, namespace)
-    return [each for each in found if each.unknown or stream in each.rendered or _drains(each, stream)]
+    return [each for each in found if _reads(each, stream) or (each.name in before and each.is_behind)]
 
 
 def claims(subscription: Object | None, config_map: str) -> bool:
@@ -51,6 +55,7 @@ def _subscriber(cache: Cache, subscription: Object) -> Subscriber:
         status,
         document.streams if document is not None else status.kept,
         unknown=unknown,
+        revision=str(document.version) if document is not None else "",
     )
 
 
@@ -76,8 +81,9 @@ def _orphans(cache: Cache, namespace: str) -> Iterator[Subscriber]:
         )
 
 
-def _drains(reader: Subscriber, stream: str) -> bool:
-    return any(topic.stream == stream for topic in reader.status.draining)
+def _reads(reader: Subscriber, stream: str) -> bool:
+    drains = any(topic.stream == stream for topic in reader.status.draining)
+    return reader.unknown or stream in reader.rendered or drains
 
 
 def _life(cache: Cache, namespace: str, name: str, kind: str) -> Life:

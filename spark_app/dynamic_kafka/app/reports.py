@@ -31,6 +31,8 @@ BEAT_S = 10.0
 """While something drains, a report counts as evidence for three of these."""
 PAUSE_S = 30.0
 """The least time between two reports otherwise."""
+SOON_S = 60.0
+"""How long after the last report of a drain news are still told after a beat."""
 PLANNERS_S = 60.0
 """How long the first report waits for the planners, which tell what is applied: queries have to start, and to plan."""
 MAX_BYTES = 160 * 1024
@@ -104,12 +106,16 @@ def rejection(own: tuple[str | None, str], planners: Iterable[Mapping[str, Any]]
 class Pace:
     """When to report: on news at once, but not more often than every `PAUSE_S`; while something drains every `BEAT_S`.
 
+    What is new soon after a drain is told after a beat, too: that it is over, and that the document without it is in
+    force, is what people wait for who want to shut a cluster down.
+
     All times are monotonic seconds.
     """
 
     def __init__(self, started_s: float) -> None:
         self._said: Situation | None = None
         self._started_s, self._at_s = started_s, float("-inf")
+        self._drained_s = float("-inf")
 
     def is_due(self, situation: Situation, now_s: float) -> bool:
         """Whether to report now."""
@@ -117,11 +123,14 @@ class Pace:
             return now_s - self._at_s >= BEAT_S
         if situation.applied is None and now_s - self._started_s < PLANNERS_S:
             return False
-        return situation != self._said and now_s - self._at_s >= PAUSE_S
+        pause_s = BEAT_S if now_s - self._drained_s < SOON_S else PAUSE_S
+        return situation != self._said and now_s - self._at_s >= pause_s
 
     def tried(self, situation: Situation, now_s: float, *, succeeded: bool) -> None:
         """A report was made; one that did not get through is made again."""
         self._said, self._at_s = (situation if succeeded else None), now_s
+        if situation.draining:
+            self._drained_s = now_s
 
 
 def report_text(situation: Situation, drains: Sequence[TopicDrain], *, pod: str, beat: int) -> str:

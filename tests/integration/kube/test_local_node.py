@@ -180,3 +180,27 @@ def test_a_mounted_config_map_is_waited_for_and_kept_up_to_date(kube: KubeCluste
 
         node.wait_for_output("driver", "level 2\n")
         assert waited
+
+
+FAMILY = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"], start_new_session=True)
+print("child", child.pid, flush=True)
+time.sleep(300)
+"""
+
+
+def test_a_pod_that_is_killed_loses_all_its_processes_at_once(kube: KubeCluster, namespace: str) -> None:
+    with LocalNode(kube, namespace, python(FAMILY)).start() as node:
+        kube.api.create(PODS, pod(namespace))
+        kube.api.wait(PODS, "driver", namespace, until=phase("Running"))
+        node.wait_for_output("driver", "child")
+        pids = [node.pid("driver"), int(node.output("driver").split()[-1])]
+
+        assert node.kill("driver") == 2
+
+        assert all_end(pids, 0)
+        ended = kube.api.wait(PODS, "driver", namespace, until=phase("Failed"))
+        assert ended is not None
+        assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
+        assert [each["metadata"]["uid"] for each in node.started] == [ended["metadata"]["uid"]]

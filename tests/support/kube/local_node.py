@@ -46,6 +46,7 @@ class _Running:
     pod: Json
     process: subprocess.Popen[bytes]
     volumes: Volumes
+    folder: Path
     kill_at: float | None = None
     reported: bool = field(default=False)
 
@@ -61,6 +62,7 @@ class LocalNode(Server):
     Attributes:
         name: how messages and its folder call it; also the node's name in the cluster.
         folder: a log of each process, named after its pod.
+        started: the pods that were given a process, as they were then, in that order.
     """
 
     def __init__(self, cluster: KubeCluster, namespace: str, command: Command) -> None:
@@ -75,6 +77,7 @@ class LocalNode(Server):
         self._namespace = namespace
         self._command = command
         self._registration = Registration(cluster.api, self.name)
+        self.started: list[Json] = []
         self._running: dict[str, _Running] = {}
         self._logs: dict[str, list[Path]] = {}
         self._ended = threading.Event()
@@ -89,10 +92,14 @@ class LocalNode(Server):
 
     def pid(self, pod: str) -> int:
         """The process of the pod of that name. Raises `KeyError` when it has none."""
-        for running in list(self._running.values()):
-            if running.pod["metadata"]["name"] == pod and running.process.poll() is None:
-                return running.process.pid
-        raise KeyError(f"{self.name} runs no pod {pod}; its logs: {self.folder}")
+        return self._alive(pod).process.pid
+
+    def kill(self, pod: str) -> int:
+        """kill -9 to all processes of the pod of that name, as when its memory is used up; how many there were.
+
+        Raises `KeyError` when it has none.
+        """
+        return self._kill(self._alive(pod))
 
     def output(self, pod: str) -> str:
         """What the processes of all pods of that name have printed, in the order they were started."""
@@ -113,7 +120,7 @@ class LocalNode(Server):
         if self._thread.is_alive():
             self._thread.join()
         for running in self._running.values():
-            kill_session(running.process)
+            self._kill(running)
             with suppress(ApiError, ApiUnreachableError):  # nobody else would confirm that it has ended
                 self._confirm_end(running.pod)
         with suppress(ApiError, ApiUnreachableError):
@@ -137,7 +144,7 @@ class LocalNode(Server):
     def _look(self) -> None:
         pods = {pod["metadata"]["uid"]: pod for pod in self._cluster.api.list(PODS, self._namespace)}
         for uid in self._running.keys() - pods.keys():  # deleted by force
-            kill_session(self._running.pop(uid).process)
+            self._kill(self._running.pop(uid))
         for uid, pod in pods.items():
             if uid in self._running:
                 self._follow(self._running[uid], pod)
@@ -165,7 +172,8 @@ class LocalNode(Server):
         log = self.folder / f"{name}-{len(logs) + 1}.log"
         process = spawn(command, log, self._environment(pod, folder))
         logs.append(log)
-        self._running[metadata["uid"]] = _Running(pod, process, volumes)
+        self._running[metadata["uid"]] = _Running(pod, process, volumes, folder)
+        self.started.append(pod)
 
     def _bind(self, pod: Json) -> None:
         """What a scheduler does. From now on the API server lets a deleted pod live until we say that it has ended."""
@@ -186,7 +194,7 @@ class LocalNode(Server):
                 running.reported = True
             running.volumes.refresh(pod)
         elif not _is_over(pod):
-            kill_session(running.process)  # a container ends with its first process
+            self._kill(running)  # a container ends with its first process
             code = code if code >= 0 else 128 - code  # as a container runtime reports a signal
             set_phase(self._cluster.api, pod, "Failed" if code else "Succeeded", exit_code=code)
         elif deleted:
@@ -198,7 +206,17 @@ class LocalNode(Server):
             running.kill_at = time.monotonic() + pod["metadata"].get("deletionGracePeriodSeconds", 0)
             running.process.send_signal(signal.SIGTERM)
         elif time.monotonic() > running.kill_at:
-            kill_session(running.process)
+            self._kill(running)
+
+    def _alive(self, pod: str) -> _Running:
+        for running in list(self._running.values()):
+            if running.pod["metadata"]["name"] == pod and running.process.poll() is None:
+                return running
+        raise KeyError(f"{self.name} runs no pod {pod}; its logs: {self.folder}")
+
+    def _kill(self, running: _Running) -> int:
+        # Not by its session alone: a container knows no such thing, and the application's JVM has one of its own.
+        return kill_session(running.process, marked=f"{POD_FOLDER}={running.folder}\0")
 
     def _confirm_end(self, pod: Json) -> None:
         uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]

@@ -14,6 +14,7 @@ from dynamic_kafka.app.reports import (
     MAX_BYTES,
     PAUSE_S,
     PLANNERS_S,
+    SOON_S,
     Applied,
     Pace,
     Situation,
@@ -213,9 +214,25 @@ def test_while_something_drains_there_is_a_beat() -> None:
     assert reports(Pace(0), story) == [0.0, BEAT_S, 2 * BEAT_S, 3 * BEAT_S, 4 * BEAT_S]
 
 
-def test_the_end_of_a_drain_is_news() -> None:
-    story = [(float(now), DRAINING if now < 5 else SITUATION) for now in range(99)]
-    assert reports(Pace(0), story) == [0.0, PAUSE_S]
+def test_what_is_new_soon_after_a_drain_is_told_after_a_beat() -> None:
+    gone, news, later = (replace(SITUATION, applied=revision(number)) for number in (17, 18, 19))
+
+    def found(now: int) -> Situation:
+        return DRAINING if now < 5 else gone if now < 12 else news if now < SOON_S else later
+
+    story = [(float(now), found(now)) for now in range(150)]
+    assert reports(Pace(0), story) == [0.0, BEAT_S, 2 * BEAT_S, SOON_S]
+    after = [(SOON_S + now, later if now % 2 else news) for now in range(90)]
+    found_then = [SOON_S, SOON_S + PAUSE_S + 1, SOON_S + 2 * PAUSE_S + 2]
+    assert reports(Pace(0), [(0.0, DRAINING), *after]) == [0.0, *found_then]
+
+
+def test_a_report_on_the_end_of_a_drain_that_does_not_get_through_is_made_again_after_a_beat() -> None:
+    pace = Pace(0)
+    pace.tried(DRAINING, 0, succeeded=True)
+    pace.tried(SITUATION, BEAT_S, succeeded=False)
+    assert not pace.is_due(SITUATION, 2 * BEAT_S - 1)
+    assert pace.is_due(SITUATION, 2 * BEAT_S)
 
 
 def test_the_first_report_waits_for_the_planners_but_not_for_ever() -> None:

@@ -1,79 +1,54 @@
-"""kill -9 of the demo reaches everything that a driver consists of."""
+"""Why a driver was started is read off its pods."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from demo.driver import Driver, DriverError
+from demo.driver import Driver, DriverError, Life, Starts, explain, life
 
-FAMILY = """
-import os, subprocess, sys, time
-from pathlib import Path
-# A child as the JVM is, and one that leaves the process group as Spark's daemon of workers does.
-sleep = "import time; time.sleep(300)"
-jvm = subprocess.Popen([sys.executable, "-c", sleep])
-daemon = subprocess.Popen([sys.executable, "-c", sleep], process_group=0)
-draft = Path(sys.argv[1] + ".draft")
-draft.write_text(f"{jvm.pid} {daemon.pid}")
-draft.rename(sys.argv[1])
-time.sleep(300)
-"""
+REVISION = "kafkastream.dev/revision"
 
 
-class Family(Driver):
-    """A driver whose job is a small family of processes."""
-
-    def start(self) -> None:
-        self.children = self._folder / "children"
-        self._process = subprocess.Popen([sys.executable, "-c", FAMILY, str(self.children)], start_new_session=True)
-        self.starts.append(self._process.pid)
-        deadline = time.monotonic() + 30
-        while not self.children.exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+def lives(*told: str) -> list[Life]:
+    """`2!` is a life that was restarted for revision 2, and killed."""
+    return [Life(str(number), each.rstrip("!"), killed=each.endswith("!")) for number, each in enumerate(told)]
 
 
-@pytest.fixture
-def family(tmp_path: Path) -> Iterator[Family]:
-    driver = Family(tmp_path)
-    driver.start()
-    yield driver
-    driver.close()
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ((), Starts([], 0, 0)),
+        (("",), Starts([], 0, 0)),
+        (("!", "!", ""), Starts([], 2, 0)),
+        (("", ""), Starts([], 0, 1)),
+        (("", "2", "3!", "3", "4"), Starts(["2", "3", "4"], 1, 0)),
+        (("!", "2"), Starts(["2"], 0, 0)),  # killed while it was being restarted: one start for both
+        (("", "2", "2"), Starts(["2"], 0, 1)),
+    ],
+)
+def test_each_start_has_its_reason(told: tuple[str, ...], found: Starts) -> None:
+    assert explain(lives(*told)) == found
+    assert found.restarts_for_changes == len(found.for_changes) + found.unexplained
 
 
-def alive(pid: int) -> bool:
-    stat = Path(f"/proc/{pid}/stat")
-    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
+def test_a_life_is_a_pod_with_the_revision_that_it_was_restarted_for() -> None:
+    pod = {"metadata": {"uid": "u", "annotations": {REVISION: "l/2"}}}
+    assert life(pod, {"u"}) == Life("u", "l/2", killed=True)
+    assert life({"metadata": {"uid": "u"}}, ()) == Life("u", "", killed=False)
 
 
-def test_a_kill_leaves_none_alive(family: Family) -> None:
-    pids = [*family.starts, *map(int, family.children.read_text().split())]
-    assert all(alive(pid) for pid in pids)
+class FakeNode:
+    """One pod, whose driver has said something."""
 
-    assert family.kill() == 3
+    folder = "logs"
 
-    assert not any(alive(pid) for pid in pids)
-    assert not family.running
-
-
-def test_starts_and_kills_are_counted_as_they_happen(family: Family) -> None:
-    assert family.restarts_beyond_kills == 0
-    family.kill()
-    assert family.restarts_beyond_kills == -1
-    family.children.unlink()
-    family.start()
-    assert family.restarts_beyond_kills == 0
+    def output(self, pod: str) -> str:
+        return f"{pod} says why it ended\n"
 
 
-def test_a_driver_that_ends_by_itself_is_noticed(family: Family) -> None:
-    family.log.write_text("why it ended\n")
-    family.close()
-
-    with pytest.raises(DriverError, match=r"(?s)ended by itself.*why it ended"):
-        family.check()
+@pytest.mark.parametrize("state", ["COMPLETED", "FAILED"])
+def test_a_driver_that_was_given_up_is_noticed(state: str) -> None:
+    driver = Driver(FakeNode, lambda: state)  # type: ignore[arg-type, return-value]
+    with pytest.raises(DriverError, match=rf"(?s){state}.*orders-driver says why it ended"):
+        driver.check()
+    Driver(FakeNode, lambda: "FAILING").check()  # type: ignore[arg-type, return-value]

@@ -9,12 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from demo.driver import Driver
-from demo.journal import Change, Journal, Kill, Span
+from demo.driver import Starts
+from demo.journal import Change, Drain, Journal, Kill, Span
 from demo.page import render
 from demo.proof import Return, prove
-from demo.report import Report, as_json, find_returns, wrong_records, wrong_returns, wrong_run, wrong_totals
-from demo.settings import FIRST_RECORD_BOUND_S, TOPIC, Settings, parse
+from demo.report import (
+    Report,
+    as_json,
+    confirmed_restarts,
+    find_returns,
+    wrong_drains,
+    wrong_records,
+    wrong_returns,
+    wrong_run,
+    wrong_starts,
+    wrong_totals,
+)
+from demo.settings import TOPIC, Settings, parse
 from demo.story import Fate
 from dynamic_kafka.planning.progress import (
     ClusterProgress,
@@ -25,6 +36,9 @@ from dynamic_kafka.planning.progress import (
 )
 
 BEGAN = 1_000_000.0
+LIVE = Settings(seed=1, duration=150, keep=False, build=Path("build"))
+RESTART = replace(LIVE, strategy="restart")
+BOUND_S = LIVE.first_record_bound_s
 
 
 def journal(first_records: tuple[float | None, ...] = (1.0, 2.0, 30.0)) -> Journal:
@@ -37,24 +51,23 @@ def journal(first_records: tuple[float | None, ...] = (1.0, 2.0, 30.0)) -> Journ
     story.kills = [Kill(BEGAN + 30, "in a batch", "batch 7 was planned", 12, 9.0) for _ in range(2)]
     story.member = [Span("A", BEGAN - 20, BEGAN + 40), Span("B", BEGAN)]
     story.broker_ends = {"A": 3}
+    story.drains = [
+        Drain("A", BEGAN + 30, 900, 14.0, 19.0, 70, ["waiting for <orders>"]),
+        Drain("B", BEGAN + 60, 0, 11.0),
+    ]
     return story
-
-
-def driver(folder: Path, *, starts: int = 3, kills: int = 2) -> Driver:
-    found = Driver(folder)
-    found.starts, found.kills = list(range(starts)), kills
-    return found
 
 
 def report(*problems: str) -> Report:
     return Report(
-        settings=Settings(seed=1, duration=150, keep=False, build=Path("build")),
+        settings=LIVE,
         journal=journal(),
         verdict=prove({("A", 0): {0: 0, 1: 1, 2: 2}}, []),
         returns={"A": [Return(0, 10, 9, 10, 0)]},
         aggregate={"A": 3},
         starts=3,
         restarts_for_changes=0,
+        restarts_confirmed=0,
         left_behind=1,
         written={"A": {-3: 1, 4: 2}, "B": {9: 5}},
         readable=[(1.0, {"A": 3}), (12.0, {"B": 5})],
@@ -62,37 +75,55 @@ def report(*problems: str) -> Report:
     )
 
 
-def test_a_run_as_told_has_no_problems(tmp_path: Path) -> None:
-    assert wrong_run(journal(), driver(tmp_path)) == []
+def test_a_run_as_told_has_no_problems() -> None:
+    assert wrong_run(journal(), LIVE) == []
+    assert wrong_starts(Starts((), 2, 0), 0, LIVE) == []
+    assert wrong_starts(Starts(("l/2", "l/3"), 2, 0), 2, RESTART) == []
+    assert wrong_drains(journal()) == []
 
 
-def test_a_start_that_no_kill_explains_is_a_restart_for_a_change(tmp_path: Path) -> None:
-    restarted = driver(tmp_path, starts=4)
+@pytest.mark.parametrize("starts", [Starts(("l/2",), 2, 0), Starts((), 2, 1)])
+def test_a_start_that_no_kill_explains_is_wrong_where_changes_are_live(starts: Starts) -> None:
+    assert starts.restarts_for_changes == 1
+    assert "1 times for something else" in wrong_starts(starts, 1, LIVE)[0]
 
-    assert restarted.restarts_beyond_kills == 1
-    assert "1 times for something else" in wrong_run(journal(), restarted)[0]
+
+def test_a_restart_that_was_not_confirmed_is_wrong() -> None:
+    starts = Starts(("l/2", "l/3", "l/4"), 2, 0)
+    confirmed = confirmed_restarts(starts, {"l/1": "Adopt", "l/2": "Restart", "l/3": "Reload"})
+
+    assert confirmed == 1
+    assert wrong_starts(starts, confirmed, RESTART) == ["3 restarts for changes, and only 1 of them confirmed"]
+    assert "no change restarted" in wrong_starts(Starts((), 2, 0), 0, RESTART)[0]
+    assert "for neither" in wrong_starts(Starts(("l/2",), 2, 1), 1, RESTART)[0]
 
 
-def test_too_few_kills_or_changes_prove_too_little(tmp_path: Path) -> None:
+def test_a_story_in_which_nothing_was_removed_too_early_proves_nothing() -> None:
+    late = journal()
+    late.drains[0].written_after = 0
+
+    assert len(wrong_drains(late)) == 1
+
+
+def test_too_few_kills_or_changes_prove_too_little() -> None:
     short = journal()
     del short.changes[4:]
+    del short.kills[1:]
 
-    assert len(wrong_run(short, driver(tmp_path, starts=2, kills=1))) == 2
+    assert len(wrong_run(short, LIVE)) == 2
 
 
 @pytest.mark.parametrize(
     ("first_records", "late"),
     [
         ((1.0, 2.0, 60.0), False),  # a kill fell into one of them
-        ((1.0, FIRST_RECORD_BOUND_S, 60.0), False),
-        ((1.0, FIRST_RECORD_BOUND_S + 0.1, 60.0), True),
+        ((1.0, BOUND_S, 60.0), False),
+        ((1.0, BOUND_S + 0.1, 60.0), True),
         ((None, None, None), True),
     ],
 )
-def test_the_median_of_first_records_decides(
-    tmp_path: Path, first_records: tuple[float | None, ...], late: bool
-) -> None:
-    assert bool(wrong_run(journal(first_records), driver(tmp_path))) == late
+def test_the_median_of_first_records_decides(first_records: tuple[float | None, ...], late: bool) -> None:
+    assert bool(wrong_run(journal(first_records), LIVE)) == late
 
 
 def test_a_return_without_kept_offsets_is_wrong() -> None:
@@ -145,7 +176,16 @@ def test_the_json_has_what_its_readers_expect() -> None:
         "duplicated": 0,
         "kills": 2,
     }
-    assert told["restarts_for_changes"] == 0
+    assert (told["strategy"], told["restarts_for_changes"], told["restarts_confirmed"]) == ("live", 0, 0)
+    assert told["drains"][0] == {
+        "cluster": "A",
+        "removed_at_seconds": 30.0,
+        "unread_at_removal": 900,
+        "written_after_removal": 70,
+        "seconds_to_drained": 14.0,
+        "seconds_to_safe": 19.0,
+        "waited_for": ["waiting for <orders>"],
+    }
     assert told["median_seconds_to_first_record"] == 2.0
     assert [change["seconds_to_first_record"] for change in told["changes"]] == [1.0, None, 2.0, None, 30.0, None]
     assert told["changes"][0]["at"] == "1970-01-12T13:46:40.000+00:00"
@@ -188,8 +228,16 @@ def test_the_page_of_a_wrong_run_says_so_first_and_escapes_what_it_shows() -> No
 
 def test_options_are_read_and_unknown_ones_refused(tmp_path: Path) -> None:
     assert parse(["--seed", "7", "--duration", "90", "--keep"], tmp_path) == Settings(7, 90.0, True, tmp_path)
-    assert parse([], tmp_path).duration == 150
-    for wrong in (["--sed", "7"], ["--dur", "90"], ["--duration", "5"], ["--seed", "x"], ["more"]):
+    assert (parse([], tmp_path).duration, parse([], tmp_path).update_strategy) == (150, "Reload")
+    assert parse(["--strategy", "restart"], tmp_path).update_strategy == "Restart"
+    for wrong in (
+        ["--strategy", "auto"],
+        ["--sed", "7"],
+        ["--dur", "90"],
+        ["--duration", "5"],
+        ["--seed", "x"],
+        ["more"],
+    ):
         with pytest.raises(SystemExit) as refused:
             parse(wrong, tmp_path)
         assert refused.value.code == 2
@@ -217,3 +265,11 @@ def test_the_page_says_what_a_kill_has_to_do_with_what_is_measured() -> None:
 def test_what_did_not_restart_is_said_whole() -> None:
     made = replace(report(), problems=())
     assert "no restart for any change" in render(made) and "restarts for changes" in render(made)
+
+
+def test_the_page_of_restarts_says_how_many_were_confirmed_and_what_the_operator_waited_for() -> None:
+    made = replace(report(), settings=RESTART, restarts_for_changes=4, restarts_confirmed=4)
+    page = render(made)
+    assert "restarts confirmed" in page and "waiting for &lt;orders&gt;" in page
+    assert "each restart confirmed" in render(replace(made, problems=()))
+    assert "restarts confirmed" not in render(report())

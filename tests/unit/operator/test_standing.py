@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.catalog import make_catalog
 from kafkastream_operator.core.evidence import TopicReport
 from kafkastream_operator.core.moments import stamp
@@ -10,17 +15,19 @@ from kafkastream_operator.models.stream import KafkaStreamStatus
 from tests.unit.operator.world import World, cluster, running
 
 
-def status_of(world: World, stream: str = "orders") -> KafkaStreamStatus:
+def status_of(
+    world: World, before: KafkaStreamStatus | None = None, life: Life = "Running", stream: str = "orders"
+) -> KafkaStreamStatus:
     """The stream's, as its own reconciliation would have it now, before or after the subscription's."""
     assert world.document is not None
-    reader = Subscriber("app", "app", "Running", world.status, world.document.streams)
+    reader = Subscriber("app", "app", life, world.status, world.document.streams, revision=str(world.document.version))
     catalog = make_catalog(world.streams, [])
-    return stream_status(stream, catalog, [reader], KafkaStreamStatus(), generation=2, now=stamp(world.now))
+    return stream_status(stream, catalog, [reader], before or KafkaStreamStatus(), generation=2, now=stamp(world.now))
 
 
-def safe(world: World) -> tuple[str, str]:
+def safe(world: World, before: KafkaStreamStatus | None = None, life: Life = "Running") -> tuple[str, str]:
     """Status and message of SafeToDecommission."""
-    (found,) = [each for each in status_of(world).conditions if each.type == "SafeToDecommission"]
+    (found,) = [each for each in status_of(world, before, life).conditions if each.type == "SafeToDecommission"]
     return found.status, found.message
 
 
@@ -73,3 +80,53 @@ def test_nothing_is_safe_while_nobody_knows_what_the_stream_names() -> None:
     world.stream("orders", cluster("west", startingOffsets="sometimes"))
     world.settle()
     assert safe(world)[0] == "False"
+
+
+def let_go(**spec: Any) -> tuple[World, KafkaStreamStatus]:
+    """East has drained and is gone from the document, which the driver has not in force yet; the status before that."""
+    world = running(**spec)
+    world.stream("orders", cluster("west"))
+    world.settle()
+    if world.status.rollout is not None and world.status.rollout.method == "Restart":
+        world.driver_starts()
+    world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=400))
+    before = status_of(world)
+    world.settle()
+    assert world.rendered() == {"west/orders": "Active"}
+    return world, before
+
+
+@pytest.mark.parametrize("strategy", ["Reload", "Restart"])
+def test_it_is_not_safe_before_the_document_without_it_is_in_force(strategy: str) -> None:
+    world, before = let_go(updateStrategy=strategy)
+    status, message = safe(world, before)
+    assert status == "False"
+    assert "waiting for app (Running, revision 3 is not in force yet" in message
+    # The operator may look again and again, or be another process: it stays so until the driver has it.
+    held = status_of(world, before)
+    assert status_of(world, held) == held
+    assert [(each.id, each.state) for each in held.clusters] == [("west", "Active"), ("east", "Draining")]
+
+    if strategy == "Restart":
+        world.later(minutes=5)
+        world.settle()
+        world.driver_starts()
+    world.driver_reports()
+    world.settle()
+    assert safe(world, held)[0] == "True"
+    assert [each.id for each in status_of(world, held).clusters] == ["west"]
+
+
+@pytest.mark.parametrize("life", ["Suspended", "Completed", "Absent"])
+def test_an_application_that_does_not_run_holds_nothing_up(life: Life) -> None:
+    world, before = let_go(updateStrategy="Reload")
+    assert safe(world, before, life)[0] == "True"
+
+
+def test_an_addition_that_is_under_way_makes_nothing_unsafe() -> None:
+    world = running(updateStrategy="Reload")
+    before = status_of(world)
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    assert world.status.rollout is not None and world.status.rollout.phase == "Patched"
+    assert safe(world, before)[0] == "True"

@@ -1,0 +1,62 @@
+"""What users have in Git: the manifests of the demo, filled in, and changed by the story. Every change is an apply.
+
+The folder has what was applied last, as a repository would; `--keep` leaves it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import yaml
+
+from demo.settings import APPLICATION
+from tests.support.kube import KubeCluster
+
+MANIFESTS = Path(__file__).with_name("manifests")
+
+
+class Git:
+    """The folder, and `kubectl apply` of its files by whoever has merged them."""
+
+    def __init__(self, folder: Path, cluster: KubeCluster, namespace: str, values: Mapping[str, str]) -> None:
+        """Copy the manifests; nothing is applied yet.
+
+        Args:
+            values: of the placeholders in them.
+        """
+        self.folder = folder
+        self._cluster, self._namespace = cluster, namespace
+        folder.mkdir()
+        for manifest in MANIFESTS.iterdir():
+            (folder / manifest.name).write_text(Template(manifest.read_text()).substitute(values))
+        self._stream = yaml.safe_load((folder / "kafkastream.yaml").read_text())
+        app = {"app.yaml": (folder / "app.yaml").read_text()}
+        config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"{APPLICATION}-app"}, "data": app}
+        self._write("app-configmap.yaml", config_map)
+
+    def apply(self, name: str) -> float:
+        """`kubectl apply -f` of one file; when it was begun. Raises `KubeError` with what kubectl says."""
+        began = time.time()
+        self._cluster.kubectl("apply", "-n", self._namespace, "-f", str(self.folder / name))
+        return began
+
+    def apply_stream(self, clusters: Collection[str]) -> float:
+        """The stream lives on `clusters` from now on; when that was begun."""
+        listed = [each for each in self._stream["spec"]["clusters"] if each["id"] in clusters]
+        self._write("kafkastream.yaml", {**self._stream, "spec": {**self._stream["spec"], "clusters": listed}})
+        return self.apply("kafkastream.yaml")
+
+    def suspend(self) -> None:
+        """The application is to end, in order."""
+        path = self.folder / "sparkapplication.yaml"
+        application = yaml.safe_load(path.read_text())
+        application["spec"]["suspend"] = True
+        self._write(path.name, application)
+        self.apply(path.name)
+
+    def _write(self, name: str, manifest: Mapping[str, Any]) -> None:
+        (self.folder / name).write_text(yaml.safe_dump(manifest, sort_keys=False))

@@ -1,0 +1,188 @@
+"""The whole chain, with nothing played: real brokers, our operator, Kubeflow's, and the bundled application as driver.
+
+Only the kubelet is a stand-in. Both tests share one application: its starts are what takes long.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from dynamic_kafka.metadata.contract import MOUNT_PATH, REVISION_ANNOTATION
+from tests.integration.operator.stage import DOCUMENT, STREAMS, SUBSCRIPTIONS, Stage, condition
+from tests.support.fixtures import Brokers, kept_open
+from tests.support.kafka import KafkaCluster
+from tests.support.kube import KubeCluster, LocalNode, SparkOperator
+from tests.support.kube.app_container import command
+from tests.support.kube.waiting import wait_until
+from tests.support.operator import CONFIG_MAPS, OperatorProcess
+from tests.support.streams import assert_rows, parquet_rows, produce
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+TOPIC = "real-driver"
+POD = "app-driver"
+APP = {
+    "name": "app",
+    "metadata": MOUNT_PATH,
+    "streams": {"pattern": ".*"},
+    "options": {"startingOffsets": "earliest", "metadataDiscoveryInterval": "1s"},
+    "trigger": {"interval": "200ms"},
+    "checkpoint": "/data/checkpoints",
+    "sinks": [{"name": "lake", "type": "parquet", "options": {"path": "/data/lake"}}],
+}
+MOUNTS = {"kafkastreams": MOUNT_PATH, "app": "/etc/app", "data": "/data"}
+PATIENCE_S = 180.0
+
+
+class Job(NamedTuple):
+    """An application that runs, and everybody who takes part."""
+
+    stage: Stage
+    node: LocalNode
+    submitted: SparkOperator
+    brokers: Brokers
+    lake: Path
+    wanted: Counter[Any]
+
+    def stream(self, *names: str) -> None:
+        """`kubectl apply` of the stream, on these clusters."""
+        clusters = [{"id": name, "bootstrapServers": self.at(name).bootstrap, "topics": [TOPIC]} for name in names]
+        self.stage.stream("orders", *clusters, quietPeriod="3s")
+
+    def at(self, name: str) -> KafkaCluster:
+        """The cluster of that id."""
+        found: KafkaCluster = getattr(self.brokers, name)
+        return found
+
+    def produce(self, name: str, count: int) -> None:
+        """Records that have to arrive."""
+        self.wanted.update(produce(name, self.at(name), TOPIC, count))
+
+    def wait_rows(self) -> None:
+        """Until as many rows are there as were produced; then they are the same."""
+        wait_until(lambda: parquet_rows(self.lake).total() >= self.wanted.total(), "the rows", timeout=PATIENCE_S)
+        assert_rows(parquet_rows(self.lake), self.wanted)
+
+
+@pytest.fixture(scope="module")
+def job(
+    request: pytest.FixtureRequest, kube: KubeCluster, brokers: Brokers, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Job]:
+    namespace = kube.new_namespace()
+    data = tmp_path_factory.mktemp("data")
+    operator = OperatorProcess(kube, namespace, ["--between-restarts", "2s"])
+    submitted = SparkOperator(kube, namespace)
+    node = LocalNode(kube, namespace, command)
+    for each in (brokers.a, brokers.b):
+        each.create_topic(TOPIC)
+    with kept_open(request.config, request.config.stash, [node, submitted, operator]):
+        operator.start()
+        submitted.start()
+        node.start()
+        made = Job(Stage(kube, namespace), node, submitted, brokers, data / "lake", Counter())
+        made.produce("a", 20)
+        apply(made, kube, namespace, data)
+        made.wait_rows()
+        yield made
+    kube.delete_namespace(namespace)
+
+
+def apply(job: Job, kube: KubeCluster, namespace: str, data: Path) -> None:
+    """What users have in Git."""
+    # The rights that `manifest` prints.
+    kube.service_account(namespace, "driver", [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "patch"]}])
+    kube.api.create(CONFIG_MAPS, {"metadata": {"name": "app"}, "data": {"app.yaml": yaml.safe_dump(APP)}}, namespace)
+    job.stream("a")
+    job.stage.subscription(updateStrategy="Restart")
+    mounts = [{"name": name, "mountPath": path} for name, path in MOUNTS.items()]
+    volumes = [
+        {"name": "kafkastreams", "configMap": {"name": DOCUMENT}},
+        {"name": "app", "configMap": {"name": "app"}},
+        {"name": "data", "hostPath": {"path": str(data)}},
+    ]
+    container = {"name": "spark-kubernetes-driver", "volumeMounts": mounts}
+    template = {"spec": {"containers": [container], "volumes": volumes}}
+    job.stage.application(
+        arguments=["run", "/etc/app/app.yaml"],
+        driver={"cores": 1, "memory": "512m", "serviceAccount": "driver", "template": template},
+    )
+
+
+def test_a_second_cluster_is_one_confirmed_restart_and_rows_of_both(job: Job) -> None:
+    stage = job.stage
+    before, submissions = stage.document(), len(job.submitted.submissions("app"))
+    job.produce("b", 30)
+
+    job.stream("a", "b")
+
+    job.wait_rows()
+    stage.wait_condition("RolledOut", "Confirmed")
+    stage.wait_condition("Mounted", "Mounted", timeout=60)
+    document = stage.document()
+    assert before is not None and document is not None
+    assert document.version.counter == before.version.counter + 1
+    assert len(job.submitted.submissions("app")) == submissions + 1
+    assert [pod["metadata"].get("annotations", {}).get(REVISION_ANNOTATION) for pod in job.node.started] == [
+        None,
+        str(document.version),
+    ]
+    rollout = stage.subscription_now()["status"]["rollout"]
+    assert (rollout["method"], rollout["phase"], rollout["attempts"]) == ("Restart", "Confirmed", 1)
+    # The first driver ended as it was asked to.
+    assert '"reason": "SIGTERM"' in job.node.output(POD)
+
+
+def test_a_cluster_removed_too_early_is_read_until_the_driver_shows_that_it_is_drained(job: Job) -> None:
+    stage = job.stage
+    stage.subscription(updateStrategy="Reload")
+    job.stream("a", "b")
+    job.produce("b", 10)
+    job.wait_rows()
+    lives = len(job.node.started)
+    job.produce("a", 500)
+
+    job.stream("b")
+
+    stage.wait_document({f"a/{TOPIC}": "Draining", f"b/{TOPIC}": "Active"})
+
+    # Whoever writes has not heard of it yet: as long as they do, it stays, and it is said why.
+    def is_blocked(found: Any) -> bool:
+        job.produce("a", 50)
+        said = condition(found, "Drained")
+        return said.get("reason") == "Draining" and any(why in said["message"] for why in ("not everything", "quiet"))
+
+    wait_until(lambda: is_blocked(stage.subscription_now()), "the blocker", timeout=PATIENCE_S)
+    safe = condition(stage.api.get(STREAMS, "orders", stage.namespace), "SafeToDecommission")
+    assert (safe["status"], safe["reason"]) == ("False", "Draining")
+    assert "waiting for app (Running" in safe["message"]
+    assert f"a/{TOPIC}" in condition(stage.subscription_now(), "Drained")["message"]
+    job.produce("a", 20)
+
+    stage.api.wait(
+        STREAMS,
+        "orders",
+        stage.namespace,
+        until=lambda each: condition(each, "SafeToDecommission").get("status") == "True",
+        timeout=PATIENCE_S,
+    )
+    assert f"a/{TOPIC}" not in json.dumps(stage.subscription_now()["status"].get("draining", []))
+    stage.wait_document({f"b/{TOPIC}": "Active"})
+    # What the operator let go was read: all of it, once.
+    assert_rows(parquet_rows(job.lake), job.wanted)
+    job.produce("b", 10)
+    job.wait_rows()
+    assert len(job.node.started) == lives, "a drain restarts nothing"
+    stage.api.wait(
+        SUBSCRIPTIONS,
+        "app",
+        stage.namespace,
+        until=lambda each: condition(each, "RolledOut").get("reason") == "Confirmed",
+        timeout=60,
+    )

@@ -1,0 +1,92 @@
+"""Stands for an image with the bundled application: what its container finds and runs, as a process of this machine.
+
+    LocalNode(kube, namespace, app_container.command)
+
+A process has no file system of its own, so the paths where the pod mounts its volumes are replaced by the folders where
+`LocalNode` keeps them: in the arguments, in the container's variables, and in `app.yaml`. Of what Spark's own image
+does, this leaves Spark's settings where its scripts look for them: a small local session instead of executors.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dynamic_kafka.metadata.contract import POD_NAME_ENVIRONMENT, SERVICE_ACCOUNT_ENVIRONMENT
+from tests.support.kube.api import Json
+from tests.support.kube.local_node import POD_FOLDER
+from tests.support.places import ROOT
+from tests.support.spark import spark_environment, spark_settings
+
+_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Starting Spark is mostly compiling on two cores: half of it is saved, and a short life never earns the rest."""
+_OWN_ARGUMENTS = 2
+"""Spark puts two before the application's own: the role, and the program in the image."""
+
+
+def command(pod: Json) -> Sequence[str]:
+    """The process for a driver's pod."""
+    spec = pod["spec"]
+    container = spec["containers"][0]
+    folders = {each["name"]: (each.get("hostPath") or {}).get("path") for each in spec.get("volumes", [])}
+    what = {
+        "pod": pod["metadata"]["name"],
+        "arguments": container["args"][_OWN_ARGUMENTS:],
+        "variables": [each["name"] for each in container.get("env", [])],
+        # {mount path: folder}; None: below the pod's own folder, by the volume's name.
+        "mounts": {each["mountPath"]: [each["name"], folders.get(each["name"])] for each in container["volumeMounts"]},
+    }
+    path = f"PYTHONPATH={ROOT}:{ROOT / 'spark_app'}"
+    return ["/usr/bin/env", path, sys.executable, "-m", "tests.support.kube.app_container", json.dumps(what)]
+
+
+def main() -> None:
+    """Become the application."""
+    what = json.loads(sys.argv[1])
+    folder = Path(os.environ[POD_FOLDER])
+    mounts = {path: given or f"{folder}/volumes/{name}" for path, (name, given) in what["mounts"].items()}
+    environment = {
+        **os.environ,
+        **{name: placed(os.environ[name], mounts) for name in what["variables"] if name in os.environ},
+        **spark_environment(),
+        "SPARK_CONF_DIR": str(_spark_defaults(folder)),
+        POD_NAME_ENVIRONMENT: what["pod"],
+        SERVICE_ACCOUNT_ENVIRONMENT: str(folder / "serviceaccount"),
+    }
+    arguments = [_own_copy(placed(each, mounts), mounts, folder) for each in what["arguments"]]
+    os.chdir(folder)
+    os.execve(sys.executable, [sys.executable, "-m", "dynamic_kafka.app", *arguments], environment)
+
+
+def placed(text: str, mounts: Mapping[str, str]) -> str:
+    """`text` with the paths of mounts, as whole parts of a path, replaced by their folders."""
+    longest_first = sorted(mounts, key=len, reverse=True)
+    pattern = "|".join(map(re.escape, longest_first))
+    return re.sub(rf"(?<![\w./-])({pattern})(?![\w.-])", lambda found: mounts[found[1]], text) if mounts else text
+
+
+def _own_copy(argument: str, mounts: Mapping[str, str], folder: Path) -> str:
+    """A YAML file is read with the paths that this process has."""
+    if not argument.endswith(".yaml"):
+        return argument
+    copy = folder / Path(argument).name
+    copy.write_text(placed(Path(argument).read_text(), mounts))
+    return str(copy)
+
+
+def _spark_defaults(folder: Path) -> Path:
+    """A folder with Spark's settings."""
+    made = folder / "spark"
+    made.mkdir()
+    settings = spark_settings(made)
+    settings["spark.driver.extraJavaOptions"] += f" {_QUICK_START}"
+    (made / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
+    return made
+
+
+if __name__ == "__main__":
+    main()

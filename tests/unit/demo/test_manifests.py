@@ -1,0 +1,109 @@
+"""The demo's manifests are what a user would apply: valid by the operator's own models and the application's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from demo.git import Git
+from demo.kube import NOT_SEEN, rendered, waiting_for
+from dynamic_kafka.app.config import load_config
+from dynamic_kafka.metadata.contract import MOUNT_PATH, config_map_name
+from kafkastream_operator.core.document import Version, make_document, pack
+from kafkastream_operator.models.stream import KafkaStreamSpec
+from kafkastream_operator.models.subscription import SubscriptionSpec
+
+SERVERS = {"A": "127.0.0.1:1", "B": "127.0.0.1:2", "C": "127.0.0.1:3"}
+VALUES = {**SERVERS, "update_strategy": "Reload", "spark_version": "4.2.0", "data": "/somewhere"}
+
+
+class Cluster:
+    """Remembers what kubectl was called with."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, ...]] = []
+
+    def kubectl(self, *arguments: str) -> str:
+        self.calls.append(arguments)
+        return ""
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+@pytest.fixture
+def git(tmp_path: Path, cluster: Cluster) -> Git:
+    return Git(tmp_path / "git", cluster, "shop", VALUES)  # type: ignore[arg-type]
+
+
+def content(git: Git, name: str) -> Any:
+    return yaml.safe_load((git.folder / name).read_text())
+
+
+def test_an_apply_of_the_stream_has_the_clusters_of_the_moment_and_is_kept(git: Git, cluster: Cluster) -> None:
+    git.apply_stream(("C", "A"))
+    spec = KafkaStreamSpec.model_validate(content(git, "kafkastream.yaml")["spec"])
+    assert {each.id: each.bootstrap_servers for each in spec.clusters} == {"A": SERVERS["A"], "C": SERVERS["C"]}
+    assert cluster.calls == [("apply", "-n", "shop", "-f", str(git.folder / "kafkastream.yaml"))]
+    git.apply_stream(("B",))
+    assert [each["id"] for each in content(git, "kafkastream.yaml")["spec"]["clusters"]] == ["B"]
+
+
+def test_the_subscription_is_valid(git: Git) -> None:
+    spec = SubscriptionSpec.model_validate(content(git, "subscription.yaml")["spec"])
+    assert (spec.application_ref.name, spec.update_strategy) == ("orders", "Reload")
+
+
+def test_the_application_mounts_what_the_operator_writes_where_it_reads(git: Git) -> None:
+    application = content(git, "sparkapplication.yaml")
+    spec = application["spec"]["driver"]["template"]["spec"]
+    volumes = {each["name"]: each for each in spec["volumes"]}
+    mounts = {each["mountPath"]: volumes[each["name"]] for each in spec["containers"][0]["volumeMounts"]}
+    assert mounts[MOUNT_PATH]["configMap"]["name"] == config_map_name(application["metadata"]["name"])
+    assert mounts["/etc/orders"]["configMap"]["name"] == content(git, "app-configmap.yaml")["metadata"]["name"]
+    config = load_config(git.folder / "app.yaml")
+    assert config.file.metadata == MOUNT_PATH
+    assert [sink.name for sink in config.sinks] == ["parquet", "aggregate"]
+
+
+def test_the_role_is_the_one_that_the_manifest_tool_prints(git: Git) -> None:
+    command = [sys.executable, "-m", "dynamic_kafka.app", "manifest", "--for", "kubeflow", "--name", "orders"]
+    command += ["--service-account", "orders-driver"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    _, _, role, binding = yaml.safe_load_all(printed)
+    for each in (role, binding, *binding["subjects"]):
+        each.get("metadata", each).pop("namespace")  # kubectl puts it in
+    _, *ours = yaml.safe_load_all((git.folder / "account.yaml").read_text())
+    assert ours == [role, binding | {"subjects": ours[1]["subjects"]}]
+    assert ours[1]["subjects"][0]["name"] == "orders-driver"
+
+
+def test_to_suspend_is_an_apply_of_the_application(git: Git, cluster: Cluster) -> None:
+    git.suspend()
+    assert content(git, "sparkapplication.yaml")["spec"]["suspend"] is True
+    assert cluster.calls[-1][-1].endswith("sparkapplication.yaml")
+
+
+def test_a_rendered_document_is_read_as_the_operator_writes_it() -> None:
+    clusters = {"A": {"topics": ["orders"], "state": "Draining"}, "B": {"topics": ["orders"]}}
+    data, _ = pack(make_document(Version("l", 3), {"orders": {"clusters": clusters}}, {}, "uid"))
+    assert rendered({"data": data}) == ("l/3", {"A": "Draining", "B": "Active"})
+    assert rendered(None) == ("", {})
+
+
+def test_what_is_not_of_the_newest_stream_says_nothing() -> None:
+    def stream(status: str, observed: int) -> dict[str, Any]:
+        safe = {"type": "SafeToDecommission", "status": status, "message": "waiting for orders"}
+        return {"metadata": {"generation": 2}, "status": {"observedGeneration": observed, "conditions": [safe]}}
+
+    assert waiting_for(stream("True", 2)) == ""
+    assert waiting_for(stream("False", 2)) == "waiting for orders"
+    assert waiting_for(stream("True", 1)) == NOT_SEEN
+    assert waiting_for({"metadata": {"generation": 1}}) == NOT_SEEN

@@ -1,0 +1,47 @@
+"""kill -9 reaches everything that a driver consists of."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from tests.support.supervise import kill_session, spawn
+
+FAMILY = """
+import os, subprocess, sys, time
+from pathlib import Path
+sleep = [sys.executable, "-c", "import time; time.sleep(300)"]
+# As Spark's daemon of workers, which leaves the process group, and as the application's JVM, which leaves the session.
+daemon = subprocess.Popen(sleep, process_group=0)
+jvm = subprocess.Popen(sleep, start_new_session=True)
+draft = Path(sys.argv[1] + ".draft")
+draft.write_text(f"{daemon.pid} {jvm.pid}")
+draft.rename(sys.argv[1])
+time.sleep(300)
+"""
+
+
+def alive(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
+
+
+def test_a_kill_leaves_none_alive(tmp_path: Path) -> None:
+    children, mark = tmp_path / "children", f"POD_FOLDER={tmp_path}"
+    environment = {**os.environ, "POD_FOLDER": str(tmp_path)}
+    other = spawn([sys.executable, "-c", "import time; time.sleep(300)"], tmp_path / "log", dict(os.environ))
+    process = spawn([sys.executable, "-c", FAMILY, str(children)], tmp_path / "log", environment)
+    deadline = time.monotonic() + 30
+    while not children.exists():
+        assert time.monotonic() < deadline, (tmp_path / "log").read_text()
+        time.sleep(0.01)
+    pids = [process.pid, *map(int, children.read_text().split())]
+    assert all(alive(pid) for pid in pids)
+
+    assert kill_session(process, marked=f"{mark}\0") == 3
+
+    assert not any(alive(pid) for pid in pids)
+    assert alive(other.pid)
+    assert kill_session(other) == 1
