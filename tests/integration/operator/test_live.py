@@ -82,6 +82,10 @@ def test_what_is_removed_stays_until_its_driver_shows_that_it_is_drained(stage: 
     stage.report(driver, draining=[{**DRAINED, "lag": 5}])
     stage.report(driver, draining=[DRAINED], beat=2)
     stage.wait_document({"west/orders": "Active"})
+    # Written is not in force: the driver still reads what it has applied.
+    written = stage.api.get(STREAMS, "orders", stage.namespace)
+    assert condition(written, "SafeToDecommission")["status"] == "False"
+    stage.report(driver, beat=3)
     stage.api.wait(
         STREAMS,
         "orders",
