@@ -9,9 +9,11 @@ unless a pod template says so.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -113,6 +115,15 @@ class SparkOperator(Server):
 
     def _end(self) -> None:
         self.kill()
+        self._remove_pod_templates()
+
+    def _remove_pod_templates(self) -> None:
+        """It writes them to a fixed folder of the machine, for `spark-submit`, and most of them it leaves there."""
+        for submission in self.submissions():
+            for role in ("driver", "executor"):
+                file = submission.conf.get(f"spark.kubernetes.{role}.podTemplateFile")
+                if file is not None:
+                    shutil.rmtree(Path(file).parent, ignore_errors=True)
 
     def _called(self) -> str:
         return "the spark-operator"
