@@ -196,7 +196,8 @@ def _content(view: View, resolved: Resolved, previous: Document | None, paused: 
             key, lineage=lineage, revision=revision, quiet_s=quiet_s, subscription=view.uid, driver=view.driver
         ),
         may_have=lambda cluster, content: secret_problem(cluster, content, view.spec.secrets),
-        released=let_go(view.released, view.status.released, before.drains),
+        # Without a status nobody knows which have counted already: then none does, and a person says it again.
+        released=let_go(view.released if view.status.rendered else (), view.status.released, before.drains),
     )
     document = make_document(Version(lineage, counter), rendering.streams, rendering.drain, view.uid)
     if previous is not None and document.hash == previous.hash:
@@ -224,6 +225,7 @@ def _step(view: View, document: Document, paused: str) -> Step:
         now=view.now,
         restarted_at=parse(restarted) if restarted else None,
         paused=paused,
+        asked_anew=view.generation != view.status.observed_generation,
         timing=view.timing,
     )
 

@@ -85,6 +85,7 @@ def next_step(
     now: datetime,
     restarted_at: datetime | None,
     paused: str = "",
+    asked_anew: bool = False,
     timing: Timing = USUAL,
 ) -> Step:
     """The next step of rolling `wanted` out.
@@ -93,6 +94,7 @@ def next_step(
         before: the roll-out as the status has it; None: nothing was ever rolled out.
         restarted_at: when the operator restarted the application last.
         paused: why nothing may be rolled out; "" if it may.
+        asked_anew: the subscription has changed since it was looked at last: what was given up is tried again.
     """
     if before is None:
         return _adopt(wanted, now)
@@ -106,8 +108,10 @@ def next_step(
         return Step(before, condition("RolledOut", False, "Paused", paused))
     if before.phase == "Failed" and before.token == wanted.token:
         tried = (before.generation, before.submission)
-        if before.problem and tried != (application.generation, application.submission):
-            # The application has changed, or is another one of that name: perhaps in what stood in the way.
+        changed = before.problem and tried != (application.generation, application.submission)
+        if changed or asked_anew:
+            # The application has changed, or is another one of that name: perhaps in what stood in the way. Or who
+            # answers for it has seen to that, or wants another strategy.
             pending = Rollout(token=wanted.token, method="Restart", phase="Pending", at=stamp(now))
             return Step(pending, going_on(wanted.version, "by a restart"), again=now)
         return Step(before, given_up(before))

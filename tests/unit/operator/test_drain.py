@@ -8,6 +8,7 @@ import pytest
 
 from kafkastream_operator.core.document import Version, make_document
 from kafkastream_operator.core.evidence import TopicReport
+from kafkastream_operator.models.subscription import SubscriptionStatus
 from tests.unit.operator.world import UID, DiedError, World, cluster, running
 
 DRAINED = TopicReport(lag=0, quiet_s=400)
@@ -100,6 +101,23 @@ def test_a_release_that_is_left_standing_lets_go_of_no_later_removal() -> None:
     world.released = frozenset({"west"})
     world.settle()
     assert world.rendered() == {"north/orders": "Active"}
+
+
+def test_a_release_that_is_left_standing_does_not_count_again_when_the_status_is_lost() -> None:
+    world = removed()
+    world.released = frozenset({"east/orders"})
+    world.settle()
+    world.stream("orders", cluster("west"), cluster("east"))
+    world.settle()
+    world.stream("orders", cluster("west"))
+    world.settle()
+    world.status = SubscriptionStatus()
+    world.settle()
+    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+    assert "to release it again, write east/orders@2" in world.message("Drained")
+    world.released = frozenset({"east/orders@2"})
+    world.settle()
+    assert world.rendered() == {"west/orders": "Active"}
 
 
 def test_a_release_that_comes_with_the_removal_does_not_count() -> None:

@@ -129,6 +129,44 @@ def test_a_tool_that_takes_the_patch_back_three_times_is_left_alone() -> None:
     assert "GitOps" in world.message("Ready")
 
 
+def given_up() -> World:
+    """A patch that was taken back three times."""
+    world = running(updateStrategy="Restart")
+    world.stream("orders", cluster("east"), cluster("west"))
+    for _ in range(6):
+        world.settle()
+        assert world.application is not None
+        world.application = replace(world.application, token="")
+    world.settle()
+    assert world.condition("RolledOut") == ("False", "RevertedByOthers")
+    return world
+
+
+def test_what_was_given_up_is_tried_again_when_the_subscription_changes() -> None:
+    world = given_up()
+    world.later(minutes=10)
+    world.settle()
+    patches = world.patches
+    world.changes(orphanRetention="8d")
+    world.settle()
+    assert world.patches == patches + 1
+    world.driver_starts()
+    world.settle()
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+
+
+def test_what_was_given_up_goes_live_when_that_is_asked_for() -> None:
+    world = given_up()
+    patches = world.patches
+    world.changes(updateStrategy="Reload")
+    world.settle()
+    assert world.condition("RolledOut") == ("False", "RollingOut")
+    world.driver_reports()
+    world.settle()
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+    assert world.patches == patches
+
+
 def test_a_burst_of_changes_is_at_most_one_restart_a_minute() -> None:
     world = running(updateStrategy="Restart")
     for number in range(50):
