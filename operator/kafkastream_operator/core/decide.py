@@ -159,7 +159,7 @@ def decide(view: View) -> Plan:
         status=status if status != view.status else None,
         effect=step.effect,
         after=after,
-        events=verdicts.events(view, content.document if content.written else None, content.released, step),
+        events=verdicts.events(view, content.document if content.written else None, content.released, step, conditions),
         again=min(moments, default=None),
     )
 
@@ -273,7 +273,7 @@ def _only_conditions(view: View, name: str, conditions: tuple[Condition, ...]) -
         verdicts.summed_up(conditions), view.status.conditions, generation=view.generation, now=stamp(view.now)
     )
     status = view.status.model_copy(update={"observed_generation": view.generation, "conditions": done})
-    return Plan(name, status=status if status != view.status else None)
+    return Plan(name, status=status if status != view.status else None, events=verdicts.worse(view, conditions))
 
 
 def _orphaned_at(view: View) -> str | None:

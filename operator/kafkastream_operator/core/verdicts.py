@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 SUMMARY = ("Ready", "Reconciling", "Stalled")
 WAITING = frozenset({"NotRunning", "Waiting", "Paused", "RollingOut", "Coalescing", "Starting", "Reverted"})
 """Reasons of `RolledOut` that pass by themselves, or that a person chose."""
+TOLD = frozenset({"StreamsResolved", "RolledOut", "NotMounted", "DrainTimedOut", "ImageTooOld"})
+"""Conditions, and reasons of others, that are worth an Event when they are bad."""
 
 
 def secrets_of(document: Document) -> frozenset[str]:
@@ -141,7 +143,7 @@ def next_look(view: View) -> datetime | None:
 
 
 def events(
-    view: View, document: Document | None, released: Mapping[Key, str], step: Step
+    view: View, document: Document | None, released: Mapping[Key, str], step: Step, conditions: Iterable[Condition]
 ) -> tuple[tuple[str, str], ...]:
     """What is worth an Event."""
     found = []
@@ -150,9 +152,21 @@ def events(
     found += [("Released", f"{key} leaves the document: {why}") for key, why in sorted(released.items())]
     if isinstance(step.effect, Patch):
         found.append(("Restarting", f"for revision {step.effect.token}, attempt {step.effect.attempt}"))
-    before = {each.type: each.reason for each in view.status.conditions}
-    if step.condition.status == "False" and before.get("RolledOut") != step.condition.reason:
-        found.append((step.condition.reason, step.condition.message))
+    return (*found, *worse(view, conditions))
+
+
+def worse(view: View, conditions: Iterable[Condition]) -> tuple[tuple[str, str], ...]:
+    """The conditions that have become bad, or bad in another way, since they were written last."""
+    before = {each.type: each for each in view.status.conditions}
+    found = []
+    for each in conditions:
+        old = before.get(each.type)
+        # What is said of streams changes only with them; what is said of a roll-out or a drain goes on changing.
+        same = old is not None and old.reason == each.reason
+        if each.type == "StreamsResolved":
+            same = same and old is not None and old.message == each.message
+        if each.status == "False" and not same and (each.type in TOLD or each.reason in TOLD):
+            found.append((each.reason, each.message))
     return tuple(found)
 
 

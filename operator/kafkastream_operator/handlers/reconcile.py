@@ -91,6 +91,11 @@ class Reconciler:
             said.append(
                 ("Shadowed", f"stream {stream} is read from {winner}, which wins; take it out of one of the two")
             )
+        for stream, entry in catalog.streams.items():
+            if entry.origin == origin and entry.conflict:
+                said.append(
+                    ("Conflict", f"stream {stream} {entry.conflict}: where both are read, neither is rolled out")
+                )
         for reason, text in said:
             self._tell_once(CONFIG_MAPS, found, reason, text)
 
@@ -149,7 +154,13 @@ class Reconciler:
             now=stamp(self._now()),
         )
         if status != before:
-            write_status(self._api, self._cache, STREAMS, found, status)
+            written = write_status(self._api, self._cache, STREAMS, found, status)
+            ready, known = (
+                next((each for each in those.conditions if each.type == "Ready"), None) for those in (status, before)
+            )
+            was = (known.reason, known.message) if known is not None else None
+            if ready is not None and ready.status == "False" and (ready.reason, ready.message) != was:
+                tell(self._api, STREAMS, written, ready.reason, ready.message)
         return None
 
     def _refresh(self, job: Ref, application: ApplicationRef) -> None:
