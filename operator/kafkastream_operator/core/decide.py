@@ -142,7 +142,9 @@ def decide(view: View) -> Plan:
         return _only_conditions(view, name, content.conditions)
     step = _step(view, content.document, paused)
     secrets = verdicts.secrets_of(content.document)
-    conditions = verdicts.all_of(view, resolved, content.conditions, step.condition, content.rendering, secrets=secrets)
+    conditions = verdicts.all_of(
+        view, resolved, content.conditions, step.condition, content.rendering, secrets=secrets, paused=paused
+    )
     status = _status(view, content, step, conditions)
     after = None
     restart = {"restarted_at": stamp(view.now)} if step.restarted else {}

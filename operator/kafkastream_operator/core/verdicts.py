@@ -57,18 +57,26 @@ def all_of(
     rendering: Rendering | None,
     *,
     secrets: frozenset[str],
+    paused: str = "",
 ) -> tuple[Condition, ...]:
     """All conditions of a subscription that has a document."""
     found = [
         *unresolved(resolved),
         *content,
-        rolled_out,
+        _held_up(rolled_out, "nothing newer is rolled out", paused),
         _application(view),
         _mounted(view, secrets),
         _reporting(view),
-        _drained(view, rendering),
+        _held_up(_drained(view, rendering), "no drain ends", paused),
     ]
     return summed_up(tuple({each.type: each for each in found}.values()))
+
+
+def _held_up(found: Condition, what: str, paused: str) -> Condition:
+    """A condition with what a pause holds up, which would else be seen nowhere."""
+    if not paused or paused in found.message:
+        return found
+    return found.model_copy(update={"message": f"{found.message}; {what}: {paused}".removeprefix("; ")})
 
 
 def unresolved(resolved: Resolved) -> tuple[Condition, ...]:

@@ -303,6 +303,22 @@ def test_a_pause_holds_everything_and_ends_by_itself() -> None:
     assert world.patches == 1
 
 
+def test_a_pause_is_seen_while_nothing_else_is_wrong() -> None:
+    world = running(updateStrategy="Reload")
+    world.changes(pause={"reason": "freeze"})
+    world.stream("orders", cluster("west"))
+    world.settle()
+    said = "nothing newer is rolled out: paused: freeze; take spec.pause out to go on"
+    assert said in world.message("RolledOut")
+    assert said in world.message("Ready")
+    world.changes(pause=None)
+    world.settle()
+    assert "paused" not in world.message("RolledOut") + world.message("Drained")
+    world.changes(pause={"reason": "freeze"})
+    world.settle()
+    assert "no drain ends: paused: freeze" in world.message("Drained")
+
+
 def test_a_lost_status_costs_no_restart_and_loses_no_change() -> None:
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))

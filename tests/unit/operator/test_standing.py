@@ -55,7 +55,8 @@ def test_it_is_safe_once_it_is_drained() -> None:
     world.settle()
     status, message = safe(world)
     assert status == "False"
-    assert "0 of 1 drained; waiting for app (Running, since 2026-11-01T00:00:00Z: " in message
+    assert "0 of 1 drained; waiting for app (Running, since 2026-11-01T00:00:00Z: east/orders: driver " in message
+    assert message.endswith(". What to do: kubectl describe kss app")
     world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=400))
     world.settle()
     assert safe(world)[0] == "True"
@@ -67,6 +68,16 @@ def test_a_topic_that_was_removed_is_not_safe_either() -> None:
     world.settle()
     world.stream("orders", cluster("east", "orders"))
     assert safe(world)[0] == "False"
+
+
+def test_it_says_of_how_many_topics_the_first_is_one() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east", "orders", "retry", "dead"))
+    world.settle()
+    world.stream("orders", cluster("west"))
+    assert "its document still has east/dead (and 2 more)" in safe(world)[1]
+    world.settle()
+    assert "east/dead: driver driver-1 has not applied revision 3 yet: see RolledOut (and 2 more)" in safe(world)[1]
 
 
 def test_a_cluster_that_was_renamed_needs_no_drain() -> None:
