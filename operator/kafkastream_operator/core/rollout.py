@@ -103,6 +103,8 @@ def next_step(
     if application is None or application.life in ("Absent", "Suspended", "Completed", "Failed"):
         life = "is not there" if application is None else f"is {application.life}"
         text = f"the application {life}: it takes revision {wanted.version.counter} when it starts"
+        if application is not None and application.life == "Failed":
+            text += "; why it failed is in its status and in its driver's log"
         return Step(before, condition("RolledOut", None, "NotRunning", text))
     if paused:
         return Step(before, condition("RolledOut", False, "Paused", paused))

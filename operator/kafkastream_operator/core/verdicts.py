@@ -134,7 +134,10 @@ def summed_up(found: tuple[Condition, ...]) -> tuple[Condition, ...]:
     moving = going is not None and going.reason in ("RollingOut", "Coalescing", "Starting", "Reverted")
     first = next(iter(stuck or bad), None)
     if first is None:
-        ready = condition("Ready", True, "InForce", going.message if going is not None else "")
+        # Not in force where nothing runs, which is not bad: somebody may have stopped it on purpose.
+        idle = going is not None and going.status == "Unknown"
+        said = going.message if going is not None else ""
+        ready = condition("Ready", True, going.reason if going is not None and idle else "InForce", said)
     else:
         ready = condition("Ready", False, first.reason, first.message)
     return (

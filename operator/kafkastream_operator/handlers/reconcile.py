@@ -10,14 +10,16 @@ from functools import partial
 from pydantic import ValidationError
 
 from dynamic_kafka.metadata.contract import config_map_name
+from dynamic_kafka.metadata.validation import explain
 from kafkastream_operator.core.annotated import MADE_LABEL, asked_by, subscription_for
 from kafkastream_operator.core.decide import decide
 from kafkastream_operator.core.moments import stamp
 from kafkastream_operator.core.rollout import USUAL, Timing
 from kafkastream_operator.core.standing import stream_status
+from kafkastream_operator.core.verdicts import summed_up
 from kafkastream_operator.errors import ConflictError, NotFoundError
 from kafkastream_operator.handlers.execute import execute, tell, write_status
-from kafkastream_operator.handlers.observe import catalog_of, see
+from kafkastream_operator.handlers.observe import catalog_of, see, status_of
 from kafkastream_operator.handlers.subscribers import kind_of, subscribers_of
 from kafkastream_operator.kube.api import (
     APPLICATIONS,
@@ -29,8 +31,9 @@ from kafkastream_operator.kube.api import (
     Resource,
 )
 from kafkastream_operator.kube.cache import Cache, Ref
+from kafkastream_operator.models.conditions import condition, settled
 from kafkastream_operator.models.stream import KafkaStreamStatus
-from kafkastream_operator.models.subscription import ApplicationRef
+from kafkastream_operator.models.subscription import ApplicationRef, SubscriptionSpec
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +68,7 @@ class Reconciler:
         try:
             seen = see(self._cache, job.namespace, job.name, now, self._timing)
         except ValidationError as error:
-            log.error("%s is none: %s", job, error)
+            self._unreadable(job, error)
             return None
         if seen is None:
             return None
@@ -78,6 +81,28 @@ class Reconciler:
             self._refresh(job, seen.view.spec.application_ref)
             raise
         return None if plan.again is None else max(0.05, (plan.again - now).total_seconds())
+
+    def _unreadable(self, job: Ref, error: ValidationError) -> None:
+        """A spec that the API server has let through and this version does not know: that of a newer CRD. Whatever
+        was rendered for it stays as it is."""
+        found = self._cache.get(*job)
+        if found is None:
+            return
+        text = "; ".join(
+            f"spec.{'.'.join(map(str, each.path))}: {each.text}" for each in explain(error, SubscriptionSpec)
+        )
+        text = f"this operator cannot read it, what was rendered stays: {text}. Mend it, or update the operator"
+        before = status_of(found)
+        said = summed_up((condition("StreamsResolved", False, "InvalidSubscription", text),))
+        types = {each.type for each in said}
+        others = [each for each in before.conditions if each.type not in types]
+        generation = int(found["metadata"].get("generation", 0))
+        done = settled((*others, *said), before.conditions, generation=generation, now=stamp(self._now()))
+        status = before.model_copy(update={"observed_generation": generation, "conditions": done})
+        if status != before:
+            log.warning("%s: %s", job, text)
+            written = write_status(self._api, self._cache, SUBSCRIPTIONS, found, status)
+            tell(self._api, SUBSCRIPTIONS, written, "InvalidSubscription", text)
 
     def _config_map(self, job: Ref) -> None:
         """A ConfigMap of a user's has no conditions: what is to be said of it is an Event, once."""

@@ -10,7 +10,7 @@ import pytest
 from dynamic_kafka.metadata.contract import METADATA_ROLE, ROLE_LABEL
 from kafkastream_operator.core.evidence import TopicReport
 from kafkastream_operator.handlers.reconcile import Reconciler
-from kafkastream_operator.kube.api import CONFIG_MAPS, STREAMS, Api, Resource
+from kafkastream_operator.kube.api import CONFIG_MAPS, STREAMS, SUBSCRIPTIONS, Api, Resource
 from kafkastream_operator.kube.cache import Cache, Ref
 from tests.unit.operator.world import World, cluster, running
 
@@ -114,3 +114,19 @@ def test_configmaps_that_disagree_are_both_told(server: Server) -> None:
         ("ConfigMap", "one", "Warning", "Conflict"),
         ("ConfigMap", "two", "Warning", "Conflict"),
     ]
+
+
+def test_a_subscription_of_a_newer_kind_is_said_to_be_unreadable_and_nothing_of_it_is_shown(server: Server) -> None:
+    spec = {"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}, "updateStrategy": "Canary-hunter2"}
+    kept = {"rendered": {"configMap": "app-kafkastreams", "lineage": "l", "counter": 3, "hash": "h"}}
+    server.put(SUBSCRIPTIONS, "app", spec=spec, status=kept)
+    for _ in range(3):
+        server.look(SUBSCRIPTIONS, "app")
+    assert server.events == [("KafkaStreamSubscription", "app", "Warning", "InvalidSubscription")]
+    found = server.cache.get(SUBSCRIPTIONS, "ns", "app")
+    assert found is not None
+    assert found["status"]["rendered"] == kept["rendered"]
+    said = {each["type"]: each for each in found["status"]["conditions"]}
+    assert (said["Ready"]["status"], said["Ready"]["reason"]) == ("False", "InvalidSubscription")
+    assert "spec.updateStrategy: must be 'Restart', 'Reload' or 'Auto'" in said["Ready"]["message"]
+    assert "hunter2" not in str(said)

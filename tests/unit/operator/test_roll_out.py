@@ -192,6 +192,8 @@ def test_an_application_that_does_not_run_is_left_alone(life: str) -> None:
     assert world.patches == 0
     assert world.rendered() == {"east/orders": "Active", "west/orders": "Active"}
     assert world.condition("RolledOut") == ("Unknown", "NotRunning")
+    assert world.condition("Ready") == ("True", "NotRunning")
+    assert ("driver's log" in world.message("Ready")) == (life == "Failed")
 
 
 def test_reload_never_restarts() -> None:
