@@ -220,7 +220,7 @@ def _reporting(view: View) -> Condition:
     if driver.report is None:
         text = (
             f"driver {driver.name} has not reported: drains cannot end. Run the bundled application, and let its"
-            " service account get and patch pods of its namespace (docs/operator.md has the Role)"
+            " service account get and patch pods of its namespace (examples/operator/rbac-driver.yaml)"
         )
         return condition("Reporting", False, "NoReport", text)
     if driver.report.reader < MIN_READER:
