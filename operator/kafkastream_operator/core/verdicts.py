@@ -159,7 +159,12 @@ def events(
     """What is worth an Event."""
     found = []
     if document is not None:
-        found.append(("Rendered", f"revision {document.version.counter}: {', '.join(sorted(document.streams))}"))
+        last, name = view.status.rendered, config_map_name(view.spec.application_ref.name)
+        revision = f"revision {document.version.counter}"
+        if last is not None and (last.lineage, last.counter) == (document.version.lineage, document.version.counter):
+            found.append(("Restored", f"ConfigMap {name} was edited or deleted, and is made again as {revision} was"))
+        else:
+            found.append(("Rendered", f"{revision}: {', '.join(sorted(document.streams))}"))
     found += [("Released", f"{key} leaves the document: {why}") for key, why in sorted(released.items())]
     if isinstance(step.effect, Patch):
         found.append(("Restarting", f"for revision {step.effect.token}, attempt {step.effect.attempt}"))

@@ -60,6 +60,21 @@ def test_a_drain_that_takes_too_long_is_told_once() -> None:
     assert reasons(world) == ["DrainTimedOut"]
 
 
+@pytest.mark.parametrize("what", ["edited", "deleted"])
+def test_a_document_that_is_put_right_is_told_and_a_new_one_as_new(what: str) -> None:
+    world = running(updateStrategy="Reload")
+    reasons(world)
+    if what == "edited":
+        world.edited = True
+    else:
+        world.document = None
+    world.settle()
+    assert reasons(world) == ["Restored"]
+    world.stream("orders", cluster("west"))
+    world.settle()
+    assert reasons(world) == ["Rendered", "RollingOut"]
+
+
 class Server:
     """An API server that has what is in the cache, and notes what it is told."""
 
