@@ -19,7 +19,7 @@ from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core import verdicts
 from kafkastream_operator.core.application import Application, Patch, Refresh
 from kafkastream_operator.core.catalog import Catalog
-from kafkastream_operator.core.document import MAX_BYTES, Document, Key, Version, make_document, pack, size
+from kafkastream_operator.core.document import MAX_BYTES, Document, Key, Version, make_document, pack, refusal, size
 from kafkastream_operator.core.evidence import Driver, missing_evidence
 from kafkastream_operator.core.moments import parse, stamp
 from kafkastream_operator.core.outcome import not_taken
@@ -211,6 +211,10 @@ def _content(view: View, resolved: Resolved, previous: Document | None, paused: 
     stored = size(pack(document))
     if stored > MAX_BYTES:
         return _Content(previous, False, None, verdicts.too_large(stored))
+    if previous is None or document.hash != previous.hash:
+        refused = refusal(document)
+        if refused:
+            return _Content(previous, False, None, verdicts.refused_by_drivers(refused))
     drifted = view.config_map is None or view.config_map.drifted
     return _Content(document, document != previous or drifted, rendering, (), rendering.released)
 

@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from dynamic_kafka.errors import MetadataInvalidError
 from dynamic_kafka.metadata.contract import DOCUMENT_KEY, PACKED_DOCUMENT_KEY
-from dynamic_kafka.metadata.document import CONTRACT, document_hash
+from dynamic_kafka.metadata.document import CONTRACT, document_hash, parse_document
+from dynamic_kafka.metadata.subscription import unite
 
 MIN_READER = 1
 """The oldest contract that can read what is written here."""
@@ -103,6 +105,16 @@ def make_document(
 ) -> Document:
     """A document over these streams."""
     return Document(version, document_hash(streams), streams, drain, subscription)
+
+
+def refusal(document: Document) -> str:
+    """Why every driver would refuse the whole document; "" if they would not."""
+    content = {**json.loads(document.text()), "minReader": CONTRACT}
+    try:
+        unite(parse_document(json.dumps(content), source="the document").streams.values())
+    except MetadataInvalidError as error:
+        return str(error)
+    return ""
 
 
 def read_document(data: Mapping[str, str], binary: Mapping[str, str]) -> Document | None:

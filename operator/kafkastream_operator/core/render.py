@@ -92,19 +92,21 @@ def render(
             by that as well: whoever can write ConfigMaps could else have a Secret sent anywhere.
     """
     desired = {key for _, key, _ in entries(resolved.streams)}
-    renamed = {
-        content["renamedFrom"]
+    heirs = {
+        content["renamedFrom"]: name
         for found in resolved.streams.values()
-        for content in found["clusters"].values()
+        for name, content in found["clusters"].items()
         if "renamedFrom" in content
     }
     draining: list[DrainingTopic] = []
     let_go: dict[Key, str] = {}
-    for key, (stream, _) in sorted(before.entries.items()):
-        if key in desired or key.cluster in renamed:
+    for old, (stream, content) in sorted(before.entries.items()):
+        # What its heir does not name any more drains there, by the heir's name: its offsets are carried over whole.
+        key = Key(heirs.get(old.cluster, old.cluster), old.topic)
+        if key in desired or (key != old and key in before.entries):
             continue
         how = _drain_of(stream, resolved, before)
-        mark = before.draining.get(key)
+        mark = before.draining.get(key) or before.draining.get(old)
         revision = mark.revision if mark is not None else next_counter
         if key in released:
             let_go[key] = released[key]
@@ -125,7 +127,7 @@ def render(
                 revision=revision,
                 quiet_period=how.quiet_period,
                 timeout=how.timeout,
-                message=(may_have(key.cluster, _asking(before.entries[key][1])) or why)[:1024],
+                message=(may_have(key.cluster, _asking(content)) or why)[:1024],
             )
         )
     streams = _merged(resolved.streams, draining, before, may_have)
@@ -164,7 +166,7 @@ def _merged(
         content = clusters.get(each.cluster)
         if content is None:
             # Another stream may still have the cluster, perhaps on other servers by now: one cluster is one client.
-            base = current.get(each.cluster, before.entries[Key(each.cluster, each.topic)][1])
+            base = current.get(each.cluster) or before.entries[Key(each.cluster, each.topic)][1]
             content = {key: value for key, value in base.items() if key not in ("topics", "drainingTopics", "state")}
             content |= {"topics": [], "state": "Draining"}
             content = _bound(each.cluster, content, may_have)

@@ -106,8 +106,12 @@ def _rest(reader: Subscriber, name: str, entry: StreamEntry) -> _Rest | None:
         return _Rest(reader, frozenset(), f"neither its status nor its document can be read{_left_behind(reader)}")
     named = {name: entry.content} if entry.content is not None else {}
     desired = {key for _, key, _ in entries(named)}
-    renamed = {content.get("renamedFrom") for _, _, content in entries(named)}
-    rendered = {key for stream, key, _ in entries(reader.rendered) if stream == name and key.cluster not in renamed}
+    heirs = {content["renamedFrom"]: key.cluster for _, key, content in entries(named) if "renamedFrom" in content}
+    rendered = {
+        Key(heirs.get(key.cluster, key.cluster), key.topic)
+        for stream, key, _ in entries(reader.rendered)
+        if stream == name
+    }
     draining = [topic for topic in reader.status.draining if topic.stream == name]
     left = sorted(rendered - desired | {Key(topic.cluster, topic.topic) for topic in draining})
     if not left:

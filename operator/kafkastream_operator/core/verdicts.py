@@ -111,6 +111,12 @@ def too_large(size: int) -> tuple[Condition, ...]:
     return (condition("StreamsResolved", False, "TooLarge", text),)
 
 
+def refused_by_drivers(why: str) -> tuple[Condition, ...]:
+    """The streams are good each by itself, and not together."""
+    text = f"together, the streams make a document that every driver would refuse, so the last one stays: {why}"
+    return (condition("StreamsResolved", False, "Conflict", text),)
+
+
 def refused(rival: str) -> tuple[Condition, ...]:
     """Another subscription has the application."""
     text = f"subscription {rival} is older and is for an application of this name, too: delete one of the two"

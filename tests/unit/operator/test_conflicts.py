@@ -115,3 +115,29 @@ def test_what_a_driver_would_refuse_is_a_conflict(one: dict[str, Any], other: di
         servers(world)
     else:
         assert world.document is None
+
+
+def test_what_drains_of_a_cluster_with_explicit_offsets_is_taken_by_drivers() -> None:
+    world = World(spec={"streams": {"ids": ["a", "b"]}, "updateStrategy": "Reload"})
+    world.stream("a", cluster("east", "orders", startingOffsets={"orders": {"0": 5}}))
+    world.stream("b", cluster("east", "retry", startingOffsets={"retry": {"0": 6}}))
+    world.settle()
+    world.stream("b", cluster("west"))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active", "east/retry": "Draining", "west/orders": "Active"}
+    assert world.document is not None
+    unite(parse_document(world.document.text(), source="document").streams.values())
+
+
+def test_a_rename_that_another_stream_does_not_follow_is_held_until_it_does() -> None:
+    world = both("a", "b")
+    before = world.document
+    world.stream("a", cluster("new", bootstrapServers="old:9092", renamedFrom="east"))
+    world.settle()
+    assert world.document == before
+    assert world.condition("StreamsResolved") == ("False", "Conflict")
+    assert "'new' is renamed from 'east', which is still read under that id" in world.message("StreamsResolved")
+    world.stream("b", cluster("new", bootstrapServers="old:9092", renamedFrom="east"))
+    world.settle()
+    assert world.rendered() == {"new/orders": "Active"}
+    assert world.condition("StreamsResolved") == ("True", "Resolved")

@@ -170,6 +170,38 @@ def test_a_renamed_cluster_does_not_drain() -> None:
     assert world.rendered() == {"new-east/orders": "Active"}
 
 
+def two_topics() -> World:
+    """East has two topics in force."""
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east", "orders", "retry"))
+    world.settle()
+    world.driver_reports()
+    world.settle()
+    return world
+
+
+def test_a_topic_that_is_left_out_of_a_rename_drains_under_the_new_name() -> None:
+    world = two_topics()
+    world.stream("orders", cluster("new", "orders", renamedFrom="east"))
+    world.settle()
+    assert world.rendered() == {"new/orders": "Active", "new/retry": "Draining"}
+    world.driver_reports(new__retry=DRAINED)
+    world.settle()
+    assert world.rendered() == {"new/orders": "Active"}
+
+
+def test_what_drains_already_goes_on_under_the_new_name() -> None:
+    world = two_topics()
+    world.stream("orders", cluster("east", "orders"))
+    world.settle()
+    since = world.status.draining[0].since
+    world.later(hours=1)
+    world.stream("orders", cluster("new", "orders", renamedFrom="east"))
+    world.settle()
+    assert world.rendered() == {"new/orders": "Active", "new/retry": "Draining"}
+    assert [each.since for each in world.status.draining] == [since]
+
+
 SECRET = {"cluster": "east", "name": "login", "allowedServers": ["east:9092"]}
 
 

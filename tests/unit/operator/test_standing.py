@@ -86,6 +86,14 @@ def test_a_cluster_that_was_renamed_needs_no_drain() -> None:
     assert safe(world)[0] == "True"
 
 
+def test_a_topic_that_is_left_out_of_a_rename_is_not_safe() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east", "orders", "retry"))
+    world.settle()
+    world.stream("orders", cluster("new-east", renamedFrom="east"))
+    assert "its document still has new-east/retry" in safe(world)[1]
+
+
 def test_nothing_is_safe_while_nobody_knows_what_the_stream_names() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("west", startingOffsets="sometimes"))
