@@ -35,6 +35,9 @@ from kafkastream_operator.models.conditions import condition, settled
 from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import ApplicationRef, SubscriptionSpec
 
+TOLD_AGAIN_S = 3000.0
+"""Between Events of what has no conditions that stay: Kubernetes forgets an Event after an hour."""
+
 log = logging.getLogger(__name__)
 
 
@@ -49,7 +52,7 @@ class Reconciler:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._api, self._cache, self._timing, self._now = api, cache, timing, now
-        self._said: set[tuple[str, str]] = set()
+        self._said: dict[tuple[str, str], datetime] = {}
 
     def __call__(self, job: Ref) -> float | None:
         """Look at one. Returns in how many seconds to look again."""
@@ -58,10 +61,8 @@ class Reconciler:
         if job.resource == STREAMS:
             return self._stream(job)
         if job.resource == CONFIG_MAPS:
-            self._config_map(job)
-        else:
-            self._application(job)
-        return None
+            return self._config_map(job)
+        return self._application(job)
 
     def _subscription(self, job: Ref) -> float | None:
         now = self._now()
@@ -104,11 +105,11 @@ class Reconciler:
             written = write_status(self._api, self._cache, SUBSCRIPTIONS, found, status)
             tell(self._api, SUBSCRIPTIONS, written, "InvalidSubscription", text)
 
-    def _config_map(self, job: Ref) -> None:
-        """A ConfigMap of a user's has no conditions: what is to be said of it is an Event, once."""
+    def _config_map(self, job: Ref) -> float | None:
+        """A ConfigMap of a user's has no conditions: what is to be said of it is an Event."""
         found = self._cache.get(CONFIG_MAPS, job.namespace, job.name)
         if found is None:
-            return
+            return None
         catalog = catalog_of(self._cache, job.namespace)
         origin = f"ConfigMap {job.name}"
         said = [("Invalid", catalog.broken[origin])] if origin in catalog.broken else []
@@ -122,44 +123,47 @@ class Reconciler:
                     ("Conflict", f"stream {stream} {entry.conflict}: where both are read, neither is rolled out")
                 )
         for reason, text in said:
-            self._tell_once(CONFIG_MAPS, found, reason, text)
+            self._tell_now_and_then(CONFIG_MAPS, found, reason, text)
+        return TOLD_AGAIN_S if said else None
 
-    def _tell_once(self, resource: Resource, found: Object, reason: str, text: str) -> None:
-        """An Event about an object that is looked at again and again."""
-        if (found["metadata"]["uid"], text) not in self._said:
-            self._said.add((found["metadata"]["uid"], text))
+    def _tell_now_and_then(self, resource: Resource, found: Object, reason: str, text: str) -> float:
+        """An Event about an object without conditions of ours, for as long as it is so. Returns in how many seconds to
+        look again."""
+        key, now = (found["metadata"]["uid"], text), self._now()
+        self._said = {each: at for each, at in self._said.items() if (now - at).total_seconds() < TOLD_AGAIN_S}
+        if key not in self._said:
+            self._said[key] = now
             tell(self._api, resource, found, reason, text)
+        return TOLD_AGAIN_S
 
-    def _application(self, job: Ref) -> None:
+    def _application(self, job: Ref) -> float | None:
         """An application's annotations ask for a subscription."""
         found = self._cache.get(job.resource, job.namespace, job.name)
         if found is None or found["metadata"].get("deletionTimestamp"):
-            return
+            return None
         asked = asked_by(job.name, job.resource.api_version, found["metadata"].get("annotations") or {})
         known = self._cache.get(SUBSCRIPTIONS, job.namespace, job.name)
         made = known is not None and MADE_LABEL in (known["metadata"].get("labels") or {})
         kind = kind_of(known) if known is not None else job.resource.api_version
+        again = None
         if asked is None:
             if made and known is not None and kind == job.resource.api_version:
                 # The annotations were taken out: what is rendered stays for the driver that runs.
                 self._api.delete(SUBSCRIPTIONS, job.namespace, job.name, uid=known["metadata"]["uid"])
-            return
-        if asked.spec is None:
-            self._tell_once(job.resource, found, "InvalidAnnotation", asked.problem)
-            return
-        if known is not None and not made:
+        elif asked.spec is None:
+            again = self._tell_now_and_then(job.resource, found, "InvalidAnnotation", asked.problem)
+        elif known is not None and not made:
             text = f"KafkaStreamSubscription {job.name} was made by hand and counts; take the annotations out"
-            self._tell_once(job.resource, found, "SubscriptionExists", text)
-            return
-        if kind != job.resource.api_version:
+            again = self._tell_now_and_then(job.resource, found, "SubscriptionExists", text)
+        elif kind != job.resource.api_version:
             text = f"KafkaStreamSubscription {job.name} is for the SparkApplication {job.name} of {kind}: rename one"
-            self._tell_once(job.resource, found, "SubscriptionExists", text)
-            return
-        wanted = subscription_for(job.namespace, job.name, asked.spec)
-        if known is not None and all(known["spec"].get(key) == value for key, value in wanted["spec"].items()):
-            return
-        body = {"apiVersion": SUBSCRIPTIONS.api_version, "kind": "KafkaStreamSubscription", **wanted}
-        self._cache.put(SUBSCRIPTIONS, self._api.apply(SUBSCRIPTIONS, body, force=True))
+            again = self._tell_now_and_then(job.resource, found, "SubscriptionExists", text)
+        else:
+            wanted = subscription_for(job.namespace, job.name, asked.spec)
+            if known is None or any(known["spec"].get(key) != value for key, value in wanted["spec"].items()):
+                body = {"apiVersion": SUBSCRIPTIONS.api_version, "kind": "KafkaStreamSubscription", **wanted}
+                self._cache.put(SUBSCRIPTIONS, self._api.apply(SUBSCRIPTIONS, body, force=True))
+        return again
 
     def _stream(self, job: Ref) -> float | None:
         found = self._cache.get(STREAMS, job.namespace, job.name)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.metadata.contract import METADATA_ROLE, ROLE_LABEL
+from dynamic_kafka.metadata.contract import METADATA_ROLE, ROLE_LABEL, STREAMS_ANNOTATION
 from kafkastream_operator.core.evidence import TopicReport
 from kafkastream_operator.handlers.reconcile import Reconciler
-from kafkastream_operator.kube.api import CONFIG_MAPS, STREAMS, SUBSCRIPTIONS, Api, Resource
+from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS, Api, Resource
 from kafkastream_operator.kube.cache import Cache, Ref
-from tests.unit.operator.world import World, cluster, running
+from tests.unit.operator.world import START, World, cluster, running
 
 
 def reasons(world: World) -> list[str]:
@@ -81,7 +82,8 @@ class Server:
     def __init__(self) -> None:
         self.cache, self.count = Cache(), 0
         self.events: list[tuple[str, str, str, str]] = []
-        self.reconciler = Reconciler(cast(Api, self), self.cache)
+        self.now = START
+        self.reconciler = Reconciler(cast(Api, self), self.cache, now=lambda: self.now)
 
     def put(self, resource: Resource, name: str, **content: Any) -> None:
         """An object of a user's, looked at."""
@@ -90,9 +92,9 @@ class Server:
         metadata |= {"resourceVersion": str(self.count), **content.pop("metadata", {})}
         self.cache.put(resource, {"metadata": metadata, **content})
 
-    def look(self, resource: Resource, name: str) -> None:
-        """As its queue would have it."""
-        self.reconciler(Ref(resource, "ns", name))
+    def look(self, resource: Resource, name: str) -> float | None:
+        """As its queue would have it; in how many seconds to look again."""
+        return self.reconciler(Ref(resource, "ns", name))
 
     def replace(self, resource: Resource, body: Mapping[str, Any], *, subresource: str | None = None) -> dict[str, Any]:
         self.count += 1
@@ -145,3 +147,18 @@ def test_a_subscription_of_a_newer_kind_is_said_to_be_unreadable_and_nothing_of_
     assert (said["Ready"]["status"], said["Ready"]["reason"]) == ("False", "InvalidSubscription")
     assert "spec.updateStrategy: must be 'Restart', 'Reload' or 'Auto'" in said["Ready"]["message"]
     assert "hunter2" not in str(said)
+
+
+def test_annotations_that_are_wrong_are_told_as_long_as_they_are_there(server: Server) -> None:
+    annotations = {"annotations": {STREAMS_ANNOTATION: " "}}
+    server.put(KUBEFLOW_APPLICATIONS, "app", metadata=annotations, spec={})
+    server.look(KUBEFLOW_APPLICATIONS, "app")
+    again = server.look(KUBEFLOW_APPLICATIONS, "app")
+    assert server.events == [("SparkApplication", "app", "Warning", "InvalidAnnotation")]
+    assert again is not None
+    assert again < 3600
+    server.now += timedelta(seconds=again)
+    server.look(KUBEFLOW_APPLICATIONS, "app")
+    assert len(server.events) == 2
+    server.put(KUBEFLOW_APPLICATIONS, "app", spec={})
+    assert server.look(KUBEFLOW_APPLICATIONS, "app") is None
