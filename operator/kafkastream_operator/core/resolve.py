@@ -169,10 +169,11 @@ def _binding_problem(
     if wanted is None:
         return None
     if binding is None or binding.name != wanted:
-        text = (
-            f"stream {stream!r} asks for Secret {wanted!r} on cluster {cluster!r}, which the subscription does"
-            f" not bind: add {{cluster: {cluster}, name: {wanted}, allowedServers: […]}} to spec.secrets"
-        )
+        asks = f"stream {stream!r} asks for Secret {wanted!r} on cluster {cluster!r}"
+        add = f"{{cluster: {cluster}, name: {wanted}, allowedServers: […]}}"
+        text = f"{asks}, which the subscription does not bind: add {add} to spec.secrets"
+        if binding is not None:
+            text = f"{asks}, and spec.secrets[cluster={cluster}] binds {binding.name!r}: one of the two has to change"
         return Held(stream, "SecretNotBound", text, cluster)
     foreign = [each for each in _servers(content) if each not in binding.allowed_servers]
     if foreign:

@@ -210,7 +210,10 @@ def _live(
         return Step(before, restart_required(why, strategy, application))
     rejected = driver.report.rejected if driver is not None and driver.report is not None else None
     if rejected is not None and rejected[0] == wanted.token:
-        text = f"the driver refuses revision {wanted.version.counter} and goes on with the one before: {rejected[1]}"
+        text = (
+            f"the driver refuses revision {wanted.version.counter} and goes on with the one before, until it ends: the"
+            f" next one would not start with it. {rejected[1]}"
+        )
         return Step(before, condition("RolledOut", False, "Rejected", text))
     if driver is None or not driver.running:
         text = f"revision {wanted.version.counter} waits for the driver to run"

@@ -219,6 +219,7 @@ def test_what_the_driver_refuses_is_said_and_never_forced() -> None:
     world.driver = replace(world.driver, report=report)
     world.settle()
     assert world.condition("RolledOut") == ("False", "Rejected")
+    assert "the next one would not start with it. west is another cluster than before" in world.message("RolledOut")
     assert "west is another cluster" in world.message("RolledOut")
 
 
