@@ -111,12 +111,13 @@ def next_step(
     if before.phase == "Failed" and before.token == wanted.token:
         tried = (before.generation, before.submission)
         changed = before.problem and tried != (application.generation, application.submission)
-        if changed or asked_anew:
-            # The application has changed, or is another one of that name: perhaps in what stood in the way. Or who
-            # answers for it has seen to that, or wants another strategy.
-            pending = Rollout(token=wanted.token, method="Restart", phase="Pending", at=stamp(now))
-            return Step(pending, going_on(wanted.version, "by a restart"), again=now)
-        return Step(before, given_up(before))
+        if not (changed or asked_anew):
+            return Step(before, given_up(before))
+        # The application has changed, or is another one of that name: perhaps in what stood in the way. Or who answers
+        # for it has seen to that, or wants another strategy.
+        before = Rollout(token=wanted.token, method="Restart", phase="Pending", at=stamp(now))
+        if strategy != "Reload":
+            return Step(before, going_on(wanted.version, "by a restart"), again=now)
     silent = _has_yet_to_report(driver, timing)
     method = _method(strategy, wanted, before, application, driver, silent=silent is not None)
     if method == "Wait":

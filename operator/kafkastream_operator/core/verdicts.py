@@ -181,7 +181,7 @@ def worse(view: View, conditions: Iterable[Condition]) -> tuple[tuple[str, str],
     """The conditions that have become bad, or bad in another way, since they were written last."""
     before = {each.type: each for each in view.status.conditions}
     found = []
-    for each in conditions:
+    for each in (each for each in conditions if each.type not in SUMMARY):
         old = before.get(each.type)
         # What is said of streams changes only with them; what is said of a roll-out or a drain goes on changing.
         same = old is not None and old.reason == each.reason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -47,6 +48,17 @@ def test_what_keeps_the_first_document_from_being_made_is_told() -> None:
     world.rival = "older"
     world.settle()
     assert reasons(world) == ["ApplicationTaken"]
+
+
+def test_a_document_that_is_not_mounted_is_told_once() -> None:
+    world = running(updateStrategy="Reload")
+    reasons(world)
+    assert world.driver is not None
+    world.driver = replace(world.driver, mounted=False)
+    world.settle()
+    world.later(minutes=1)
+    world.settle()
+    assert reasons(world) == ["NotMounted"]
 
 
 def test_a_drain_that_takes_too_long_is_told_once() -> None:

@@ -161,6 +161,7 @@ def test_what_was_given_up_goes_live_when_that_is_asked_for() -> None:
     world.changes(updateStrategy="Reload")
     world.settle()
     assert world.condition("RolledOut") == ("False", "RollingOut")
+    assert world.events[-1] == ("RollingOut", "revision 2 is being rolled out live")
     world.driver_reports()
     world.settle()
     assert world.condition("RolledOut") == ("True", "Confirmed")
