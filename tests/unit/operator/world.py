@@ -9,9 +9,10 @@ from typing import Any
 
 from kafkastream_operator.core.application import Application, Life, Patch, Refresh
 from kafkastream_operator.core.catalog import ConfigMapText, make_catalog
-from kafkastream_operator.core.decide import ConfigMap, Plan, View, decide
+from kafkastream_operator.core.decide import decide
 from kafkastream_operator.core.document import Document, Key, Version
 from kafkastream_operator.core.evidence import Driver, Report, TopicReport
+from kafkastream_operator.core.view import ConfigMap, Plan, View
 from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
