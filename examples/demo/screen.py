@@ -17,7 +17,7 @@ from rich.text import Text
 from demo.journal import Event
 
 COLOURS = {"A": "blue", "B": "dark_orange", "C": "green"}
-STYLES = {"story": "", "change": "bold cyan", "kill": "bold red", "result": "bold"}
+STYLES = {"story": "", "change": "bold cyan", "kill": "bold red"}
 _LINES_SHOWN = 14
 _STATE_EVERY_S = 5.0
 
