@@ -21,13 +21,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.planning.progress import OffsetDocument
+from tests.support.driver_process import DriverProcess
 from tests.support.fixtures import Brokers
 from tests.support.places import ROOT
 from tests.support.source_run import CRASH_POINTS, CrashPoint, SourceRun, read
 from tests.support.spark import spark_environment
 from tests.support.streams import (
     Collected,
-    DriverProcess,
     Rows,
     assert_rows,
     cluster,
