@@ -20,6 +20,7 @@ from demo.settings import APPLICATION, STREAM, Settings
 from tests.support.kube import APPLICATIONS, ApiUnreachableError, KubeCluster, KubeError, LocalNode, SparkOperator
 from tests.support.kube.app_container import command
 from tests.support.operator import CONFIG_MAPS, STREAMS, SUBSCRIPTIONS, OperatorProcess
+from tests.support.resources import condition
 
 NOT_SEEN = "the operator has not seen the stream yet"
 _LOOK_S = 0.5
@@ -141,9 +142,3 @@ def waiting_for(stream: Mapping[str, Any]) -> str:
     if (stream.get("status") or {}).get("observedGeneration") != stream.get("metadata", {}).get("generation"):
         return NOT_SEEN
     return "" if found.get("status") == "True" else str(found.get("message", NOT_SEEN))
-
-
-def condition(found: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """A condition of an object; empty if it has none of that type."""
-    conditions = (found.get("status") or {}).get("conditions", [])
-    return next((each for each in conditions if each["type"] == kind), {})
