@@ -52,7 +52,7 @@ class ControlPlane:
         self.document: dict[str, str] = {}
         self.revision = ""
         self.waits = ""
-        self.rolled_out: Mapping[str, Any] = {}
+        self._rolled_out: Mapping[str, Any] = {}
 
     def open(self, say: Callable[[str], None]) -> None:
         """Start all, with what is to be in place before the first `kubectl apply`."""
@@ -100,14 +100,14 @@ class ControlPlane:
         document = api.find(CONFIG_MAPS, f"{APPLICATION}-kafkastreams", self._namespace)
         self.revision, self.document = rendered(document)
         self.waits = waiting_for(stream)
-        self.rolled_out = condition(subscription, "RolledOut")
+        self._rolled_out = condition(subscription, "RolledOut")
         rollout = (subscription.get("status") or {}).get("rollout") or {}
         if rollout.get("phase") == "Confirmed":
             self.confirmed.setdefault(rollout["token"], rollout["method"])
 
     def says(self) -> str:
         """The operator's last word on the roll-out and on what drains."""
-        return f"{self.rolled_out.get('message', 'nothing')}; {self.waits or 'nothing drains'}"
+        return f"{self._rolled_out.get('message', 'nothing')}; {self.waits or 'nothing drains'}"
 
     def life(self) -> str:
         """What Kubeflow's operator says of the application."""
