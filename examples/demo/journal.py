@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 ChangeKind = Literal["add", "remove", "return"]
-EventKind = Literal["story", "change", "kill", "result"]
+EventKind = Literal["story", "change", "kill"]
 
 
 @dataclass

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from dynamic_kafka.metadata.contract import MOUNT_PATH, SECRETS_PATH, config_map_name
 from dynamic_kafka.options.durations import parse_duration_ms
@@ -27,10 +26,8 @@ from kafkastream_operator.core.release import spent_on
 from kafkastream_operator.core.render import Rendering
 from kafkastream_operator.core.resolve import Resolved
 from kafkastream_operator.core.rollout import Step
+from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition, condition
-
-if TYPE_CHECKING:
-    from kafkastream_operator.core.decide import View
 
 SUMMARY = ("Ready", "Reconciling", "Stalled")
 WAITING = frozenset({"NotRunning", "Waiting", "Paused", "RollingOut", "Coalescing", "Starting", "Reverted"})

@@ -29,11 +29,11 @@ from kafkastream_operator.core.catalog import (
     put_together,
     stream_entry,
 )
-from kafkastream_operator.core.decide import ConfigMap, View
 from kafkastream_operator.core.document import Document, pack, read_document
 from kafkastream_operator.core.evidence import Driver, Report
 from kafkastream_operator.core.release import releases_of
 from kafkastream_operator.core.rollout import Timing
+from kafkastream_operator.core.view import ConfigMap, View
 from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, PODS, STREAMS, SUBSCRIPTIONS, Object
 from kafkastream_operator.kube.cache import Cache, ref_of
 from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus

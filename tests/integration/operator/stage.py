@@ -11,6 +11,7 @@ from kafkastream_operator.core.document import Document, read_document
 from tests.support.kube import KubeCluster
 from tests.support.kube.pods import PODS, set_phase
 from tests.support.operator import CONFIG_MAPS, STREAMS, SUBSCRIPTIONS
+from tests.support.resources import condition, states
 
 APPLICATIONS = "sparkoperator.k8s.io/v1beta2/sparkapplications"
 DOCUMENT = "app-kafkastreams"
@@ -144,25 +145,6 @@ class Stage:
 
 def _is_another(pod: Mapping[str, Any] | None, uid: str | None) -> bool:
     return pod is not None and pod["metadata"]["uid"] != uid and "deletionTimestamp" not in pod["metadata"]
-
-
-def condition(found: Mapping[str, Any] | None, kind: str) -> dict[str, Any]:
-    """A condition of an object; empty if it has none of that type."""
-    conditions = ((found or {}).get("status") or {}).get("conditions", [])
-    return next((dict(each) for each in conditions if each["type"] == kind), {})
-
-
-def states(document: Document | None) -> dict[str, str] | None:
-    """{`cluster/topic`: `Active` or `Draining`} of a document."""
-    if document is None:
-        return None
-    found = {}
-    for stream in document.streams.values():
-        for name, content in stream["clusters"].items():
-            for topic in content["topics"]:
-                draining = content.get("state") == "Draining" or topic in content.get("drainingTopics", ())
-                found[f"{name}/{topic}"] = "Draining" if draining else "Active"
-    return found
 
 
 def _document(found: Mapping[str, Any] | None) -> Document | None:
