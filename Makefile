@@ -30,7 +30,7 @@ test: setup setup-spark42 setup-kube lint ## Everything that passes or fails (TE
 lint: setup ## ruff, mypy --strict, the layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy spark_app tests/support $(wildcard examples)
+	$(BIN)/mypy spark_app operator tests/support $(wildcard examples)
 	$(BIN)/lint-imports --cache-dir build/import_linter
 
 format: setup ## Let ruff put imports and layout right
