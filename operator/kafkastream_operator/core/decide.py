@@ -135,9 +135,12 @@ def decide(view: View) -> Plan:
     if view.config_map is not None and not view.config_map.ours:
         return _only_conditions(view, name, verdicts.foreign(name))
     previous = view.config_map.document if view.config_map is not None else None
-    resolved = resolve(view.spec, view.catalog, previous or _remembered(view))
+    older = previous if _is_older_than_status(view, previous) else None
+    if older is not None:
+        previous = None
+    resolved = resolve(view.spec, view.catalog, previous or _remembered(view) or older)
     paused, until = _pause(view)
-    content = _content(view, resolved, previous, paused)
+    content = _content(view, resolved, previous, older, paused)
     if content.document is None:
         return _only_conditions(view, name, content.conditions)
     step = _step(view, content.document, paused)
@@ -176,15 +179,31 @@ def after_refusal(view: View, plan: Plan, why: str) -> SubscriptionStatus:
     return status.model_copy(update={"rollout": failed, "conditions": done})
 
 
-def _content(view: View, resolved: Resolved, previous: Document | None, paused: str) -> _Content:
+def _is_older_than_status(view: View, document: Document | None) -> bool:
+    """Whether somebody has put an earlier document back, as from a backup: what was rendered since is not in it.
+
+    The status is written after the document, so by itself the document is never behind.
+    """
+    rendered = view.status.rendered
+    if document is None or rendered is None:
+        return False
+    return document.version.lineage == rendered.lineage and document.version.counter < rendered.counter
+
+
+def _content(
+    view: View, resolved: Resolved, previous: Document | None, older: Document | None, paused: str
+) -> _Content:
     remembered = view.status.kept or None
     reported = view.driver.report.streams if view.driver is not None and view.driver.report is not None else None
-    before = known(previous, view.status.draining, remembered, reported)
+    copies = (remembered, reported, older.streams if older is not None else None)
+    before = known(previous, view.status.draining, *copies)
     if previous is None and not before.entries and (resolved.missing or resolved.problem or not resolved.streams):
         # Nothing is served until everything that is asked for is there: the driver's pod waits for the document.
         return _Content(None, False, None, verdicts.unresolved(resolved))
     if previous is not None and (paused or resolved.problem):
         return _Content(previous, bool(view.config_map and view.config_map.drifted), None, ())
+    if (paused or resolved.problem) and (again := _remembered(view)) is not None:
+        return _Content(make_document(again.version, again.streams, {}, view.uid), True, None, ())
     counter = _next_counter(view, previous)
     lineage = _lineage(view, previous)
     rendering = render(
@@ -230,9 +249,11 @@ def _step(view: View, document: Document, paused: str) -> Step:
 
 def _rollout_seen(view: View) -> Rollout | None:
     """What was rolled out last, when the status is lost; None if this is the very first document."""
-    tokens = [each.token for each in (view.driver, view.application) if each is not None and each.token]
-    if tokens:
-        return Rollout(token=tokens[0], method="Restart", phase="Confirmed", at=stamp(view.now))
+    driver, token = view.driver, view.driver.token if view.driver is not None else ""
+    if not token and view.application is not None and (driver is None or not driver.running):
+        token = view.application.token  # of the next driver; one that runs may be from before the last patch
+    if token:
+        return Rollout(token=token, method="Restart", phase="Confirmed", at=stamp(view.now))
     document = view.config_map.document if view.config_map is not None else None
     if document is not None and document.version.counter > 1:
         # Whether it reached the driver, nobody knows any more.
@@ -257,7 +278,7 @@ def _status(view: View, content: _Content, step: Step, conditions: tuple[Conditi
         rollout=step.rollout,
         restarted_at=view.status.restarted_at,
         orphaned_at=_orphaned_at(view),
-        # What does not fit in here still drains in the document; its evidence only counts once there is room.
+        # What does not fit in here still drains in the document.
         draining=draining[:MAX_DRAINING],
         # Those that have come while nothing is let go, as in a pause, count afterwards.
         released=tuple(sorted(view.released & {*view.status.released, *(view.released if rendering else ())})),

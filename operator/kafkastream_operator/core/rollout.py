@@ -131,9 +131,9 @@ def _is_in_force(wanted: Wanted, before: Rollout, driver: Driver | None) -> bool
     """Whether the running driver has at least this revision, by its token or by its own report."""
     if before.token == wanted.token and before.phase == "Confirmed":
         return True
-    if driver is None or not driver.running:
+    if driver is None or not driver.running or not driver.owned:
         return False
-    applied = driver.report.applied if driver.report is not None else None
+    applied = driver.report.applied if driver.report is not None and driver.report.pod == driver.uid else None
     seen = [Version.parse(driver.token), applied]
     return any(
         each is not None and each.lineage == wanted.version.lineage and each.counter >= wanted.version.counter

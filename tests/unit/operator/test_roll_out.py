@@ -285,6 +285,19 @@ def test_a_lost_status_costs_no_restart_and_loses_no_change() -> None:
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
+def test_a_patch_that_kubeflow_has_slept_through_is_made_again_when_the_status_is_lost() -> None:
+    world = running(updateStrategy="Restart")
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    world.status = type(world.status)()
+    world.settle()
+    assert world.condition("RolledOut")[0] == "False"
+    world.later(minutes=2)
+    world.settle()
+    restarted(world)
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+
+
 def test_a_document_edited_by_hand_is_put_right_without_a_new_revision() -> None:
     world = running()
     before = world.document
