@@ -19,7 +19,7 @@ from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core import verdicts
 from kafkastream_operator.core.application import Application, Patch, Refresh
 from kafkastream_operator.core.catalog import Catalog
-from kafkastream_operator.core.document import MAX_BYTES, Document, Key, Version, make_document, pack, size
+from kafkastream_operator.core.document import MAX_BYTES, Document, Key, Version, make_document, misfit, pack, size
 from kafkastream_operator.core.evidence import Driver, missing_evidence
 from kafkastream_operator.core.moments import parse, stamp
 from kafkastream_operator.core.outcome import not_taken
@@ -193,17 +193,18 @@ def _is_older_than_status(view: View, document: Document | None) -> bool:
 def _content(
     view: View, resolved: Resolved, previous: Document | None, older: Document | None, paused: str
 ) -> _Content:
-    remembered = view.status.kept or None
     reported = view.driver.report.streams if view.driver is not None and view.driver.report is not None else None
-    copies = (remembered, reported, older.streams if older is not None else None)
+    copies = (view.status.kept or None, reported, older.streams if older is not None else None)
     before = known(previous, view.status.draining, *copies)
     if previous is None and not before.entries and (resolved.missing or resolved.problem or not resolved.streams):
         # Nothing is served until everything that is asked for is there: the driver's pod waits for the document.
         return _Content(None, False, None, verdicts.unresolved(resolved))
     if previous is not None and (paused or resolved.problem):
         return _Content(previous, bool(view.config_map and view.config_map.drifted), None, ())
-    if (paused or resolved.problem) and (again := _remembered(view)) is not None:
-        return _Content(make_document(again.version, again.streams, {}, view.uid), True, None, ())
+    remembered = _remembered(view)
+    again = make_document(remembered.version, remembered.streams, {}, view.uid) if remembered is not None else None
+    if (paused or resolved.problem) and again is not None:
+        return _Content(again, True, None, ())
     counter = _next_counter(view, previous)
     lineage = _lineage(view, previous)
     rendering = render(
@@ -224,6 +225,10 @@ def _content(
         # The document was lost or edited: what is put right is no new revision.
         version = Version(view.status.rendered.lineage, view.status.rendered.counter)
         document = replace(document, version=version)
+    elif why := misfit(document.streams):
+        # A driver that runs would reject it, and one that starts would end: neither gets it.
+        drifted = previous is None or bool(view.config_map and view.config_map.drifted)
+        return _Content(previous or again, drifted, None, verdicts.do_not_fit(why))
     stored = size(pack(document))
     if stored > MAX_BYTES:
         return _Content(previous, False, None, verdicts.too_large(stored))

@@ -12,8 +12,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from pydantic import ValidationError
+
+from dynamic_kafka.errors import MetadataConflictError
 from dynamic_kafka.metadata.contract import DOCUMENT_KEY, PACKED_DOCUMENT_KEY
 from dynamic_kafka.metadata.document import CONTRACT, document_hash
+from dynamic_kafka.metadata.model import KafkaStream
+from dynamic_kafka.metadata.subscription import unite
+from dynamic_kafka.metadata.validation import explain
+from dynamic_kafka.metadata.wire import WireDocument
 
 MIN_READER = 1
 """The oldest contract that can read what is written here."""
@@ -103,6 +110,21 @@ def make_document(
 ) -> Document:
     """A document over these streams."""
     return Document(version, document_hash(streams), streams, drain, subscription)
+
+
+def misfit(streams: Streams) -> str:
+    """Why no reader takes these streams together, though each may be sound by itself; "" if it does."""
+    try:
+        wire = WireDocument.model_validate({"streams": streams}, extra="ignore")
+        unite(
+            KafkaStream(stream, {name: cluster.metadata() for name, cluster in found.clusters.items()})
+            for stream, found in wire.streams.items()
+        )
+    except ValidationError as error:
+        return "; ".join(f"{'.'.join(map(str, each.path))}: {each.text}" for each in explain(error, WireDocument))
+    except MetadataConflictError as error:
+        return str(error)
+    return ""
 
 
 def read_document(data: Mapping[str, str], binary: Mapping[str, str]) -> Document | None:

@@ -93,6 +93,63 @@ def test_an_invalid_stream_keeps_what_worked() -> None:
     assert "startingOffsets" in world.message("Ready")
 
 
+def on_two_streams() -> World:
+    """An application that reads two streams of one cluster."""
+    world = World(spec={"streams": {"ids": ["orders", "other"]}})
+    world.stream("orders", cluster("east"))
+    world.stream("other", cluster("east", "x"))
+    world.application_is("Starting")
+    world.settle()
+    world.driver_starts()
+    world.settle()
+    return world
+
+
+ELSEWHERE = {"bootstrapServers": "elsewhere:9092"}
+TOGETHER_WRONG = {
+    "offsets of one cluster differ": {"other": [cluster("east", "x", startingOffsets="latest")]},
+    "renamed here, and read there under the old id": {
+        "orders": [cluster("new", renamedFrom="east", bootstrapServers="east:9092")]
+    },
+    "one is invalid and stays, and the other has moved": {
+        "orders": [cluster("east", startingOffsets="sometimes", **ELSEWHERE)],
+        "other": [cluster("east", "x", **ELSEWHERE)],
+    },
+}
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["", "and the document is lost"])
+@pytest.mark.parametrize("what", TOGETHER_WRONG)
+def test_no_document_is_written_that_no_driver_would_start_with(what: str, lost: bool) -> None:
+    world = on_two_streams()
+    before = world.document
+    for stream, clusters in TOGETHER_WRONG[what].items():
+        world.stream(stream, *clusters)
+    world.document = None if lost else before
+    world.settle()
+    assert world.document == before
+    assert world.condition("StreamsResolved") == ("False", "Conflict")
+    assert world.condition("RolledOut")[0] == "True"
+    world.stream("orders", cluster("east"))
+    world.stream("other", cluster("east", "x"), cluster("west"))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active", "east/x": "Active", "west/orders": "Active"}
+
+
+def test_a_rename_that_is_taken_back_without_a_word_is_held() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("new-east", renamedFrom="east"))
+    world.settle()
+    world.driver_reports()
+    world.stream("orders", cluster("east"))
+    world.settle()
+    assert world.rendered() == {"new-east/orders": "Active"}
+    assert "renamed from 'east', which is still read under that id" in world.message("StreamsResolved")
+    world.stream("orders", cluster("east", renamedFrom="new-east"))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active"}
+
+
 def test_streams_that_disagree_elsewhere_hold_up_nobody_here() -> None:
     world = running()
     world.stream("other", {"id": "east", "bootstrapServers": "elsewhere:9092", "topics": ["x"]})
