@@ -13,7 +13,7 @@ from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.file_service import FileMetadataService
 from kafkastream_operator.core.catalog import ConfigMapText, make_catalog
 from kafkastream_operator.core.document import MAX_BYTES, Version, make_document, pack, read_document, size
-from tests.unit.operator.world import World, cluster, running
+from tests.unit.operator.world import World, cluster, running, version
 
 STREAMS = {"orders": {"clusters": {"east": {"bootstrapServers": "e:9092", "topics": ["orders"]}}}}
 
@@ -134,6 +134,27 @@ def test_no_document_is_written_that_no_driver_would_start_with(what: str, lost:
     world.stream("other", cluster("east", "x"), cluster("west"))
     world.settle()
     assert world.rendered() == {"east/orders": "Active", "east/x": "Active", "west/orders": "Active"}
+
+
+@pytest.mark.parametrize("what", list(TOGETHER_WRONG)[:2])
+def test_streams_that_do_not_fit_together_hold_up_no_third(what: str) -> None:
+    world = on_two_streams()
+    for stream, clusters in TOGETHER_WRONG[what].items():
+        world.stream(stream, *clusters)
+    world.spec["streams"] = {"ids": ["orders", "other", "third"]}
+    world.stream("third", cluster("west"))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active", "east/x": "Active", "west/orders": "Active"}
+    assert world.condition("StreamsResolved") == ("False", "Conflict")
+
+
+def test_explicit_offsets_of_topics_of_their_own_are_no_conflict() -> None:
+    world = on_two_streams()
+    world.stream("orders", cluster("east", startingOffsets={"orders": {"0": 5}}))
+    world.stream("other", cluster("east", "x", startingOffsets={"x": {"0": 7}}))
+    world.settle()
+    assert world.condition("StreamsResolved")[0] == "True"
+    assert version(world).counter == 2
 
 
 def test_a_rename_that_is_taken_back_without_a_word_is_held() -> None:
