@@ -259,6 +259,8 @@ def _rollout_seen(view: View) -> Rollout | None:
         token = view.application.token  # of the next driver; one that runs may be from before the last patch
     if token:
         return Rollout(token=token, method="Restart", phase="Confirmed", at=stamp(view.now))
+    if driver is not None and driver.report is not None and driver.report.applied is not None:
+        return Rollout(token=str(driver.report.applied), method="Reload", phase="Confirmed", at=stamp(view.now))
     document = view.config_map.document if view.config_map is not None else None
     if document is not None and document.version.counter > 1:
         # Whether it reached the driver, nobody knows any more.

@@ -298,6 +298,18 @@ def test_a_patch_that_kubeflow_has_slept_through_is_made_again_when_the_status_i
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
+def test_a_change_that_comes_while_document_and_status_are_lost_is_rolled_out() -> None:
+    world = running(updateStrategy="Reload")
+    world.document, world.status = None, type(world.status)()
+    world.stream("orders", cluster("west"))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+    assert world.condition("RolledOut") == ("False", "RollingOut")
+    world.driver_reports()
+    world.settle()
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+
+
 def test_a_document_edited_by_hand_is_put_right_without_a_new_revision() -> None:
     world = running()
     before = world.document
