@@ -254,11 +254,13 @@ def _step(view: View, document: Document, paused: str) -> Step:
 
 def _rollout_seen(view: View) -> Rollout | None:
     """What was rolled out last, when the status is lost; None if this is the very first document."""
-    driver, token = view.driver, view.driver.token if view.driver is not None else ""
-    if not token and view.application is not None and (driver is None or not driver.running):
-        token = view.application.token  # of the next driver; one that runs may be from before the last patch
-    if token:
-        return Rollout(token=token, method="Restart", phase="Confirmed", at=stamp(view.now))
+    driver = view.driver
+    started = Version.parse(driver.token) if driver is not None else None
+    if started is None and view.application is not None and (driver is None or not driver.running):
+        # What its next driver starts with; one that runs may be from before the last patch.
+        started = Version.parse(view.application.token)
+    if started is not None:
+        return Rollout(token=str(started), method="Restart", phase="Confirmed", at=stamp(view.now))
     if driver is not None and driver.report is not None and driver.report.applied is not None:
         return Rollout(token=str(driver.report.applied), method="Reload", phase="Confirmed", at=stamp(view.now))
     document = view.config_map.document if view.config_map is not None else None

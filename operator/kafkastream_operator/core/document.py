@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -28,6 +29,8 @@ PACK_FROM_BYTES = 64 * 1024
 """Documents are packed from this size on; smaller ones stay readable with kubectl."""
 MAX_BYTES = 1024 * 1024 - 16 * 1024
 """What fits into a ConfigMap, next to its own metadata."""
+
+_VERSION = re.compile(r"(.{1,64})/([0-9]{1,18})")
 
 Streams = Mapping[str, Mapping[str, Any]]
 """{stream id: {"clusters": {cluster id: cluster}}}, as the mapping form has it."""
@@ -52,9 +55,9 @@ class Version:
 
     @classmethod
     def parse(cls, text: str | None) -> Version | None:
-        """Of `<lineage>/<counter>`; None if it is not."""
-        lineage, _, counter = (text or "").rpartition("/")
-        return cls(lineage, int(counter)) if lineage and counter.isdecimal() else None
+        """Of `<lineage>/<counter>`; None if it is not, or longer than a status takes."""
+        found = _VERSION.fullmatch(text or "")
+        return cls(found[1], int(found[2])) if found is not None else None
 
     def __str__(self) -> str:
         return f"{self.lineage}/{self.counter}"
