@@ -199,8 +199,9 @@ def _content(
     if previous is None and not before.entries and (resolved.missing or resolved.problem or not resolved.streams):
         # Nothing is served until everything that is asked for is there: the driver's pod waits for the document.
         return _Content(None, False, None, verdicts.unresolved(resolved))
+    drifted = view.config_map is None or view.config_map.drifted
     if previous is not None and (paused or resolved.problem):
-        return _Content(previous, bool(view.config_map and view.config_map.drifted), None, ())
+        return _Content(previous, drifted, None, ())
     remembered = _remembered(view)
     again = make_document(remembered.version, remembered.streams, {}, view.uid) if remembered is not None else None
     if (paused or resolved.problem) and again is not None:
@@ -227,12 +228,10 @@ def _content(
         document = replace(document, version=version)
     elif why := misfit(document.streams):
         # A driver that runs would reject it, and one that starts would end: neither gets it.
-        drifted = previous is None or bool(view.config_map and view.config_map.drifted)
-        return _Content(previous or again, drifted, None, verdicts.do_not_fit(why))
+        return _Content(previous or again, previous is None or drifted, None, verdicts.do_not_fit(why))
     stored = size(pack(document))
     if stored > MAX_BYTES:
-        return _Content(previous, False, None, verdicts.too_large(stored))
-    drifted = view.config_map is None or view.config_map.drifted
+        return _Content(previous or again, previous is None or drifted, None, verdicts.too_large(stored))
     return _Content(document, document != previous or drifted, rendering, (), rendering.released)
 
 

@@ -71,9 +71,11 @@ def test_a_document_that_does_not_fit_leaves_the_last_one_in_force(monkeypatch: 
     before = world.document
     monkeypatch.setattr("kafkastream_operator.core.decide.MAX_BYTES", 400)
     world.stream("orders", cluster("east"), *[cluster(f"c{number}") for number in range(30)])
-    world.settle()
-    assert world.document == before
-    assert world.condition("StreamsResolved") == ("False", "TooLarge")
+    for lost in (False, True):
+        world.document = None if lost else before
+        world.settle()
+        assert world.document == before
+        assert world.condition("StreamsResolved") == ("False", "TooLarge")
     assert MAX_BYTES > 1_000_000
 
 
