@@ -146,6 +146,9 @@ class Story:
         drain.safe_s = time.time() - drain.removed
         stage.clusters[cluster].stop()
         journal.end(stage.journal.broker, cluster, time.time())
+        # If it comes back, what was left would be read after all: that it was not is shown now, or never.
+        ends = stage.producers.ends(cluster)
+        drain.left = max(_left(query, cluster, ends) for query in (stage.parquet, stage.aggregate))
         kept = stage.parquet.parked_next(cluster, TOPIC)
         stage.say(
             "story",
@@ -280,6 +283,12 @@ class Story:
 def _is_read(query: Checkpoint, cluster: str, ends: dict[int, int]) -> bool:
     at = query.committed_next(cluster, TOPIC)
     return all(at.get(partition, 0) >= end for partition, end in ends.items())
+
+
+def _left(query: Checkpoint, cluster: str, ends: dict[int, int]) -> int:
+    """How many records of a cluster that is parked a query has not read."""
+    kept = query.parked_next(cluster, TOPIC)
+    return sum(max(0, end - kept.get(partition, 0)) for partition, end in ends.items())
 
 
 def _reads(query: Checkpoint) -> set[str]:

@@ -19,8 +19,9 @@ from dynamic_kafka.metadata.wire import WireStream
 from dynamic_kafka.metadata.yaml_text import read_yaml
 from kafkastream_operator.models.stream import Drain, KafkaStreamSpec
 
-COMPARED = ("bootstrapServers", "properties", "secretFolder")
-"""What two streams must say alike of one cluster."""
+COMPARED = ("bootstrapServers", "properties", "secretFolder", "renamedFrom")
+"""What two streams must say alike of one cluster, as its offsets: readers refuse a document in which they do not."""
+OFFSETS = ("startingOffsets", "stoppingOffsets")
 
 
 @dataclass(frozen=True)
@@ -138,11 +139,27 @@ def _with_conflicts(found: Mapping[str, StreamEntry]) -> dict[str, StreamEntry]:
         for cluster, content in (entry.content or {"clusters": {}})["clusters"].items():
             other, theirs = first.setdefault(cluster, (name, content))
             differing = [key for key in COMPARED if content.get(key) != theirs.get(key)]
+            differing += [key for key in OFFSETS if not _mergeable(content.get(key), theirs.get(key))]
             if differing:
                 what = f"cluster {cluster!r} ({', '.join(differing)} differ)"
                 said.setdefault(name, f"disagrees with stream {other!r} about {what}")
                 said.setdefault(other, f"disagrees with stream {name!r} about {what}")
+    for name, entry in found.items():
+        for cluster, content in (entry.content or {"clusters": {}})["clusters"].items():
+            old = content.get("renamedFrom")
+            if old in first and first[old][0] != name:
+                other, what = first[old][0], f"cluster {old!r}, which is {cluster!r} now where it is renamed"
+                said.setdefault(name, f"disagrees with stream {other!r} about {what}")
+                said.setdefault(other, f"disagrees with stream {name!r} about {what}")
     return {name: replace(entry, conflict=said.get(name, "")) for name, entry in found.items()}
+
+
+def _mergeable(one: Any, other: Any) -> bool:
+    """Equal, or explicit offsets that do not contradict each other."""
+    if one == other:
+        return True
+    explicit = [isinstance(each, Mapping) and "timestamp" not in each for each in (one, other)]
+    return all(explicit) and all(one[topic] == other[topic] for topic in one.keys() & other.keys())
 
 
 def _path(steps: Iterable[str | int]) -> str:

@@ -42,7 +42,7 @@ class Known:
 
     Attributes:
         entries: {topic: (stream, the cluster as it was rendered)}.
-        draining: what drained already, by the status.
+        draining: what drained already, by the status, and does so still.
         drains: all that drained already, by whatever knows it.
         drain: how the streams drain that are gone.
     """
@@ -58,17 +58,22 @@ def known(document: Document | None, draining: tuple[DrainingTopic, ...], *copie
 
     Args:
         document: the document as it is; None if it is lost, or somebody has edited it.
-        draining: by the subscription's status.
+        draining: by the subscription's status. Beside a document it only counts for what drains there, too: an operator
+            may have died between the two.
         copies: what else remembers the streams as rendered: the status, the driver. Asked only without a document.
     """
     found: dict[Key, tuple[str, Mapping[str, Any]]] = {}
     marked = {Key(each.cluster, each.topic): each for each in draining}
+    if document is not None:
+        still = set(draining_in(document.streams))
+        marked = {key: mark for key, mark in marked.items() if key in still}
     drains = set(marked)
     for streams in [document.streams] if document is not None else copies:
         for stream, key, content in entries(streams or {}):
             found.setdefault(key, (stream, content))
         drains.update(draining_in(streams or {}))
-    return Known(found, marked, frozenset(drains), document.drain if document is not None else {})
+    drain = {each.stream: {"quietPeriod": each.quiet_period, "timeout": each.timeout} for each in draining}
+    return Known(found, marked, frozenset(drains), document.drain if document is not None else drain)
 
 
 def render(
@@ -92,20 +97,19 @@ def render(
             by that as well: whoever can write ConfigMaps could else have a Secret sent anywhere.
     """
     desired = {key for _, key, _ in entries(resolved.streams)}
-    renamed = {
-        content["renamedFrom"]
-        for found in resolved.streams.values()
-        for content in found["clusters"].values()
-        if "renamedFrom" in content
-    }
+    renamed = renames(resolved.streams)
+    carried = {renamed_to(key, renamed): key for key in before.entries}
+    carried |= {key: key for key in before.entries if key in carried}
     draining: list[DrainingTopic] = []
     let_go: dict[Key, str] = {}
-    for key, (stream, _) in sorted(before.entries.items()):
-        if key in desired or key.cluster in renamed:
+    for key, was in sorted(carried.items()):
+        if key in desired:
             continue
+        stream, content = before.entries[was]
         how = _drain_of(stream, resolved, before)
         mark = before.draining.get(key)
-        revision = mark.revision if mark is not None else next_counter
+        # Where only the document tells that it drains, it does so since that was written, at the latest.
+        revision = mark.revision if mark is not None else next_counter - (key in before.drains)
         if key in released:
             let_go[key] = released[key]
             continue
@@ -125,11 +129,26 @@ def render(
                 revision=revision,
                 quiet_period=how.quiet_period,
                 timeout=how.timeout,
-                message=(may_have(key.cluster, _asking(before.entries[key][1])) or why)[:1024],
+                message=(may_have(key.cluster, _asking(content)) or why)[:1024],
             )
         )
     streams = _merged(resolved.streams, draining, before, may_have)
     return Rendering(streams, _drains(streams, resolved, before), tuple(draining), let_go)
+
+
+def renames(streams: Streams) -> Mapping[str, str]:
+    """{the id that a cluster had: the one that it has now}."""
+    return {
+        content["renamedFrom"]: name
+        for found in streams.values()
+        for name, content in found["clusters"].items()
+        if "renamedFrom" in content
+    }
+
+
+def renamed_to(key: Key, renamed: Mapping[str, str]) -> Key:
+    """The topic under the id that its cluster has now: its offsets go on there, and so does its drain."""
+    return key._replace(cluster=renamed.get(key.cluster, key.cluster))
 
 
 def _seconds(duration: str) -> float:
@@ -164,7 +183,7 @@ def _merged(
         content = clusters.get(each.cluster)
         if content is None:
             # Another stream may still have the cluster, perhaps on other servers by now: one cluster is one client.
-            base = current.get(each.cluster, before.entries[Key(each.cluster, each.topic)][1])
+            base = current.get(each.cluster) or before.entries[Key(each.cluster, each.topic)][1]
             content = {key: value for key, value in base.items() if key not in ("topics", "drainingTopics", "state")}
             content |= {"topics": [], "state": "Draining"}
             content = _bound(each.cluster, content, may_have)

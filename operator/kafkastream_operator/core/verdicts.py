@@ -98,6 +98,12 @@ def too_large(size: int) -> tuple[Condition, ...]:
     return (condition("StreamsResolved", False, "TooLarge", text),)
 
 
+def do_not_fit(why: str) -> tuple[Condition, ...]:
+    """What is asked for cannot be read together."""
+    text = f"no driver reads this together, and the last document stays in force: {why}"
+    return (condition("StreamsResolved", False, "Conflict", text),)
+
+
 def refused(rival: str) -> tuple[Condition, ...]:
     """Another subscription has the application."""
     text = f"subscription {rival} is older and is for an application of this name, too: delete one of the two"

@@ -209,10 +209,18 @@ class Telemetry:
             log.debug("no service account is mounted: this is no pod, and nothing is reported to an operator")
             return
         from dynamic_kafka.app.reporter import CommittedProgress, Reporter
+        from dynamic_kafka.app.reports import abilities_of
 
-        states = {sink.name: self.config.parsed_options(sink).state_location for sink in self.config.sinks}
-        progress = CommittedProgress(self.board, states)
-        reporter = Reporter(pod, self.discovery, self.board, progress, prober=self._prober, drains=self._drains)
+        options = {sink.name: self.config.parsed_options(sink) for sink in self.config.sinks}
+        reporter = Reporter(
+            pod,
+            self.discovery,
+            self.board,
+            CommittedProgress(self.board, {name: each.state_location for name, each in options.items()}),
+            prober=self._prober,
+            drains=self._drains,
+            abilities=abilities_of(min(each.metadata_discovery_interval_ms for each in options.values())),
+        )
         reporter.start()
         resources.callback(reporter.stop)
 

@@ -142,6 +142,7 @@ class World:
             self.settle()
         except DiedError:
             self.settle()
+        self.dies_after = None
 
     def view(self) -> View:
         """What the operator sees."""
