@@ -197,7 +197,7 @@ def test_a_pending_batch_waits_for_a_transaction_that_it_may_not_see_yet(
     transaction = brokers.a.transaction()
     transaction.produce(orders, [f"open-{number}" for number in range(5)])
     wanted += Rows(Row("east", orders, 0, 5 + number, f"open-{number}") for number in range(5))
-    with reading(path, readTimeout="2s", failOnDataLoss=fail) as run:
+    with reading(path, readTimeout="5s", failOnDataLoss=fail, **{"kafka.socket.timeout.ms": 20_000}) as run:
         run.batch(crash="logged")
         run.restart(**{"kafka.isolation.level": "read_committed"})
 
