@@ -4,6 +4,9 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHON
+# Most tests wait for brokers and controllers most of the time: two workers halve it, each with brokers and a Spark of its own.
+WORKERS ?= 2
+SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile
 
 DEMO_ARGS := $(if $(STRATEGY),--strategy $(STRATEGY)) $(if $(SEED),--seed $(SEED)) $(if $(DURATION),--duration $(DURATION)) $(if $(KEEP),--keep) $(ARGS)
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -24,13 +27,13 @@ setup-spark42: ## A second environment with the oldest supported Spark, for the 
 setup-kube: setup ## Kubernetes and the spark-operator for tests, built once per machine into the user's cache
 	@$(BIN)/python -m tests.support.kube.warm_up
 
-test: setup setup-spark42 setup-kube lint ## Everything that passes or fails (TESTS='files', ARGS='options of pytest')
-	$(BIN)/python -m pytest $(or $(TESTS),tests/unit tests/integration) $(ARGS)
+test: setup setup-spark42 setup-kube lint ## Everything that passes or fails (TESTS='files', ARGS='options of pytest', WORKERS=)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(or $(TESTS),tests/unit tests/integration) $(ARGS)
 
 lint: setup ## ruff, mypy --strict, the layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy spark_app tests/support $(wildcard examples)
+	$(BIN)/mypy spark_app operator tests/support $(wildcard examples)
 	$(BIN)/lint-imports --cache-dir build/import_linter
 
 format: setup ## Let ruff put imports and layout right
@@ -41,7 +44,7 @@ unit: setup ## Tests without brokers and Spark (TESTS=, ARGS=)
 	$(BIN)/python -m pytest $(or $(TESTS),tests/unit) $(ARGS)
 
 integration: setup setup-spark42 setup-kube ## Tests on real brokers and a real API server (TESTS=, ARGS=)
-	$(BIN)/python -m pytest $(or $(TESTS),tests/integration) $(ARGS)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(or $(TESTS),tests/integration) $(ARGS)
 
 cluster-up: setup-kube ## A Kubernetes to look around in: kind where Docker and kind work, or local processes
 	@$(BIN)/python -m tests.support.kube up

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 ChangeKind = Literal["add", "remove", "return"]
-EventKind = Literal["story", "change", "kill", "result"]
+EventKind = Literal["story", "change", "kill"]
 
 
 @dataclass
@@ -41,6 +41,7 @@ class Drain:
         drained_s: from then until the document no longer had it.
         safe_s: from then until `SafeToDecommission` was true: that was in force, and its broker could be stopped.
         written_after: records that were written to it after it was taken out.
+        left: records of it that one of the queries had not committed when it was said to be safe; None: never said.
         waited_for: what the stream's `SafeToDecommission` said meanwhile, each text once.
     """
 
@@ -51,6 +52,7 @@ class Drain:
     safe_s: float | None = None
     written_after: int = 0
     waited_for: list[str] = field(default_factory=list)
+    left: int | None = None
 
 
 @dataclass

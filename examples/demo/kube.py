@@ -20,6 +20,7 @@ from demo.settings import APPLICATION, STREAM, Settings
 from tests.support.kube import APPLICATIONS, ApiUnreachableError, KubeCluster, KubeError, LocalNode, SparkOperator
 from tests.support.kube.app_container import command
 from tests.support.operator import CONFIG_MAPS, STREAMS, SUBSCRIPTIONS, OperatorProcess
+from tests.support.resources import condition
 
 NOT_SEEN = "the operator has not seen the stream yet"
 _LOOK_S = 0.5
@@ -51,7 +52,7 @@ class ControlPlane:
         self.document: dict[str, str] = {}
         self.revision = ""
         self.waits = ""
-        self.rolled_out: Mapping[str, Any] = {}
+        self._rolled_out: Mapping[str, Any] = {}
 
     def open(self, say: Callable[[str], None]) -> None:
         """Start all, with what is to be in place before the first `kubectl apply`."""
@@ -99,14 +100,14 @@ class ControlPlane:
         document = api.find(CONFIG_MAPS, f"{APPLICATION}-kafkastreams", self._namespace)
         self.revision, self.document = rendered(document)
         self.waits = waiting_for(stream)
-        self.rolled_out = condition(subscription, "RolledOut")
+        self._rolled_out = condition(subscription, "RolledOut")
         rollout = (subscription.get("status") or {}).get("rollout") or {}
         if rollout.get("phase") == "Confirmed":
             self.confirmed.setdefault(rollout["token"], rollout["method"])
 
     def says(self) -> str:
         """The operator's last word on the roll-out and on what drains."""
-        return f"{self.rolled_out.get('message', 'nothing')}; {self.waits or 'nothing drains'}"
+        return f"{self._rolled_out.get('message', 'nothing')}; {self.waits or 'nothing drains'}"
 
     def life(self) -> str:
         """What Kubeflow's operator says of the application."""
@@ -141,9 +142,3 @@ def waiting_for(stream: Mapping[str, Any]) -> str:
     if (stream.get("status") or {}).get("observedGeneration") != stream.get("metadata", {}).get("generation"):
         return NOT_SEEN
     return "" if found.get("status") == "True" else str(found.get("message", NOT_SEEN))
-
-
-def condition(found: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """A condition of an object; empty if it has none of that type."""
-    conditions = (found.get("status") or {}).get("conditions", [])
-    return next((each for each in conditions if each["type"] == kind), {})

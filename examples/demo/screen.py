@@ -17,15 +17,21 @@ from rich.text import Text
 from demo.journal import Event
 
 COLOURS = {"A": "blue", "B": "dark_orange", "C": "green"}
-STYLES = {"story": "", "change": "bold cyan", "kill": "bold red", "result": "bold"}
+STYLES = {"story": "", "change": "bold cyan", "kill": "bold red"}
 _LINES_SHOWN = 14
 _STATE_EVERY_S = 5.0
 
 
 @dataclass(frozen=True)
 class ClusterState:
-    """One cluster now. `member`: it is in Git; `draining`: it was, and is read until it is drained; `known`: it is in
-    Git, or was once; `counted`: by the aggregate."""
+    """One cluster now.
+
+    Attributes:
+        member: it is in Git.
+        draining: it was, and is read until it is drained.
+        known: it is in Git, or was once.
+        counted: records, by the aggregate.
+    """
 
     name: str
     running: bool
@@ -49,7 +55,12 @@ class ClusterState:
 
 @dataclass(frozen=True)
 class State:
-    """All of it now. `lives`: starts of the driver; `batch`: the newest that the sink has committed."""
+    """All of it now.
+
+    Attributes:
+        lives: starts of the driver.
+        batch: the newest that the sink has committed.
+    """
 
     elapsed: float
     duration: float

@@ -15,11 +15,10 @@ TOPIC = "orders"
 PARTITIONS = 3
 
 TRIGGER_S = 1.0
-"""The Parquet query's trigger."""
-AGGREGATE_TRIGGER_S = 2.0
-"""The running aggregate's: it is for the show, and two cores have three brokers to run as well."""
+"""The Parquet query's trigger, as `manifests/app.yaml` has it."""
 DISCOVERY_S = 5.0
-"""`metadataDiscoveryInterval` of the job. (The source looks at the file each second besides; that is its affair.)"""
+"""`metadataDiscoveryInterval` in the same file. (The source looks at the document each second besides; that is its
+affair.)"""
 RESTART_S = 33.0
 """What a restart may take on two cores until the first batch: the old driver ends in order (up to 10 s), Kubeflow's
 operator submits the new one, and Spark starts."""

@@ -146,6 +146,9 @@ class Story:
         drain.safe_s = time.time() - drain.removed
         stage.clusters[cluster].stop()
         journal.end(stage.journal.broker, cluster, time.time())
+        # If it comes back, what was left would be read after all: that it was not is shown now, or never.
+        ends = stage.producers.ends(cluster)
+        drain.left = max(_left(query, cluster, ends) for query in (stage.parquet, stage.aggregate))
         kept = stage.parquet.parked_next(cluster, TOPIC)
         stage.say(
             "story",
@@ -172,18 +175,22 @@ class Story:
                 "story", f"the last producers leave {cluster}: {drain.written_after:,} records came after its removal"
             )
 
+    def _hear(self, drain: Drain) -> None:
+        """Note whom the operator waits for, each text once."""
+        waits = self.stage.plane.waits
+        if waits not in ("", NOT_SEEN, *drain.waited_for):
+            drain.waited_for.append(waits)
+            self.stage.say("story", f"the operator: {waits}")
+
     def _is_drained(self, drain: Drain) -> bool:
         """Whether the document no longer has it."""
-        self._is_safe(drain)
+        self._hear(drain)
         return self.stage.drained(drain.cluster)
 
     def _is_safe(self, drain: Drain) -> bool:
-        """Whether the stream's `SafeToDecommission` is true; until then, whom it waits for."""
-        plane = self.stage.plane
-        if plane.waits not in ("", NOT_SEEN, *drain.waited_for):
-            drain.waited_for.append(plane.waits)
-            self.stage.say("story", f"the operator: {plane.waits}")
-        return not plane.waits
+        """Whether the stream's `SafeToDecommission` is true."""
+        self._hear(drain)
+        return not self.stage.plane.waits
 
     def _finish(self) -> None:
         stage = self.stage
@@ -278,9 +285,12 @@ def _is_read(query: Checkpoint, cluster: str, ends: dict[int, int]) -> bool:
     return all(at.get(partition, 0) >= end for partition, end in ends.items())
 
 
+def _left(query: Checkpoint, cluster: str, ends: dict[int, int]) -> int:
+    """How many records of a cluster that is parked a query has not read."""
+    kept = query.parked_next(cluster, TOPIC)
+    return sum(max(0, end - kept.get(partition, 0)) for partition, end in ends.items())
+
+
 def _reads(query: Checkpoint) -> set[str]:
     committed = query.committed()
     return set(query.document(committed).clusters) if committed >= 0 else set()
-
-
-__all__ = ["Fate", "Story", "StoryError"]

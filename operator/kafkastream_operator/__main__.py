@@ -1,7 +1,4 @@
-"""`python -m kafkastream_operator`: run the operator.
-
-python -m kafkastream_operator [--kubeconfig FILE] [--namespace NAME]... [--workers N] [--liveness URL]
-"""
+"""`python -m kafkastream_operator`: run the operator. `--help` and docs/operator.md have the flags."""
 
 from __future__ import annotations
 
@@ -36,6 +33,19 @@ def _duration(text: str) -> timedelta:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no count; write 1 or more")
+    return int(text)
+
+
+def _lease_name(text: str) -> tuple[str, str]:
+    namespace, _, name = text.partition("/")
+    if not namespace or not name or "/" in name:
+        raise argparse.ArgumentTypeError(f"{text!r} names no Lease; write NAMESPACE/NAME")
+    return namespace, name
+
+
 def _address(url: str) -> str:
     try:
         address(url)
@@ -49,8 +59,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="kafkastream_operator", description="Serve KafkaStreams and subscriptions.")
     parser.add_argument("--kubeconfig", help="log in by this file; absent: as the pod that this runs in")
     parser.add_argument("--namespace", action="append", default=[], help="serve this namespace; absent: all")
-    parser.add_argument("--workers", type=int, default=4, help="how many objects are looked at at a time")
-    parser.add_argument("--lease", metavar="NAMESPACE/NAME", help="serve only while holding this Lease; absent: always")
+    parser.add_argument("--workers", type=_count, default=4, help="how many objects are looked at at a time")
+    parser.add_argument(
+        "--lease",
+        type=_lease_name,
+        metavar="NAMESPACE/NAME",
+        help="serve only while holding this Lease; absent: always",
+    )
     parser.add_argument("--lease-duration", type=_duration, default="15s", help="until it is anybody's (%(default)s)")
     parser.add_argument(
         "--liveness",
@@ -95,8 +110,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _lease(api: Api, where: str, duration_s: float) -> Lease:
-    namespace, _, name = where.partition("/")
+def _lease(api: Api, where: tuple[str, str], duration_s: float) -> Lease:
+    namespace, name = where
     identity = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
     # At once: whatever it is in the middle of, another operator may begin with it now.
     return Lease(api, namespace, name, identity=identity, duration_s=duration_s, on_loss=lambda: os._exit(LEASE_LOST))

@@ -64,9 +64,10 @@ class Decisions:
             text = "; ".join(problem.text for problem in problems)
             raise RevisionRejectedError(IdentityError(text), self.observed)
         for cluster, answer in self.observed.answers.items():
+            # A slow answer may be to an earlier question: what metadata has named meanwhile is what counts.
             absent = sorted(
                 topic
-                for topic in answer.missing
+                for topic in answer.missing & self.observed.subscription.clusters[cluster].topics.keys()
                 if progress.topic(cluster, topic) is None
                 and topic not in (progress.parked[cluster].topics if cluster in progress.parked else {})
             )

@@ -19,7 +19,7 @@ from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.freshness import described
 from dynamic_kafka.metadata.lookups import Discovered
 from dynamic_kafka.metadata.model import Revision
-from dynamic_kafka.metadata.subscription import Subscription
+from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.observation import WantedCluster
 from dynamic_kafka.replay import World
@@ -165,10 +165,14 @@ class Lookout:
 
         Raises:
             DynamicKafkaError: under `clusterFailurePolicy=fail`, the failure of a cluster.
+            RevisionRejectedError: under `fail`, while running: metadata brought what cannot be used here.
         """
         found = self.fresh()
         subscription = found.subscription
         probes, broken = self._probes.for_subscription(subscription)
+        unusable = self._brought(broken, subscription) if self.options.cluster_failure_policy == "fail" else {}
+        if unusable:
+            raise RevisionRejectedError(_as_one(unusable), Observed(subscription, {}, found, probes, True))
         pending = {
             cluster: probe.observe(functools.partial(self._question, subscription, cluster))
             for cluster, probe in probes.items()
@@ -196,6 +200,20 @@ class Lookout:
         self._reminders.check(self.status.stalled)
         new_revision = self._good is None or self._good.subscription.fingerprint != subscription.fingerprint
         return Observed(subscription, answers, found, probes, new_revision)
+
+    def _brought(
+        self, broken: Mapping[str, DynamicKafkaError], subscription: Subscription
+    ) -> Mapping[str, DynamicKafkaError]:
+        """The clusters whose properties do not resolve, and that the last good metadata did not have so: a Secret that
+        is not mounted until the next restart must not end what runs."""
+        if self._good is None:
+            return {}
+        good = self._good.subscription.clusters
+        return {
+            cluster: error
+            for cluster, error in broken.items()
+            if cluster not in good or _access(good[cluster]) != _access(subscription.clusters[cluster])
+        }
 
     def _starts_elsewhere(self, subscription: Subscription) -> bool:
         """Whether a cluster would start elsewhere if it were found later: then it would start at earliest."""
@@ -233,6 +251,10 @@ class Lookout:
         # First offsets are looked at when a cluster is opened; later on executors notice what has expired.
         opens = cluster not in self._opened
         return question_of(self.options, subscription, cluster, earliest=opens, describe=describe_now)
+
+
+def _access(named: SubscribedCluster) -> tuple[Mapping[str, str], str | None]:
+    return named.properties, named.secret_folder
 
 
 def with_choices(

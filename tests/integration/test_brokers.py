@@ -16,7 +16,8 @@ from confluent_kafka.admin import AdminClient
 
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.kafka import BrokerError, CertificateAuthority, KafkaCluster, Record, start_all
-from tests.support.sessions import all_end, ended_session, eventually, is_alive
+from tests.support.sessions import all_end, ended_session, is_alive
+from tests.support.waiting import eventually
 
 Topic = Callable[[str], str]
 

@@ -6,11 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.support.places import ROOT
+from tests.support.waiting import eventually
 
 
 def ended_session(script: str, how: signal.Signals, build: Path) -> tuple[list[int], list[bool]]:
@@ -49,13 +48,3 @@ def is_alive(pid: int) -> bool:
 def all_end(pids: list[int], seconds: float = 20) -> bool:
     """Whether all of them end in time."""
     return eventually(lambda: not any(is_alive(pid) for pid in pids), seconds)
-
-
-def eventually(done: Callable[[], bool], seconds: float = 20) -> bool:
-    """Whether it becomes true."""
-    deadline = time.monotonic() + seconds
-    while not done():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True

@@ -12,6 +12,8 @@ import json
 import pickle
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -179,6 +181,14 @@ class SourceRun:
     def report(self) -> Mapping[str, Any]:
         """The summary that progress events show."""
         return self.enumerator.report()
+
+
+@contextmanager
+def reading(path: Path, **options: object) -> Iterator[SourceRun]:
+    """A query on the stream `orders` of a metadata file, with a state location beside that."""
+    given: dict[str, object] = {"streamIds": "orders", "metadataPath": path, "stateLocation": path.parent / "state"}
+    with SourceRun(**(given | options)) as run:
+        yield run
 
 
 def read(task: ReadTask) -> Iterator[Row]:

@@ -7,17 +7,11 @@ Runs in the test's process, which is Spark's driver. What a query is told to rea
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import shutil
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlparse
@@ -29,8 +23,6 @@ from dynamic_kafka.planning.codec import decode
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.source import register
 from tests.support.kafka import KafkaCluster
-from tests.support.places import BUILD, ROOT
-from tests.support.spark import spark_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,8 +30,6 @@ if TYPE_CHECKING:
 
 DEADLINE_S = 90.0
 """How long anything is waited for: generous, since nothing waits longer than the event takes."""
-DRIVER_DEADLINE_S = 240.0
-"""The same for a driver of its own: a JVM has to start first, on a machine that may be busy."""
 POLL_S = 0.05
 
 
@@ -333,56 +323,3 @@ def parked_offsets(document: OffsetDocument | None) -> dict[tuple[str, str], dic
     """The saved offsets of all parked splits, in the same form."""
     clusters = document.parked if document else {}
     return {(c, t): dict(topic.next) for c, found in clusters.items() for t, topic in found.topics.items()}
-
-
-# -- drivers to kill ---------------------------------------------------------------------------------------------------
-
-
-class DriverProcess:
-    """A Spark driver in a process group of its own, its JVM and workers with it, to be killed with -9.
-
-    Args:
-        script: Python code that runs the query; it finds `arguments` in `sys.argv[1:]`.
-        log: where its output goes.
-    """
-
-    def __init__(self, script: str, arguments: Iterable[str], log: Path) -> None:
-        self.log = log
-        with log.open("ab") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", script, *arguments],
-                cwd=ROOT,
-                env={**os.environ, **spark_environment()},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-
-    def wait_until(self, done: Callable[[], bool], what: str, timeout_s: float = DRIVER_DEADLINE_S) -> None:
-        """Wait for something to come true while the driver runs."""
-        deadline = time.monotonic() + timeout_s
-        while not done():
-            if self._process.poll() is not None:
-                if done():
-                    return
-                raise AssertionError(f"the driver ended while {what} was awaited:\n{self.last_words()}")
-            assert time.monotonic() < deadline, f"waited {timeout_s:g} s for {what}:\n{self.last_words()}"
-            time.sleep(POLL_S)
-
-    def kill(self) -> None:
-        """kill -9 to driver, JVM and all that they started and that did not leave their group; returns when gone."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        shutil.rmtree(BUILD / "spark" / str(self._process.pid), ignore_errors=True)
-
-    def last_words(self, lines: int = 30) -> str:
-        """The end of its output."""
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
-
-    def __enter__(self) -> DriverProcess:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()

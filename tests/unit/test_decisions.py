@@ -12,7 +12,7 @@ import pytest
 from dynamic_kafka.decisions import Decisions
 from dynamic_kafka.errors import ClusterError, DataLossError
 from dynamic_kafka.kafka.probe import ClusterProbe
-from dynamic_kafka.lookout import Observed
+from dynamic_kafka.lookout import Observed, RevisionRejectedError
 from dynamic_kafka.metadata import Discovered, OffsetSpec, Revision, SubscribedCluster, Subscription
 from dynamic_kafka.options import SourceOptions, parse_options
 from dynamic_kafka.planning.dataloss import DataLoss
@@ -79,6 +79,21 @@ def test_a_plan_that_is_not_the_first_of_a_bounded_run_leaves_such_a_topic_to_th
     options: SourceOptions, logged: OffsetDocument
 ) -> None:
     assert unclear(options, logged).verify(logged) is logged
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_topic_that_is_not_there_rejects_the_metadata_that_name_it_and_no_later_ones(named: bool) -> None:
+    topics = {"t": "orders", **({"typo": "orders"} if named else {})}
+    subscription = Subscription({"east": SubscribedCluster(topics, {})}, ("orders",))
+    # The answer to a question that was asked when it was named.
+    answer = ClusterObservation({"t": TopicObservation({0: 9})}, "Mk", missing=frozenset({"typo"}))
+    observed = Observed(subscription, {"east": answer}, Discovered(subscription, Revision("sha256:x"), 2), {}, True)
+    plan = Decisions(OPTIONS, None, PlanStatus(), SAVED, observed, frozenset({"east"}), "q")
+    if named:
+        with pytest.raises(RevisionRejectedError, match="has no topic 'typo'"):
+            plan.verify(SAVED)
+    else:
+        assert plan.verify(SAVED) is SAVED
 
 
 class Firsts:

@@ -29,10 +29,26 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_to_a_heading_leads_to_one(page: Path) -> None:
+    for file, anchor in re.findall(r"\]\(([\w./-]*)#([\w-]+)\)", page.read_text()):
+        target = page.parent / file if file else page
+        headings = re.findall(r"^#+ (.+)$", target.read_text(), re.MULTILINE)
+        assert anchor in [re.sub(r"[^\w -]", "", each).strip().lower().replace(" ", "-") for each in headings]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_metric_that_is_named_exists(page: Path) -> None:
     exported = {PREFIX + name + ("_total" if each.counter else "") for name, each in METRICS.items()}
     named = set(re.findall(r"(?<![\w/.])dynamic_kafka_\w+", page.read_text()))
     assert named <= exported
+
+
+def test_every_decision_is_listed_by_its_title() -> None:
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "README.md").read_text()
+    for page in sorted(folder.glob("[0-9]*.md")):
+        number, _, title = page.read_text().partition("\n")[0].removeprefix("# ").partition(": ")
+        assert f"- [{number}]({page.name}): {title}\n" in index
 
 
 def test_the_metadata_documents_are_valid() -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from typing import cast
 
 import pytest
 
 from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, ErrorCode, SecretError
-from dynamic_kafka.lookout import Lookout, with_choices
-from dynamic_kafka.metadata import SubscribedCluster, Subscription
+from dynamic_kafka.lookout import Lookout, RevisionRejectedError, with_choices
+from dynamic_kafka.metadata import Discovered, Revision, SubscribedCluster, Subscription
+from dynamic_kafka.metadata.discovery import MetadataDiscovery
+from dynamic_kafka.metadata.lookups import DiscoveryStatus
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.status import REMIND_S, PlanStatus, Reminders
 
@@ -86,3 +90,62 @@ def test_a_cluster_that_goes_on_being_stalled_is_mentioned_again(caplog: pytest.
     now = 3 * REMIND_S
     reminders.check(stalled)  # news again, which others tell
     assert len(caplog.records) == 1
+
+
+class Metadata:
+    """A discovery that has what a test says."""
+
+    def __init__(self) -> None:
+        self.found = Discovered(Subscription({}, ()), Revision("sha256:1"), 1)
+        self.rejected: str | None = None
+
+    def current(self) -> Discovered:
+        return self.found
+
+    def status(self) -> DiscoveryStatus:
+        return DiscoveryStatus(self.found.revision, 0.0, 0, None, self.rejected)
+
+    def reject(self, rejected: Discovered, reason: str, *, keep: Discovered) -> None:
+        self.found, self.rejected = keep, reason
+
+    def name(self, *clusters: str) -> None:
+        """From now on it names these, each with a secret folder that is nowhere."""
+        named = {
+            each: SubscribedCluster({"t": "s"}, {"bootstrap.servers": "x:1"}, secret_folder=each) for each in clusters
+        }
+        number = self.found.sequence + 1
+        self.found = Discovered(Subscription(named, ("s",)), Revision(f"sha256:{number}"), number)
+
+
+@pytest.fixture
+def running() -> Iterator[tuple[Lookout, Metadata]]:
+    """A look-out that has found metadata without clusters good."""
+    options = parse_options({"streamIds": "s", "metadataPath": "streams.yaml"}, mode="streaming")
+    lookout, metadata = Lookout(options, PlanStatus()), Metadata()
+    lookout._discovery = cast(MetadataDiscovery, metadata)
+    lookout.adopt(lookout.look())
+    yield lookout, metadata
+    lookout._probes.close()
+
+
+def test_a_cluster_whose_secret_is_not_mounted_is_rejected_with_its_revision_while_running(
+    running: tuple[Lookout, Metadata],
+) -> None:
+    lookout, metadata = running
+    good = metadata.found
+    metadata.name("west")
+    with pytest.raises(RevisionRejectedError, match="west") as rejected:
+        lookout.look()
+    assert lookout.reject(rejected.value.observed, str(rejected.value))
+    assert metadata.found is good
+    assert lookout.look().found is good
+
+
+def test_a_secret_that_goes_missing_under_a_cluster_that_is_read_is_its_failure(
+    running: tuple[Lookout, Metadata],
+) -> None:
+    lookout, metadata = running
+    metadata.name("west")
+    lookout._good = metadata.found
+    with pytest.raises(SecretError, match="west"):
+        lookout.look()

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from dynamic_kafka import read_reports
-from dynamic_kafka.app.reads import KEPT_S, LINE_BYTES, ReadCounts, ReportServer, SplitReads, serve_reports
+from dynamic_kafka.app.reads import KEPT_S, LINE_BYTES, ReadCounts, ReadReportServer, SplitReads, serve_read_reports
 from dynamic_kafka.kafka.columns import arrow_schema
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.read_reports import ReadReport, ReportAddress, ReportSender, reporting
@@ -48,7 +48,7 @@ def counts() -> Counts:
 
 @pytest.fixture
 def address(counts: Counts) -> Iterator[ReportAddress]:
-    options, stop = serve_reports(counts, ["lake"], host="127.0.0.1", listen="127.0.0.1", port=0)
+    options, stop = serve_read_reports(counts, ["lake"], host="127.0.0.1", listen="127.0.0.1", port=0)
     yield ReportAddress.parse(options["lake"])
     stop()
 
@@ -115,13 +115,13 @@ def test_whoever_sends_something_else_is_hung_up_on(
 
 def test_a_sender_connects_again_after_the_application_hung_up(counts: Counts) -> None:
     sender = ReportSender()
-    first = ReportServer(counts)
+    first = ReadReportServer(counts)
     port = first.start("127.0.0.1", 0)
     address = ReportAddress("127.0.0.1", port, counts.key("lake"))
     sender.send(address, REPORT)
     counts.wait_for(1)
     first.stop()
-    second = ReportServer(counts)
+    second = ReadReportServer(counts)
     second.start("127.0.0.1", port)
     sender.send(address, REPORT)
     assert counts.wait_for(2).records == 10
@@ -214,7 +214,7 @@ def test_what_has_gone_is_forgotten_after_a_while() -> None:
 
 
 def test_the_end_hangs_up_on_an_executor_without_a_word(counts: Counts, caplog: pytest.LogCaptureFixture) -> None:
-    options, stop = serve_reports(counts, ["lake"], host="127.0.0.1", listen="127.0.0.1", port=0)
+    options, stop = serve_read_reports(counts, ["lake"], host="127.0.0.1", listen="127.0.0.1", port=0)
     address = ReportAddress.parse(options["lake"])
     with socket.create_connection((address.host, address.port), timeout=10) as executor:
         executor.sendall(REPORT.encode(address.key))

@@ -150,6 +150,14 @@ def disagreements(streams: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[st
                     what = f"cluster {cluster!r} ({', '.join(keys)} differ)"
                     said.setdefault(name, {})[cluster] = f"disagrees with stream {against[0]!r} about {what}"
                     break
+    for cluster, contents in by_cluster.items():
+        for name, content in contents:
+            old = str(content.get("renamedFrom", ""))
+            for rival, _ in by_cluster.get(old, ()):
+                if rival != name:
+                    what = f"cluster {old!r}, which is {cluster!r} now where it is renamed"
+                    said.setdefault(name, {}).setdefault(cluster, f"disagrees with stream {rival!r} about {what}")
+                    said.setdefault(rival, {}).setdefault(old, f"disagrees with stream {name!r} about {what}")
     return said
 
 

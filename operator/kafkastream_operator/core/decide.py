@@ -17,101 +17,20 @@ from datetime import datetime, timedelta
 from dynamic_kafka.metadata.contract import config_map_name
 from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core import verdicts
-from kafkastream_operator.core.application import Application, Patch, Refresh
-from kafkastream_operator.core.catalog import Catalog
-from kafkastream_operator.core.document import MAX_BYTES, Document, Key, Version, make_document, pack, refusal, size
-from kafkastream_operator.core.evidence import Driver, missing_evidence
+from kafkastream_operator.core.document import MAX_BYTES, Document, Key, Version, make_document, misfit, pack, size
+from kafkastream_operator.core.evidence import missing_evidence
 from kafkastream_operator.core.moments import parse, stamp
 from kafkastream_operator.core.outcome import not_taken
 from kafkastream_operator.core.release import let_go
 from kafkastream_operator.core.render import Rendering, known, render
 from kafkastream_operator.core.resolve import Resolved, resolve, secret_problem
-from kafkastream_operator.core.rollout import (
-    Step,
-    Timing,
-    Wanted,
-    next_step,
-)
+from kafkastream_operator.core.rollout import Step, Wanted, next_step
+from kafkastream_operator.core.view import Plan, View
 from kafkastream_operator.models.conditions import Condition, settled
-from kafkastream_operator.models.subscription import (
-    MAX_DRAINING,
-    Rendered,
-    Rollout,
-    SubscriptionSpec,
-    SubscriptionStatus,
-)
+from kafkastream_operator.models.subscription import MAX_DRAINING, Rendered, Rollout, SubscriptionStatus
 
 KEPT_BYTES = 200 * 1024
 """Largest copy of the streams in a subscription's status."""
-
-
-@dataclass(frozen=True)
-class ConfigMap:
-    """The subscription's ConfigMap as it is.
-
-    Attributes:
-        ours: it has the operator's label for this subscription: another one is never overwritten.
-        document: what it says; None if that was edited by hand.
-        drifted: its keys are not exactly what the document packs to.
-    """
-
-    name: str
-    resource_version: str
-    ours: bool
-    document: Document | None
-    drifted: bool = False
-
-
-@dataclass(frozen=True)
-class View:
-    """Everything that is seen of one subscription at a moment.
-
-    Attributes:
-        released: what a person lets go, by the subscription's annotation (`core/release.py`).
-        rival: an older subscription of the same application, which is served instead.
-        timing: how long things may take.
-        made: it came of annotations on the application, and goes after its orphan retention.
-        fresh_lineage: for a document that has no predecessor.
-    """
-
-    name: str
-    uid: str
-    generation: int
-    spec: SubscriptionSpec
-    status: SubscriptionStatus
-    catalog: Catalog
-    config_map: ConfigMap | None
-    application: Application | None
-    driver: Driver | None
-    now: datetime
-    fresh_lineage: str
-    released: frozenset[str] = frozenset()
-    rival: str = ""
-    made: bool = False
-    timing: Timing = field(default_factory=Timing)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The writes that follow, in this order; None: not needed.
-
-    Attributes:
-        document: for the ConfigMap `config_map`, whose resourceVersion must still be `expected` ("" : not there).
-        status, after: before and after the effect.
-        delete: the subscription and its document have outlived their application.
-        events: (reason, message) worth an Event.
-        again: when to look again, if nothing happens before.
-    """
-
-    config_map: str
-    document: Document | None = None
-    expected: str = ""
-    status: SubscriptionStatus | None = None
-    effect: Patch | Refresh | None = None
-    after: SubscriptionStatus | None = None
-    delete: bool = False
-    events: tuple[tuple[str, str], ...] = ()
-    again: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -135,9 +54,12 @@ def decide(view: View) -> Plan:
     if view.config_map is not None and not view.config_map.ours:
         return _only_conditions(view, name, verdicts.foreign(name))
     previous = view.config_map.document if view.config_map is not None else None
-    resolved = resolve(view.spec, view.catalog, previous or _remembered(view))
+    older = previous if _is_older_than_status(view, previous) else None
+    if older is not None:
+        previous = None
+    resolved = resolve(view.spec, view.catalog, previous or _remembered(view) or older)
     paused, until = _pause(view)
-    content = _content(view, resolved, previous, paused)
+    content = _content(view, resolved, previous, older, paused)
     if content.document is None:
         return _only_conditions(view, name, content.conditions)
     step = _step(view, content.document, paused)
@@ -178,15 +100,33 @@ def after_refusal(view: View, plan: Plan, why: str) -> SubscriptionStatus:
     return status.model_copy(update={"rollout": failed, "conditions": done})
 
 
-def _content(view: View, resolved: Resolved, previous: Document | None, paused: str) -> _Content:
-    remembered = view.status.kept or None
+def _is_older_than_status(view: View, document: Document | None) -> bool:
+    """Whether somebody has put an earlier document back, as from a backup: what was rendered since is not in it.
+
+    The status is written after the document, so by itself the document is never behind.
+    """
+    rendered = view.status.rendered
+    if document is None or rendered is None:
+        return False
+    return document.version.lineage == rendered.lineage and document.version.counter < rendered.counter
+
+
+def _content(
+    view: View, resolved: Resolved, previous: Document | None, older: Document | None, paused: str
+) -> _Content:
     reported = view.driver.report.streams if view.driver is not None and view.driver.report is not None else None
-    before = known(previous, view.status.draining, remembered, reported)
+    copies = (view.status.kept or None, reported, older.streams if older is not None else None)
+    before = known(previous, view.status.draining, *copies)
     if previous is None and not before.entries and (resolved.missing or resolved.problem or not resolved.streams):
         # Nothing is served until everything that is asked for is there: the driver's pod waits for the document.
         return _Content(None, False, None, verdicts.unresolved(resolved))
+    drifted = view.config_map is None or view.config_map.drifted
     if previous is not None and (paused or resolved.problem):
-        return _Content(previous, bool(view.config_map and view.config_map.drifted), None, ())
+        return _Content(previous, drifted, None, ())
+    remembered = _remembered(view)
+    again = make_document(remembered.version, remembered.streams, {}, view.uid) if remembered is not None else None
+    if (paused or resolved.problem) and again is not None:
+        return _Content(again, True, None, ())
     counter = _next_counter(view, previous)
     lineage = _lineage(view, previous)
     rendering = render(
@@ -208,14 +148,12 @@ def _content(view: View, resolved: Resolved, previous: Document | None, paused: 
         # The document was lost or edited: what is put right is no new revision.
         version = Version(view.status.rendered.lineage, view.status.rendered.counter)
         document = replace(document, version=version)
+    elif why := misfit(document.streams):
+        # A driver that runs would reject it, and one that starts would end: neither gets it.
+        return _Content(previous or again, previous is None or drifted, None, verdicts.do_not_fit(why))
     stored = size(pack(document))
     if stored > MAX_BYTES:
-        return _Content(previous, False, None, verdicts.too_large(stored))
-    if previous is None or document.hash != previous.hash:
-        refused = refusal(document)
-        if refused:
-            return _Content(previous, False, None, verdicts.refused_by_drivers(refused))
-    drifted = view.config_map is None or view.config_map.drifted
+        return _Content(previous or again, previous is None or drifted, None, verdicts.too_large(stored))
     return _Content(document, document != previous or drifted, rendering, (), rendering.released)
 
 
@@ -238,9 +176,15 @@ def _step(view: View, document: Document, paused: str) -> Step:
 
 def _rollout_seen(view: View) -> Rollout | None:
     """What was rolled out last, when the status is lost; None if this is the very first document."""
-    tokens = [each.token for each in (view.driver, view.application) if each is not None and each.token]
-    if tokens:
-        return Rollout(token=tokens[0], method="Restart", phase="Confirmed", at=stamp(view.now))
+    driver = view.driver
+    started = Version.parse(driver.token) if driver is not None else None
+    if started is None and view.application is not None and (driver is None or not driver.running):
+        # What its next driver starts with; one that runs may be from before the last patch.
+        started = Version.parse(view.application.token)
+    if started is not None:
+        return Rollout(token=str(started), method="Restart", phase="Confirmed", at=stamp(view.now))
+    if driver is not None and driver.report is not None and driver.report.applied is not None:
+        return Rollout(token=str(driver.report.applied), method="Reload", phase="Confirmed", at=stamp(view.now))
     document = view.config_map.document if view.config_map is not None else None
     if document is not None and document.version.counter > 1:
         # Whether it reached the driver, nobody knows any more.
@@ -265,7 +209,7 @@ def _status(view: View, content: _Content, step: Step, conditions: tuple[Conditi
         rollout=step.rollout,
         restarted_at=view.status.restarted_at,
         orphaned_at=_orphaned_at(view),
-        # What does not fit in here still drains in the document; its evidence only counts once there is room.
+        # What does not fit in here still drains in the document.
         draining=draining[:MAX_DRAINING],
         # Those that have come while nothing is let go, as in a pause, count afterwards.
         released=tuple(sorted(view.released & {*view.status.released, *(view.released if rendering else ())})),

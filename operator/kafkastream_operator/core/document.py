@@ -8,14 +8,20 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from dynamic_kafka.errors import MetadataInvalidError
+from pydantic import ValidationError
+
+from dynamic_kafka.errors import MetadataConflictError
 from dynamic_kafka.metadata.contract import DOCUMENT_KEY, PACKED_DOCUMENT_KEY
-from dynamic_kafka.metadata.document import CONTRACT, document_hash, parse_document
+from dynamic_kafka.metadata.document import CONTRACT, document_hash
+from dynamic_kafka.metadata.model import KafkaStream
 from dynamic_kafka.metadata.subscription import unite
+from dynamic_kafka.metadata.validation import explain
+from dynamic_kafka.metadata.wire import WireDocument
 
 MIN_READER = 1
 """The oldest contract that can read what is written here."""
@@ -23,6 +29,8 @@ PACK_FROM_BYTES = 64 * 1024
 """Documents are packed from this size on; smaller ones stay readable with kubectl."""
 MAX_BYTES = 1024 * 1024 - 16 * 1024
 """What fits into a ConfigMap, next to its own metadata."""
+
+_VERSION = re.compile(r"(.{1,64})/([0-9]{1,18})")
 
 Streams = Mapping[str, Mapping[str, Any]]
 """{stream id: {"clusters": {cluster id: cluster}}}, as the mapping form has it."""
@@ -47,9 +55,9 @@ class Version:
 
     @classmethod
     def parse(cls, text: str | None) -> Version | None:
-        """Of `<lineage>/<counter>`; None if it is not."""
-        lineage, _, counter = (text or "").rpartition("/")
-        return cls(lineage, int(counter)) if lineage and counter.isdecimal() else None
+        """Of `<lineage>/<counter>`; None if it is not, or longer than a status takes."""
+        found = _VERSION.fullmatch(text or "")
+        return cls(found[1], int(found[2])) if found is not None else None
 
     def __str__(self) -> str:
         return f"{self.lineage}/{self.counter}"
@@ -107,12 +115,17 @@ def make_document(
     return Document(version, document_hash(streams), streams, drain, subscription)
 
 
-def refusal(document: Document) -> str:
-    """Why every driver would refuse the whole document; "" if they would not."""
-    content = {**json.loads(document.text()), "minReader": CONTRACT}
+def misfit(streams: Streams) -> str:
+    """Why no reader takes these streams together, though each may be sound by itself; "" if it does."""
     try:
-        unite(parse_document(json.dumps(content), source="the document").streams.values())
-    except MetadataInvalidError as error:
+        wire = WireDocument.model_validate({"streams": streams}, extra="ignore")
+        unite(
+            KafkaStream(stream, {name: cluster.metadata() for name, cluster in found.clusters.items()})
+            for stream, found in wire.streams.items()
+        )
+    except ValidationError as error:
+        return "; ".join(f"{'.'.join(map(str, each.path))}: {each.text}" for each in explain(error, WireDocument))
+    except MetadataConflictError as error:
         return str(error)
     return ""
 

@@ -102,6 +102,8 @@ class Driver:
         running: it has started and not ended.
         silent_s: how long its report has not changed, by the operator's own clock; without a report: how long it is
             known to run.
+        news: its report followed another one at the pace of a driver that lives. Else it may be what one has left
+            behind: an operator that starts, or was cut off, cannot tell when it was written.
         mounted: whether it mounts the document; None: not known.
     """
 
@@ -112,6 +114,7 @@ class Driver:
     token: str = ""
     report: Report | None = None
     silent_s: float = 0.0
+    news: bool = True
     mounted: bool | None = None
 
 
@@ -145,7 +148,7 @@ def missing_evidence(
     topic = report.draining.get(key)
     if topic is None:
         return f"driver {driver.name} says nothing of {key}"
-    return _unfinished(topic, quiet_s)
+    return _unfinished(topic, quiet_s) or ("" if driver.news else f"driver {driver.name} has to report once more")
 
 
 def _streams(found: Any) -> Mapping[str, Any] | None:

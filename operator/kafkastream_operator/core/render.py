@@ -42,7 +42,7 @@ class Known:
 
     Attributes:
         entries: {topic: (stream, the cluster as it was rendered)}.
-        draining: what drained already, by the status.
+        draining: what drained already, by the status, and does so still.
         drains: all that drained already, by whatever knows it.
         drain: how the streams drain that are gone.
     """
@@ -58,17 +58,22 @@ def known(document: Document | None, draining: tuple[DrainingTopic, ...], *copie
 
     Args:
         document: the document as it is; None if it is lost, or somebody has edited it.
-        draining: by the subscription's status.
+        draining: by the subscription's status. Beside a document it only counts for what drains there, too: an operator
+            may have died between the two.
         copies: what else remembers the streams as rendered: the status, the driver. Asked only without a document.
     """
     found: dict[Key, tuple[str, Mapping[str, Any]]] = {}
     marked = {Key(each.cluster, each.topic): each for each in draining}
+    if document is not None:
+        still = set(draining_in(document.streams))
+        marked = {key: mark for key, mark in marked.items() if key in still}
     drains = set(marked)
     for streams in [document.streams] if document is not None else copies:
         for stream, key, content in entries(streams or {}):
             found.setdefault(key, (stream, content))
         drains.update(draining_in(streams or {}))
-    return Known(found, marked, frozenset(drains), document.drain if document is not None else {})
+    drain = {each.stream: {"quietPeriod": each.quiet_period, "timeout": each.timeout} for each in draining}
+    return Known(found, marked, frozenset(drains), document.drain if document is not None else drain)
 
 
 def render(
@@ -92,22 +97,19 @@ def render(
             by that as well: whoever can write ConfigMaps could else have a Secret sent anywhere.
     """
     desired = {key for _, key, _ in entries(resolved.streams)}
-    heirs = {
-        content["renamedFrom"]: name
-        for found in resolved.streams.values()
-        for name, content in found["clusters"].items()
-        if "renamedFrom" in content
-    }
+    renamed = renames(resolved.streams)
+    carried = {renamed_to(key, renamed): key for key in before.entries}
+    carried |= {key: key for key in before.entries if key in carried}
     draining: list[DrainingTopic] = []
     let_go: dict[Key, str] = {}
-    for old, (stream, content) in sorted(before.entries.items()):
-        # What its heir does not name any more drains there, by the heir's name: its offsets are carried over whole.
-        key = Key(heirs.get(old.cluster, old.cluster), old.topic)
-        if key in desired or (key != old and key in before.entries):
+    for key, was in sorted(carried.items()):
+        if key in desired:
             continue
+        stream, content = before.entries[was]
         how = _drain_of(stream, resolved, before)
-        mark = before.draining.get(key) or before.draining.get(old)
-        revision = mark.revision if mark is not None else next_counter
+        mark = before.draining.get(key) or before.draining.get(was)
+        # Where only the document tells that it drains, it does so since that was written, at the latest.
+        revision = mark.revision if mark is not None else next_counter - (key in before.drains)
         if key in released:
             let_go[key] = released[key]
             continue
@@ -132,6 +134,21 @@ def render(
         )
     streams = _merged(resolved.streams, draining, before, may_have)
     return Rendering(streams, _drains(streams, resolved, before), tuple(draining), let_go)
+
+
+def renames(streams: Streams) -> Mapping[str, str]:
+    """{the id that a cluster had: the one that it has now}."""
+    return {
+        content["renamedFrom"]: name
+        for found in streams.values()
+        for name, content in found["clusters"].items()
+        if "renamedFrom" in content
+    }
+
+
+def renamed_to(key: Key, renamed: Mapping[str, str]) -> Key:
+    """The topic under the id that its cluster has now: its offsets go on there, and so does its drain."""
+    return key._replace(cluster=renamed.get(key.cluster, key.cluster))
 
 
 def _seconds(duration: str) -> float:

@@ -98,7 +98,7 @@ def next_step(
     """
     if before is None:
         return _adopt(wanted, now)
-    if _is_in_force(wanted, before, driver):
+    if _is_in_force(wanted, before, application, driver):
         return _confirmed(wanted, before, now)
     if application is None or application.life in ("Absent", "Suspended", "Completed", "Failed"):
         life = "is not there" if application is None else f"is {application.life}"
@@ -134,13 +134,19 @@ def _adopt(wanted: Wanted, now: datetime) -> Step:
     return _confirmed(wanted, adopted, now)
 
 
-def _is_in_force(wanted: Wanted, before: Rollout, driver: Driver | None) -> bool:
-    """Whether the running driver has at least this revision, by its token or by its own report."""
+def _is_in_force(wanted: Wanted, before: Rollout, application: Application | None, driver: Driver | None) -> bool:
+    """Whether the running driver has at least this revision, by its token or by its own report.
+
+    A report does not tell of Secrets: a driver may go by a revision, and wait for the cluster whose Secret it lacks.
+    """
     if before.token == wanted.token and before.phase == "Confirmed":
         return True
-    if driver is None or not driver.running:
+    if driver is None or not driver.running or not driver.owned:
         return False
-    applied = driver.report.applied if driver.report is not None else None
+    restarting = (before.token, before.method) == (wanted.token, "Restart") and before.phase != "Failed"
+    lacks = application is not None and (restarting or not wanted.secrets <= application.mounts)
+    counts = driver.report is not None and driver.report.pod == driver.uid and not (wanted.secrets and lacks)
+    applied = driver.report.applied if driver.report is not None and counts else None
     seen = [Version.parse(driver.token), applied]
     return any(
         each is not None and each.lineage == wanted.version.lineage and each.counter >= wanted.version.counter

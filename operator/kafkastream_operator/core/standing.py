@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from kafkastream_operator.core.catalog import Catalog, StreamEntry
 from kafkastream_operator.core.document import Key, Streams, entries
+from kafkastream_operator.core.render import renamed_to, renames
 from kafkastream_operator.models.conditions import Condition, condition, settled
 from kafkastream_operator.models.fields import MAX_CLUSTERS
 from kafkastream_operator.models.stream import ClusterStatus, KafkaStreamStatus, SubscriberStatus
@@ -43,8 +44,10 @@ class Subscriber:
     def is_behind(self) -> bool:
         """Whether its driver may still go by an older document. One that does not run takes the newest at its start."""
         rollout = self.status.rollout
-        if rollout is None or self.life not in ("Running", "Starting"):
+        if self.life not in ("Running", "Starting"):
             return False
+        if rollout is None:
+            return bool(self.revision)  # its status is lost, or only comes
         return rollout.token != self.revision or rollout.phase != "Confirmed"
 
 
@@ -106,12 +109,8 @@ def _rest(reader: Subscriber, name: str, entry: StreamEntry) -> _Rest | None:
         return _Rest(reader, frozenset(), f"neither its status nor its document can be read{_left_behind(reader)}")
     named = {name: entry.content} if entry.content is not None else {}
     desired = {key for _, key, _ in entries(named)}
-    heirs = {content["renamedFrom"]: key.cluster for _, key, content in entries(named) if "renamedFrom" in content}
-    rendered = {
-        Key(heirs.get(key.cluster, key.cluster), key.topic)
-        for stream, key, _ in entries(reader.rendered)
-        if stream == name
-    }
+    renamed = renames(named)
+    rendered = {renamed_to(key, renamed) for stream, key, _ in entries(reader.rendered) if stream == name}
     draining = [topic for topic in reader.status.draining if topic.stream == name]
     left = sorted(rendered - desired | {Key(topic.cluster, topic.topic) for topic in draining})
     if not left:
@@ -140,7 +139,7 @@ def _behind(
     """Those whose document has let go of something since it was last safe, without that being in force."""
     left = {each.id for each in before.clusters} - set(desired)
     was_safe = any(each.type == "SafeToDecommission" and each.status == "True" for each in before.conditions)
-    if not left and (was_safe or not before.conditions):
+    if not left and was_safe:
         return []
     known = {rest.reader.name for rest in waiting}
     return [

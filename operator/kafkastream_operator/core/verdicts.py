@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from dynamic_kafka.metadata.contract import MOUNT_PATH, SECRETS_PATH, config_map_name
 from dynamic_kafka.options.durations import parse_duration_ms
@@ -27,10 +26,8 @@ from kafkastream_operator.core.release import spent_on
 from kafkastream_operator.core.render import Rendering
 from kafkastream_operator.core.resolve import Resolved
 from kafkastream_operator.core.rollout import Step
+from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition, condition
-
-if TYPE_CHECKING:
-    from kafkastream_operator.core.decide import View
 
 SUMMARY = ("Ready", "Reconciling", "Stalled")
 WAITING = frozenset({"NotRunning", "Waiting", "Paused", "RollingOut", "Coalescing", "Starting", "Reverted"})
@@ -111,9 +108,9 @@ def too_large(size: int) -> tuple[Condition, ...]:
     return (condition("StreamsResolved", False, "TooLarge", text),)
 
 
-def refused_by_drivers(why: str) -> tuple[Condition, ...]:
-    """The streams are good each by itself, and not together."""
-    text = f"together, the streams make a document that every driver would refuse, so the last one stays: {why}"
+def do_not_fit(why: str) -> tuple[Condition, ...]:
+    """What is asked for cannot be read together."""
+    text = f"no driver reads this together, and the last document stays in force: {why}"
     return (condition("StreamsResolved", False, "Conflict", text),)
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from dynamic_kafka.metadata.contract import REFRESH_ANNOTATION, RENDERED_ROLE, ROLE_LABEL, SUBSCRIPTION_LABEL
 from kafkastream_operator.core.application import Patch, Refresh
-from kafkastream_operator.core.decide import Plan, after_refusal
+from kafkastream_operator.core.decide import after_refusal
 from kafkastream_operator.core.document import Document, pack
+from kafkastream_operator.core.view import Plan
 from kafkastream_operator.errors import ApiError, NotFoundError
 from kafkastream_operator.handlers.observe import Seen
 from kafkastream_operator.kube.api import (

@@ -29,11 +29,11 @@ from kafkastream_operator.core.catalog import (
     put_together,
     stream_entry,
 )
-from kafkastream_operator.core.decide import ConfigMap, View
 from kafkastream_operator.core.document import Document, pack, read_document
 from kafkastream_operator.core.evidence import Driver, Report
 from kafkastream_operator.core.release import releases_of
 from kafkastream_operator.core.rollout import Timing
+from kafkastream_operator.core.view import ConfigMap, View
 from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, PODS, STREAMS, SUBSCRIPTIONS, Object
 from kafkastream_operator.kube.cache import Cache, ref_of
 from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
@@ -159,6 +159,7 @@ def _driver(cache: Cache, pod: Object, owned: bool, document: str) -> Driver:
     annotations = meta.get("annotations") or {}
     text = annotations.get(REPORT_ANNOTATION)
     running = pod.get("status", {}).get("phase") == "Running" and not meta.get("deletionTimestamp")
+    silent_s, news = cache.heard(ref_of(PODS, pod), meta["uid"], text or f"running: {running}")
     return Driver(
         name=meta["name"],
         uid=meta["uid"],
@@ -166,7 +167,8 @@ def _driver(cache: Cache, pod: Object, owned: bool, document: str) -> Driver:
         running=running,
         token=annotations.get(REVISION_ANNOTATION, ""),
         report=Report.parse(text),
-        silent_s=cache.silent_s(ref_of(PODS, pod), meta["uid"], text or f"running: {running}"),
+        silent_s=silent_s,
+        news=news,
         mounted=_mounts(pod, document),
     )
 

@@ -1,1 +1,1 @@
-"""The Kubernetes API: applying, patching, events, leases."""
+"""The Kubernetes API: calls of it, the newest form of what is watched, and the lease."""

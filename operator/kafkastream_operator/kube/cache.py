@@ -11,12 +11,24 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
+from kafkastream_operator.core.evidence import FRESH_S
 from kafkastream_operator.kube.api import Object, Resource
 
 Made = TypeVar("Made")
 
 REMEMBERED_S = 600.0
 """How long an object that went is remembered. A UID never comes back, but an older answer may arrive late."""
+
+BACKLOG_S, SILENCE_S = 1.0, FRESH_S
+"""The least and the most time between two texts of one object of which the second is said to be news."""
+
+
+class Heard(NamedTuple):
+    """What an object says, since when, and whether it was said just then."""
+
+    text: str
+    since_s: float
+    news: bool
 
 
 class Ref(NamedTuple):
@@ -48,7 +60,7 @@ class Cache:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._lock, self._clock = threading.Lock(), clock
         self._objects: dict[tuple[Resource, str], dict[str, Object]] = {}
-        self._heard: dict[tuple[Ref, str], tuple[str, float]] = {}
+        self._heard: dict[tuple[Ref, str], Heard] = {}
         self._gone: dict[str, float] = {}
         self._made: dict[str, dict[Callable[[Object], Any], tuple[str, Any]]] = {}
         self.on_change: Callable[[Ref, Object], None] = lambda ref, found: None
@@ -137,15 +149,19 @@ class Cache:
                 self._made.setdefault(uid, {})[make] = (version, made)
         return made
 
-    def silent_s(self, ref: Ref, uid: str, text: str) -> float:
-        """How long `text` has been what that object says, by this process's clock: nobody else's clock counts."""
+    def heard(self, ref: Ref, uid: str, text: str) -> tuple[float, bool]:
+        """How long `text` has been what that object says, and whether it was said when it was first seen.
+
+        By this process's clock: nobody else's counts. What is there at the first look, or comes after a silence, may
+        have been said long before, and what comes all at once is a backlog. What follows another text soon is news.
+        """
         now = self._clock()
         with self._lock:
             known = self._heard.get((ref, uid))
-            if known is None or known[0] != text:
-                self._heard[ref, uid] = (text, now)
-                return 0.0
-            return now - known[1]
+            if known is None or known.text != text:
+                news = known is not None and BACKLOG_S <= now - known.since_s <= SILENCE_S
+                known = self._heard[ref, uid] = Heard(text, now, news)
+            return now - known.since_s, known.news
 
 
 def _is_newer(found: Object, known: Object) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 from dynamic_kafka.metadata.contract import REVISION_ANNOTATION
 from kafkastream_operator.core.application import Application, Life, Patch
-from kafkastream_operator.spark.conf import ATTEMPT_ANNOTATION, ROLES, in_place, number, secrets_for, written
+from kafkastream_operator.spark.conf import ATTEMPT_ANNOTATION, ROLES, in_place, meant_for, number, secrets_for, written
 
 NAME_LABEL = "spark.operator/spark-app-name"
 """On a driver's pod: the application that it belongs to."""
@@ -85,25 +85,11 @@ def running(application: Application, pod: Mapping[str, Any]) -> Application:
 
 
 def patched(found: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
-    """What to apply for a patch: map keys, and the object that they are meant for, by UID and resourceVersion.
-
-    Without the UID, applying to an application that was deleted meanwhile would be the creation of a new one.
-    """
+    """What to apply for a patch: map keys, and the object that they are meant for."""
     conf = written(patch.token, patch.secrets)
     conf[_ANNOTATION.format(REVISION_ANNOTATION)] = patch.token
     conf[_ANNOTATION.format(ATTEMPT_ANNOTATION)] = str(patch.attempt)
-    meta = found["metadata"]
-    return {
-        "apiVersion": found["apiVersion"],
-        "kind": found["kind"],
-        "metadata": {
-            "name": meta["name"],
-            "namespace": meta["namespace"],
-            "uid": meta["uid"],
-            "resourceVersion": patch.expected,
-        },
-        "spec": {"sparkConf": conf},
-    }
+    return meant_for(found, patch, {"sparkConf": conf})
 
 
 def driver_pod(namespace: str, name: str, attempt: int, conf: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What the SparkApplications of both operators have alike: keys of `sparkConf`. Pure.
+"""What the SparkApplications of both operators have alike: keys of `sparkConf`, and how they are applied. Pure.
 
 `sparkConf` is a map: its keys merge with those of its user, and no tool reports a change of somebody's list.
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dynamic_kafka.metadata.contract import GROUP, REVISION_ENVIRONMENT, SECRETS_PATH
+from kafkastream_operator.core.application import Patch
 
 ATTEMPT_ANNOTATION = f"{GROUP}/attempt"
 """On the driver: counts the patches for one revision, so that one that was lost can be made again."""
@@ -23,6 +24,25 @@ def written(token: str, secrets: Iterable[str]) -> dict[str, str]:
         for role in ROLES:
             conf[_SECRETS.format(role, secret)] = f"{SECRETS_PATH}/{secret}"
     return conf
+
+
+def meant_for(found: Mapping[str, Any], patch: Patch, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What to apply, to exactly the application that was looked at.
+
+    Without the UID, applying to one that was deleted meanwhile would be the creation of a new one.
+    """
+    meta = found["metadata"]
+    return {
+        "apiVersion": found["apiVersion"],
+        "kind": found["kind"],
+        "metadata": {
+            "name": meta["name"],
+            "namespace": meta["namespace"],
+            "uid": meta["uid"],
+            "resourceVersion": patch.expected,
+        },
+        "spec": dict(spec),
+    }
 
 
 def secrets_for(role: str, conf: Mapping[str, Any]) -> dict[str, str]:

@@ -27,7 +27,7 @@ class Kind(Protocol):
         """The application with what the pod of its running driver shows of it."""
 
     def patched(self, found: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
-        """What to apply for a patch: map keys, and the resourceVersion that they are meant for."""
+        """What to apply for a patch: map keys, and the object that they are meant for."""
 
 
 KINDS: Mapping[str, Kind] = {KUBEFLOW: kubeflow, APACHE: apache}

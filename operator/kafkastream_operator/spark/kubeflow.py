@@ -11,7 +11,7 @@ from typing import Any
 
 from dynamic_kafka.metadata.contract import REVISION_ANNOTATION
 from kafkastream_operator.core.application import Application, Life, Patch
-from kafkastream_operator.spark.conf import ATTEMPT_ANNOTATION, ROLES, in_place, number, secrets_for, written
+from kafkastream_operator.spark.conf import ATTEMPT_ANNOTATION, ROLES, in_place, meant_for, number, secrets_for, written
 
 NAME_LABEL = "sparkoperator.k8s.io/app-name"
 """On a driver's pod: the application that it belongs to."""
@@ -66,23 +66,10 @@ def running(application: Application, pod: Mapping[str, Any]) -> Application:
 
 
 def patched(found: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
-    """What to apply for a patch: map keys, and the object that they are meant for, by UID and resourceVersion.
-
-    Without the UID, applying to an application that was deleted meanwhile would be the creation of a new one.
-    """
+    """What to apply for a patch: map keys, and the object that they are meant for."""
     annotations = {REVISION_ANNOTATION: patch.token, ATTEMPT_ANNOTATION: str(patch.attempt)}
-    meta = found["metadata"]
-    return {
-        "apiVersion": found["apiVersion"],
-        "kind": found["kind"],
-        "metadata": {
-            "name": meta["name"],
-            "namespace": meta["namespace"],
-            "uid": meta["uid"],
-            "resourceVersion": patch.expected,
-        },
-        "spec": {"driver": {"annotations": annotations}, "sparkConf": written(patch.token, patch.secrets)},
-    }
+    spec = {"driver": {"annotations": annotations}, "sparkConf": written(patch.token, patch.secrets)}
+    return meant_for(found, patch, spec)
 
 
 def _listed(part: Mapping[str, Any]) -> dict[str, str]:

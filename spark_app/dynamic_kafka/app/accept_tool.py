@@ -1,6 +1,6 @@
 """`accept`: a person's word that a cluster id is another Kafka cluster from now on, or that lost records are lost.
 
-Writes what `StateLocation.accepted_identities` and `accepted_offsets` read, and an audit record; the query obeys at its
+Writes what `StateLocation.accepted_identities` and `accepted_losses` read, and an audit record; the query obeys at its
 next plan, running or not. An acceptance names exactly what a person saw: one physical cluster, one offset of one split.
 """
 

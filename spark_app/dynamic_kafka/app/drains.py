@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from dynamic_kafka.planning.observation import ClusterObservation
-from dynamic_kafka.planning.progress import Column, OffsetDocument
+from dynamic_kafka.planning.progress import Column, OffsetDocument, TopicProgress
 
 STALE_S = 30.0
 """A listing that is older says nothing any more: clusters are asked every ten seconds."""
@@ -130,18 +130,18 @@ def _state(
     known = [each for each in reached if each is not None]
     lag = max((_behind(ends.latest, each) for each in known), default=None) if len(known) == len(reached) else None
     # Committed beyond the end that was listed: written to since then, or the log was cut off. It is not quiet.
-    moved = any(each[partition] > end for each in known for partition, end in ends.latest.items())
+    moved = any(each.next[partition] > end for each in known for partition, end in ends.latest.items())
     quiet_s = 0.0 if moved else max(0.0, seen.listed_s - seen.since_s)
     return TopicDrain(cluster, topic, lag, quiet_s, open_transaction)
 
 
-def _reached(cluster: str, topic: str, ends: _Ends, document: OffsetDocument | None) -> Column | None:
-    """The next offsets of all partitions, if the document speaks of the very topic that was listed."""
+def _reached(cluster: str, topic: str, ends: _Ends, document: OffsetDocument | None) -> TopicProgress | None:
+    """The progress in all partitions, if the document speaks of the very topic that was listed."""
     progress = document.topic(cluster, topic) if document is not None else None
     if document is None or progress is None or progress.next.keys() != ends.latest.keys():
         return None
     same = _fits(document.clusters[cluster].kafka_id, ends.kafka_id) and _fits(progress.topic_id, ends.topic_id)
-    return progress.next if same else None
+    return progress if same else None
 
 
 def _fits(saved: str | None, found: str | None) -> bool:
@@ -149,5 +149,6 @@ def _fits(saved: str | None, found: str | None) -> bool:
     return saved is None or found is None or saved == found
 
 
-def _behind(ends: Column, reached: Column) -> int:
-    return sum(max(0, end - reached[partition]) for partition, end in ends.items())
+def _behind(ends: Column, reached: TopicProgress) -> int:
+    """What lies behind a stopping offset is never read."""
+    return sum(max(0, min(end, reached.stops.get(p, end)) - reached.next[p]) for p, end in ends.items())

@@ -84,7 +84,7 @@ class ReadCounts:
             return {split: reads for split, reads in kept.items() if split in wanted}
 
 
-class ReportServer:
+class ReadReportServer:
     """Listens for reports. What is no report ends its connection; nothing is ever answered."""
 
     def __init__(self, counts: ReadCounts) -> None:
@@ -133,7 +133,7 @@ class ReportServer:
             writer.close()
 
 
-def serve_reports(
+def serve_read_reports(
     counts: ReadCounts, sinks: Iterable[str], *, host: str, listen: str, port: int
 ) -> tuple[Mapping[str, str], Callable[[], None]]:
     """Listen for the reports of the sinks' queries.
@@ -149,6 +149,6 @@ def serve_reports(
     Raises:
         OSError: the address cannot be listened on.
     """
-    server = ReportServer(counts)
+    server = ReadReportServer(counts)
     bound = server.start(listen, port)
     return {sink: str(ReportAddress(host, bound, counts.key(sink))) for sink in sinks}, server.stop

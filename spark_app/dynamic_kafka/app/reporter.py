@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from dynamic_kafka.app.drains import Drains
 from dynamic_kafka.app.lag import LagProber
 from dynamic_kafka.app.pod import OwnPod, PodError
-from dynamic_kafka.app.reports import Applied, Pace, Situation, rejection, report_text
+from dynamic_kafka.app.reports import LIVE, Applied, Pace, Situation, rejection, report_text
 from dynamic_kafka.app.sink_status import StatusBoard
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.metadata.contract import REPORT_ANNOTATION
@@ -72,6 +72,7 @@ class Reporter:
     Args:
         prober: lists the clusters; started with the first document of the operator's, unless it runs already.
         drains: what the prober tells.
+        abilities: what this application can do.
         clock: monotonic seconds.
     """
 
@@ -84,10 +85,12 @@ class Reporter:
         *,
         prober: LagProber,
         drains: Drains,
+        abilities: Sequence[str] = (LIVE,),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pod, self._discovery, self._board, self._progress = pod, discovery, board, progress
         self._prober, self._drains, self._clock = prober, drains, clock
+        self._abilities = abilities
         self._applied, self._pace = Applied(), Pace(clock())
         self._uid = ""
         self._beat = 0
@@ -133,7 +136,7 @@ class Reporter:
         try:
             self._uid = self._uid or self._pod.uid()
             drains = self._drains.states(self._progress.documents(), self._clock()) if situation.draining else []
-            text = report_text(situation, drains, pod=self._uid, beat=self._beat)
+            text = report_text(situation, drains, pod=self._uid, beat=self._beat, abilities=self._abilities)
             self._pod.annotate(self._uid, {REPORT_ANNOTATION: text})
         except PodError as error:
             self._say(error.kind, str(error))

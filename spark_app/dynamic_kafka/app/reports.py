@@ -26,7 +26,7 @@ from dynamic_kafka.metadata.document import CONTRACT
 from dynamic_kafka.metadata.model import Revision
 
 FORM = 1
-ABILITIES = ("live",)
+LIVE = "live"
 BEAT_S = 10.0
 """While something drains, a report counts as evidence for three of these."""
 PAUSE_S = 30.0
@@ -89,6 +89,11 @@ class Applied:
         return self._applied
 
 
+def abilities_of(discovery_interval_ms: int) -> tuple[str, ...]:
+    """What the application can do. Without look-ups after the start it takes nothing up, and must not promise to."""
+    return (LIVE,) if discovery_interval_ms > 0 else ()
+
+
 def rejection(own: tuple[str | None, str], planners: Iterable[Mapping[str, Any]]) -> tuple[str, str] | None:
     """(revision, reason) of what is not in force, here (`own`: reason and revision) or in a planner."""
     found = [(own[1], own[0])] if own[0] else []
@@ -133,7 +138,9 @@ class Pace:
             self._drained_s = now_s
 
 
-def report_text(situation: Situation, drains: Sequence[TopicDrain], *, pod: str, beat: int) -> str:
+def report_text(
+    situation: Situation, drains: Sequence[TopicDrain], *, pod: str, beat: int, abilities: Sequence[str] = (LIVE,)
+) -> str:
     """The report as JSON, not larger than `MAX_BYTES`. `pod` is the UID of the pod that reports.
 
     What is furthest comes first. If that is all that fits, it is drained and gone first, and makes room.
@@ -142,7 +149,7 @@ def report_text(situation: Situation, drains: Sequence[TopicDrain], *, pod: str,
     content: dict[str, Any] = {
         "contract": FORM,
         "reader": CONTRACT,
-        "abilities": ABILITIES,
+        "abilities": list(abilities),
         "applied": applied.token if applied is not None else None,
         "hash": applied.hash if applied is not None else "",
         "rejected": None,

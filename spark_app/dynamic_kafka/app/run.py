@@ -72,13 +72,13 @@ def run(arguments: argparse.Namespace) -> int:
         with contextlib.ExitStack() as resources:
             config = load_config(arguments.config)
             discovery = _begin(config, resources)
-            reports = Reports(config, discovery, resources)
+            telemetry = Telemetry(config, discovery, resources)
             if not _found(discovery, stop):
                 outcome = Outcome(ExitCode.DONE, stop.reason)
                 return outcome.code
-            reports.start(live=live)
+            telemetry.start(live=live)
             spark = start_session(config)
-            outcome = _supervise(spark, reports, stop)
+            outcome = _supervise(spark, telemetry, stop)
             return outcome.code
     except BaseException as error:
         outcome = Outcome(code_of(error), told(error))
@@ -136,21 +136,21 @@ def _found(discovery: MetadataDiscovery, stop: StopRequest) -> bool:
     return not stop.asked
 
 
-def _supervise(spark: SparkSession, reports: Reports, stop: StopRequest) -> Outcome:
+def _supervise(spark: SparkSession, telemetry: Telemetry, stop: StopRequest) -> Outcome:
     from dynamic_kafka.app.supervisor import Supervisor
 
     stop.on_signals()
-    stop.on_jvm_shutdown(spark, reports.config.file.grace_period / 1000)
+    stop.on_jvm_shutdown(spark, telemetry.config.file.grace_period / 1000)
     with contextlib.ExitStack() as resources:
-        read_reports = reports.receive(spark, resources)
-        reports.report(spark, resources)
+        read_reports = telemetry.receive(spark, resources)
+        telemetry.report(spark, resources)
         supervisor = Supervisor(
-            spark, reports.config, reports.discovery, reports.board, stop, read_reports=read_reports
+            spark, telemetry.config, telemetry.discovery, telemetry.board, stop, read_reports=read_reports
         )
         return Outcome(supervisor.run(), supervisor.reason)
 
 
-class Reports:
+class Telemetry:
     """What was asked for of metrics and live progress, the reports to the operator, and the prober that they need.
 
     Making it opens the port of the metrics: what keeps it from that is told before Spark is started.
@@ -209,10 +209,18 @@ class Reports:
             log.debug("no service account is mounted: this is no pod, and nothing is reported to an operator")
             return
         from dynamic_kafka.app.reporter import CommittedProgress, Reporter
+        from dynamic_kafka.app.reports import abilities_of
 
-        states = {sink.name: self.config.parsed_options(sink).state_location for sink in self.config.sinks}
-        progress = CommittedProgress(self.board, states)
-        reporter = Reporter(pod, self.discovery, self.board, progress, prober=self._prober, drains=self._drains)
+        options = {sink.name: self.config.parsed_options(sink) for sink in self.config.sinks}
+        reporter = Reporter(
+            pod,
+            self.discovery,
+            self.board,
+            CommittedProgress(self.board, {name: each.state_location for name, each in options.items()}),
+            prober=self._prober,
+            drains=self._drains,
+            abilities=abilities_of(min(each.metadata_discovery_interval_ms for each in options.values())),
+        )
         reporter.start()
         resources.callback(reporter.stop)
 
@@ -220,21 +228,21 @@ class Reports:
         """Where executors report what they have read, for each sink; nowhere without metrics."""
         if self.config.file.metrics is None or self._counts is None:
             return {}
-        return _receive_reports(resources, spark, self.config, self._counts, self.config.file.metrics.reports_port)
+        return _receive_read_reports(resources, spark, self.config, self._counts, self.config.file.metrics.reports_port)
 
 
-def _receive_reports(
-    reports: contextlib.ExitStack, spark: SparkSession, config: AppConfig, counts: ReadCounts, port: int
+def _receive_read_reports(
+    resources: contextlib.ExitStack, spark: SparkSession, config: AppConfig, counts: ReadCounts, port: int
 ) -> Mapping[str, str]:
     """Listen where executors reach the driver anyway: on the address that Spark itself uses for that."""
-    from dynamic_kafka.app.reads import serve_reports
+    from dynamic_kafka.app.reads import serve_read_reports
 
     settings = spark.sparkContext.getConf()
     local = (spark.sparkContext.master or "").startswith("local")
     host = "127.0.0.1" if local else settings.get("spark.driver.host", "127.0.0.1")
     listen = host if local else settings.get("spark.driver.bindAddress", host)
     try:
-        addresses, stop = serve_reports(
+        addresses, stop = serve_read_reports(
             counts, [sink.name for sink in config.sinks], host=host, listen=listen, port=port
         )
     except OSError as error:
@@ -242,7 +250,7 @@ def _receive_reports(
         raise OptionError(
             f"{config.source}: metrics: reportsPort: {where} cannot be listened on: {error.strerror}"
         ) from None
-    reports.callback(stop)
+    resources.callback(stop)
     return addresses
 
 

@@ -6,7 +6,6 @@ the commit log's entry, which a test shows); commits to the clusters' groups go 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import threading
@@ -15,20 +14,14 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from dynamic_kafka.app.checkpoints import Checkpoint
 from dynamic_kafka.app.config import AppConfig
-from dynamic_kafka.app.config_file import Sink
 from dynamic_kafka.app.exit_codes import ExitCode, code_of, code_of_text, reason_in, told
-from dynamic_kafka.app.restarts import RestartPolicy
+from dynamic_kafka.app.sink_query import SinkQuery, stop_quietly
 from dynamic_kafka.app.sink_status import StatusBoard
 from dynamic_kafka.app.sinks import query_name, start_query
 from dynamic_kafka.app.stop_request import StopRequest
-from dynamic_kafka.clusters import client_of
-from dynamic_kafka.errors import DynamicKafkaError, ErrorCode, MetadataError, OptionError
-from dynamic_kafka.kafka.commits import GroupCommitter
+from dynamic_kafka.errors import DynamicKafkaError, ErrorCode
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
-from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.stopping import is_finished
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,71 +34,6 @@ BATCH_SHARE = 0.5
 """The part of the grace period that the batch at hand may take to finish before it is abandoned."""
 
 log = logging.getLogger(__name__)
-
-
-class SinkQuery:
-    """One sink's query over all its restarts."""
-
-    def __init__(self, config: AppConfig, sink: Sink, discovery: MetadataDiscovery) -> None:
-        self.sink, self.name = sink, query_name(config, sink)
-        self.config = config
-        self.options = config.parsed_options(sink)
-        self.query: StreamingQuery | None = None
-        self.restart_at: float | None = None
-        self.finished = False
-        self.stopping = False
-        self.failure: DynamicKafkaError | None = None
-        self.restarts = RestartPolicy(
-            stall=self.options.cluster_failure_policy == "stall",
-            is_named=lambda cluster: is_named(discovery, cluster),
-            pause_s=config.file.restart_backoff / 1000,
-        )
-        self.committer: GroupCommitter | None = None
-        group = self.options.group_id
-        if self.options.commit_offsets and group is not None:
-            self.committer = GroupCommitter(
-                group,
-                lambda cluster: client_of(self.options, discovery.current().subscription, cluster),
-                allow_old_checkpoint=self.options.allow_old_checkpoint,
-            )
-
-    @property
-    def checkpoint(self) -> Checkpoint:
-        """The query's checkpoint."""
-        return Checkpoint(self.config.checkpoint_of(self.sink))
-
-    def stop_when_over(self, reached: OffsetDocument) -> None:
-        """Stop a bounded run that has read everything, aside.
-
-        Its last batch alone does not tell: ranges may have been left out of it, and a run that had finished before has
-        no batch any more. What Spark notes while it is idle comes in no event.
-        """
-        query = self.query
-        if query is None or self.stopping or not (reached.is_initial or reached.finished):
-            return
-        if is_finished(query.lastProgress):
-            self.stopping = True
-            threading.Thread(target=_stop_quietly, args=(query,), name=f"finish-{self.name}", daemon=True).start()
-
-    def show_reached(self, board: StatusBoard) -> None:
-        """Let the board begin with what the checkpoint says is done."""
-        with contextlib.suppress(DynamicKafkaError):  # what is wrong with the checkpoint is told when the query starts
-            document = self.checkpoint.last_committed()
-            if document is not None:
-                board.restored(self.sink.name, document, time.monotonic())
-
-    def commit_reached(self) -> None:
-        """Commit what the checkpoint says is done: also the last batch, whatever became of its event."""
-        if self.committer is None:
-            return
-        try:
-            document = self.checkpoint.last_committed()
-            if document is not None:
-                self.committer.commit(document)
-        except OptionError as error:
-            log.warning("sink %s: its last batch is not committed to the group: %s", self.sink.name, error)
-        except DynamicKafkaError as error:
-            self.failure = self.failure or error
 
 
 class Supervisor:
@@ -287,7 +215,7 @@ class Supervisor:
 
     def _stop_queries(self, deadline: float) -> bool:
         threads = [
-            threading.Thread(target=_stop_quietly, args=(each.query,), daemon=True)
+            threading.Thread(target=stop_quietly, args=(each.query,), daemon=True)
             for each in self._queries.values()
             if each.query is not None and not each.finished
         ]
@@ -307,15 +235,6 @@ class _EndedError(Exception):
     def __init__(self, code: ExitCode, reason: str) -> None:
         super().__init__(reason)
         self.code, self.reason = code, reason
-
-
-def is_named(discovery: MetadataDiscovery, cluster: str) -> bool:
-    """Whether metadata, looked up now, still names a cluster. If nobody knows: yes."""
-    discovery.refresh()
-    try:
-        return cluster in discovery.current().subscription.clusters
-    except MetadataError:
-        return True
 
 
 def make_listener(names: Any, tell: Callable[[str, Mapping[str, Any]], None]) -> Any:
@@ -340,10 +259,3 @@ def make_listener(names: Any, tell: Callable[[str, Mapping[str, Any]], None]) ->
             pass
 
     return Listener()
-
-
-def _stop_quietly(query: StreamingQuery) -> None:
-    try:
-        query.stop()
-    except Exception as error:
-        log.warning("a query did not stop in order: %s", reason_in(str(error)))

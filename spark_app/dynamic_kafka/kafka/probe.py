@@ -27,8 +27,6 @@ LATEST = OffsetQuery("latest")
 EARLIEST = OffsetQuery("earliest")
 ANY_TOPIC = "__consumer_offsets"
 """Asked about where no topic is wanted."""
-
-
 UNKNOWN_RETRIES = 10
 """How often topics are described again, a pause in between, when the cluster does not know one that it described."""
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from typing import Any
 
 from dynamic_kafka.metadata.contract import REPORT_ANNOTATION
 from kafkastream_operator.core.document import Document, read_document
-from tests.support.kube import KubeCluster
+from tests.support.kube import KubeCluster, KubeError
 from tests.support.kube.pods import PODS, set_phase
 from tests.support.operator import CONFIG_MAPS, STREAMS, SUBSCRIPTIONS
+from tests.support.resources import condition, states
 
 APPLICATIONS = "sparkoperator.k8s.io/v1beta2/sparkapplications"
 DOCUMENT = "app-kafkastreams"
@@ -106,6 +108,17 @@ class Stage:
         change = {"metadata": {"annotations": {REPORT_ANNOTATION: json.dumps(said)}}}
         self.api.patch(PODS, pod["metadata"]["name"], self.namespace, change)
 
+    def reports_until(self, pod: Mapping[str, Any], wanted: Mapping[str, str], **content: Any) -> Document:
+        """It reports beat after beat what it has in force now, as one that lives, until the document says so."""
+        document = self.document()
+        assert document is not None
+        content = {"applied": str(document.version), "hash": document.hash, **content}
+        for beat in range(2, 12):
+            self.report(pod, beat=beat, **content)
+            with contextlib.suppress(KubeError):
+                return self.wait_document(wanted, timeout=3)
+        return self.wait_document(wanted)
+
     # -- what is seen -------------------------------------------------------------------------------------------------
 
     def document(self, name: str = DOCUMENT) -> Document | None:
@@ -113,10 +126,10 @@ class Stage:
         found = self.api.find(CONFIG_MAPS, name, self.namespace)
         return None if found is None else read_document(found.get("data", {}), found.get("binaryData", {}))
 
-    def wait_document(self, wanted: Mapping[str, str], name: str = DOCUMENT) -> Document:
+    def wait_document(self, wanted: Mapping[str, str], name: str = DOCUMENT, timeout: float = 30) -> Document:
         """Wait until the document says `cluster/topic: Active or Draining`, exactly so."""
         found = self.api.wait(
-            CONFIG_MAPS, name, self.namespace, until=lambda each: states(_document(each)) == wanted, timeout=30
+            CONFIG_MAPS, name, self.namespace, until=lambda each: states(_document(each)) == wanted, timeout=timeout
         )
         document = _document(found)
         assert document is not None
@@ -149,25 +162,6 @@ class Stage:
 
 def _is_another(pod: Mapping[str, Any] | None, uid: str | None) -> bool:
     return pod is not None and pod["metadata"]["uid"] != uid and "deletionTimestamp" not in pod["metadata"]
-
-
-def condition(found: Mapping[str, Any] | None, kind: str) -> dict[str, Any]:
-    """A condition of an object; empty if it has none of that type."""
-    conditions = ((found or {}).get("status") or {}).get("conditions", [])
-    return next((dict(each) for each in conditions if each["type"] == kind), {})
-
-
-def states(document: Document | None) -> dict[str, str] | None:
-    """{`cluster/topic`: `Active` or `Draining`} of a document."""
-    if document is None:
-        return None
-    found = {}
-    for stream in document.streams.values():
-        for name, content in stream["clusters"].items():
-            for topic in content["topics"]:
-                draining = content.get("state") == "Draining" or topic in content.get("drainingTopics", ())
-                found[f"{name}/{topic}"] = "Draining" if draining else "Active"
-    return found
 
 
 def _document(found: Mapping[str, Any] | None) -> Document | None:

@@ -159,8 +159,7 @@ def test_what_its_driver_has_drained_is_let_go(apache: Apache, operator: Operato
     apache.stream("orders", cluster("west"), quietPeriod="1s")
     apache.wait_document({"east/orders": "Draining", "west/orders": "Active"})
     drained = {"cluster": "east", "topic": "orders", "lag": 0, "quiet": 2, "openTransaction": False}
-    apache.report(pod, draining=[drained], beat=2)
-    apache.wait_document({"west/orders": "Active"})
+    apache.reports_until(pod, {"west/orders": "Active"}, draining=[drained])
 
 
 def test_auto_says_that_a_restart_is_needed_and_makes_none(apache: Apache, operator: OperatorProcess) -> None:

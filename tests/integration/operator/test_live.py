@@ -80,12 +80,11 @@ def test_what_is_removed_stays_until_its_driver_shows_that_it_is_drained(stage: 
     )
     assert "0 of 1 drained; waiting for app (Running" in condition(found, "SafeToDecommission")["message"]
     stage.report(driver, draining=[{**DRAINED, "lag": 5}])
-    stage.report(driver, draining=[DRAINED], beat=2)
-    stage.wait_document({"west/orders": "Active"})
+    stage.reports_until(driver, {"west/orders": "Active"}, draining=[DRAINED])
     # Written is not in force: the driver still reads what it has applied.
     written = stage.api.get(STREAMS, "orders", stage.namespace)
     assert condition(written, "SafeToDecommission")["status"] == "False"
-    stage.report(driver, beat=3)
+    stage.report(driver, beat=99)
     stage.api.wait(
         STREAMS,
         "orders",
@@ -159,8 +158,7 @@ def test_an_application_that_is_deleted_and_applied_again_keeps_its_drain(stage:
     pod = stage.driver_runs(after=driver["metadata"]["uid"])
     stage.report(pod)
     stage.wait_condition("Drained", "Draining")
-    stage.report(pod, draining=[DRAINED], beat=2)
-    stage.wait_document({"west/orders": "Active"})
+    stage.reports_until(pod, {"west/orders": "Active"}, draining=[DRAINED])
 
 
 def test_a_new_driver_is_not_restarted_before_it_had_time_to_report(
@@ -179,8 +177,7 @@ def test_a_new_driver_is_not_restarted_before_it_had_time_to_report(
     stage.wait_condition("Reporting", "NoReport")
     stage.report(pod)
     stage.wait_condition("RolledOut", "Confirmed")
-    stage.report(pod, draining=[DRAINED], beat=2)
-    stage.wait_document({"west/orders": "Active"})
+    stage.reports_until(pod, {"west/orders": "Active"}, draining=[DRAINED])
     assert generation(stage) == before == 1
     assert stage.api.get(PODS, "app-driver", stage.namespace)["metadata"]["uid"] == pod["metadata"]["uid"]
 

@@ -1,8 +1,9 @@
 """Queries without Spark, for breadth: real brokers and the source's own reader, called in Spark's order.
 
 `Query` plays the part of Spark's micro-batch engine: it logs each planned document as text before anything is read,
-pickles the tasks as Spark does, and tells the source of a batch when it makes the next one. Where Spark's own behaviour
-matters, tests run Spark.
+pickles the tasks as Spark does, and tells the source of a batch when it makes the next one. It calls the data source
+itself: options as text, read limits, columns. Crashes between any two steps are `SourceRun`'s (`tests/support`), which
+drives the enumerator behind it. Where Spark's own behaviour matters, tests run Spark.
 """
 
 from __future__ import annotations

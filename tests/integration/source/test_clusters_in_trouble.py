@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from dynamic_kafka import lookout
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DataLossError, ReadTimeoutError
+from tests.support import source_run
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.kafka import KafkaCluster
 from tests.support.ports import reserve_ports
@@ -53,11 +54,6 @@ def shaky(own_cluster: KafkaCluster) -> Iterator[KafkaCluster]:
     own_cluster.resume()
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "streams.json"
-
-
 PATIENT = {"kafka.socket.timeout.ms": 20_000, "readTimeout": "20s"}
 """Of a cluster that answers, however busy its machine is."""
 SELDOM = PATIENT | {"partitionDiscoveryInterval": "1h"}
@@ -73,18 +69,9 @@ def orders(brokers: Brokers, shaky: KafkaCluster, topic: Topic) -> str:
     return name
 
 
-@contextmanager
-def reading(path: Path, **options: object) -> Iterator[SourceRun]:
+def reading(path: Path, **options: object) -> AbstractContextManager[SourceRun]:
     """A query on the stream `orders` whose clients give up after two seconds."""
-    given: dict[str, Any] = {
-        "streamIds": "orders",
-        "metadataPath": path,
-        "stateLocation": path.parent / "state",
-        "kafka.socket.timeout.ms": 2000,
-        "readTimeout": "2s",
-    }
-    with SourceRun(**(given | options)) as run:
-        yield run
+    return source_run.reading(path, **{"kafka.socket.timeout.ms": 2000, "readTimeout": "2s", **options})
 
 
 def amendments(path: Path) -> list[tuple[Any, Any]]:

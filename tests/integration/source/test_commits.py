@@ -15,8 +15,8 @@ from dynamic_kafka.kafka.commits import CommitMark, GroupCommitter
 from tests.integration.source.driving import Query, at, document, numbered, query, static, values
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.kafka import KafkaCluster
-from tests.support.sessions import eventually
 from tests.support.streams import produce, start_query
+from tests.support.waiting import eventually
 
 Topic = Callable[[str], str]
 

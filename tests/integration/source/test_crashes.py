@@ -11,23 +11,21 @@ import json
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.planning.progress import OffsetDocument
+from tests.support.driver_process import DriverProcess
 from tests.support.fixtures import Brokers
 from tests.support.places import ROOT
-from tests.support.source_run import CRASH_POINTS, CrashPoint, SourceRun, read
+from tests.support.source_run import CRASH_POINTS, CrashPoint, read, reading
 from tests.support.spark import spark_environment
 from tests.support.streams import (
     Collected,
-    DriverProcess,
     Rows,
     assert_rows,
     cluster,
@@ -63,25 +61,12 @@ sys.stdout.buffer.write(pickle.dumps(rows))
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "streams.json"
-
-
-@pytest.fixture
 def orders(brokers: Brokers, topic: Topic) -> str:
     """A topic of two partitions on each of the three clusters."""
     name = topic("orders")
     for at in brokers:
         at.create_topic(name, 2)
     return name
-
-
-@contextmanager
-def reading(path: Path, **options: object) -> Iterator[SourceRun]:
-    """A query on the stream `orders`, with a state location beside the metadata."""
-    given: dict[str, Any] = {"streamIds": "orders", "metadataPath": path, "stateLocation": path.parent / "state"}
-    with SourceRun(**(given | options)) as run:
-        yield run
 
 
 # -- every step, without Spark -----------------------------------------------------------------------------------------

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,32 +19,10 @@ from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.state import StateLocation
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.ports import reserve_ports
-from tests.support.source_run import SourceRun, read
+from tests.support.source_run import read, reading
 from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
 
 Topic = Callable[[str], str]
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "streams.json"
-
-
-@pytest.fixture
-def orders(brokers: Brokers, topic: Topic) -> str:
-    """A topic of one partition on each of the three clusters."""
-    name = topic("orders")
-    for at in brokers:
-        at.create_topic(name)
-    return name
-
-
-@contextmanager
-def reading(path: Path, **options: object) -> Iterator[SourceRun]:
-    """A query on the stream `orders`, with a state location beside the metadata."""
-    given: dict[str, Any] = {"streamIds": "orders", "metadataPath": path, "stateLocation": path.parent / "state"}
-    with SourceRun(**(given | options)) as run:
-        yield run
 
 
 # -- at the start ------------------------------------------------------------------------------------------------------

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -26,6 +25,7 @@ from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.state import StateLocation
+from tests.support import source_run
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun, read
@@ -34,22 +34,9 @@ from tests.support.streams import Row, Rows, assert_rows, cluster, produce, stre
 Topic = Callable[[str], str]
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "streams.json"
-
-
-@contextmanager
-def reading(path: Path, **options: object) -> Iterator[SourceRun]:
-    """A query on the stream `orders`, with a state location beside the metadata."""
-    given: dict[str, Any] = {
-        "streamIds": "orders",
-        "metadataPath": path,
-        "stateLocation": path.parent / "state",
-        "readTimeout": "3s",
-    }
-    with SourceRun(**(given | options)) as run:
-        yield run
+def reading(path: Path, **options: object) -> AbstractContextManager[SourceRun]:
+    """A query on the stream `orders` that soon loses patience."""
+    return source_run.reading(path, **{"readTimeout": "3s", **options})
 
 
 # -- epochs ------------------------------------------------------------------------------------------------------------
@@ -210,7 +197,7 @@ def test_a_pending_batch_waits_for_a_transaction_that_it_may_not_see_yet(
     transaction = brokers.a.transaction()
     transaction.produce(orders, [f"open-{number}" for number in range(5)])
     wanted += Rows(Row("east", orders, 0, 5 + number, f"open-{number}") for number in range(5))
-    with reading(path, readTimeout="2s", failOnDataLoss=fail) as run:
+    with reading(path, readTimeout="5s", failOnDataLoss=fail, **{"kafka.socket.timeout.ms": 20_000}) as run:
         run.batch(crash="logged")
         run.restart(**{"kafka.isolation.level": "read_committed"})
 

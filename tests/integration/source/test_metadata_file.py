@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from dynamic_kafka.errors import (
 )
 from tests.support.fixtures import Brokers
 from tests.support.mounted import mount
-from tests.support.source_run import SourceRun
+from tests.support.source_run import SourceRun, reading
 from tests.support.streams import (
     Rows,
     assert_rows,
@@ -40,25 +39,12 @@ Topic = Callable[[str], str]
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "streams.json"
-
-
-@pytest.fixture
 def orders(brokers: Brokers, topic: Topic) -> str:
     """A topic of one partition on `a` and on `b`."""
     name = topic("orders")
     for at in (brokers.a, brokers.b):
         at.create_topic(name)
     return name
-
-
-@contextmanager
-def reading(path: Path, **options: object) -> Iterator[SourceRun]:
-    """A query on the stream `orders`, with a state location beside the metadata."""
-    given: dict[str, Any] = {"streamIds": "orders", "metadataPath": path, "stateLocation": path.parent / "state"}
-    with SourceRun(**(given | options)) as run:
-        yield run
 
 
 def rejection(run: SourceRun) -> str:

@@ -6,17 +6,15 @@ Most tests drive the source without Spark (`SourceRun`); a few run Spark to pin 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from dynamic_kafka.errors import MetadataInvalidError
 from tests.support.fixtures import Brokers
-from tests.support.source_run import SourceRun
+from tests.support.source_run import SourceRun, reading
 from tests.support.streams import (
     Collected,
     Rows,
@@ -32,19 +30,6 @@ from tests.support.streams import (
 )
 
 Topic = Callable[[str], str]
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "streams.json"
-
-
-@contextmanager
-def reading(path: Path, **options: object) -> Iterator[SourceRun]:
-    """A query on the stream `orders`, with a state location beside the metadata."""
-    given: dict[str, Any] = {"streamIds": "orders", "metadataPath": path, "stateLocation": path.parent / "state"}
-    with SourceRun(**(given | options)) as run:
-        yield run
 
 
 def parked(run: SourceRun, cluster_id: str, name: str) -> Callable[[], bool]:

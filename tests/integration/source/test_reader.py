@@ -25,7 +25,7 @@ from tests.integration.source.driving import (
 )
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.kafka import KafkaCluster, Record
-from tests.support.sessions import eventually
+from tests.support.waiting import eventually
 
 Topic = Callable[[str], str]
 READ_COMMITTED = {"kafka.isolation.level": "read_committed"}

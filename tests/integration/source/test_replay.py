@@ -7,8 +7,7 @@ query starts again. What an amendment leaves out is never lost: its split is par
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dynamic_kafka.errors import OptionError, PendingRangesError, StaleCheckpointError
 from tests.support.fixtures import Brokers
-from tests.support.source_run import SourceRun
+from tests.support.source_run import reading
 from tests.support.streams import (
     Collected,
     Rows,
@@ -33,28 +32,6 @@ from tests.support.streams import (
 )
 
 Topic = Callable[[str], str]
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "streams.json"
-
-
-@pytest.fixture
-def orders(brokers: Brokers, topic: Topic) -> str:
-    """A topic of one partition on each of the three clusters."""
-    name = topic("orders")
-    for at in brokers:
-        at.create_topic(name)
-    return name
-
-
-@contextmanager
-def reading(path: Path, **options: object) -> Iterator[SourceRun]:
-    """A query on the stream `orders`, with a state location beside the metadata."""
-    given: dict[str, Any] = {"streamIds": "orders", "metadataPath": path, "stateLocation": path.parent / "state"}
-    with SourceRun(**(given | options)) as run:
-        yield run
 
 
 def amendments(path: Path) -> list[dict[str, Any]]:

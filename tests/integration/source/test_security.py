@@ -20,8 +20,8 @@ from tests.integration.source.driving import at, document, numbered, query, read
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.kafka import CertificateAuthority, KafkaCluster
 from tests.support.places import ROOT
-from tests.support.sessions import eventually
 from tests.support.spark import loud_logging, spark_environment
+from tests.support.waiting import eventually
 
 Topic = Callable[[str], str]
 

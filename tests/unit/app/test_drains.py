@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -69,6 +70,15 @@ def test_lag_falls_as_batches_are_committed_and_quiet_time_grows_by_itself() -> 
 
     story.listed({0: 50, 1: 20})
     assert story.numbers(committed({0: 50, 1: 20})) == (0, 19)
+
+
+def test_what_lies_behind_a_stopping_offset_is_not_waited_for() -> None:
+    story = Story()
+    story.listed({0: 50, 1: 20})
+    document = committed({0: 10, 1: 20})
+    stops = replace(document.clusters["east"].topics["old"], stops={0: 30, 1: 90})
+    document = replace(document, clusters={"east": ClusterProgress({"old": stops}, kafka_id="K")})
+    assert story.state(document).lag == 20
 
 
 def test_quiet_time_counts_from_the_first_answer_to_the_last_question() -> None:

@@ -18,6 +18,7 @@ from dynamic_kafka.app.reports import (
     Applied,
     Pace,
     Situation,
+    abilities_of,
     rejection,
     report_text,
 )
@@ -83,6 +84,12 @@ def test_the_form_is_a_promise() -> None:
         "draining": [{"cluster": "east", "topic": "old", "lag": 5, "quiet": 1.3, "openTransaction": False}],
         "streams": STREAMS,
     }
+
+
+def test_who_looks_metadata_up_at_the_start_only_does_not_promise_to_take_a_change_up_live() -> None:
+    for interval_ms, abilities in ((10_000, ["live"]), (0, [])):
+        said = report_text(SITUATION, [], pod="p", beat=1, abilities=abilities_of(interval_ms))
+        assert json.loads(said)["abilities"] == abilities
 
 
 def test_before_the_planners_have_planned_nothing_is_applied() -> None:

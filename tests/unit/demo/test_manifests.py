@@ -12,8 +12,10 @@ import yaml
 
 from demo.git import Git
 from demo.kube import NOT_SEEN, rendered, waiting_for
+from demo.settings import DISCOVERY_S, TRIGGER_S
 from dynamic_kafka.app.config import load_config
 from dynamic_kafka.metadata.contract import MOUNT_PATH, config_map_name
+from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core.document import Version, make_document, pack
 from kafkastream_operator.models.stream import KafkaStreamSpec
 from kafkastream_operator.models.subscription import SubscriptionSpec
@@ -71,6 +73,13 @@ def test_the_application_mounts_what_the_operator_writes_where_it_reads(git: Git
     config = load_config(git.folder / "app.yaml")
     assert config.file.metadata == MOUNT_PATH
     assert [sink.name for sink in config.sinks] == ["parquet", "aggregate"]
+
+
+def test_the_job_has_the_interval_and_the_trigger_that_the_promise_counts_with(git: Git) -> None:
+    found = content(git, "app.yaml")
+    assert parse_duration_ms(found["options"]["metadataDiscoveryInterval"], where="it") == DISCOVERY_S * 1000
+    (parquet,) = [each for each in found["sinks"] if each["name"] == "parquet"]
+    assert parse_duration_ms(parquet["trigger"]["interval"], where="it") == TRIGGER_S * 1000
 
 
 def test_the_role_is_the_one_that_the_manifest_tool_prints(git: Git) -> None:

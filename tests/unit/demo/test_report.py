@@ -52,8 +52,8 @@ def journal(first_records: tuple[float | None, ...] = (1.0, 2.0, 30.0)) -> Journ
     story.member = [Span("A", BEGAN - 20, BEGAN + 40), Span("B", BEGAN)]
     story.broker_ends = {"A": 3}
     story.drains = [
-        Drain("A", BEGAN + 30, 900, 14.0, 19.0, 70, ["waiting for <orders>"]),
-        Drain("B", BEGAN + 60, 0, 11.0),
+        Drain("A", BEGAN + 30, 900, 14.0, 19.0, 70, ["waiting for <orders>"], left=0),
+        Drain("B", BEGAN + 60, 0, 11.0, left=0),
     ]
     return story
 
@@ -103,6 +103,16 @@ def test_a_story_in_which_nothing_was_removed_too_early_proves_nothing() -> None
     late.drains[0].written_after = 0
 
     assert len(wrong_drains(late)) == 1
+
+
+def test_a_tail_that_was_left_unread_is_wrong_though_it_came_when_the_cluster_was_back() -> None:
+    torn = journal()
+    torn.drains[0].left, torn.drains[1].left = 12, None
+
+    assert wrong_drains(torn) == [
+        "A was said to be safe to shut down with 12 records unread",
+        "B was removed, and never said to be safe to shut down",
+    ]
 
 
 def test_too_few_kills_or_changes_prove_too_little() -> None:
@@ -182,6 +192,7 @@ def test_the_json_has_what_its_readers_expect() -> None:
         "removed_at_seconds": 30.0,
         "unread_at_removal": 900,
         "written_after_removal": 70,
+        "unread_when_safe": 0,
         "seconds_to_drained": 14.0,
         "seconds_to_safe": 19.0,
         "waited_for": ["waiting for <orders>"],

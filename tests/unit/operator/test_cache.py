@@ -101,11 +101,27 @@ def test_everybody_is_told_of_changes_and_of_nothing_else() -> None:
 def test_silence_is_measured_by_our_own_clock_from_the_last_change() -> None:
     now = [0.0]
     cache = Cache(lambda: now[0])
-    assert cache.silent_s(REF, "one", "beat 1") == 0
+    assert cache.heard(REF, "one", "beat 1")[0] == 0
     now[0] = 25.0
-    assert cache.silent_s(REF, "one", "beat 1") == 25
-    assert cache.silent_s(REF, "one", "beat 2") == 0
-    assert cache.silent_s(REF, "two", "beat 2") == 0
+    assert cache.heard(REF, "one", "beat 1")[0] == 25
+    assert cache.heard(REF, "one", "beat 2")[0] == 0
+    assert cache.heard(REF, "two", "beat 2")[0] == 0
+
+
+def test_only_what_follows_another_text_soon_was_said_just_then() -> None:
+    now = [0.0]
+    cache = Cache(lambda: now[0])
+
+    def news(at: float, text: str) -> bool:
+        now[0] = at
+        return cache.heard(REF, "one", text)[1]
+
+    assert not news(0, "whenever it was said")
+    assert news(10, "beat 1")
+    assert news(35, "beat 1")  # how old it is by now, the silence tells
+    assert not news(50, "after a silence")
+    assert not news(50.1, "of the same backlog")
+    assert news(60, "beat 2")
 
 
 def test_what_went_is_not_remembered_for_ever() -> None:

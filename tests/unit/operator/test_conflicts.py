@@ -136,7 +136,7 @@ def test_a_rename_that_another_stream_does_not_follow_is_held_until_it_does() ->
     world.settle()
     assert world.document == before
     assert world.condition("StreamsResolved") == ("False", "Conflict")
-    assert "'new' is renamed from 'east', which is still read under that id" in world.message("StreamsResolved")
+    assert "about cluster 'east', which is 'new' now where it is renamed" in world.message("StreamsResolved")
     world.stream("b", cluster("new", bootstrapServers="old:9092", renamedFrom="east"))
     world.settle()
     assert world.rendered() == {"new/orders": "Active"}

@@ -111,3 +111,13 @@ def test_a_report_that_is_none_proves_nothing_and_breaks_nothing() -> None:
         world.driver = replace(world.driver, report=Report.parse(text), silent_s=500.0)
         world.settle()
         assert world.rendered()["east/orders"] == "Draining"
+
+
+@pytest.mark.parametrize("applied", ["l" * 65 + "/7", "l/" + "9" * 19, "l/" + "9" * 5000, "l/x", "/7", "7", "l\nl/7"])
+def test_a_revision_that_no_status_takes_is_none_and_breaks_nothing(applied: str) -> None:
+    world = running()
+    world.document, world.status = None, type(world.status)()
+    assert world.driver is not None
+    world.driver = replace(world.driver, report=Report.parse(json.dumps({"applied": applied})), token=applied)
+    world.settle()
+    assert version(world).lineage == "fresh"

@@ -13,7 +13,7 @@ from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.file_service import FileMetadataService
 from kafkastream_operator.core.catalog import ConfigMapText, make_catalog
 from kafkastream_operator.core.document import MAX_BYTES, Version, make_document, pack, read_document, size
-from tests.unit.operator.world import World, cluster, running
+from tests.unit.operator.world import World, cluster, running, version
 
 STREAMS = {"orders": {"clusters": {"east": {"bootstrapServers": "e:9092", "topics": ["orders"]}}}}
 
@@ -71,9 +71,11 @@ def test_a_document_that_does_not_fit_leaves_the_last_one_in_force(monkeypatch: 
     before = world.document
     monkeypatch.setattr("kafkastream_operator.core.decide.MAX_BYTES", 400)
     world.stream("orders", cluster("east"), *[cluster(f"c{number}") for number in range(30)])
-    world.settle()
-    assert world.document == before
-    assert world.condition("StreamsResolved") == ("False", "TooLarge")
+    for lost in (False, True):
+        world.document = None if lost else before
+        world.settle()
+        assert world.document == before
+        assert world.condition("StreamsResolved") == ("False", "TooLarge")
     assert MAX_BYTES > 1_000_000
 
 
@@ -91,6 +93,86 @@ def test_an_invalid_stream_keeps_what_worked() -> None:
     assert world.rendered() == {"east/orders": "Active"}
     assert world.condition("StreamsResolved") == ("False", "InvalidStream")
     assert "startingOffsets" in world.message("Ready")
+
+
+def on_two_streams() -> World:
+    """An application that reads two streams of one cluster."""
+    world = World(spec={"streams": {"ids": ["orders", "other"]}})
+    world.stream("orders", cluster("east"))
+    world.stream("other", cluster("east", "x"))
+    world.application_is("Starting")
+    world.settle()
+    world.driver_starts()
+    world.settle()
+    return world
+
+
+ELSEWHERE = {"bootstrapServers": "elsewhere:9092"}
+TOGETHER_WRONG = {
+    "offsets of one cluster differ": {"other": [cluster("east", "x", startingOffsets="latest")]},
+    "renamed here, and read there under the old id": {
+        "orders": [cluster("new", renamedFrom="east", bootstrapServers="east:9092")]
+    },
+    "one is invalid and stays, and the other has moved": {
+        "orders": [cluster("east", startingOffsets="sometimes", **ELSEWHERE)],
+        "other": [cluster("east", "x", **ELSEWHERE)],
+    },
+}
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["", "and the document is lost"])
+@pytest.mark.parametrize("what", TOGETHER_WRONG)
+def test_no_document_is_written_that_no_driver_would_start_with(what: str, lost: bool) -> None:
+    world = on_two_streams()
+    before = world.document
+    for stream, clusters in TOGETHER_WRONG[what].items():
+        world.stream(stream, *clusters)
+    world.document = None if lost else before
+    world.settle()
+    assert world.document == before
+    # The first reason of several: what is invalid is what has to be mended, and what does not fit waits for that.
+    reason = "InvalidStream" if "invalid" in what else "Conflict"
+    assert world.condition("StreamsResolved") == ("False", reason)
+    assert world.condition("RolledOut")[0] == "True"
+    world.stream("orders", cluster("east"))
+    world.stream("other", cluster("east", "x"), cluster("west"))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active", "east/x": "Active", "west/orders": "Active"}
+
+
+@pytest.mark.parametrize("what", list(TOGETHER_WRONG)[:2])
+def test_streams_that_do_not_fit_together_hold_up_no_third(what: str) -> None:
+    world = on_two_streams()
+    for stream, clusters in TOGETHER_WRONG[what].items():
+        world.stream(stream, *clusters)
+    world.spec["streams"] = {"ids": ["orders", "other", "third"]}
+    world.stream("third", cluster("west"))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active", "east/x": "Active", "west/orders": "Active"}
+    assert world.condition("StreamsResolved") == ("False", "Conflict")
+
+
+def test_explicit_offsets_of_topics_of_their_own_are_no_conflict() -> None:
+    world = on_two_streams()
+    world.stream("orders", cluster("east", startingOffsets={"orders": {"0": 5}}))
+    world.stream("other", cluster("east", "x", startingOffsets={"x": {"0": 7}}))
+    world.settle()
+    assert world.condition("StreamsResolved")[0] == "True"
+    assert version(world).counter == 2
+
+
+def test_a_rename_that_is_taken_back_without_a_word_is_held() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("new-east", renamedFrom="east"))
+    world.settle()
+    world.driver_reports()
+    world.stream("orders", cluster("east"))
+    world.settle()
+    assert world.rendered() == {"new-east/orders": "Active"}
+    assert "renamed from 'east', which is still read under that id" in world.message("StreamsResolved")
+    world.stream("orders", cluster("east", renamedFrom="new-east"))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active"}
 
 
 def test_streams_that_disagree_elsewhere_hold_up_nobody_here() -> None:

@@ -261,6 +261,7 @@ FORGED = {
     "of another pod": lambda d: replace(d, report=replace(d.report, pod="other")),
     "of another subscription": lambda d: replace(d, report=replace(d.report, subscription="other")),
     "stale": lambda d: replace(d, silent_s=31.0),
+    "that may have been written at any time": lambda d: replace(d, news=False),
     "of a pod that is not the application's": lambda d: replace(d, owned=False),
     "of a driver that has ended": lambda d: replace(d, running=False),
     "from before the draining revision": lambda d: replace(
@@ -292,6 +293,16 @@ def test_a_report_is_no_evidence_if_it_is(what: str) -> None:
     assert world.status.draining[0].message
 
 
+def east_drains(world: World) -> bool:
+    """Whether the drain of east ends once its driver has the newest document, and says that it is over."""
+    world.driver_reports()
+    world.settle()
+    assert world.rendered()["east/orders"] == "Draining"
+    world.driver_reports(east__orders=DRAINED)
+    world.settle()
+    return world.rendered() == {"west/orders": "Active"}
+
+
 @pytest.mark.parametrize("lost", ["document", "status", "both", "edited"])
 def test_what_drains_survives_the_loss_of(lost: str) -> None:
     world = removed()
@@ -304,6 +315,57 @@ def test_what_drains_survives_the_loss_of(lost: str) -> None:
     world.edited = lost == "edited"
     world.settle()
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+    assert east_drains(world)
+
+
+def test_a_document_of_a_backup_does_not_hide_what_has_begun_to_drain_since() -> None:
+    world = running(updateStrategy="Reload")
+    before = world.document
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    world.driver_reports()
+    world.settle()
+    world.stream("orders", cluster("east"))
+    world.settle()
+    drains, world.document = world.document, before
+    world.settle()
+    assert world.document == drains
+
+
+def test_a_mark_of_an_earlier_drain_says_nothing_of_a_later_one() -> None:
+    world = removed()
+    world.driver_reports(east__orders=DRAINED)
+    drained = world.driver
+    world.driver_reports()
+    world.stream("orders", cluster("west"), cluster("east"))
+    world.dies_after = len(world.writes) + 1
+    with pytest.raises(DiedError):
+        world.look()
+    assert world.rendered()["east/orders"] == "Active"
+    world.stream("orders", cluster("west"))
+    world.driver = drained
+    world.settle()
+    assert world.rendered()["east/orders"] == "Draining"
+
+
+@pytest.mark.parametrize("why", ["pause", "pattern"])
+def test_a_document_that_is_lost_while_nothing_may_change_is_made_again_as_it_was(why: str) -> None:
+    world = removed()
+    before = world.document
+    world.stream("orders", cluster("north"))
+    world.driver_reports(east__orders=DRAINED)
+    if why == "pause":
+        world.spec["pause"] = {"reason": "freeze"}
+    else:
+        world.spec["streams"] = {"pattern": "("}
+    world.document = None
+    world.settle()
+    assert world.document is not None
+    assert (world.document.version, world.document.streams) == (before.version, before.streams)  # type: ignore[union-attr]
+    if why == "pause":
+        del world.spec["pause"]
+        world.settle()
+        assert world.rendered() == {"north/orders": "Active", "west/orders": "Draining"}
 
 
 def test_more_than_fits_in_a_status_drains_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,6 +401,7 @@ def test_an_operator_that_dies_while_a_drain_begins_forgets_nothing() -> None:
         world.settle_with_deaths(writes)
         assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
         assert [each.cluster for each in world.status.draining] == ["east"]
+        assert east_drains(world)
 
 
 def test_the_status_does_not_churn_while_it_drains() -> None:

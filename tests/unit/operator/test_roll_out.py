@@ -343,6 +343,46 @@ def test_a_lost_status_costs_no_restart_and_loses_no_change() -> None:
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
+def test_a_patch_that_kubeflow_has_slept_through_is_made_again_when_the_status_is_lost() -> None:
+    world = running(updateStrategy="Restart")
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    world.status = type(world.status)()
+    world.settle()
+    assert world.condition("RolledOut")[0] == "False"
+    world.later(minutes=2)
+    world.settle()
+    restarted(world)
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+
+
+def test_a_change_that_comes_while_document_and_status_are_lost_is_rolled_out() -> None:
+    world = running(updateStrategy="Reload")
+    world.document, world.status = None, type(world.status)()
+    world.stream("orders", cluster("west"))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+    assert world.condition("RolledOut") == ("False", "RollingOut")
+    world.driver_reports()
+    world.settle()
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+
+
+def test_a_report_confirms_no_revision_whose_secret_the_driver_lacks() -> None:
+    world = running(secrets=[{"cluster": "west", "name": "login", "allowedServers": ["west:9092"]}])
+    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "login"}))
+    for _ in range(6):  # the patch is lost, and the driver goes by the new document live, but for west
+        world.look()
+        world.driver_reports()
+    assert world.patches == 1
+    assert world.condition("RolledOut")[0] == "False"
+    world.later(minutes=2)
+    world.settle()
+    assert world.patches == 2
+    restarted(world)
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+
+
 def test_a_document_edited_by_hand_is_put_right_without_a_new_revision() -> None:
     world = running()
     before = world.document

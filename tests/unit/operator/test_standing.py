@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from kafkastream_operator.core.evidence import TopicReport
 from kafkastream_operator.core.moments import stamp
 from kafkastream_operator.core.standing import Subscriber, stream_status
 from kafkastream_operator.models.stream import KafkaStreamStatus
+from kafkastream_operator.models.subscription import SubscriptionStatus
 from tests.unit.operator.world import World, cluster, running
 
 
@@ -59,6 +61,8 @@ def test_it_is_safe_once_it_is_drained() -> None:
     assert message.endswith(". What to do: kubectl describe kss app")
     world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=400))
     world.settle()
+    world.driver_reports()
+    world.settle()
     assert safe(world)[0] == "True"
 
 
@@ -92,6 +96,16 @@ def test_a_topic_that_is_left_out_of_a_rename_is_not_safe() -> None:
     world.settle()
     world.stream("orders", cluster("new-east", renamedFrom="east"))
     assert "its document still has new-east/retry" in safe(world)[1]
+
+
+def test_a_topic_that_a_renamed_cluster_has_no_longer_is_not_safe() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east", "orders", "retry"))
+    world.settle()
+    world.stream("orders", cluster("new-east", "orders", renamedFrom="east"))
+    status, message = safe(world)
+    assert status == "False"
+    assert "its document still has new-east/retry" in message
 
 
 def test_nothing_is_safe_while_nobody_knows_what_the_stream_names() -> None:
@@ -134,6 +148,29 @@ def test_it_is_not_safe_before_the_document_without_it_is_in_force(strategy: str
     world.settle()
     assert safe(world, held)[0] == "True"
     assert [each.id for each in status_of(world, held).clusters] == ["west"]
+
+
+def test_it_is_not_safe_before_either_when_the_streams_status_is_lost() -> None:
+    world, _ = let_go(updateStrategy="Reload")
+    assert safe(world)[0] == "False"
+
+
+def test_it_is_not_safe_before_either_when_the_subscriptions_status_is_lost() -> None:
+    world, before = let_go(updateStrategy="Reload")
+    world.status = SubscriptionStatus()
+    assert safe(world, before)[0] == "False"
+
+
+def test_a_pod_that_only_looks_like_the_driver_brings_no_revision_into_force() -> None:
+    world, before = let_go(updateStrategy="Reload")
+    world.driver_reports()
+    driver = world.driver
+    assert driver is not None
+    assert driver.report is not None
+    for forged in (replace(driver, owned=False), replace(driver, report=replace(driver.report, pod="other"))):
+        world.driver = forged
+        world.settle()
+        assert safe(world, before)[0] == "False"
 
 
 @pytest.mark.parametrize("life", ["Suspended", "Completed", "Absent"])

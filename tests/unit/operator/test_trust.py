@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -127,7 +128,8 @@ class Cluster:
     """Objects of a cluster, as the operator's cache has them."""
 
     def __init__(self) -> None:
-        self.cache, self.count = Cache(), 0
+        self.now, self.count = 0.0, 0
+        self.cache = Cache(lambda: self.now)
 
     def put(self, resource: Resource, name: str, namespace: str = "ours", **content: Any) -> dict[str, Any]:
         """An object; the later, the younger."""
@@ -195,6 +197,22 @@ def test_a_pod_that_the_application_does_not_name_is_not_its_driver(found: Clust
     driver = found.see().view.driver
     assert driver is not None
     assert not driver.owned
+
+
+def test_a_report_that_an_operator_finds_when_it_starts_is_not_taken_for_news(found: Cluster) -> None:
+    report = json.dumps({"pod": "uid-9", "beat": 7})
+    pod = found.driver("app-driver", report)
+    driver = found.see().view.driver
+    assert driver is not None
+    assert driver.report is not None
+    assert not driver.news
+    found.now += 10
+    annotations = {REPORT_ANNOTATION: report.replace("7", "8")}
+    found.put(PODS, "app-driver", metadata={**pod["metadata"], "resourceVersion": "99", "annotations": annotations},
+              status={"phase": "Running"})  # fmt: skip
+    driver = found.see().view.driver
+    assert driver is not None
+    assert driver.news
 
 
 def test_a_status_that_is_none_is_taken_for_a_lost_one(found: Cluster) -> None:

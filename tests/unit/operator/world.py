@@ -9,10 +9,12 @@ from typing import Any
 
 from kafkastream_operator.core.application import Application, Life, Patch, Refresh
 from kafkastream_operator.core.catalog import ConfigMapText, make_catalog
-from kafkastream_operator.core.decide import ConfigMap, Plan, View, decide
+from kafkastream_operator.core.decide import decide
 from kafkastream_operator.core.document import Document, Key, Version
 from kafkastream_operator.core.evidence import Driver, Report, TopicReport
+from kafkastream_operator.core.view import ConfigMap, Plan, View
 from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
+from tests.support.resources import states
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 UID = "kss-uid"
@@ -145,6 +147,7 @@ class World:
             self.settle()
         except DiedError:
             self.settle()
+        self.dies_after = None
 
     def view(self) -> View:
         """What the operator sees."""
@@ -183,13 +186,8 @@ class World:
 
     def rendered(self) -> dict[str, str]:
         """What the document says: `cluster/topic` to `Active` or `Draining`."""
-        assert self.document is not None
-        found = {}
-        for stream in self.document.streams.values():
-            for name, content in stream["clusters"].items():
-                for topic in content["topics"]:
-                    draining = content.get("state") == "Draining" or topic in content.get("drainingTopics", ())
-                    found[f"{name}/{topic}"] = "Draining" if draining else "Active"
+        found = states(self.document)
+        assert found is not None
         return found
 
     @property

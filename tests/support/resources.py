@@ -1,0 +1,27 @@
+"""What tests and the demo read off the operator's resources, as a user would."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafkastream_operator.core.document import Document
+
+
+def condition(found: Mapping[str, Any] | None, kind: str) -> dict[str, Any]:
+    """A condition of an object; empty if it has none of that type."""
+    conditions = ((found or {}).get("status") or {}).get("conditions", [])
+    return next((dict(each) for each in conditions if each["type"] == kind), {})
+
+
+def states(document: Document | None) -> dict[str, str] | None:
+    """{`cluster/topic`: `Active` or `Draining`} of a document."""
+    if document is None:
+        return None
+    found = {}
+    for stream in document.streams.values():
+        for name, content in stream["clusters"].items():
+            for topic in content["topics"]:
+                draining = content.get("state") == "Draining" or topic in content.get("drainingTopics", ())
+                found[f"{name}/{topic}"] = "Draining" if draining else "Active"
+    return found
