@@ -1,7 +1,7 @@
 """All streams of a namespace, from KafkaStreams and labelled ConfigMaps, with what is wrong with each. Pure.
 
 A KafkaStream wins over a ConfigMap for one stream id, and both say so. Two streams that say different things of one
-cluster id conflict, and neither is rolled out where both are read.
+cluster id conflict, and none of them is rolled out where they are read together.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from dynamic_kafka.metadata.wire import WireStream
 from dynamic_kafka.metadata.yaml_text import read_yaml
 from kafkastream_operator.models.stream import Drain, KafkaStreamSpec
 
-COMPARED = ("bootstrapServers", "properties", "secretFolder", "renamedFrom")
-"""What two streams must say alike of one cluster, as its offsets: readers refuse a document in which they do not."""
-OFFSETS = ("startingOffsets", "stoppingOffsets")
+COMPARED = ("bootstrapServers", "properties", "secretFolder", "renamedFrom", "startingOffsets", "stoppingOffsets")
+"""What two streams must say alike of one cluster: else drivers refuse the whole document."""
 
 
 @dataclass(frozen=True)
@@ -132,34 +131,51 @@ def put_together(
     return Catalog(_with_conflicts(found), shadowed, broken)
 
 
+def disagreements(streams: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """{stream: {cluster: with which other stream it disagrees about that, and how}} of streams as documents have them.
+
+    Of all that are read together: whichever two of them differ, both are named.
+    """
+    by_cluster: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
+    for name, found in sorted(streams.items()):
+        for cluster, content in found["clusters"].items():
+            by_cluster.setdefault(cluster, []).append((name, content))
+    said: dict[str, dict[str, str]] = {}
+    for cluster, contents in by_cluster.items():
+        first = contents[0]
+        other = next((each for each in contents if differing(first[1], each[1])), None)
+        for name, content in contents:
+            for against in (first, other) if other is not None else ():
+                if keys := differing(content, against[1]):
+                    what = f"cluster {cluster!r} ({', '.join(keys)} differ)"
+                    said.setdefault(name, {})[cluster] = f"disagrees with stream {against[0]!r} about {what}"
+                    break
+    for cluster, contents in by_cluster.items():
+        for name, content in contents:
+            old = str(content.get("renamedFrom", ""))
+            for rival, _ in by_cluster.get(old, ()):
+                if rival != name:
+                    what = f"cluster {old!r}, which is {cluster!r} now where it is renamed"
+                    said.setdefault(name, {}).setdefault(cluster, f"disagrees with stream {rival!r} about {what}")
+                    said.setdefault(rival, {}).setdefault(old, f"disagrees with stream {name!r} about {what}")
+    return said
+
+
 def _with_conflicts(found: Mapping[str, StreamEntry]) -> dict[str, StreamEntry]:
-    first: dict[str, tuple[str, Mapping[str, Any]]] = {}
-    said: dict[str, str] = {}
-    for name, entry in found.items():
-        for cluster, content in (entry.content or {"clusters": {}})["clusters"].items():
-            other, theirs = first.setdefault(cluster, (name, content))
-            differing = [key for key in COMPARED if content.get(key) != theirs.get(key)]
-            differing += [key for key in OFFSETS if not _mergeable(content.get(key), theirs.get(key))]
-            if differing:
-                what = f"cluster {cluster!r} ({', '.join(differing)} differ)"
-                said.setdefault(name, f"disagrees with stream {other!r} about {what}")
-                said.setdefault(other, f"disagrees with stream {name!r} about {what}")
-    for name, entry in found.items():
-        for cluster, content in (entry.content or {"clusters": {}})["clusters"].items():
-            old = content.get("renamedFrom")
-            if old in first and first[old][0] != name:
-                other, what = first[old][0], f"cluster {old!r}, which is {cluster!r} now where it is renamed"
-                said.setdefault(name, f"disagrees with stream {other!r} about {what}")
-                said.setdefault(other, f"disagrees with stream {name!r} about {what}")
-    return {name: replace(entry, conflict=said.get(name, "")) for name, entry in found.items()}
+    said = disagreements({name: entry.content for name, entry in found.items() if entry.content is not None})
+    return {name: replace(entry, conflict="; ".join(said.get(name, {}).values())) for name, entry in found.items()}
 
 
-def _mergeable(one: Any, other: Any) -> bool:
-    """Equal, or explicit offsets that do not contradict each other."""
-    if one == other:
-        return True
-    explicit = [isinstance(each, Mapping) and "timestamp" not in each for each in (one, other)]
-    return all(explicit) and all(one[topic] == other[topic] for topic in one.keys() & other.keys())
+def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """What two streams say differently of one cluster."""
+    return [key for key in COMPARED if not _alike(one.get(key), other.get(key), by_topic=key.endswith("Offsets"))]
+
+
+def _alike(one: Any, other: Any, *, by_topic: bool) -> bool:
+    if by_topic and isinstance(one, Mapping) and isinstance(other, Mapping) and "timestamp" not in {*one, *other}:
+        # Explicit offsets name topics: each stream may name its own.
+        return all(one[topic] == other[topic] for topic in one.keys() & other.keys())
+    return bool(one == other)
 
 
 def _path(steps: Iterable[str | int]) -> str:

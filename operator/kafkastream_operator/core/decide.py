@@ -64,7 +64,9 @@ def decide(view: View) -> Plan:
         return _only_conditions(view, name, content.conditions)
     step = _step(view, content.document, paused)
     secrets = verdicts.secrets_of(content.document)
-    conditions = verdicts.all_of(view, resolved, content.conditions, step.condition, content.rendering, secrets=secrets)
+    conditions = verdicts.all_of(
+        view, resolved, content.conditions, step.condition, content.rendering, secrets=secrets, paused=paused
+    )
     status = _status(view, content, step, conditions)
     after = None
     restart = {"restarted_at": stamp(view.now)} if step.restarted else {}
@@ -81,7 +83,7 @@ def decide(view: View) -> Plan:
         status=status if status != view.status else None,
         effect=step.effect,
         after=after,
-        events=verdicts.events(view, content.document if content.written else None, content.released, step),
+        events=verdicts.events(view, content.document if content.written else None, content.released, step, conditions),
         again=min(moments, default=None),
     )
 
@@ -136,7 +138,8 @@ def _content(
             key, lineage=lineage, revision=revision, quiet_s=quiet_s, subscription=view.uid, driver=view.driver
         ),
         may_have=lambda cluster, content: secret_problem(cluster, content, view.spec.secrets),
-        released=let_go(view.released, view.status.released, before.drains),
+        # Without a status nobody knows which have counted already: then none does, and a person says it again.
+        released=let_go(view.released if view.status.rendered else (), view.status.released, before.drains),
     )
     document = make_document(Version(lineage, counter), rendering.streams, rendering.drain, view.uid)
     if previous is not None and document.hash == previous.hash:
@@ -166,6 +169,7 @@ def _step(view: View, document: Document, paused: str) -> Step:
         now=view.now,
         restarted_at=parse(restarted) if restarted else None,
         paused=paused,
+        asked_anew=view.generation != view.status.observed_generation,
         timing=view.timing,
     )
 
@@ -219,7 +223,7 @@ def _only_conditions(view: View, name: str, conditions: tuple[Condition, ...]) -
         verdicts.summed_up(conditions), view.status.conditions, generation=view.generation, now=stamp(view.now)
     )
     status = view.status.model_copy(update={"observed_generation": view.generation, "conditions": done})
-    return Plan(name, status=status if status != view.status else None)
+    return Plan(name, status=status if status != view.status else None, events=verdicts.worse(view, conditions))
 
 
 def _orphaned_at(view: View) -> str | None:

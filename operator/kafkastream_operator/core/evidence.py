@@ -129,22 +129,22 @@ def missing_evidence(
         subscription: UID of the subscription.
     """
     if driver is None:
-        return "there is no driver"
+        return "there is no driver: it is read on when the application runs"
     if not driver.owned:
         return f"pod {driver.name} does not belong to the application"
     if not driver.running:
-        return f"driver {driver.name} is not running"
+        return f"driver {driver.name} is not running: it is read on when the next one does"
     report = driver.report
     if report is None:
-        return f"driver {driver.name} reports nothing"
+        return f"driver {driver.name} reports nothing: see Reporting"
     if report.pod != driver.uid:
         return f"the report on pod {driver.name} was written by another pod"
     if report.subscription != subscription:
         return f"driver {driver.name} reports for another subscription"
     if driver.silent_s > FRESH_S:
-        return f"driver {driver.name} has not reported for more than {FRESH_S:.0f} s"
+        return f"driver {driver.name} has not reported for more than {FRESH_S:.0f} s: see its log"
     if report.applied is None or report.applied.lineage != lineage or report.applied.counter < revision:
-        return f"driver {driver.name} has not applied revision {revision} yet"
+        return f"driver {driver.name} has not applied revision {revision} yet: see RolledOut"
     topic = report.draining.get(key)
     if topic is None:
         return f"driver {driver.name} says nothing of {key}"
@@ -165,11 +165,11 @@ def _streams(found: Any) -> Mapping[str, Any] | None:
 
 def _unfinished(topic: TopicReport, quiet_s: float) -> str:
     if topic.lag is None:
-        return "its lag is not known"
+        return "its lag is not known: a query does not run, or the cluster does not answer (see the driver's log)"
     if topic.lag > 0:
         return "not everything in it is committed yet"
     if topic.open_transaction:
-        return "a transaction is open"
+        return "a transaction is open: end its producer, or wait until the brokers abort it"
     if not topic.quiet_s >= quiet_s:  # nor if it is no number
-        return f"it has not been quiet for {quiet_s:.0f} s yet"
+        return f"it has not been quiet for {quiet_s:.0f} s yet: are all its producers moved?"
     return ""

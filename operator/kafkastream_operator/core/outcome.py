@@ -44,17 +44,18 @@ def given_up(failed: Rollout) -> Condition:
         how = "Take the field out of what that manager applies" if taken else "Give the operator what it lacks"
         text = (
             f"the patch for {failed.token} is not taken: {failed.problem}. {how}, or use updateStrategy: Reload; any"
-            " change of the application tries again"
+            " change of the application or of the subscription's spec tries again"
         )
         return condition("RolledOut", False, "FieldTaken" if taken else "PatchRefused", text)
     if failed.reverted >= REVERSIONS:
         text = (
-            f"the patch for {failed.token} was taken back {failed.reverted} times: let your GitOps tool ignore"
-            " spec.driver.annotations and spec.sparkConf keys of kafkastream.dev, or use updateStrategy: Reload"
+            f"the patch for {failed.token} was taken back {failed.reverted} times: let your GitOps tool ignore the"
+            " operator's keys in spec.driver.annotations and spec.sparkConf of the SparkApplication (docs/operator.md"
+            " has them under GitOps). Then change the subscription's spec or a stream; or set updateStrategy: Reload"
         )
         return condition("RolledOut", False, "RevertedByOthers", text)
     text = (
         f"{failed.attempts} patches for {failed.token} brought no new driver: look at the spark-operator and at the"
-        " application's status; any change of the subscription or its streams tries again"
+        " application's status; any change of the subscription's spec or of its streams tries again"
     )
     return condition("RolledOut", False, "Stalled", text)

@@ -107,7 +107,7 @@ def render(
             continue
         stream, content = before.entries[was]
         how = _drain_of(stream, resolved, before)
-        mark = before.draining.get(key)
+        mark = before.draining.get(key) or before.draining.get(was)
         # Where only the document tells that it drains, it does so since that was written, at the latest.
         revision = mark.revision if mark is not None else next_counter - (key in before.drains)
         if key in released:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkastream_operator.core.catalog import Catalog, StreamEntry
+from kafkastream_operator.core.catalog import Catalog, StreamEntry, differing, disagreements
 from kafkastream_operator.core.document import Document, Streams
 from kafkastream_operator.core.patterns import PatternError, pattern_of
 from kafkastream_operator.models.stream import Drain
@@ -65,8 +65,9 @@ def resolve(spec: SubscriptionSpec, catalog: Catalog, previous: Document | None)
     before = previous.streams if previous is not None else {}
     streams: dict[str, Mapping[str, Any]] = {}
     held: list[Held] = []
+    said = disagreements({entry.stream: entry.content for entry in wanted if entry.content is not None})
     for entry in wanted:
-        reason = _stream_problem(entry, [other.stream for other in wanted])
+        reason = _stream_problem(entry, said.get(entry.stream, {}))
         if reason is not None:
             held.append(reason)
             if entry.stream in before:
@@ -86,6 +87,7 @@ def resolve(spec: SubscriptionSpec, catalog: Catalog, previous: Document | None)
     for held_by_text in _behind_broken(catalog, before, streams):
         held.append(held_by_text)
         streams[held_by_text.stream] = _active(before[held_by_text.stream])
+    held += _beside_held(wanted, before, streams)
     missing = [each for each in missing if each not in streams]
     broken = tuple(catalog.broken.values())
     return Resolved(streams, tuple(held), tuple(missing), broken, drain={entry.stream: entry.drain for entry in wanted})
@@ -111,17 +113,46 @@ def _behind_broken(catalog: Catalog, before: Streams, found: Streams) -> list[He
     return [Held(stream, "InvalidConfigMap", text.format(repr(stream), said)) for stream in sorted(gone)]
 
 
-def _stream_problem(entry: StreamEntry, together: list[str]) -> Held | None:
+def _stream_problem(entry: StreamEntry, conflicts: Mapping[str, str]) -> Held | None:
     if entry.content is None:
         text = f"{entry.origin} is invalid and not rolled out, what worked stays: {entry.problem}"
         return Held(entry.stream, "InvalidStream", text)
-    if entry.conflict and any(f"stream {other!r}" in entry.conflict for other in together if other != entry.stream):
+    if conflicts:
         text = (
-            f"{entry.origin} {entry.conflict}: neither is rolled out. Say the same in both, in two commits if servers"
-            " change: first both with the old and the new servers, then both with the new ones"
+            f"{entry.origin} {'; '.join(conflicts.values())}: neither is rolled out. Say the same in both, in two"
+            " commits if servers change: first both with the old and the new servers, then both with the new ones"
         )
         return Held(entry.stream, "Conflict", text)
     return None
+
+
+def _beside_held(wanted: Iterable[StreamEntry], before: Streams, streams: dict[str, Mapping[str, Any]]) -> list[Held]:
+    """Streams that agree with each other, but not with what stays of one that is held: they are held with it.
+    Changes `streams`."""
+    origins = {entry.stream: entry.origin for entry in wanted}
+    held: list[Held] = []
+    while True:
+        kept = {stream: _active(found) for stream, found in before.items() if stream in streams}
+        found = {
+            stream: [text for cluster, text in said.items() if _is_news(streams[stream], kept.get(stream), cluster)]
+            for stream, said in disagreements(streams).items()
+        }
+        beside = {stream: "; ".join(said) for stream, said in found.items() if said}
+        if not beside:
+            return held
+        for stream, said in beside.items():
+            text = f"{origins.get(stream, stream)} {said}, which is held: both are rolled out when that is mended"
+            held.append(Held(stream, "Conflict", text))
+            if stream in kept:
+                streams[stream] = kept[stream]
+            else:
+                del streams[stream]
+
+
+def _is_news(stream: Mapping[str, Any], kept: Mapping[str, Any] | None, cluster: str) -> bool:
+    """Whether a stream says something else of a cluster than the document had of it."""
+    known = kept["clusters"].get(cluster) if kept is not None else None
+    return known is None or bool(differing(stream["clusters"][cluster], known))
 
 
 def secret_problem(cluster: str, content: Mapping[str, Any], bindings: Iterable[SecretBinding]) -> str:
@@ -138,10 +169,11 @@ def _binding_problem(
     if wanted is None:
         return None
     if binding is None or binding.name != wanted:
-        text = (
-            f"stream {stream!r} asks for Secret {wanted!r} on cluster {cluster!r}, which the subscription does"
-            f" not bind: add {{cluster: {cluster}, name: {wanted}, allowedServers: […]}} to spec.secrets"
-        )
+        asks = f"stream {stream!r} asks for Secret {wanted!r} on cluster {cluster!r}"
+        add = f"{{cluster: {cluster}, name: {wanted}, allowedServers: […]}}"
+        text = f"{asks}, which the subscription does not bind: add {add} to spec.secrets"
+        if binding is not None:
+            text = f"{asks}, and spec.secrets[cluster={cluster}] binds {binding.name!r}: one of the two has to change"
         return Held(stream, "SecretNotBound", text, cluster)
     foreign = [each for each in _servers(content) if each not in binding.allowed_servers]
     if foreign:

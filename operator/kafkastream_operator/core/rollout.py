@@ -85,6 +85,7 @@ def next_step(
     now: datetime,
     restarted_at: datetime | None,
     paused: str = "",
+    asked_anew: bool = False,
     timing: Timing = USUAL,
 ) -> Step:
     """The next step of rolling `wanted` out.
@@ -93,6 +94,7 @@ def next_step(
         before: the roll-out as the status has it; None: nothing was ever rolled out.
         restarted_at: when the operator restarted the application last.
         paused: why nothing may be rolled out; "" if it may.
+        asked_anew: the subscription has changed since it was looked at last: what was given up is tried again.
     """
     if before is None:
         return _adopt(wanted, now)
@@ -101,16 +103,21 @@ def next_step(
     if application is None or application.life in ("Absent", "Suspended", "Completed", "Failed"):
         life = "is not there" if application is None else f"is {application.life}"
         text = f"the application {life}: it takes revision {wanted.version.counter} when it starts"
+        if application is not None and application.life == "Failed":
+            text += "; why it failed is in its status and in its driver's log"
         return Step(before, condition("RolledOut", None, "NotRunning", text))
     if paused:
         return Step(before, condition("RolledOut", False, "Paused", paused))
     if before.phase == "Failed" and before.token == wanted.token:
         tried = (before.generation, before.submission)
-        if before.problem and tried != (application.generation, application.submission):
-            # The application has changed, or is another one of that name: perhaps in what stood in the way.
-            pending = Rollout(token=wanted.token, method="Restart", phase="Pending", at=stamp(now))
-            return Step(pending, going_on(wanted.version, "by a restart"), again=now)
-        return Step(before, given_up(before))
+        changed = before.problem and tried != (application.generation, application.submission)
+        if not (changed or asked_anew):
+            return Step(before, given_up(before))
+        # The application has changed, or is another one of that name: perhaps in what stood in the way. Or who answers
+        # for it has seen to that, or wants another strategy.
+        before = Rollout(token=wanted.token, method="Restart", phase="Pending", at=stamp(now))
+        if strategy != "Reload":
+            return Step(before, going_on(wanted.version, "by a restart"), again=now)
     silent = _has_yet_to_report(driver, timing)
     method = _method(strategy, wanted, before, application, driver, silent=silent is not None)
     if method == "Wait":
@@ -210,7 +217,10 @@ def _live(
         return Step(before, restart_required(why, strategy, application))
     rejected = driver.report.rejected if driver is not None and driver.report is not None else None
     if rejected is not None and rejected[0] == wanted.token:
-        text = f"the driver refuses revision {wanted.version.counter} and goes on with the one before: {rejected[1]}"
+        text = (
+            f"the driver refuses revision {wanted.version.counter} and goes on with the one before, until it ends: the"
+            f" next one would not start with it. {rejected[1]}"
+        )
         return Step(before, condition("RolledOut", False, "Rejected", text))
     if driver is None or not driver.running:
         text = f"revision {wanted.version.counter} waits for the driver to run"

@@ -8,7 +8,7 @@ is not enough: until that is in force, the driver goes by the one before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kafkastream_operator.core.catalog import Catalog, StreamEntry
@@ -115,10 +115,16 @@ def _rest(reader: Subscriber, name: str, entry: StreamEntry) -> _Rest | None:
     left = sorted(rendered - desired | {Key(topic.cluster, topic.topic) for topic in draining})
     if not left:
         return None
-    why = f"its document still has {left[0]}{_left_behind(reader)}"
+    why = f"its document still has {left[0]}{_and_more(left)}{_left_behind(reader)}"
     if draining:
-        why = f"since {min(topic.since for topic in draining)[:19]}Z: {draining[0].message or 'waits'}"
+        first = draining[0]
+        since = min(topic.since for topic in draining)[:19]
+        why = f"since {since}Z: {first.cluster}/{first.topic}: {first.message or 'waits'}{_and_more(draining)}"
     return _Rest(reader, frozenset(key.cluster for key in left), why)
+
+
+def _and_more(found: Sequence[object]) -> str:
+    return f" (and {len(found) - 1} more)" if len(found) > 1 else ""
 
 
 def _left_behind(reader: Subscriber) -> str:
@@ -148,4 +154,8 @@ def _safe(readers: list[Subscriber], waiting: list[_Rest]) -> Condition:
         return condition("SafeToDecommission", True, "NothingDrains", "nobody reads what the stream does not name")
     who = "; ".join(f"{rest.reader.application} ({rest.reader.life}, {rest.why})" for rest in waiting)
     text = f"{len(readers) - len(waiting)} of {len(readers)} drained; waiting for {who}"
+    names = sorted({rest.reader.name for rest in waiting if not rest.reader.orphan})
+    if names:
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        text = f"{text}. What to do: kubectl describe kss {' '.join(names[:5])}{more}"
     return condition("SafeToDecommission", False, "Draining", text)

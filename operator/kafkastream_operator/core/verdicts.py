@@ -32,6 +32,8 @@ from kafkastream_operator.models.conditions import Condition, condition
 SUMMARY = ("Ready", "Reconciling", "Stalled")
 WAITING = frozenset({"NotRunning", "Waiting", "Paused", "RollingOut", "Coalescing", "Starting", "Reverted"})
 """Reasons of `RolledOut` that pass by themselves, or that a person chose."""
+TOLD = frozenset({"StreamsResolved", "RolledOut", "NotMounted", "DrainTimedOut", "ImageTooOld"})
+"""Conditions, and reasons of others, that are worth an Event when they are bad."""
 
 
 def secrets_of(document: Document) -> frozenset[str]:
@@ -52,18 +54,26 @@ def all_of(
     rendering: Rendering | None,
     *,
     secrets: frozenset[str],
+    paused: str = "",
 ) -> tuple[Condition, ...]:
     """All conditions of a subscription that has a document."""
     found = [
         *unresolved(resolved),
         *content,
-        rolled_out,
+        _held_up(rolled_out, "nothing newer is rolled out", paused),
         _application(view),
         _mounted(view, secrets),
         _reporting(view),
-        _drained(view, rendering),
+        _held_up(_drained(view, rendering), "no drain ends", paused),
     ]
     return summed_up(tuple({each.type: each for each in found}.values()))
+
+
+def _held_up(found: Condition, what: str, paused: str) -> Condition:
+    """A condition with what a pause holds up, which would else be seen nowhere."""
+    if not paused or paused in found.message:
+        return found
+    return found.model_copy(update={"message": f"{found.message}; {what}: {paused}".removeprefix("; ")})
 
 
 def unresolved(resolved: Resolved) -> tuple[Condition, ...]:
@@ -127,7 +137,10 @@ def summed_up(found: tuple[Condition, ...]) -> tuple[Condition, ...]:
     moving = going is not None and going.reason in ("RollingOut", "Coalescing", "Starting", "Reverted")
     first = next(iter(stuck or bad), None)
     if first is None:
-        ready = condition("Ready", True, "InForce", going.message if going is not None else "")
+        # Not in force where nothing runs, which is not bad: somebody may have stopped it on purpose.
+        idle = going is not None and going.status == "Unknown"
+        said = going.message if going is not None else ""
+        ready = condition("Ready", True, going.reason if going is not None and idle else "InForce", said)
     else:
         ready = condition("Ready", False, first.reason, first.message)
     return (
@@ -144,18 +157,35 @@ def next_look(view: View) -> datetime | None:
 
 
 def events(
-    view: View, document: Document | None, released: Mapping[Key, str], step: Step
+    view: View, document: Document | None, released: Mapping[Key, str], step: Step, conditions: Iterable[Condition]
 ) -> tuple[tuple[str, str], ...]:
     """What is worth an Event."""
     found = []
     if document is not None:
-        found.append(("Rendered", f"revision {document.version.counter}: {', '.join(sorted(document.streams))}"))
+        last, name = view.status.rendered, config_map_name(view.spec.application_ref.name)
+        revision = f"revision {document.version.counter}"
+        if last is not None and (last.lineage, last.counter) == (document.version.lineage, document.version.counter):
+            found.append(("Restored", f"ConfigMap {name} was edited or deleted, and is made again as {revision} was"))
+        else:
+            found.append(("Rendered", f"{revision}: {', '.join(sorted(document.streams))}"))
     found += [("Released", f"{key} leaves the document: {why}") for key, why in sorted(released.items())]
     if isinstance(step.effect, Patch):
         found.append(("Restarting", f"for revision {step.effect.token}, attempt {step.effect.attempt}"))
-    before = {each.type: each.reason for each in view.status.conditions}
-    if step.condition.status == "False" and before.get("RolledOut") != step.condition.reason:
-        found.append((step.condition.reason, step.condition.message))
+    return (*found, *worse(view, conditions))
+
+
+def worse(view: View, conditions: Iterable[Condition]) -> tuple[tuple[str, str], ...]:
+    """The conditions that have become bad, or bad in another way, since they were written last."""
+    before = {each.type: each for each in view.status.conditions}
+    found = []
+    for each in (each for each in conditions if each.type not in SUMMARY):
+        old = before.get(each.type)
+        # What is said of streams changes only with them; what is said of a roll-out or a drain goes on changing.
+        same = old is not None and old.reason == each.reason
+        if each.type == "StreamsResolved":
+            same = same and old is not None and old.message == each.message
+        if each.status == "False" and not same and (each.type in TOLD or each.reason in TOLD):
+            found.append((each.reason, each.message))
     return tuple(found)
 
 
@@ -198,7 +228,7 @@ def _reporting(view: View) -> Condition:
     if driver.report is None:
         text = (
             f"driver {driver.name} has not reported: drains cannot end. Run the bundled application, and let its"
-            " service account get and patch pods of its namespace (docs/operator.md has the Role)"
+            " service account get and patch pods of its namespace (examples/operator/rbac-driver.yaml)"
         )
         return condition("Reporting", False, "NoReport", text)
     if driver.report.reader < MIN_READER:

@@ -30,7 +30,14 @@ from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
 from kafkastream_operator.spark.kinds import KINDS
 
-PLURALS = {"configmaps": "ConfigMap", "sparkapplications": "SparkApplication"}
+PLURALS = {
+    "configmaps": "ConfigMap",
+    "sparkapplications": "SparkApplication",
+    "kafkastreams": "KafkaStream",
+    "kafkastreamsubscriptions": "KafkaStreamSubscription",
+}
+USUAL = frozenset({"Rendered", "Released", "Restarting", "RollingOut", "Coalescing", "Starting", "Paused"})
+"""Events of what goes as it should; all others are warnings."""
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +67,10 @@ def execute(api: Api, cache: Cache, seen: Seen, plan: Plan) -> None:
         if refused:
             status = after_refusal(seen.view, plan, refused)
             write_status(api, cache, SUBSCRIPTIONS, subscription, status)
-            tell(api, SUBSCRIPTIONS, subscription, "PatchRefused", refused)
+            said = next(each for each in status.conditions if each.type == "RolledOut")
+            events = [each for each in plan.events if each[0] in ("Rendered", "Released")]
+            for reason, message in [*events, (said.reason, said.message)]:
+                tell(api, SUBSCRIPTIONS, subscription, reason, message)
             return
     if isinstance(plan.effect, Refresh):
         change = {"metadata": {"annotations": {REFRESH_ANNOTATION: plan.effect.token}}}
@@ -97,16 +107,6 @@ def _patch(api: Api, cache: Cache, seen: Seen, patch: Patch) -> str:
 def tell(api: Api, resource: Resource, about: Object, reason: str, message: str) -> None:
     """An Event. Losing one loses nothing: what is true stands in the conditions."""
     meta = about["metadata"]
-    warning = reason in (
-        "Stalled",
-        "RevertedByOthers",
-        "NotConfirmed",
-        "Rejected",
-        "RestartRequired",
-        "Conflict",
-        "Invalid",
-        "Shadowed",
-    )
     body = {
         "apiVersion": EVENTS.api_version,
         "kind": "Event",
@@ -115,7 +115,7 @@ def tell(api: Api, resource: Resource, about: Object, reason: str, message: str)
         "action": reason,
         "reason": reason,
         "note": message[:1024],
-        "type": "Warning" if warning else "Normal",
+        "type": "Normal" if reason in USUAL else "Warning",
         "reportingController": MANAGER,
         "reportingInstance": MANAGER,
         "regarding": {

@@ -72,7 +72,7 @@ def see(cache: Cache, namespace: str, name: str, now: datetime, timing: Timing) 
         uid=found["metadata"]["uid"],
         generation=int(found["metadata"].get("generation", 0)),
         spec=spec,
-        status=_status(found),
+        status=status_of(found),
         catalog=catalog_of(cache, namespace),
         config_map=rendered_of(cache, namespace, document, name),
         application=known,
@@ -110,7 +110,7 @@ def _entries(found: Object) -> tuple[list[StreamEntry], str]:
     return config_map_entries(ConfigMapText(found["metadata"]["name"], found.get("data") or {}))
 
 
-def _status(found: Object) -> SubscriptionStatus:
+def status_of(found: Object) -> SubscriptionStatus:
     """A status that this version cannot read is none: everything in it can be found out again."""
     try:
         return SubscriptionStatus.model_validate(found.get("status") or {})

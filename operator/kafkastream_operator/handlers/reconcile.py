@@ -10,14 +10,16 @@ from functools import partial
 from pydantic import ValidationError
 
 from dynamic_kafka.metadata.contract import config_map_name
+from dynamic_kafka.metadata.validation import explain
 from kafkastream_operator.core.annotated import MADE_LABEL, asked_by, subscription_for
 from kafkastream_operator.core.decide import decide
 from kafkastream_operator.core.moments import stamp
 from kafkastream_operator.core.rollout import USUAL, Timing
 from kafkastream_operator.core.standing import stream_status
+from kafkastream_operator.core.verdicts import summed_up
 from kafkastream_operator.errors import ConflictError, NotFoundError
 from kafkastream_operator.handlers.execute import execute, tell, write_status
-from kafkastream_operator.handlers.observe import catalog_of, see
+from kafkastream_operator.handlers.observe import catalog_of, see, status_of
 from kafkastream_operator.handlers.subscribers import kind_of, subscribers_of
 from kafkastream_operator.kube.api import (
     APPLICATIONS,
@@ -29,8 +31,12 @@ from kafkastream_operator.kube.api import (
     Resource,
 )
 from kafkastream_operator.kube.cache import Cache, Ref
+from kafkastream_operator.models.conditions import condition, settled
 from kafkastream_operator.models.stream import KafkaStreamStatus
-from kafkastream_operator.models.subscription import ApplicationRef
+from kafkastream_operator.models.subscription import ApplicationRef, SubscriptionSpec
+
+TOLD_AGAIN_S = 3000.0
+"""Between Events of what has no conditions that stay: Kubernetes forgets an Event after an hour."""
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +52,7 @@ class Reconciler:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._api, self._cache, self._timing, self._now = api, cache, timing, now
-        self._said: set[tuple[str, str]] = set()
+        self._said: dict[tuple[str, str], datetime] = {}
 
     def __call__(self, job: Ref) -> float | None:
         """Look at one. Returns in how many seconds to look again."""
@@ -55,17 +61,15 @@ class Reconciler:
         if job.resource == STREAMS:
             return self._stream(job)
         if job.resource == CONFIG_MAPS:
-            self._config_map(job)
-        else:
-            self._application(job)
-        return None
+            return self._config_map(job)
+        return self._application(job)
 
     def _subscription(self, job: Ref) -> float | None:
         now = self._now()
         try:
             seen = see(self._cache, job.namespace, job.name, now, self._timing)
         except ValidationError as error:
-            log.error("%s is none: %s", job, error)
+            self._unreadable(job, error)
             return None
         if seen is None:
             return None
@@ -79,11 +83,33 @@ class Reconciler:
             raise
         return None if plan.again is None else max(0.05, (plan.again - now).total_seconds())
 
-    def _config_map(self, job: Ref) -> None:
-        """A ConfigMap of a user's has no conditions: what is to be said of it is an Event, once."""
-        found = self._cache.get(CONFIG_MAPS, job.namespace, job.name)
+    def _unreadable(self, job: Ref, error: ValidationError) -> None:
+        """A spec that the API server has let through and this version does not know: that of a newer CRD. Whatever
+        was rendered for it stays as it is."""
+        found = self._cache.get(*job)
         if found is None:
             return
+        text = "; ".join(
+            f"spec.{'.'.join(map(str, each.path))}: {each.text}" for each in explain(error, SubscriptionSpec)
+        )
+        text = f"this operator cannot read it, what was rendered stays: {text}. Mend it, or update the operator"
+        before = status_of(found)
+        said = summed_up((condition("StreamsResolved", False, "InvalidSubscription", text),))
+        types = {each.type for each in said}
+        others = [each for each in before.conditions if each.type not in types]
+        generation = int(found["metadata"].get("generation", 0))
+        done = settled((*others, *said), before.conditions, generation=generation, now=stamp(self._now()))
+        status = before.model_copy(update={"observed_generation": generation, "conditions": done})
+        if status != before:
+            log.warning("%s: %s", job, text)
+            written = write_status(self._api, self._cache, SUBSCRIPTIONS, found, status)
+            tell(self._api, SUBSCRIPTIONS, written, "InvalidSubscription", text)
+
+    def _config_map(self, job: Ref) -> float | None:
+        """A ConfigMap of a user's has no conditions: what is to be said of it is an Event."""
+        found = self._cache.get(CONFIG_MAPS, job.namespace, job.name)
+        if found is None:
+            return None
         catalog = catalog_of(self._cache, job.namespace)
         origin = f"ConfigMap {job.name}"
         said = [("Invalid", catalog.broken[origin])] if origin in catalog.broken else []
@@ -91,45 +117,53 @@ class Reconciler:
             said.append(
                 ("Shadowed", f"stream {stream} is read from {winner}, which wins; take it out of one of the two")
             )
+        for stream, entry in catalog.streams.items():
+            if entry.origin == origin and entry.conflict:
+                said.append(
+                    ("Conflict", f"stream {stream} {entry.conflict}: where both are read, neither is rolled out")
+                )
         for reason, text in said:
-            self._tell_once(CONFIG_MAPS, found, reason, text)
+            self._tell_now_and_then(CONFIG_MAPS, found, reason, text)
+        return TOLD_AGAIN_S if said else None
 
-    def _tell_once(self, resource: Resource, found: Object, reason: str, text: str) -> None:
-        """An Event about an object that is looked at again and again."""
-        if (found["metadata"]["uid"], text) not in self._said:
-            self._said.add((found["metadata"]["uid"], text))
+    def _tell_now_and_then(self, resource: Resource, found: Object, reason: str, text: str) -> float:
+        """An Event about an object without conditions of ours, for as long as it is so. Returns in how many seconds to
+        look again."""
+        key, now = (found["metadata"]["uid"], text), self._now()
+        self._said = {each: at for each, at in self._said.items() if (now - at).total_seconds() < TOLD_AGAIN_S}
+        if key not in self._said:
+            self._said[key] = now
             tell(self._api, resource, found, reason, text)
+        return TOLD_AGAIN_S
 
-    def _application(self, job: Ref) -> None:
+    def _application(self, job: Ref) -> float | None:
         """An application's annotations ask for a subscription."""
         found = self._cache.get(job.resource, job.namespace, job.name)
         if found is None or found["metadata"].get("deletionTimestamp"):
-            return
+            return None
         asked = asked_by(job.name, job.resource.api_version, found["metadata"].get("annotations") or {})
         known = self._cache.get(SUBSCRIPTIONS, job.namespace, job.name)
         made = known is not None and MADE_LABEL in (known["metadata"].get("labels") or {})
         kind = kind_of(known) if known is not None else job.resource.api_version
+        again = None
         if asked is None:
             if made and known is not None and kind == job.resource.api_version:
                 # The annotations were taken out: what is rendered stays for the driver that runs.
                 self._api.delete(SUBSCRIPTIONS, job.namespace, job.name, uid=known["metadata"]["uid"])
-            return
-        if asked.spec is None:
-            self._tell_once(job.resource, found, "InvalidAnnotation", asked.problem)
-            return
-        if known is not None and not made:
+        elif asked.spec is None:
+            again = self._tell_now_and_then(job.resource, found, "InvalidAnnotation", asked.problem)
+        elif known is not None and not made:
             text = f"KafkaStreamSubscription {job.name} was made by hand and counts; take the annotations out"
-            self._tell_once(job.resource, found, "SubscriptionExists", text)
-            return
-        if kind != job.resource.api_version:
+            again = self._tell_now_and_then(job.resource, found, "SubscriptionExists", text)
+        elif kind != job.resource.api_version:
             text = f"KafkaStreamSubscription {job.name} is for the SparkApplication {job.name} of {kind}: rename one"
-            self._tell_once(job.resource, found, "SubscriptionExists", text)
-            return
-        wanted = subscription_for(job.namespace, job.name, asked.spec)
-        if known is not None and all(known["spec"].get(key) == value for key, value in wanted["spec"].items()):
-            return
-        body = {"apiVersion": SUBSCRIPTIONS.api_version, "kind": "KafkaStreamSubscription", **wanted}
-        self._cache.put(SUBSCRIPTIONS, self._api.apply(SUBSCRIPTIONS, body, force=True))
+            again = self._tell_now_and_then(job.resource, found, "SubscriptionExists", text)
+        else:
+            wanted = subscription_for(job.namespace, job.name, asked.spec)
+            if known is None or any(known["spec"].get(key) != value for key, value in wanted["spec"].items()):
+                body = {"apiVersion": SUBSCRIPTIONS.api_version, "kind": "KafkaStreamSubscription", **wanted}
+                self._cache.put(SUBSCRIPTIONS, self._api.apply(SUBSCRIPTIONS, body, force=True))
+        return again
 
     def _stream(self, job: Ref) -> float | None:
         found = self._cache.get(STREAMS, job.namespace, job.name)
@@ -149,7 +183,13 @@ class Reconciler:
             now=stamp(self._now()),
         )
         if status != before:
-            write_status(self._api, self._cache, STREAMS, found, status)
+            written = write_status(self._api, self._cache, STREAMS, found, status)
+            ready, known = (
+                next((each for each in those.conditions if each.type == "Ready"), None) for those in (status, before)
+            )
+            was = (known.reason, known.message) if known is not None else None
+            if ready is not None and ready.status == "False" and (ready.reason, ready.message) != was:
+                tell(self._api, STREAMS, written, ready.reason, ready.message)
         return None
 
     def _refresh(self, job: Ref, application: ApplicationRef) -> None:

@@ -165,9 +165,7 @@ class Operator:
         elif resource == STREAMS:
             self._add(Ref(resource, namespace, ref.name))
             self._add_all(SUBSCRIPTIONS, namespace)
-            for each in self.cache.all(CONFIG_MAPS, namespace):
-                if SUBSCRIPTION_LABEL not in (each["metadata"].get("labels") or {}):
-                    self._add(Ref(CONFIG_MAPS, namespace, each["metadata"]["name"]))
+            self._add_metadata(namespace)
         elif resource == CONFIG_MAPS:
             self._look_at_config_map(ref, found["metadata"].get("labels") or {})
         else:
@@ -185,12 +183,18 @@ class Operator:
         if SUBSCRIPTION_LABEL not in labels:
             self._add_all(SUBSCRIPTIONS, ref.namespace)
             self._add_all(STREAMS, ref.namespace)
-            self._add(ref)
+            self._add_metadata(ref.namespace)
             return
         owner = Ref(SUBSCRIPTIONS, ref.namespace, labels[SUBSCRIPTION_LABEL])
         self._add(owner)
         if not claims(self.cache.get(*owner), ref.name):
             self._add_all(STREAMS, ref.namespace)  # nobody's document: no status follows that would do so
+
+    def _add_metadata(self, namespace: str) -> None:
+        """Those ConfigMaps that users label: each may shadow another one, or disagree with it."""
+        for each in self.cache.all(CONFIG_MAPS, namespace):
+            if SUBSCRIPTION_LABEL not in (each["metadata"].get("labels") or {}):
+                self._add(Ref(CONFIG_MAPS, namespace, each["metadata"]["name"]))
 
     def _add_all(self, resource: Resource, namespace: str) -> None:
         for each in self.cache.all(resource, namespace):

@@ -111,11 +111,16 @@ def _first(stream_id: str, metadata: ClusterMetadata) -> SubscribedCluster:
 
 
 def _joined(cluster: SubscribedCluster, stream_id: str, metadata: ClusterMetadata) -> SubscribedCluster:
+    starting = _merged(cluster.starting_offsets, metadata.starting_offsets)
+    stopping = _merged(cluster.stopping_offsets, metadata.stopping_offsets)
+    if "Draining" in (cluster.state, metadata.state):
+        counts = metadata if cluster.state == "Draining" else cluster
+        starting, stopping = counts.starting_offsets, counts.stopping_offsets
     return replace(
         cluster,
         topics={**dict.fromkeys(metadata.topics, stream_id), **cluster.topics},
-        starting_offsets=_merged(cluster.starting_offsets, metadata.starting_offsets),
-        stopping_offsets=_merged(cluster.stopping_offsets, metadata.stopping_offsets),
+        starting_offsets=starting,
+        stopping_offsets=stopping,
         state="Draining" if cluster.state == metadata.state == "Draining" else "Active",
         draining=(cluster.draining - set(metadata.topics))
         | (metadata.draining - cluster.topics.keys())
@@ -133,10 +138,12 @@ def _disagreements(
     differing += [
         f"properties.{key}" for key in sorted(mine.keys() | theirs.keys()) if mine.get(key) != theirs.get(key)
     ]
-    if not _mergeable(cluster.starting_offsets, metadata.starting_offsets):
-        differing.append("startingOffsets")
-    if not _mergeable(cluster.stopping_offsets, metadata.stopping_offsets):
-        differing.append("stoppingOffsets")
+    # What drains was begun long ago: where reading starts and ends is for whoever reads the cluster on to say.
+    if "Draining" not in (cluster.state, metadata.state):
+        if not _mergeable(cluster.starting_offsets, metadata.starting_offsets):
+            differing.append("startingOffsets")
+        if not _mergeable(cluster.stopping_offsets, metadata.stopping_offsets):
+            differing.append("stoppingOffsets")
     if cluster.renamed_from != metadata.renamed_from:
         differing.append("renamedFrom")
     if cluster.secret_folder != metadata.secret_folder:

@@ -73,6 +73,8 @@ def bootstrap_servers(value: str) -> str:
     for server in servers:
         found = _SERVER.match(server)
         if not found or not 0 < int(found.group(2)) < 65536:
+            if "@" in value:  # who writes `user:password@host` must not find that in a status
+                raise ValueError("must be `host:port` without an `@`: credentials go into the cluster's secret folder")
             raise ValueError(f"{server[:80]!r} is not `host:port`; separate several servers by commas")
     return ",".join(servers)
 

@@ -37,6 +37,7 @@ _WORDS: dict[str, bool | None] = {
     "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
 }  # fmt: skip
 _STRING_TAG = "tag:yaml.org,2002:str"
+_TAG = "a tag (!…) is not allowed; write a plain value, and one that begins with ! in quotes"
 
 
 def read_json(text: str) -> Located | None:
@@ -142,7 +143,7 @@ class _Reader:
             self._key(top, event, line)
             return
         if event.tag not in (None, "!", _STRING_TAG):
-            raise _Refused(f"the tag {event.tag} is not allowed; write a plain value", line)
+            raise _Refused(_TAG, line)
         value = _plain(event.value) if event.implicit[0] and event.tag is None else event.value
         if event.anchor:
             self._anchors[event.anchor] = (value, 1)
@@ -162,7 +163,7 @@ class _Reader:
 
     def _open(self, opened: _Open, event: Any, line: int) -> None:
         if event.tag not in (None, "!"):
-            raise _Refused(f"the tag {event.tag} is not allowed; write a plain value", line)
+            raise _Refused(_TAG, line)
         if len(self._stack) >= MAX_DEPTH:
             raise _Refused(f"nested more than {MAX_DEPTH} levels deep", line)
         top = self._stack[-1] if self._stack else None
@@ -183,7 +184,9 @@ class _Reader:
 
     def _alias(self, anchor: str | None, line: int) -> None:
         if anchor is None or anchor not in self._anchors:
-            raise _Refused(f"the alias *{anchor} names nothing that was defined before it", line)
+            raise _Refused(
+                "an alias (*…) names nothing that was defined before it; a value that begins with * needs quotes", line
+            )
         top = self._stack[-1]
         if top.key is None and isinstance(top.value, dict):
             raise _Refused("an alias cannot be a key; write the key as a string", line)

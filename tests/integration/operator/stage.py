@@ -146,6 +146,11 @@ class Stage:
         )
         return condition(found, kind)
 
+    def events(self) -> set[tuple[str, str]]:
+        """Type and reason of the events of the namespace."""
+        found = self.api.list("events.k8s.io/v1/events", self.namespace)
+        return {(str(each["type"]), str(each["reason"])) for each in found}
+
     def subscription_now(self, name: str = "app") -> dict[str, Any]:
         """The subscription as it is."""
         return dict(self.api.get(SUBSCRIPTIONS, name, self.namespace))

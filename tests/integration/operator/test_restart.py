@@ -11,6 +11,7 @@ from dynamic_kafka.metadata.contract import REVISION_ANNOTATION, REVISION_ENVIRO
 from tests.integration.operator.stage import APPLICATIONS, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
 from tests.support.kube import PODS, SparkOperator
 from tests.support.kube.pods import set_phase
+from tests.support.kube.waiting import wait_until
 from tests.support.operator import CONFIG_MAPS, OperatorProcess
 
 ENVIRONMENT = f"spark.kubernetes.driverEnv.{REVISION_ENVIRONMENT}"
@@ -150,6 +151,7 @@ def test_a_field_that_a_user_owns_is_a_condition_and_not_a_fight(
     found = stage.wait_condition("RolledOut", "FieldTaken")
     assert "gitops" in found["message"]
     assert stage.application_now()["spec"]["sparkConf"] == {ENVIRONMENT: "mine"}
+    wait_until(lambda: ("Warning", "FieldTaken") in stage.events(), "the event")
 
 
 def test_a_tool_that_takes_the_patch_back_is_left_alone_after_three_times(

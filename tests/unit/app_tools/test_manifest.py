@@ -15,6 +15,7 @@ from kafkastream_operator.core.application import Application
 from kafkastream_operator.core.verdicts import config_map_name
 from kafkastream_operator.spark import apache
 from kafkastream_operator.spark.kubeflow import application_of
+from tests.support.places import ROOT
 
 APP = """\
 name: {name}
@@ -183,3 +184,11 @@ def test_a_name_that_kubernetes_does_not_have_is_asked_for(tmp_path: Path, capsy
 
 def test_without_any_name_it_says_what_to_give(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Give an app.yaml, or the SparkApplication's name with --name" in refused(capsys, "--for", "apache")
+
+
+def test_the_example_for_drivers_is_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    *_, role, binding = printed(
+        capsys, "--for", "kubeflow", "--name", "shop", "--namespace", "spark-jobs", "--service-account", "spark"
+    )
+    example = ROOT / "examples" / "operator" / "rbac-driver.yaml"
+    assert list(yaml.safe_load_all(example.read_text(encoding="utf-8"))) == [role, binding]

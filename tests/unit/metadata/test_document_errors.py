@@ -264,8 +264,8 @@ def test_a_duplicate_json_key_names_both_lines() -> None:
         (LIST_FORM.replace("me}", "'me}"), 10, "not valid YAML"),
         (LIST_FORM.replace("east", "ea\x07st", 1), 3, "not valid YAML"),
         ('{"streams": {"a": ', 2, "not valid YAML"),
-        ("- !!python/object/apply:os.system [id]", 1, "the tag"),
-        ("- &a [*a]", 1, "the alias *a names nothing that was defined before it"),
+        ("- !!python/object/apply:os.system [id]", 1, "a tag (!…) is not allowed"),
+        ("- &a [*a]", 1, "an alias (*…) names nothing that was defined before it"),
         ("[" * 100_000, 1, "nested more than 32 levels deep"),
         ("? [a]\n: b", 1, "cannot be a key"),
     ],
@@ -304,3 +304,15 @@ def test_no_value_that_may_be_secret_is_ever_shown() -> None:
     text = LIST_FORM.replace("{client.id: me}", "{sasl.password: hunter2, sasl.jaas.config: hunter2, passwrd: hunter2}")
     text += "      secretFolder: hunter2/\n      secretRef: {password: hunter2}\n      password: hunter2\n"
     assert "hunter2" not in "\n".join(refused(text))
+
+
+@pytest.mark.parametrize("value", ["*hunter2", "!hunter2", "!hunter2 {}", "&x *hunter2"])
+def test_a_password_without_quotes_that_yaml_takes_for_something_else_is_not_shown(value: str) -> None:
+    said = "\n".join(refused(LIST_FORM.replace("{client.id: me}", f"{{sasl.password: {value}}}")))
+    assert "hunter2" not in said
+
+
+def test_credentials_in_servers_are_not_shown() -> None:
+    said = "\n".join(refused(LIST_FORM.replace("e1:9092", "me:hunt,er2@e1:9092")))
+    assert "hunt" not in said
+    assert "without an `@`" in said

@@ -158,3 +158,12 @@ def test_two_clusters_cannot_take_over_the_offsets_of_one() -> None:
 )
 def test_any_change_is_another_fingerprint(other: object) -> None:
     assert unite([stream()]).fingerprint != unite([other]).fingerprint  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
+def test_what_drains_need_not_begin_where_the_stream_that_reads_on_begins(order: tuple[str, str]) -> None:
+    reads = cluster("t", starting_offsets=LATEST, stopping_offsets=LATEST)
+    drains = cluster("u", state="Draining", starting_offsets=EARLIEST)
+    found = unite([stream(order[0], east=reads), stream(order[1], east=drains)]).clusters["east"]
+    assert (found.starting_offsets, found.stopping_offsets) == (LATEST, LATEST)
+    assert (found.state, found.draining) == ("Active", frozenset({"u"}))

@@ -8,6 +8,7 @@ import pytest
 
 from kafkastream_operator.core.document import Version, make_document
 from kafkastream_operator.core.evidence import TopicReport
+from kafkastream_operator.models.subscription import SubscriptionStatus
 from tests.unit.operator.world import UID, DiedError, World, cluster, running
 
 DRAINED = TopicReport(lag=0, quiet_s=400)
@@ -102,6 +103,23 @@ def test_a_release_that_is_left_standing_lets_go_of_no_later_removal() -> None:
     assert world.rendered() == {"north/orders": "Active"}
 
 
+def test_a_release_that_is_left_standing_does_not_count_again_when_the_status_is_lost() -> None:
+    world = removed()
+    world.released = frozenset({"east/orders"})
+    world.settle()
+    world.stream("orders", cluster("west"), cluster("east"))
+    world.settle()
+    world.stream("orders", cluster("west"))
+    world.settle()
+    world.status = SubscriptionStatus()
+    world.settle()
+    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+    assert "to release it again, write east/orders@2" in world.message("Drained")
+    world.released = frozenset({"east/orders@2"})
+    world.settle()
+    assert world.rendered() == {"west/orders": "Active"}
+
+
 def test_a_release_that_comes_with_the_removal_does_not_count() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("west"))
@@ -152,18 +170,36 @@ def test_a_renamed_cluster_does_not_drain() -> None:
     assert world.rendered() == {"new-east/orders": "Active"}
 
 
-def test_what_a_renamed_cluster_has_no_longer_drains_under_its_new_name() -> None:
+def two_topics() -> World:
+    """East has two topics in force."""
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("east", "orders", "retry"))
     world.settle()
     world.driver_reports()
     world.settle()
-    world.stream("orders", cluster("new-east", "orders", renamedFrom="east"))
+    return world
+
+
+def test_a_topic_that_is_left_out_of_a_rename_drains_under_the_new_name() -> None:
+    world = two_topics()
+    world.stream("orders", cluster("new", "orders", renamedFrom="east"))
     world.settle()
-    assert world.rendered() == {"new-east/orders": "Active", "new-east/retry": "Draining"}
-    world.driver_reports(**{"new-east__retry": DRAINED})
+    assert world.rendered() == {"new/orders": "Active", "new/retry": "Draining"}
+    world.driver_reports(new__retry=DRAINED)
     world.settle()
-    assert world.rendered() == {"new-east/orders": "Active"}
+    assert world.rendered() == {"new/orders": "Active"}
+
+
+def test_what_drains_already_goes_on_under_the_new_name() -> None:
+    world = two_topics()
+    world.stream("orders", cluster("east", "orders"))
+    world.settle()
+    since = world.status.draining[0].since
+    world.later(hours=1)
+    world.stream("orders", cluster("new", "orders", renamedFrom="east"))
+    world.settle()
+    assert world.rendered() == {"new/orders": "Active", "new/retry": "Draining"}
+    assert [each.since for each in world.status.draining] == [since]
 
 
 SECRET = {"cluster": "east", "name": "login", "allowedServers": ["east:9092"]}

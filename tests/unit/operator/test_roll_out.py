@@ -129,6 +129,45 @@ def test_a_tool_that_takes_the_patch_back_three_times_is_left_alone() -> None:
     assert "GitOps" in world.message("Ready")
 
 
+def given_up() -> World:
+    """A patch that was taken back three times."""
+    world = running(updateStrategy="Restart")
+    world.stream("orders", cluster("east"), cluster("west"))
+    for _ in range(6):
+        world.settle()
+        assert world.application is not None
+        world.application = replace(world.application, token="")
+    world.settle()
+    assert world.condition("RolledOut") == ("False", "RevertedByOthers")
+    return world
+
+
+def test_what_was_given_up_is_tried_again_when_the_subscription_changes() -> None:
+    world = given_up()
+    world.later(minutes=10)
+    world.settle()
+    patches = world.patches
+    world.changes(orphanRetention="8d")
+    world.settle()
+    assert world.patches == patches + 1
+    world.driver_starts()
+    world.settle()
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+
+
+def test_what_was_given_up_goes_live_when_that_is_asked_for() -> None:
+    world = given_up()
+    patches = world.patches
+    world.changes(updateStrategy="Reload")
+    world.settle()
+    assert world.condition("RolledOut") == ("False", "RollingOut")
+    assert world.events[-1] == ("RollingOut", "revision 2 is being rolled out live")
+    world.driver_reports()
+    world.settle()
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+    assert world.patches == patches
+
+
 def test_a_burst_of_changes_is_at_most_one_restart_a_minute() -> None:
     world = running(updateStrategy="Restart")
     for number in range(50):
@@ -154,6 +193,8 @@ def test_an_application_that_does_not_run_is_left_alone(life: str) -> None:
     assert world.patches == 0
     assert world.rendered() == {"east/orders": "Active", "west/orders": "Active"}
     assert world.condition("RolledOut") == ("Unknown", "NotRunning")
+    assert world.condition("Ready") == ("True", "NotRunning")
+    assert ("driver's log" in world.message("Ready")) == (life == "Failed")
 
 
 def test_reload_never_restarts() -> None:
@@ -179,6 +220,7 @@ def test_what_the_driver_refuses_is_said_and_never_forced() -> None:
     world.driver = replace(world.driver, report=report)
     world.settle()
     assert world.condition("RolledOut") == ("False", "Rejected")
+    assert "the next one would not start with it. west is another cluster than before" in world.message("RolledOut")
     assert "west is another cluster" in world.message("RolledOut")
 
 
@@ -263,6 +305,22 @@ def test_a_pause_holds_everything_and_ends_by_itself() -> None:
     world.settle()
     assert world.rendered() == {"east/orders": "Active", "west/orders": "Active"}
     assert world.patches == 1
+
+
+def test_a_pause_is_seen_while_nothing_else_is_wrong() -> None:
+    world = running(updateStrategy="Reload")
+    world.changes(pause={"reason": "freeze"})
+    world.stream("orders", cluster("west"))
+    world.settle()
+    said = "nothing newer is rolled out: paused: freeze; take spec.pause out to go on"
+    assert said in world.message("RolledOut")
+    assert said in world.message("Ready")
+    world.changes(pause=None)
+    world.settle()
+    assert "paused" not in world.message("RolledOut") + world.message("Drained")
+    world.changes(pause={"reason": "freeze"})
+    world.settle()
+    assert "no drain ends: paused: freeze" in world.message("Drained")
 
 
 def test_a_lost_status_costs_no_restart_and_loses_no_change() -> None:

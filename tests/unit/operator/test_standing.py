@@ -57,7 +57,8 @@ def test_it_is_safe_once_it_is_drained() -> None:
     world.settle()
     status, message = safe(world)
     assert status == "False"
-    assert "0 of 1 drained; waiting for app (Running, since 2026-11-01T00:00:00Z: " in message
+    assert "0 of 1 drained; waiting for app (Running, since 2026-11-01T00:00:00Z: east/orders: driver " in message
+    assert message.endswith(". What to do: kubectl describe kss app")
     world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=400))
     world.settle()
     world.driver_reports()
@@ -73,10 +74,28 @@ def test_a_topic_that_was_removed_is_not_safe_either() -> None:
     assert safe(world)[0] == "False"
 
 
+def test_it_says_of_how_many_topics_the_first_is_one() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east", "orders", "retry", "dead"))
+    world.settle()
+    world.stream("orders", cluster("west"))
+    assert "its document still has east/dead (and 2 more)" in safe(world)[1]
+    world.settle()
+    assert "east/dead: driver driver-1 has not applied revision 3 yet: see RolledOut (and 2 more)" in safe(world)[1]
+
+
 def test_a_cluster_that_was_renamed_needs_no_drain() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("new-east", renamedFrom="east"))
     assert safe(world)[0] == "True"
+
+
+def test_a_topic_that_is_left_out_of_a_rename_is_not_safe() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east", "orders", "retry"))
+    world.settle()
+    world.stream("orders", cluster("new-east", renamedFrom="east"))
+    assert "its document still has new-east/retry" in safe(world)[1]
 
 
 def test_a_topic_that_a_renamed_cluster_has_no_longer_is_not_safe() -> None:

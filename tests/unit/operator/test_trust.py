@@ -101,6 +101,14 @@ def test_a_secret_is_not_redirected(how: str) -> None:
         assert (content["bootstrapServers"], content["secretFolder"]) == ("east:9092", "login")
 
 
+def test_another_secret_than_the_bound_one_is_said_with_both_names() -> None:
+    world = running(updateStrategy="Reload", secrets=[binding("east", "east:9092")])
+    world.stream("orders", cluster("east", secretRef={"name": "other"}))
+    world.settle()
+    said = "asks for Secret 'other' on cluster 'east', and spec.secrets[cluster=east] binds 'login'"
+    assert said in world.message("StreamsResolved")
+
+
 def test_a_forged_status_neither_lets_go_nor_adds_anything() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("west"))

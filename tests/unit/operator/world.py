@@ -43,6 +43,7 @@ class World:
     streams: dict[str, dict[str, Any]] = field(default_factory=dict)
     config_maps: dict[str, str] = field(default_factory=dict)
     spec: dict[str, Any] = field(default_factory=dict)
+    generation: int = 1
     status: SubscriptionStatus = field(default_factory=SubscriptionStatus)
     document: Document | None = None
     taken: bool = False
@@ -66,6 +67,10 @@ class World:
     def stream(self, name: str, *clusters: Mapping[str, Any], **drain: Any) -> None:
         """`kubectl apply` of a KafkaStream."""
         self.streams[name] = {"clusters": list(clusters), **({"drain": drain} if drain else {})}
+
+    def changes(self, **spec: Any) -> None:
+        """`kubectl apply` of the subscription with another spec."""
+        self.spec, self.generation = {**self.spec, **spec}, self.generation + 1
 
     def application_is(self, life: Life, **more: Any) -> None:
         """The application is in this state now."""
@@ -154,7 +159,7 @@ class World:
         return View(
             name="app",
             uid=UID,
-            generation=1,
+            generation=self.generation,
             spec=SubscriptionSpec.model_validate(self.spec),
             status=self.status,
             catalog=make_catalog(self.streams, texts),

@@ -1,0 +1,143 @@
+"""Streams that say different things of one cluster: whatever is rendered, all of it agrees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dynamic_kafka.metadata.document import parse_document
+from dynamic_kafka.metadata.subscription import unite
+from kafkastream_operator.core.catalog import make_catalog
+from tests.unit.operator.world import World, cluster
+
+
+def east(servers: str, **more: Any) -> dict[str, Any]:
+    """Cluster east on these servers."""
+    return cluster("east", bootstrapServers=f"{servers}:9092", **more)
+
+
+def both(*names: str) -> World:
+    """An application that runs on the streams of these names, which agree about east."""
+    world = World(spec={"streams": {"ids": list(names)}, "updateStrategy": "Reload"})
+    for name in names:
+        world.stream(name, east("old"))
+    world.application_is("Starting")
+    world.settle()
+    world.driver_starts()
+    world.settle()
+    return world
+
+
+def servers(world: World) -> dict[str, str]:
+    """{stream: its servers of east} of the document, which a driver would take as a whole."""
+    assert world.document is not None
+    parsed = parse_document(world.document.text(), source="document")
+    unite(parsed.streams.values())
+    return {name: each["clusters"]["east"]["bootstrapServers"] for name, each in world.document.streams.items()}
+
+
+def test_two_that_disagree_with_a_third_that_is_not_read_disagree_with_each_other_all_the_same() -> None:
+    world = both("b", "c")
+    world.stream("a", east("elsewhere"))
+    world.stream("b", east("here"))
+    world.stream("c", east("there"))
+    world.settle()
+    assert servers(world) == {"b": "old:9092", "c": "old:9092"}
+    assert world.condition("StreamsResolved") == ("False", "Conflict")
+    assert "KafkaStream b disagrees with stream 'c' about cluster 'east'" in world.message("StreamsResolved")
+    assert "KafkaStream c disagrees with stream 'b' about cluster 'east'" in world.message("StreamsResolved")
+
+
+def test_what_agrees_with_one_of_two_that_disagree_is_held_as_well() -> None:
+    world = both("a", "b", "c")
+    world.stream("a", east("new"))
+    world.stream("b", east("new"))
+    world.settle()
+    assert servers(world) == dict.fromkeys("abc", "old:9092")
+    conflicts = make_catalog(world.streams, []).streams
+    assert [name for name in conflicts if conflicts[name].conflict] == ["a", "b", "c"]
+    world.stream("c", east("new"))
+    world.settle()
+    assert servers(world) == dict.fromkeys("abc", "new:9092")
+    assert world.condition("StreamsResolved") == ("True", "Resolved")
+
+
+def test_a_stream_with_a_mistake_holds_those_that_would_not_agree_with_what_stays_of_it() -> None:
+    world = both("a", "b")
+    world.stream("a", east("new"))
+    world.stream("b", east("new", startingOffsets="sometimes"))
+    world.settle()
+    assert servers(world) == dict.fromkeys("ab", "old:9092")
+    assert world.condition("StreamsResolved") == ("False", "InvalidStream")
+    assert "KafkaStream a disagrees with stream 'b' about cluster 'east'" in world.message("StreamsResolved")
+    assert "both are rolled out when that is mended" in world.message("StreamsResolved")
+    world.stream("b", east("new"))
+    world.settle()
+    assert servers(world) == dict.fromkeys("ab", "new:9092")
+
+
+def test_a_new_stream_waits_while_what_stays_of_another_one_disagrees() -> None:
+    world = both("a")
+    world.spec["streams"] = {"ids": ["a", "b"]}
+    world.stream("a", east("new", startingOffsets="sometimes"))
+    world.stream("b", east("new"))
+    world.settle()
+    assert servers(world) == {"a": "old:9092"}
+
+
+def test_a_mistake_elsewhere_in_one_stream_holds_no_other() -> None:
+    world = both("a", "b")
+    world.stream("a", east("old"), cluster("west", startingOffsets="sometimes"))
+    world.stream("b", east("old"), cluster("north"))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active", "north/orders": "Active"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "agree"),
+    [
+        ({"startingOffsets": "latest"}, {}, False),
+        ({"stoppingOffsets": "latest"}, {}, False),
+        ({"renamedFrom": "west"}, {}, False),
+        ({"startingOffsets": {"orders": {"0": 5}}}, {"startingOffsets": {"orders": {"0": 6}}}, False),
+        ({"startingOffsets": {"orders": {"0": 5}}}, {"startingOffsets": {"retry": {"0": 6}}}, True),
+    ],
+    ids=["starting", "stopping", "renamed", "one topic", "two topics"],
+)
+def test_what_a_driver_would_refuse_is_a_conflict(one: dict[str, Any], other: dict[str, Any], agree: bool) -> None:
+    world = World(spec={"streams": {"ids": ["a", "b"]}})
+    for name, more in (("a", one), ("b", other)):
+        world.stream(name, cluster("east", "orders", "retry", **more))
+    world.settle()
+    assert world.condition("StreamsResolved")[0] == str(agree)
+    if agree:
+        servers(world)
+    else:
+        assert world.document is None
+
+
+def test_what_drains_of_a_cluster_with_explicit_offsets_is_taken_by_drivers() -> None:
+    world = World(spec={"streams": {"ids": ["a", "b"]}, "updateStrategy": "Reload"})
+    world.stream("a", cluster("east", "orders", startingOffsets={"orders": {"0": 5}}))
+    world.stream("b", cluster("east", "retry", startingOffsets={"retry": {"0": 6}}))
+    world.settle()
+    world.stream("b", cluster("west"))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active", "east/retry": "Draining", "west/orders": "Active"}
+    assert world.document is not None
+    unite(parse_document(world.document.text(), source="document").streams.values())
+
+
+def test_a_rename_that_another_stream_does_not_follow_is_held_until_it_does() -> None:
+    world = both("a", "b")
+    before = world.document
+    world.stream("a", cluster("new", bootstrapServers="old:9092", renamedFrom="east"))
+    world.settle()
+    assert world.document == before
+    assert world.condition("StreamsResolved") == ("False", "Conflict")
+    assert "about cluster 'east', which is 'new' now where it is renamed" in world.message("StreamsResolved")
+    world.stream("b", cluster("new", bootstrapServers="old:9092", renamedFrom="east"))
+    world.settle()
+    assert world.rendered() == {"new/orders": "Active"}
+    assert world.condition("StreamsResolved") == ("True", "Resolved")

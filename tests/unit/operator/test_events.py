@@ -1,0 +1,176 @@
+"""What goes wrong is an Event where it belongs, once, as a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+
+from dynamic_kafka.metadata.contract import METADATA_ROLE, ROLE_LABEL, STREAMS_ANNOTATION
+from kafkastream_operator.core.evidence import TopicReport
+from kafkastream_operator.handlers.reconcile import Reconciler
+from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS, Api, Resource
+from kafkastream_operator.kube.cache import Cache, Ref
+from tests.unit.operator.world import START, World, cluster, running
+
+
+def reasons(world: World) -> list[str]:
+    """Of the events since they were asked for last."""
+    found = [reason for reason, _ in world.events]
+    world.events.clear()
+    return found
+
+
+def test_a_mistake_in_a_stream_is_told_once_and_another_one_again() -> None:
+    world = running(updateStrategy="Reload")
+    reasons(world)
+    world.stream("orders", cluster("east", startingOffsets="sometimes"))
+    world.settle()
+    world.later(minutes=30)
+    world.settle()
+    assert "startingOffsets" in world.events[0][1]
+    assert reasons(world) == ["InvalidStream"]
+    world.stream("orders", cluster("east", stoppingOffsets="sometimes"))
+    world.settle()
+    assert reasons(world) == ["InvalidStream"]
+    world.stream("orders", cluster("east"))
+    world.settle()
+    assert reasons(world) == []
+
+
+def test_what_keeps_the_first_document_from_being_made_is_told() -> None:
+    world = World()
+    world.settle()
+    assert reasons(world) == ["StreamMissing"]
+    world.rival = "older"
+    world.settle()
+    assert reasons(world) == ["ApplicationTaken"]
+
+
+def test_a_document_that_is_not_mounted_is_told_once() -> None:
+    world = running(updateStrategy="Reload")
+    reasons(world)
+    assert world.driver is not None
+    world.driver = replace(world.driver, mounted=False)
+    world.settle()
+    world.later(minutes=1)
+    world.settle()
+    assert reasons(world) == ["NotMounted"]
+
+
+def test_a_drain_that_takes_too_long_is_told_once() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("west"), timeout="1h")
+    world.settle()
+    reasons(world)
+    for lag in (5, 0, 5):
+        world.later(hours=2)
+        world.driver_reports(east__orders=TopicReport(lag=lag, quiet_s=0))
+        world.settle()
+    assert reasons(world) == ["DrainTimedOut"]
+
+
+@pytest.mark.parametrize("what", ["edited", "deleted"])
+def test_a_document_that_is_put_right_is_told_and_a_new_one_as_new(what: str) -> None:
+    world = running(updateStrategy="Reload")
+    reasons(world)
+    if what == "edited":
+        world.edited = True
+    else:
+        world.document = None
+    world.settle()
+    assert reasons(world) == ["Restored"]
+    world.stream("orders", cluster("west"))
+    world.settle()
+    assert reasons(world) == ["Rendered", "RollingOut"]
+
+
+class Server:
+    """An API server that has what is in the cache, and notes what it is told."""
+
+    def __init__(self) -> None:
+        self.cache, self.count = Cache(), 0
+        self.events: list[tuple[str, str, str, str]] = []
+        self.now = START
+        self.reconciler = Reconciler(cast(Api, self), self.cache, now=lambda: self.now)
+
+    def put(self, resource: Resource, name: str, **content: Any) -> None:
+        """An object of a user's, looked at."""
+        self.count += 1
+        metadata = {"name": name, "namespace": "ns", "uid": f"{resource.plural}/{name}", "creationTimestamp": "x"}
+        metadata |= {"resourceVersion": str(self.count), **content.pop("metadata", {})}
+        self.cache.put(resource, {"metadata": metadata, **content})
+
+    def look(self, resource: Resource, name: str) -> float | None:
+        """As its queue would have it; in how many seconds to look again."""
+        return self.reconciler(Ref(resource, "ns", name))
+
+    def replace(self, resource: Resource, body: Mapping[str, Any], *, subresource: str | None = None) -> dict[str, Any]:
+        self.count += 1
+        return {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.count)}}
+
+    def create(self, resource: Resource, body: Mapping[str, Any]) -> dict[str, Any]:
+        regarding = body["regarding"]
+        self.events.append((regarding["kind"], regarding["name"], body["type"], body["reason"]))
+        return dict(body)
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+def test_a_mistake_in_a_stream_is_told_on_the_stream_as_well(server: Server) -> None:
+    server.put(STREAMS, "orders", spec={"clusters": [cluster("east", startingOffsets="sometimes")]})
+    for _ in range(3):
+        server.look(STREAMS, "orders")
+    assert server.events == [("KafkaStream", "orders", "Warning", "InvalidStream")]
+
+
+FLINKS = "- streamId: {}\n  clusterMetadataList: [{{clusterId: east, bootstrapServers: '{}:9092', topics: [t]}}]\n"
+
+
+def test_configmaps_that_disagree_are_both_told(server: Server) -> None:
+    labels = {"labels": {ROLE_LABEL: METADATA_ROLE}}
+    server.put(CONFIG_MAPS, "one", metadata=labels, data={"a.yaml": FLINKS.format("orders", "here")})
+    server.put(CONFIG_MAPS, "two", metadata=labels, data={"a.yaml": FLINKS.format("other", "there")})
+    for name in ("one", "two", "one", "two"):
+        server.look(CONFIG_MAPS, name)
+    assert server.events == [
+        ("ConfigMap", "one", "Warning", "Conflict"),
+        ("ConfigMap", "two", "Warning", "Conflict"),
+    ]
+
+
+def test_a_subscription_of_a_newer_kind_is_said_to_be_unreadable_and_nothing_of_it_is_shown(server: Server) -> None:
+    spec = {"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}, "updateStrategy": "Canary-hunter2"}
+    kept = {"rendered": {"configMap": "app-kafkastreams", "lineage": "l", "counter": 3, "hash": "h"}}
+    server.put(SUBSCRIPTIONS, "app", spec=spec, status=kept)
+    for _ in range(3):
+        server.look(SUBSCRIPTIONS, "app")
+    assert server.events == [("KafkaStreamSubscription", "app", "Warning", "InvalidSubscription")]
+    found = server.cache.get(SUBSCRIPTIONS, "ns", "app")
+    assert found is not None
+    assert found["status"]["rendered"] == kept["rendered"]
+    said = {each["type"]: each for each in found["status"]["conditions"]}
+    assert (said["Ready"]["status"], said["Ready"]["reason"]) == ("False", "InvalidSubscription")
+    assert "spec.updateStrategy: must be 'Restart', 'Reload' or 'Auto'" in said["Ready"]["message"]
+    assert "hunter2" not in str(said)
+
+
+def test_annotations_that_are_wrong_are_told_as_long_as_they_are_there(server: Server) -> None:
+    annotations = {"annotations": {STREAMS_ANNOTATION: " "}}
+    server.put(KUBEFLOW_APPLICATIONS, "app", metadata=annotations, spec={})
+    server.look(KUBEFLOW_APPLICATIONS, "app")
+    again = server.look(KUBEFLOW_APPLICATIONS, "app")
+    assert server.events == [("SparkApplication", "app", "Warning", "InvalidAnnotation")]
+    assert again is not None
+    assert again < 3600
+    server.now += timedelta(seconds=again)
+    server.look(KUBEFLOW_APPLICATIONS, "app")
+    assert len(server.events) == 2
+    server.put(KUBEFLOW_APPLICATIONS, "app", spec={})
+    assert server.look(KUBEFLOW_APPLICATIONS, "app") is None
