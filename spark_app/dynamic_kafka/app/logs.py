@@ -50,7 +50,7 @@ class _StandardError(logging.StreamHandler[TextIO]):
 
     def emit(self, record: logging.LogRecord) -> None:
         """One line."""
-        self.setStream(sys.stderr)
+        self.stream = sys.stderr  # not setStream, which flushes the one before: that may be closed
         super().emit(record)
 
 

@@ -65,6 +65,17 @@ def test_a_live_table_is_drawn_below_what_else_is_written(
         assert TABLE_END not in terminal.getvalue().partition(text)[0].rpartition(CLEARED)[2]
 
 
+def test_lines_go_to_the_standard_error_of_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = at_a_terminal(monkeypatch), Terminal()
+    set_up_logs("text")
+    log_line()
+    assert "a line" in first.getvalue()
+    first.close()
+    monkeypatch.setattr(sys, "stderr", second)
+    log_line()
+    assert "a line" in second.getvalue()
+
+
 def test_a_child_s_rows_go_where_they_are_redirected_to(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
