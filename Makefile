@@ -58,7 +58,7 @@ demo: setup-kube ## A stream that migrates between real clusters by kubectl appl
 brokers: setup ## Two real clusters on this machine until Ctrl-C, for docs/tutorial.md
 	@cd examples && PYTHONPATH=.. exec ../$(BIN)/python -m brokers
 
-produce: ## Records to one of them (TO=host:port, TEXT='one two three')
+produce: ## Records to one of them (TO=east, west or host:port, TEXT='one two three')
 	@cd examples && PYTHONPATH=.. exec ../$(BIN)/python -m brokers produce $(TO) $(TEXT)
 
 bench: setup ## Planning cost and memory, measured

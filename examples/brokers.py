@@ -3,8 +3,8 @@
 Runs until Ctrl-C, and leaves nothing running. `build/tutorial` gets `app.yaml`, the metadata document `streams.yaml`,
 and three versions of it to put in its place.
 
-    python -m brokers                                    start the clusters `east` and `west`
-    python -m brokers produce HOST:PORT TEXT [TEXT …]    write records to the topic `orders` of one of them
+    python -m brokers                                              start the clusters `east` and `west`
+    python -m brokers produce east|west|HOST:PORT TEXT [TEXT …]    write records to the topic `orders` of one of them
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
 import yaml
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 
 from tests.support.kafka import KafkaCluster, start_all
 from tests.support.places import BUILD, ROOT
@@ -89,28 +90,46 @@ def write(path: Path, content: object) -> None:
 def usage(servers: Mapping[str, str]) -> str:
     """What is there, and how to produce."""
     lines = [f"{name}  {at}" for name, at in servers.items()]
-    at = servers["east"]
     return "\n".join(
         [
             *lines,
             f"\nTopic `{TOPIC}` is in both. Its metadata: {FOLDER.relative_to(ROOT)}/streams.yaml (east). Produce with",
-            f"  make produce TO={at} TEXT='one two three'",
+            "  make produce TO=east TEXT='one two three'",
             "or any Kafka client. The tutorial: docs/tutorial.md. Ctrl-C ends both clusters.",
         ]
     )
 
 
-def produce(server: str, texts: Sequence[str]) -> int:
-    """Write texts as records; returns 1 if the broker has not confirmed them in time."""
-    producer = Producer({"bootstrap.servers": server, "message.timeout.ms": int(PRODUCED_S * 1000)})
+def find(to: str, folder: Path) -> str | None:
+    """The servers of a cluster called by its name, or `to` itself if it is HOST:PORT; None if it is neither."""
+    if ":" in to:
+        return to
+    with suppress(FileNotFoundError):
+        stream = yaml.safe_load((folder / "both.yaml").read_text())[0]
+        return next((str(c["bootstrapServers"]) for c in stream["clusterMetadataList"] if c["clusterId"] == to), None)
+    return None
+
+
+def produce(to: str, texts: Sequence[str]) -> int:
+    """Write texts as records; returns 1 if the broker has not confirmed them in time, 2 if there is no such cluster."""
+    server = find(to, FOLDER)
+    if server is None:
+        print(f"{to}: neither `east` nor `west` of a running `make brokers`, nor HOST:PORT", file=sys.stderr)
+        return 2
+    # Without librdkafka's log: it would repeat each failed attempt, and the error below says as much.
+    producer = Producer({"bootstrap.servers": server, "message.timeout.ms": int(PRODUCED_S * 1000), "log_level": 0})
     failed: list[str] = []
+
+    def told(error: KafkaError | None, message: object) -> None:
+        if error:
+            failed.append(error.str())
+
     for text in texts:
-        producer.produce(
-            TOPIC, text.encode(), on_delivery=lambda error, _: failed.append(str(error)) if error else None
-        )
+        producer.produce(TOPIC, text.encode(), on_delivery=told)
     left = producer.flush(PRODUCED_S + 1)
     if left or failed:
-        print(f"{server}: {failed[0] if failed else 'no answer'}; is `make brokers` running?", file=sys.stderr)
+        why = failed[0] if failed else f"no answer within {PRODUCED_S:g} s"
+        print(f"{to} ({server}): {why}; is `make brokers` running?", file=sys.stderr)
         return 1
     return 0
 

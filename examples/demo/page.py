@@ -13,6 +13,7 @@ from demo.report import Report
 from demo.settings import CLUSTERS
 
 _FRAME = Path(__file__).with_name("page.html")
+_STYLES = {">": ' class="n"', "@": ' class="at"'}
 _RESTARTS = {
     "live": "No restart for a change means: the driver was started once, and once more after each kill.",
     "restart": "A restart counts as confirmed when the operator has seen the driver's pod that carries its revision.",
@@ -76,7 +77,7 @@ def _tiles(report: Report) -> Iterable[str]:
         (f"{restarts}", "restarts for changes", live and restarts != 0),
         *(() if live else ((f"{confirmed}", "restarts confirmed", confirmed != restarts),)),
         (f"{len(journal.kills)}", "kill -9", False),
-        ("–" if median is None else f"{median:.1f} s", "to first record", late),
+        ("–" if median is None else f"{median:.1f} s", "to first record, median", late),
     ):
         yield f'<div class="tile{" wrong" if wrong else ""}"><b>{value}</b><span>{what}</span></div>'
 
@@ -103,7 +104,7 @@ def _changes(report: Report) -> str:
         )
         for number, change in enumerate(journal.changes, 1)
     ]
-    return _table(["", "at", "what", "the stream lives on", ">in force after", ">first record after"], rows)
+    return _table(["", "@at", "what", "the stream lives on", ">in force after", ">first record after"], rows)
 
 
 def _drains(report: Report) -> str:
@@ -121,7 +122,7 @@ def _drains(report: Report) -> str:
     ]
     titles = [
         "cluster",
-        "out of Git at",
+        "@out of Git at",
         ">unread then",
         ">written after",
         ">drained after",
@@ -143,7 +144,7 @@ def _kills(report: Report) -> str:
         )
         for kill in report.journal.kills
     ]
-    return _table(["", "at", "aimed at", "what it left", ">processes", ">a batch committed after"], rows)
+    return _table(["", "@at", "aimed at", "what it left", ">processes", ">a batch committed after"], rows)
 
 
 def _clusters(report: Report) -> str:
@@ -198,7 +199,8 @@ def _footer(report: Report) -> str:
 
 
 def _table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    columns = [(' class="n"' if title.startswith(">") else "", title.removeprefix(">")) for title in titles]
+    """A title that begins with `>` is a number's, one with `@` a moment's; neither is broken into lines."""
+    columns = [(_STYLES.get(title[:1], ""), title.lstrip("".join(_STYLES))) for title in titles]
     head = "".join(f"<th{style}>{title}</th>" for style, title in columns)
     body = "".join(
         "<tr>" + "".join(f"<td{style}>{cell}</td>" for (style, _), cell in zip(columns, row, strict=True)) + "</tr>"

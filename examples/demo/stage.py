@@ -135,9 +135,9 @@ class Stage:
         """Whether the document, which had a removed cluster as draining, no longer has it."""
         return bool(self.plane.document) and cluster not in self.plane.document
 
-    def say(self, kind: EventKind, text: str) -> None:
-        """Tell what happened."""
-        event = journal.Event(time.time(), kind, text)
+    def say(self, kind: EventKind, text: str, at: float | None = None) -> None:
+        """Tell what happened, now or `at` a moment."""
+        event = journal.Event(time.time() if at is None else at, kind, text)
         self.journal.events.append(event)
         self.screen.say(event, self.journal.began)
 

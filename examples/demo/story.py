@@ -217,7 +217,8 @@ class Story:
         change = Change(what, kind, cluster, clusters, at=stage.name_clusters(clusters))
         stage.journal.changes.append(change)
         lives = " and ".join(clusters)
-        stage.say("change", f"kubectl apply -f git/kafkastream.yaml: {what}; the stream lives on {lives}")
+        applied = f"kubectl apply -f git/kafkastream.yaml: {what}; the stream lives on {lives}"
+        stage.say("change", applied, at=change.at)  # what follows is timed from the call, which takes a moment
         # Where changes are restarts, the driver is just being ended anyway.
         if stage.settings.strategy == "live" and self.fate.edit == (kind, cluster):
             self._kill(AFTER_EDIT, lambda: True, self.fate.delay_s[0])

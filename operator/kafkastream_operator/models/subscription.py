@@ -207,7 +207,7 @@ COLUMNS = (
     {"name": "Application", "type": "string", "jsonPath": ".spec.applicationRef.name"},
     {"name": "Strategy", "type": "string", "jsonPath": ".spec.updateStrategy"},
     {"name": "Revision", "type": "integer", "jsonPath": ".status.rendered.counter"},
-    {"name": "Roll-out", "type": "string", "jsonPath": ".status.rollout.phase"},
+    {"name": "Roll-out", "type": "string", "jsonPath": '.status.conditions[?(@.type=="RolledOut")].reason'},
     {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
     {"name": "Reason", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].reason'},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},

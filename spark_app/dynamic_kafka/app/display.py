@@ -32,12 +32,13 @@ def progress_table(name: str, sinks: Mapping[str, SinkStatus], ends: Mapping[Spl
 
 
 def show_progress(name: str, board: StatusBoard, ends: Callable[[], Mapping[Split, int]]) -> Callable[[], None]:
-    """Begin drawing on standard error. Returns what ends it."""
+    """Begin drawing on standard error. What is written to `sys.stderr`, and to `sys.stdout` where that is a terminal,
+    comes above the table. Returns what ends it."""
     live = Live(
         get_renderable=lambda: progress_table(name, board.sinks(), ends()),
         console=Console(file=sys.stderr),
         refresh_per_second=2,
-        redirect_stdout=False,
+        redirect_stdout=sys.stdout.isatty(),
     )
     live.start()
     return live.stop

@@ -11,7 +11,7 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -45,6 +45,15 @@ class TextFormatter(logging.Formatter):
         return super().formatMessage(record) + (f": {reason}" if reason else "")
 
 
+class _StandardError(logging.StreamHandler[TextIO]):
+    """Writes to what `sys.stderr` is when a line comes: a live table puts itself there, to be drawn below it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line."""
+        self.stream = sys.stderr  # not setStream, which flushes the one before: that may be closed
+        super().emit(record)
+
+
 def set_up_logs(form: str, *, quiet_batches: bool = False) -> None:
     """Let this package's loggers write to standard error.
 
@@ -52,7 +61,7 @@ def set_up_logs(form: str, *, quiet_batches: bool = False) -> None:
         form: `json` or `text`.
         quiet_batches: leave out the event of each batch, which a live display shows already.
     """
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _StandardError()
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     if quiet_batches:
         handler.addFilter(lambda record: getattr(record, "event", None) != "batch")

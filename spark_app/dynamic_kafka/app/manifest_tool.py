@@ -76,7 +76,10 @@ def _secrets_of(path: str) -> Iterator[str]:
             found = list(yaml.safe_load_all(file))
         streams = [each for each in found if isinstance(each, dict) and each.get("kind") == "KafkaStream"]
         if not streams:
-            raise OptionError(f"{path} has no KafkaStream: give the file that you apply with --stream")
+            raise OptionError(
+                f"{path} has no KafkaStream: give the file that you apply with --stream. A document in the list"
+                " form has no Secrets, and is not needed here"
+            )
         for stream in streams:
             for cluster in stream["spec"]["clusters"]:
                 if "secretRef" in cluster:

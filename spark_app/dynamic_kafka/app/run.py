@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
                 outcome = Outcome(ExitCode.DONE, stop.reason)
                 return outcome.code
             telemetry.start(live=live)
-            spark = start_session(config)
+            spark = start_session(config, live=live)
             outcome = _supervise(spark, telemetry, stop)
             return outcome.code
     except BaseException as error:

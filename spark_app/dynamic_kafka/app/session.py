@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dynamic_kafka.app.config import AppConfig
+from dynamic_kafka.app.relay import relayed
 from dynamic_kafka.errors import DynamicKafkaError, OptionError
 
 if TYPE_CHECKING:
@@ -27,8 +29,12 @@ class SparkStartError(DynamicKafkaError):
     """Spark did not start. Exit code 6, as for whatever else goes wrong in Spark."""
 
 
-def start_session(config: AppConfig) -> SparkSession:
+def start_session(config: AppConfig, *, live: bool = False) -> SparkSession:
     """A session with the application's settings, or the one that spark-submit has prepared, with them added.
+
+    Args:
+        config: of the application.
+        live: a table is drawn on the terminal, and what the JVM writes is to come above it.
 
     Raises:
         OptionError: the environment or the settings ask for Spark Connect.
@@ -50,7 +56,7 @@ def start_session(config: AppConfig) -> SparkSession:
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
-        _launch_apart(settings)
+        _launch_apart(settings, live=live)
         spark = builder.getOrCreate()
     except Exception as error:  # Python's own, PySpark's or the JVM's: no common class
         raise SparkStartError(
@@ -69,7 +75,7 @@ def spark_settings(config: AppConfig, environment: Mapping[str, str]) -> dict[st
     return {**own, **config.file.spark, "spark.app.name": config.name}
 
 
-def _launch_apart(settings: Mapping[str, str]) -> None:
+def _launch_apart(settings: Mapping[str, str], *, live: bool) -> None:
     """Launch the JVM in a process group of its own, unless spark-submit has launched it already.
 
     What signals the whole group, as GNU `timeout` does, would end Spark and its workers under the running batch. The
@@ -84,7 +90,9 @@ def _launch_apart(settings: Mapping[str, str]) -> None:
     conf = SparkConf(loadDefaults=False)
     for key, value in settings.items():
         conf.set(key, value)
-    gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
+    relay: contextlib.AbstractContextManager[dict[str, int]] = relayed() if live else contextlib.nullcontext({})
+    with relay as streams:
+        gateway = launch_gateway(conf, {"start_new_session": True, **streams})  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 

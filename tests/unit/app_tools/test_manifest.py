@@ -108,6 +108,7 @@ def test_the_secrets_of_the_first_document_are_mounted_as_the_operator_looks_for
     ("text", "said"),
     [
         ("kind: ConfigMap", "has no KafkaStream"),
+        ("[{streamId: orders, clusterMetadataList: []}]", "list form has no Secrets, and is not needed"),
         ("kind: KafkaStream", "is no valid KafkaStream"),
         ("a: [", "cannot be read"),
         ("{kind: KafkaStream, spec: {clusters: [{secretRef: {name: 'A B'}}]}}", "'A B' is no name in Kubernetes"),

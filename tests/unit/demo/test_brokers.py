@@ -36,4 +36,23 @@ def test_the_tutorial_names_files_that_are_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [["produce"], ["produce", "127.0.0.1:1"], ["start"]])
 def test_anything_else_shows_how_it_is_used(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert brokers.main(arguments) == 2
-    assert "produce HOST:PORT TEXT" in capsys.readouterr().err
+    assert "HOST:PORT TEXT" in capsys.readouterr().err
+
+
+def test_records_go_to_a_cluster_by_its_name(tmp_path: Path) -> None:
+    assert brokers.find("east", tmp_path / "not-there") is None
+    brokers.write_files(tmp_path, SERVERS)
+    assert {name: brokers.find(name, tmp_path) for name in ("east", "west", "EAST", "h:9092")} == {
+        "east": SERVERS["east"],
+        "west": SERVERS["west"],
+        "EAST": None,
+        "h:9092": "h:9092",
+    }
+
+
+def test_an_unknown_cluster_is_said_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(brokers, "FOLDER", tmp_path)
+    assert brokers.main(["produce", "EAST", "one"]) == 2
+    assert capsys.readouterr().err == "EAST: neither `east` nor `west` of a running `make brokers`, nor HOST:PORT\n"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkastream_operator.models import subscription
 from kafkastream_operator.models.crd import crd
 from kafkastream_operator.models.reference import KINDS, attributes, main, reference, rows
 from kafkastream_operator.models.subscription import DrainingTopic
@@ -31,6 +32,13 @@ def test_every_field_has_a_meaning(kind: tuple) -> None:  # type: ignore[type-ar
     ]
     assert found
     assert [row.path for row in found if not row.meaning] == []
+
+
+def test_the_columns_say_what_the_conditions_say() -> None:
+    """The phase of a roll-out is `Confirmed` for a first document, too, which no driver may have seen yet."""
+    paths = {column["name"]: column["jsonPath"] for column in subscription.COLUMNS}
+    assert paths["Roll-out"] == '.status.conditions[?(@.type=="RolledOut")].reason'
+    assert not [path for path in paths.values() if path.startswith(".status.rollout")]
 
 
 def test_what_two_fields_share_is_said_of_both() -> None:

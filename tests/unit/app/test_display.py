@@ -1,0 +1,95 @@
+"""The live table: what else is written to the terminal comes above it, whole."""
+
+from __future__ import annotations
+
+import io
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from dynamic_kafka.app.display import show_progress
+from dynamic_kafka.app.logs import set_up_logs
+from dynamic_kafka.app.relay import relayed
+from dynamic_kafka.app.sink_status import StatusBoard
+from tests.support.waiting import eventually
+
+CHILD = "import sys; print('a row', flush=True); print('a warning', file=sys.stderr)"
+CLEARED, TABLE_END = "\x1b[2K", "┘"
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what it gets."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """From here on, not as a fixture: pytest sets its own streams between a test's set-up and the test."""
+    terminal = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    return terminal
+
+
+def child() -> None:
+    with relayed() as streams:
+        process = subprocess.Popen([sys.executable, "-c", CHILD], **streams)  # type: ignore[call-overload]
+    assert process.wait() == 0
+
+
+def log_line() -> None:
+    logging.getLogger("dynamic_kafka.test").info("a line")
+
+
+@pytest.mark.parametrize(("write", "texts"), [(child, ["a row", "a warning"]), (log_line, [" INFO a line"])])
+def test_a_live_table_is_drawn_below_what_else_is_written(
+    write: Callable[[], None], texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = at_a_terminal(monkeypatch)
+    set_up_logs("text")
+    stop = show_progress("shop", StatusBoard(["lake"]), dict)
+    try:
+        assert eventually(lambda: TABLE_END in terminal.getvalue())
+        write()
+        for text in texts:
+            assert eventually(lambda text=text: text in terminal.getvalue())  # type: ignore[misc]
+    finally:
+        stop()
+    # Else a line begins behind the table's last one, and the next drawing goes up too few lines.
+    for text in texts:
+        assert TABLE_END not in terminal.getvalue().partition(text)[0].rpartition(CLEARED)[2]
+
+
+def test_lines_go_to_the_standard_error_of_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = at_a_terminal(monkeypatch), Terminal()
+    set_up_logs("text")
+    log_line()
+    assert "a line" in first.getvalue()
+    first.close()
+    monkeypatch.setattr(sys, "stderr", second)
+    log_line()
+    assert "a line" in second.getvalue()
+
+
+def test_a_child_s_rows_go_where_they_are_redirected_to(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    terminal = at_a_terminal(monkeypatch)
+    monkeypatch.setattr(sys, "stdout", io.StringIO())  # a file or a pipe: the child has it, too, and keeps it
+    child()
+    assert eventually(lambda: "a warning\n" in terminal.getvalue())
+    assert capfd.readouterr().out == "a row\n"
+    assert "a row" not in terminal.getvalue()
+
+
+def test_what_a_child_says_before_it_fails_comes_before_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = at_a_terminal(monkeypatch)
+    with pytest.raises(ZeroDivisionError), relayed() as streams:
+        subprocess.run([sys.executable, "-c", CHILD], check=True, **streams)  # type: ignore[call-overload]
+        _ = 1 / 0
+    assert "a warning\n" in terminal.getvalue()
