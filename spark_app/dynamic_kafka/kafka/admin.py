@@ -73,8 +73,9 @@ class ClusterAdmin:
             try:
                 described = ask_until_settled(partial(self._metadata, topic), left if renewed else left / 2)
             except Exception as raised:
-                if renewed:
-                    raise self._translated("describe the cluster", raised) from None
+                translated = self._translated("describe the cluster", raised)
+                if renewed or not isinstance(translated, ClusterUnreachableError):
+                    raise translated from None
             if described is not None and described.brokers:
                 break
             if time.monotonic() + PAUSE_S > deadline:

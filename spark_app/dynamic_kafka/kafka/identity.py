@@ -36,11 +36,11 @@ def check_identity(task: ReadTask, cached: CachedConsumer, deadline: float) -> N
     except KafkaException as raised:
         error = raised.args[0]
         if isinstance(error, KafkaError) and error.code() in UNREACHABLE:
-            if used:
-                raise NoBrokersError from None
             complaint = cached.hint
             if complaint is not None and complaint.refusal:
                 raise translate(split.cluster, "ask for its identity", raised, complaint) from None
+            if used:
+                raise NoBrokersError from None
             hint = f" ({complaint})" if complaint else ""
             raise ReadTimeoutError(
                 split.cluster,
