@@ -196,7 +196,8 @@ def wrong_run(journal: Journal, settings: Settings) -> list[str]:
         found.append(f"{len(journal.kills)} kills, of at least {KILLS_DUE}")
     median, bound = journal.median_first_record_s, settings.first_record_bound_s
     if median is None or median > bound:
-        found.append(f"first record of an added cluster after {median} s (median), of at most {bound:g} s")
+        took = "never" if median is None else f"after {median:.1f} s (median)"
+        found.append(f"first record of an added cluster {took}, of at most {bound:g} s")
     return found
 
 
