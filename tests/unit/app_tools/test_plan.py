@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
-import time
+import sys
+import threading
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, cast
@@ -152,15 +154,22 @@ def test_a_group_that_a_running_query_has_taken_on_meanwhile_is_no_old_checkpoin
     assert [batches.planned for batches in looks] == [0, 1]
 
 
-def test_who_is_waited_for_is_told_on_standard_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+class Heard(io.StringIO):
+    """Says when a line is out. Capturing is no way to wait: reading what was captured may drop what comes meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = threading.Event()
+
+    def flush(self) -> None:
+        self.line.set()
+
+
+def test_who_is_waited_for_is_told_on_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preview, "SILENCE_S", 0.01)
+    monkeypatch.setattr(sys, "stderr", heard := Heard())
     east: Future[ClusterObservation] = Future()
     east.set_result(ClusterObservation({}))
-    said = ""
     with preview.telling({"east": east, "west": Future()}):
-        deadline = time.monotonic() + 10
-        while not said and time.monotonic() < deadline:
-            said = capsys.readouterr().err
-    assert said == "asking west …\n"
+        assert heard.line.wait(10)
+    assert heard.getvalue() == "asking west …\n"
