@@ -116,19 +116,6 @@ def test_after_several_lost_patches_it_says_so_and_stops() -> None:
     assert world.patches == ATTEMPTS + 1
 
 
-def test_a_tool_that_takes_the_patch_back_three_times_is_left_alone() -> None:
-    world = running(updateStrategy="Restart")
-    world.stream("orders", cluster("east"), cluster("west"))
-    for _ in range(6):
-        world.settle()
-        assert world.application is not None
-        world.application = replace(world.application, token="")
-    world.settle()
-    assert world.condition("RolledOut") == ("False", "RevertedByOthers")
-    assert world.patches == 3
-    assert "GitOps" in world.message("Ready")
-
-
 def given_up() -> World:
     """A patch that was taken back three times."""
     world = running(updateStrategy="Restart")
@@ -140,6 +127,12 @@ def given_up() -> World:
     world.settle()
     assert world.condition("RolledOut") == ("False", "RevertedByOthers")
     return world
+
+
+def test_a_tool_that_takes_the_patch_back_three_times_is_left_alone() -> None:
+    world = given_up()
+    assert world.patches == 3
+    assert "GitOps" in world.message("Ready")
 
 
 def test_what_was_given_up_is_tried_again_when_the_subscription_changes() -> None:
