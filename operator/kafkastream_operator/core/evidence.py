@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dynamic_kafka.metadata.contract import REPORT_BEAT_S
 from kafkastream_operator.core.document import Key, Version
 
-HEARTBEAT_S = 10.0
-FRESH_S = 3 * HEARTBEAT_S
+FRESH_S = 3 * REPORT_BEAT_S
 
 
 @dataclass(frozen=True)

@@ -22,15 +22,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynamic_kafka.app.drains import TopicDrain
+from dynamic_kafka.metadata.contract import REPORT_BEAT_S
 from dynamic_kafka.metadata.document import CONTRACT
 from dynamic_kafka.metadata.model import Revision
 
 FORM = 1
 LIVE = "live"
-BEAT_S = 10.0
-"""While something drains, a report counts as evidence for three of these."""
 PAUSE_S = 30.0
-"""The least time between two reports otherwise."""
+"""The least time between two reports while nothing drains; while something does, they come every `REPORT_BEAT_S`."""
 SOON_S = 60.0
 """How long after the last report of a drain news are still told after a beat."""
 PLANNERS_S = 60.0
@@ -109,7 +108,7 @@ def rejection(own: tuple[str | None, str], planners: Iterable[Mapping[str, Any]]
 
 
 class Pace:
-    """When to report: on news at once, but not more often than every `PAUSE_S`; while something drains every `BEAT_S`.
+    """When to report: on news at once, but not more often than every `PAUSE_S`; while something drains after each beat.
 
     What is new soon after a drain is told after a beat, too: that it is over, and that the document without it is in
     force, is what people wait for who want to shut a cluster down.
@@ -125,10 +124,10 @@ class Pace:
     def is_due(self, situation: Situation, now_s: float) -> bool:
         """Whether to report now."""
         if situation.draining:
-            return now_s - self._at_s >= BEAT_S
+            return now_s - self._at_s >= REPORT_BEAT_S
         if situation.applied is None and now_s - self._started_s < PLANNERS_S:
             return False
-        pause_s = BEAT_S if now_s - self._drained_s < SOON_S else PAUSE_S
+        pause_s = REPORT_BEAT_S if now_s - self._drained_s < SOON_S else PAUSE_S
         return situation != self._said and now_s - self._at_s >= pause_s
 
     def tried(self, situation: Situation, now_s: float, *, succeeded: bool) -> None:

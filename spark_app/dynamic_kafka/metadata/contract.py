@@ -32,6 +32,8 @@ REFRESH_ANNOTATION = f"{GROUP}/refresh"
 """On a driver's pod, by the operator: changed to make the kubelet refresh the pod's volumes at once."""
 REPORT_ANNOTATION = f"{GROUP}/report"
 """On a driver's pod, by the driver itself: what it has applied and how far it has drained, as JSON."""
+REPORT_BEAT_S = 10.0
+"""How often a driver reports while something drains. The operator takes a report for evidence for three of these."""
 RELEASE_ANNOTATION = f"{GROUP}/release"
 """On a subscription, by a person: `cluster` or `cluster/topic`, separated by commas, that need not be drained. Each
 counts once, for what drains when it comes; `@…` behind it makes another of it."""

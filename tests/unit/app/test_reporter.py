@@ -14,8 +14,9 @@ import pytest
 from dynamic_kafka.app.drains import Drains, Listing
 from dynamic_kafka.app.pod import own_pod
 from dynamic_kafka.app.reporter import CommittedProgress, Reporter
-from dynamic_kafka.app.reports import BEAT_S, PAUSE_S
+from dynamic_kafka.app.reports import PAUSE_S
 from dynamic_kafka.app.sink_status import StatusBoard
+from dynamic_kafka.metadata.contract import REPORT_BEAT_S
 from dynamic_kafka.metadata.lookups import DiscoveryStatus
 from dynamic_kafka.metadata.model import Rendering, Revision
 from dynamic_kafka.planning.amendments import Amendment
@@ -135,7 +136,7 @@ def test_while_a_topic_drains_every_beat_tells_how_far_it_is(application: Applic
     for name in ("lake", "mine"):
         application.board.update(name, document=document(2, 7))
         application.listed(7)
-        (told,) = application.after(BEAT_S)[-1]["draining"]
+        (told,) = application.after(REPORT_BEAT_S)[-1]["draining"]
         assert told["lag"] == (2 if name == "lake" else 0), "the sink that is behind counts"
     assert told["quiet"] == 11.0
     assert [each["beat"] for each in application.server.reports()] == [1, 2, 3]

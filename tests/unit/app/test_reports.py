@@ -10,7 +10,6 @@ import pytest
 
 from dynamic_kafka.app.drains import TopicDrain
 from dynamic_kafka.app.reports import (
-    BEAT_S,
     MAX_BYTES,
     PAUSE_S,
     PLANNERS_S,
@@ -22,6 +21,7 @@ from dynamic_kafka.app.reports import (
     rejection,
     report_text,
 )
+from dynamic_kafka.metadata.contract import REPORT_BEAT_S
 from dynamic_kafka.metadata.model import Rendering, Revision
 from kafkastream_operator.core.document import Key, Version
 from kafkastream_operator.core.evidence import Report, TopicReport
@@ -218,7 +218,7 @@ def test_news_that_follow_each_other_wait_for_each_other() -> None:
 
 def test_while_something_drains_there_is_a_beat() -> None:
     story = [(float(now), DRAINING if now >= 5 else SITUATION) for now in range(42)]
-    assert reports(Pace(0), story) == [0.0, BEAT_S, 2 * BEAT_S, 3 * BEAT_S, 4 * BEAT_S]
+    assert reports(Pace(0), story) == [0.0, REPORT_BEAT_S, 2 * REPORT_BEAT_S, 3 * REPORT_BEAT_S, 4 * REPORT_BEAT_S]
 
 
 def test_what_is_new_soon_after_a_drain_is_told_after_a_beat() -> None:
@@ -228,7 +228,7 @@ def test_what_is_new_soon_after_a_drain_is_told_after_a_beat() -> None:
         return DRAINING if now < 5 else gone if now < 12 else news if now < SOON_S else later
 
     story = [(float(now), found(now)) for now in range(150)]
-    assert reports(Pace(0), story) == [0.0, BEAT_S, 2 * BEAT_S, SOON_S]
+    assert reports(Pace(0), story) == [0.0, REPORT_BEAT_S, 2 * REPORT_BEAT_S, SOON_S]
     after = [(SOON_S + now, later if now % 2 else news) for now in range(90)]
     found_then = [SOON_S, SOON_S + PAUSE_S + 1, SOON_S + 2 * PAUSE_S + 2]
     assert reports(Pace(0), [(0.0, DRAINING), *after]) == [0.0, *found_then]
@@ -237,9 +237,9 @@ def test_what_is_new_soon_after_a_drain_is_told_after_a_beat() -> None:
 def test_a_report_on_the_end_of_a_drain_that_does_not_get_through_is_made_again_after_a_beat() -> None:
     pace = Pace(0)
     pace.tried(DRAINING, 0, succeeded=True)
-    pace.tried(SITUATION, BEAT_S, succeeded=False)
-    assert not pace.is_due(SITUATION, 2 * BEAT_S - 1)
-    assert pace.is_due(SITUATION, 2 * BEAT_S)
+    pace.tried(SITUATION, REPORT_BEAT_S, succeeded=False)
+    assert not pace.is_due(SITUATION, 2 * REPORT_BEAT_S - 1)
+    assert pace.is_due(SITUATION, 2 * REPORT_BEAT_S)
 
 
 def test_the_first_report_waits_for_the_planners_but_not_for_ever() -> None:
@@ -255,4 +255,4 @@ def test_a_report_that_did_not_get_through_is_made_again() -> None:
     pace.tried(SITUATION, 0, succeeded=False)
     assert not pace.is_due(SITUATION, PAUSE_S - 1)
     assert pace.is_due(SITUATION, PAUSE_S)
-    assert pace.is_due(DRAINING, BEAT_S)
+    assert pace.is_due(DRAINING, REPORT_BEAT_S)
