@@ -24,6 +24,7 @@ from typing import Any
 from pyarrow import fs
 
 from dynamic_kafka.errors import DynamicKafkaError, OffsetDocumentError, OptionError
+from dynamic_kafka.options.references import check_no_credentials
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.dataloss import AcceptedLoss
 from dynamic_kafka.planning.splits import Split
@@ -154,8 +155,10 @@ def open_folder(uri: str, what: str) -> tuple[fs.FileSystem, str]:
     """The file system of a path or URI as Spark writes it, and the path there. Spark's `s3a:` means pyarrow's `s3:`.
 
     Raises:
-        OptionError: it is none that is reachable from here; `what` says what of the user's it is.
+        OptionError: it is none that is reachable from here, or has a password in it; `what` says what of the user's
+            it is.
     """
+    check_no_credentials(uri, what)
     if "://" not in uri and not uri.startswith("file:"):
         return fs.LocalFileSystem(), str(Path(uri).absolute())
     if uri.startswith("file:/") and not uri.startswith("file://"):  # as Hadoop writes it

@@ -157,6 +157,12 @@ def test_a_place_as_spark_writes_it_is_taken() -> None:
     assert StateLocation("s3a://bucket/state?region=eu-west-1").uri.startswith("s3a://bucket")
 
 
+def test_credentials_in_a_place_are_refused_and_not_shown() -> None:
+    with pytest.raises(OptionError, match="a user and a password in its URL") as caught:
+        StateLocation("s3a://AKIA:topsecret@bucket/state")
+    assert "topsecret" not in str(caught.value)
+
+
 @pytest.mark.parametrize("wrong", ["nosuchfs://folder", "file:relative"])
 def test_a_place_that_nobody_reaches_is_refused(wrong: str) -> None:
     with pytest.raises(OptionError, match="stateLocation"):

@@ -21,6 +21,7 @@ from dynamic_kafka.metadata.validation import explain
 from dynamic_kafka.metadata.yaml_text import read_yaml
 from dynamic_kafka.options import SourceOptions, parse_options
 from dynamic_kafka.options.java_client import check_no_literal_secrets
+from dynamic_kafka.options.references import check_no_credentials
 
 STATE_FOLDER = "dynamic-kafka"
 """Within a sink's checkpoint: the source's `stateLocation`. Spark leaves folders that it does not know alone."""
@@ -182,6 +183,7 @@ def _disagreements(config: AppConfig, located: Located) -> list[Problem]:
         for key in ("applicationcommits", "readreports")
         if key in given
     ]
+    problems += _credentials(("checkpoint",), file.checkpoint)
     for index, sink in enumerate(file.sinks):
         if sink.name in [other.name for other in file.sinks[:index]]:
             problems.append(
@@ -191,6 +193,14 @@ def _disagreements(config: AppConfig, located: Located) -> list[Problem]:
     return problems or _option_problems(config, located)
 
 
+def _credentials(at: tuple[str | int, ...], uri: str) -> list[Problem]:
+    try:
+        check_no_credentials(uri, "it")
+    except OptionError as error:
+        return [Problem(at, str(error).removeprefix("it "))]
+    return []
+
+
 def _sink_problems(index: int, sink: Sink) -> list[Problem]:
     at = ("sinks", index, "options")
     problems = [
@@ -198,6 +208,9 @@ def _sink_problems(index: int, sink: Sink) -> list[Problem]:
         for key in sink.options
         if key.lower() == "checkpointlocation"
     ]
+    for key, value in sink.options.items():
+        if key.lower() == "path":
+            problems += _credentials((*at, key), value)
     client = {key[6:].lower(): value for key, value in sink.options.items() if key.lower().startswith("kafka.")}
     try:
         check_no_literal_secrets(client)

@@ -85,11 +85,19 @@ def check_no_literal_secret(key: str, value: str, *, shown_as: str, foreign: boo
     secret = is_secret_key(key) or (foreign and _SECRET_NAME_OF_OTHERS.search(key) is not None)
     if secret and value and not is_reference_only(value):
         raise literal_secret(shown_as)
-    if _CREDENTIALS_IN_URL.search(value):
+    check_no_credentials(value, f"option '{shown_as}'")
+
+
+def check_no_credentials(uri: str, what: str) -> None:
+    """Refuse a URI with a user and a password in it: paths stand in plans, event logs, events and messages.
+
+    Raises:
+        OptionError: says `what` it is, never the URI.
+    """
+    if _CREDENTIALS_IN_URL.search(uri):
         raise OptionError(
-            f"option '{shown_as}' has a user and a password in its URL, which Spark would write into plans"
-            " and"
-            " event logs; take them out and give the credentials by other means"
+            f"{what} has a user and a password in its URL, which Spark would write into plans and event logs;"
+            " take them out and give the credentials by other means"
         )
 
 

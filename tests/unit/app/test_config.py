@@ -151,6 +151,20 @@ def test_a_literal_secret_is_refused_and_not_shown(where: str) -> None:
     assert "hunter2" not in said
 
 
+@pytest.mark.parametrize(
+    ("written", "field"),
+    [
+        ("checkpoint: /data/checkpoints/", "checkpoint"),
+        ("path: /data/lake", "sinks[0].options.path"),
+    ],
+)
+def test_a_password_in_a_path_is_refused_and_not_shown(written: str, field: str) -> None:
+    text = MINIMAL.replace(written, f"{written.split(':')[0]}: s3a://AKIA:hunter2@bucket/x")
+    said = refused(text + "options: {stateLocation: /data/state}\n")
+    assert f": {field}: has a user and a password in its URL" in said
+    assert "hunter2" not in said
+
+
 @pytest.mark.parametrize("text", ["", "   \n", "[]", "just text", "name: [unclosed"])
 def test_what_is_no_mapping_is_refused(text: str) -> None:
     assert "app.yaml" in refused(text)
