@@ -54,7 +54,7 @@ class Fate:
         """What a seed means."""
         chance = random.Random(seed)
         in_batch, in_sink = chance.sample(["B", "C", "A"], 2)
-        edits: list[tuple[ChangeKind, str]] = [("remove", "A"), ("remove", "B"), ("remove", "C"), ("add", "C")]
+        edits: list[tuple[ChangeKind, str]] = [("remove", "A"), ("remove", "B"), ("add", "C"), ("return", "A")]
         return cls(chance.choice(edits), in_batch, in_sink, (chance.uniform(0, 1.5), chance.uniform(0, 0.1)))
 
 
@@ -77,11 +77,8 @@ class Story:
         self._add("C", "add")
         stage.linger(0.58)
         self._remove("B")
-        stage.linger(0.66)
+        stage.linger(0.72)
         self._add("A", "return")
-        if stage.settings.strategy == "live":  # with restarts, all that can be shown has been, and it takes long
-            stage.linger(0.86)
-            self._remove("C")
         stage.linger(1.0)
         self._finish()
 
