@@ -14,9 +14,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.kafka.reader import read_range
 from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planner_process import set_up_planner_process
 from dynamic_kafka.planning.codec import decode, encode
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.stream_reader import TaskPartition, in_this_attempt, show_driver_log
+from dynamic_kafka.stream_reader import TaskPartition, in_this_attempt
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,7 +56,7 @@ class DynamicKafkaReader(DataSourceReader):
         """Plan the whole read; its end document is the last word, as in a bounded stream."""
         from dynamic_kafka.enumerator import Enumerator
 
-        show_driver_log()
+        set_up_planner_process()
         enumerator = Enumerator(self.options)
         try:
             start = encode(OffsetDocument())

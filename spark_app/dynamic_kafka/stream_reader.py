@@ -6,11 +6,9 @@ on a pickled copy. Spark therefore constructs a reader twice, and a constructor 
 
 from __future__ import annotations
 
-import logging
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -24,6 +22,7 @@ from pyspark.sql.streaming.datasource import (
 from dynamic_kafka.kafka.read_task import ReadTask
 from dynamic_kafka.kafka.reader import read_range
 from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planner_process import set_up_planner_process
 from dynamic_kafka.planning.codec import encode
 from dynamic_kafka.planning.progress import OffsetDocument
 
@@ -104,7 +103,7 @@ class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
             # Imported here: executors read without planning.
             from dynamic_kafka.enumerator import Enumerator
 
-            show_driver_log()
+            set_up_planner_process()
             self._made = Enumerator(self.options)
         return self._made
 
@@ -115,23 +114,3 @@ def in_this_attempt(task: ReadTask) -> ReadTask:
     if context is None or context.attemptNumber() == 0:
         return task
     return replace(task, read_timeout_s=min(task.read_timeout_s, RETRY_TIMEOUT_S))
-
-
-class _StandardError(logging.StreamHandler[TextIO]):
-    """Writes to what standard error is by then: a test runner exchanges it, and closes the one before."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.stream = sys.stderr
-        super().emit(record)
-
-
-def show_driver_log() -> None:
-    """Let what the planner says reach the driver's log: its process has no logging of its own, Spark passes on what it
-    writes to standard error. A user's own handlers are left alone."""
-    logger = logging.getLogger("dynamic_kafka")
-    if not logger.handlers and not logging.getLogger().handlers:
-        handler = _StandardError()
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
-        logging.getLogger("dynamic_kafka.librdkafka").setLevel(logging.ERROR)

@@ -50,7 +50,9 @@ def plan_through_changes(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """In the planner's process."""
     from dynamic_kafka.enumerator import Enumerator
     from dynamic_kafka.options import parse_options
+    from dynamic_kafka.planner_process import set_up_planner_process
 
+    set_up_planner_process()
     path = Path(given["folder"]) / "streams.json"
     _put(path, given["documents"][0])
     options = {

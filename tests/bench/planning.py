@@ -11,6 +11,7 @@ from typing import Any
 
 from dynamic_kafka.enumerator import Enumerator
 from dynamic_kafka.options import parse_options
+from dynamic_kafka.planner_process import set_up_planner_process
 from tests.bench.clusters import TOPIC, clusters, document
 from tests.bench.report import Report, spread
 
@@ -19,6 +20,7 @@ CLUSTERS, PARTITIONS, REPEATS = 5, 2000, 15
 
 def run(report: Report) -> None:
     """Measure plans with news in every split, plans without any, the first plan, and the tasks of a batch."""
+    set_up_planner_process()
     with clusters(CLUSTERS, PARTITIONS) as brokers:
         options = {
             "metadataService": "static",

@@ -159,7 +159,7 @@ def test_a_literal_secret_is_refused_and_not_shown(where: str) -> None:
     ],
 )
 def test_a_password_in_a_path_is_refused_and_not_shown(written: str, field: str) -> None:
-    text = MINIMAL.replace(written, f"{written.split(':')[0]}: s3a://AKIA:hunter2@bucket/x")
+    text = MINIMAL.replace(written, f"{written.partition(':')[0]}: s3a://AKIA:hunter2@bucket/x")
     said = refused(text + "options: {stateLocation: /data/state}\n")
     assert f": {field}: has a user and a password in its URL" in said
     assert "hunter2" not in said

@@ -1,7 +1,8 @@
-"""What the planner says on standard error, in a process without logging of its own."""
+"""How a planner's process is set up: what it says on standard error, without logging of its own, and its collector."""
 
 from __future__ import annotations
 
+import gc
 import io
 import logging
 import sys
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from dynamic_kafka.stream_reader import show_driver_log
+from dynamic_kafka.planner_process import set_up_planner_process, show_driver_log
 
 
 @contextmanager
@@ -47,3 +48,22 @@ def test_a_users_own_handlers_are_left_alone() -> None:
     with a_process_without_logging(logging.NullHandler()) as logger:
         show_driver_log()
         assert logger.handlers == []
+
+
+def test_a_planner_does_not_look_for_cycles_several_times_a_plan() -> None:
+    looks: list[str] = []
+
+    def heard(phase: str, _: object) -> None:
+        looks.append(phase)
+
+    before = gc.get_threshold()
+    with a_process_without_logging(logging.NullHandler()):
+        set_up_planner_process()
+    gc.collect()
+    gc.callbacks.append(heard)
+    try:
+        kept = [[number] for number in range(30_000)]
+    finally:
+        gc.callbacks.remove(heard)
+        gc.set_threshold(*before)
+    assert (len(kept), looks) == (30_000, [])
