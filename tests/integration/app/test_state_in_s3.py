@@ -1,0 +1,86 @@
+"""What a query keeps beside its checkpoint, in an object store instead of a folder.
+
+The rules are `tests/unit/test_state.py`'s, on folders; here is what differs in a store, and a driver that uses one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dynamic_kafka.errors import DynamicKafkaError
+from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.state import StateLocation
+from tests.integration.app.driving import AppRun
+from tests.integration.app.test_trouble import one_core_app, pause_in_flight
+from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.object_store import BUCKET, object_store
+from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
+
+PART = SplitRange(Split("east", "t", 0), 5, 9)
+MADE = Amendment("q", 3, "aa", "bb", (PART,), {"east": "removed"}, 1_000)
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[dict[str, str]]:
+    with object_store() as environment:
+        yield environment
+
+
+@pytest.fixture
+def logged_in(store: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    for name, value in store.items():
+        monkeypatch.setenv(name, value)
+    return store
+
+
+@pytest.mark.parametrize("uri", [f"s3a://{BUCKET}/rules/a", f"s3://{BUCKET}/rules/b/", f"s3a://{BUCKET}"])
+def test_amendments_are_whole_ordered_and_each_there_once(logged_in: dict[str, str], uri: str) -> None:
+    assert StateLocation(uri).amendments("q") == []
+    for number in (10, 9, 100, 9):
+        StateLocation(uri).save_amendment(replace(MADE, number=number))
+    assert [made.number for made in StateLocation(uri).amendments("q")] == [9, 10, 100]
+    assert StateLocation(uri).amendments("another") == []
+
+
+def test_a_bucket_that_is_not_there_is_named_and_not_made(logged_in: dict[str, str]) -> None:
+    state = StateLocation("s3a://mistyped/orders")
+    with pytest.raises(DynamicKafkaError, match=r"stateLocation: s3a://mistyped/orders/q/.* cannot be written"):
+        state.save_amendment(MADE)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_is_left_out_of_a_batch_is_kept_in_s3_and_obeyed_by_the_next_start(
+    brokers: Brokers,
+    fresh_cluster: FreshCluster,
+    topic: Callable[[str], str],
+    tmp_path: Path,
+    logged_in: dict[str, str],
+) -> None:
+    name, x = topic("s3"), fresh_cluster("x")
+    for at in (brokers.a, x):
+        at.create_topic(name)
+    first, held = produce("a", brokers.a, name, 100), produce("x", x, name, 50)
+    write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name]), cluster("x", x, [name])))
+    place = f"s3a://{BUCKET}/orders"
+    app = one_core_app(tmp_path, clusterFailurePolicy="stall", stateLocation=place)
+    with AppRun(app) as run:
+        pause_in_flight(run, x)
+        run.wait_rows(first)
+        run.wait_until(lambda: bool(run.events("batch")), "the batch that left x out")
+        query = run.events("batch")[0]["documentQuery"]
+    # Leaving the block was a kill -9.
+    [made] = StateLocation(place).amendments(query)
+    assert {part.split.cluster for part in made.left_out} == {"x"}
+    x.resume()
+    with AppRun(app) as run:
+        run.wait_rows(first + held)
+        run.terminate()
+        assert run.wait_exit() == 0, run.words()
+        assert_rows(run.rows(), first + held)
+        assert logged_in["AWS_SECRET_ACCESS_KEY"] not in run.log.read_text()
