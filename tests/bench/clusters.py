@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Producer
 
 from tests.support.kafka import KafkaCluster, start_all
 
@@ -23,25 +22,10 @@ def clusters(count: int, partitions: int) -> Iterator[list[KafkaCluster]]:
         start_all(made)
         for cluster in made:
             cluster.create_topic(TOPIC, partitions, {"retention.ms": "-1"})
-        for cluster in made:
-            _wait_for_logs(cluster)
         yield made
     finally:
         for cluster in made:
             cluster.close()
-
-
-def _wait_for_logs(cluster: KafkaCluster) -> None:
-    """A partition has a leader some time before its log is there and offsets can be asked for."""
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            cluster.end_offsets(TOPIC)
-            return
-        except KafkaException:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
 
 
 def document(over: Iterable[KafkaCluster]) -> str:

@@ -126,7 +126,7 @@ class Stage:
         found = self.api.find(CONFIG_MAPS, name, self.namespace)
         return None if found is None else read_document(found.get("data", {}), found.get("binaryData", {}))
 
-    def wait_document(self, wanted: Mapping[str, str], name: str = DOCUMENT, timeout: float = 30) -> Document:
+    def wait_document(self, wanted: Mapping[str, str], name: str = DOCUMENT, timeout: float = 60) -> Document:
         """Wait until the document says `cluster/topic: Active or Draining`, exactly so."""
         found = self.api.wait(
             CONFIG_MAPS, name, self.namespace, until=lambda each: states(_document(each)) == wanted, timeout=timeout
@@ -135,7 +135,7 @@ class Stage:
         assert document is not None
         return document
 
-    def wait_condition(self, kind: str, reason: str, name: str = "app", timeout: float = 30) -> dict[str, Any]:
+    def wait_condition(self, kind: str, reason: str, name: str = "app", timeout: float = 60) -> dict[str, Any]:
         """Wait until a condition of the subscription has this reason; the condition."""
         found = self.api.wait(
             SUBSCRIPTIONS,

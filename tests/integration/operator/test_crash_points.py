@@ -134,6 +134,7 @@ def test_a_restart_is_one_patch_whatever_write_it_dies_after(prepared: Stage, sp
     assert len(spark_operator.submissions("app")) == 2
     kinds = [each.split("/")[0] for each in made]
     assert {"PUT configmaps", "PUT kafkastreamsubscriptions", "PATCH sparkapplications"} <= set(kinds)
+    stage.api.wait(APPLICATIONS, "app", stage.namespace, until=_is("RUNNING"))
     look(Api.connect(str(stage.kube.kubeconfig)), stage.namespace)
     stage.wait_condition("RolledOut", "Confirmed")
 

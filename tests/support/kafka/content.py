@@ -18,7 +18,7 @@ from tests.support.kafka import records
 from tests.support.kafka.broker import random_id
 from tests.support.kafka.errors import BrokerError
 
-_SECONDS = 30.0
+_SECONDS = 60.0
 _POLL_SECONDS = 0.02
 
 
@@ -51,15 +51,15 @@ class Content:
         self._admin = None
 
     def create_topic(self, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
-        """Create `topic`, wait until every partition has a leader, and return its name."""
+        """Create `topic`, wait until every partition has a leader that answers, and return its name."""
         results(self.admin.create_topics([NewTopic(topic, partitions, 1, config=dict(config or {}))]))
-        self._wait(f"topic {topic} to have leaders", lambda: self._leaders(topic) == partitions)
+        self._wait(f"topic {topic} to have leaders", lambda: self._led(topic, partitions))
         return topic
 
     def create_partitions(self, topic: str, total: int) -> None:
-        """Grow `topic` to `total` partitions and wait until each has a leader."""
+        """Grow `topic` to `total` partitions and wait until each has a leader that answers."""
         results(self.admin.create_partitions([NewPartitions(topic, total)]))
-        self._wait(f"topic {topic} to grow", lambda: self._leaders(topic) == total)
+        self._wait(f"topic {topic} to grow", lambda: self._led(topic, total))
 
     def delete_topic(self, topic: str) -> None:
         """Delete `topic` and wait until it is gone from the broker's metadata."""
@@ -145,6 +145,18 @@ class Content:
             return 0
         return sum(partition.leader >= 0 for partition in found.partitions.values())
 
+    def _led(self, topic: str, partitions: int) -> bool:
+        """Whether all partitions have leaders, which know that they are: their logs come some time later."""
+        if self._leaders(topic) != partitions:
+            return False
+        try:
+            self.end_offsets(topic)
+        except KafkaException as error:
+            if not error.args[0].retriable() and error.args[0].code() not in _PASSING:
+                raise
+            return False
+        return True
+
     def _wait(self, what: str, done: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _SECONDS
         while not done():
@@ -157,6 +169,9 @@ _PASSING = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_PARTITION,
 )
 
 

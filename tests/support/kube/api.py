@@ -100,7 +100,7 @@ class Api:
         namespace: str | None = None,
         *,
         until: Callable[[Json | None], object],
-        timeout: float = 30.0,
+        timeout: float = 60.0,
     ) -> Json | None:
         """The object as soon as `until` is true of it (of None while there is none). Watches, and does not poll.
 
