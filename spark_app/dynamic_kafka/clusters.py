@@ -93,7 +93,9 @@ class ClusterProbes:
             log.info("the properties of cluster %s changed: its client is made anew", client.cluster)
             known[1].close()
         # "The clients' own timeouts": what the user set, or as long as a range in flight may take.
-        deadline = float(str(config.get("socket.timeout.ms", self._options.read_timeout_ms))) / 1000
+        # What a reference stands for may be no number: librdkafka says so when the client is made.
+        timeout = str(config.get("socket.timeout.ms", ""))
+        deadline = (int(timeout) if timeout.isdecimal() else self._options.read_timeout_ms) / 1000
         probe = ClusterProbe(
             client.cluster,
             lambda: ClusterAdmin(client.cluster, config, read_committed=client.read_committed, deadline_s=deadline),
