@@ -158,12 +158,19 @@ class Api:
 
 
 def _answered(what: str, answer: urllib3.BaseHTTPResponse) -> Object:
+    data = answer.data or b""
     try:
-        found = json.loads(answer.data or b"{}")
+        found = json.loads(data)
     except ValueError:
-        found = {"message": answer.data[:200].decode(errors="replace")}
+        found = None
+    if not isinstance(found, dict):
+        said = data[:200].decode(errors="replace")
+        if answer.status < 400:
+            # Of somebody in between: taken for a listing, it would say that there is nothing any more.
+            raise ApiError(what, answer.status, "NoObject", f"the answer is no object of Kubernetes: {said!r}")
+        found = {"message": said}
     if answer.status < 400:
-        return dict(found)
+        return found
     error = BY_STATUS.get(answer.status, ApiError)
     wait = answer.headers.get("Retry-After", "0")
     raise error(
