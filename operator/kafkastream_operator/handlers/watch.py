@@ -123,7 +123,15 @@ class Operator:
         # Everything is known before anything is decided: half a picture would drain what has not been listed yet.
         await asyncio.to_thread(self.resync_until_done)
         self._tasks += [asyncio.create_task(self.queue.run()), asyncio.create_task(self._resync_now_and_then())]
+        for task in self._tasks:
+            task.add_done_callback(self._ended)
         self.health.becomes("serving")
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """None of them ends by itself: without it nothing would be done any more, and nobody would notice."""
+        if not task.cancelled():
+            log.critical("the operator works no more, and has to be started again", exc_info=task.exception())
+            self.health.breaks("broken: see the log")
 
     def resync_until_done(self) -> None:
         """List until the API server has answered all of it."""
@@ -153,6 +161,8 @@ class Operator:
                 await asyncio.to_thread(self.resync, but=() if everything else frozenset(self._heard_of))
             except ApiError as error:
                 log.warning("the cluster could not be listed: %s", error)
+            except Exception:  # whatever it is: what is missed stays missed until it is listed
+                log.exception("the cluster could not be listed")
             if everything:
                 last = time.monotonic()
 
