@@ -14,6 +14,7 @@ from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.client_config import ClusterClient
 from dynamic_kafka.kafka.probe import ClusterProbe, Question
+from dynamic_kafka.kafka.retries import LONGEST_CALL_S
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
 
@@ -96,6 +97,7 @@ class ClusterProbes:
         # What a reference stands for may be no number: librdkafka says so when the client is made.
         timeout = str(config.get("socket.timeout.ms", ""))
         deadline = (int(timeout) if timeout.isdecimal() else self._options.read_timeout_ms) / 1000
+        deadline = min(deadline, LONGEST_CALL_S)
         probe = ClusterProbe(
             client.cluster,
             lambda: ClusterAdmin(client.cluster, config, read_committed=client.read_committed, deadline_s=deadline),
