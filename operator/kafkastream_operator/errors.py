@@ -3,8 +3,7 @@
 OperatorError
 └── ApiError              the API server refused, or did not answer
     ├── NotFoundError     404
-    ├── ConflictError     409: somebody else was first, or owns a field
-    └── GoneError         410: too old to go on from
+    └── ConflictError     409: somebody else was first, or owns a field
 """
 
 from __future__ import annotations
@@ -36,8 +35,4 @@ class ConflictError(ApiError):
     """Somebody else was first, or owns a field of ours."""
 
 
-class GoneError(ApiError):
-    """What was asked for is too old."""
-
-
-BY_STATUS: dict[int, type[ApiError]] = {404: NotFoundError, 409: ConflictError, 410: GoneError}
+BY_STATUS: dict[int, type[ApiError]] = {404: NotFoundError, 409: ConflictError}

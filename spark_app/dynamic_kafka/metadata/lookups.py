@@ -29,7 +29,6 @@ class DiscoveryStatus:
 
     Attributes:
         revision: of the metadata in force; None before the first look-up.
-        last_success_monotonic: when a look-up last had a valid answer, in seconds of discovery's clock.
         consecutive_failures: look-ups without an answer since the last answer.
         last_error: text of the last failure, until a look-up has an answer.
         rejected: why the newest metadata is not in force; None if it is.
@@ -38,7 +37,6 @@ class DiscoveryStatus:
     """
 
     revision: Revision | None
-    last_success_monotonic: float | None
     consecutive_failures: int
     last_error: str | None
     rejected: str | None
@@ -59,7 +57,6 @@ class Lookups:
         self._threshold = failure_threshold
         self._deadline_s = deadline_s
         self._busy_since: float | None = None
-        self._last_success: float | None = None
         self._failures = 0
         self._last_error: str | None = None
         self._rejected: str | None = None
@@ -75,10 +72,9 @@ class Lookups:
         """The call came back, and says nothing by itself."""
         self._busy_since = None
 
-    def answer(self, now: float, subscription: Subscription, revision: Revision) -> bool:
+    def answer(self, subscription: Subscription, revision: Revision) -> bool:
         """A valid answer; whether it changed what is in force."""
         self._answered()
-        self._last_success = now
         if subscription.fingerprint == self._rejected_fingerprint:
             self._rejected_token = revision.token
             return False
@@ -146,7 +142,6 @@ class Lookups:
         """A snapshot for reports and metrics."""
         return DiscoveryStatus(
             revision=self.current.revision if self.current else None,
-            last_success_monotonic=self._last_success,
             consecutive_failures=self.failures(now),
             last_error=self._hang_text() if self._hung(now) else self._last_error,
             rejected=self._rejected,

@@ -27,7 +27,6 @@ def test_the_first_look_up_is_in_force_when_start_returns(discoveries: Started) 
 
     assert found.sequence == 1
     assert list(found.subscription.clusters) == ["east"]
-    assert discovery.status().last_success_monotonic == discoveries.clock.now
 
 
 def test_a_service_without_revisions_gets_one_from_the_content(discoveries: Started) -> None:

@@ -12,9 +12,9 @@ from dynamic_kafka.metadata.contract import DOCUMENT_KEY, PACKED_DOCUMENT_KEY, c
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.file_service import FileMetadataService
 from kafkastream_operator.core import document as document_module
-from kafkastream_operator.core.catalog import ConfigMapText, make_catalog
+from kafkastream_operator.core.catalog import ConfigMapText
 from kafkastream_operator.core.document import MAX_BYTES, Version, make_document, pack, read_document, size
-from tests.unit.operator.world import World, cluster, running, version
+from tests.unit.operator.world import World, cluster, make_catalog, running, version
 
 STREAMS = {"orders": {"clusters": {"east": {"bootstrapServers": "e:9092", "topics": ["orders"]}}}}
 

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from kafkastream_operator.core.application import Life
-from kafkastream_operator.core.catalog import make_catalog
 from kafkastream_operator.core.evidence import TopicReport
 from kafkastream_operator.core.moments import stamp
 from kafkastream_operator.core.standing import Subscriber, stream_status
 from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
-from tests.unit.operator.world import World, cluster, running
+from tests.unit.operator.world import World, cluster, make_catalog, running
 
 
 def status_of(
