@@ -9,6 +9,7 @@ from typing import Any
 import kopf
 import pytest
 
+from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers import watch
 from kafkastream_operator.handlers.watch import Operator
 
@@ -78,3 +79,25 @@ def test_a_listing_that_fails_in_a_way_that_nobody_thought_of_is_made_again(monk
         await operator._stop()
 
     asyncio.run(story())
+
+
+def test_who_is_told_to_stop_while_nobody_answers_ends() -> None:
+    server = Server()
+    api: Any = server
+    operator = Operator(api)
+    server.error = ApiError("GET x", 0, "NewConnectionError", "refused")
+
+    async def story() -> None:
+        starting = asyncio.create_task(started(operator))
+        assert await asyncio.to_thread(server.listed.acquire, True, 30)
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        await operator._stop()
+
+    ending = threading.Thread(target=asyncio.run, args=(story(),), daemon=True)
+    ending.start()
+    ending.join(30)
+    ended = not ending.is_alive()
+    server.error = None  # whatever still waits for an answer has one
+    ending.join(30)
+    assert ended
