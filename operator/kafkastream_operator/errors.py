@@ -1,6 +1,7 @@
 """What may go wrong between the operator and the API server.
 
 OperatorError
+├── LoginError            there is no way to log in to one
 └── ApiError              the API server refused, or did not answer
     ├── NotFoundError     404
     └── ConflictError     409: somebody else was first, or owns a field
@@ -11,6 +12,10 @@ from __future__ import annotations
 
 class OperatorError(Exception):
     """Base of all."""
+
+
+class LoginError(OperatorError):
+    """There is no kubeconfig, none that can be used, or this runs in no pod."""
 
 
 class ApiError(OperatorError):
