@@ -62,7 +62,7 @@ class Lookups:
         self._rejected: str | None = None
         self._rejected_token = ""
         self._rejected_fingerprint: str | None = None
-        self._last_rejection: str | None = None
+        self._last_rejection: tuple[str, str] | None = None
 
     def begin(self, now: float) -> None:
         """A call to the service begins."""
@@ -75,6 +75,8 @@ class Lookups:
     def answer(self, subscription: Subscription, revision: Revision) -> bool:
         """A valid answer; whether it changed what is in force."""
         self._answered()
+        if self._last_rejection is not None and self._last_rejection[0] != subscription.fingerprint:
+            self._last_rejection = None  # what is rejected after this is news, also for the same reason
         if subscription.fingerprint == self._rejected_fingerprint:
             self._rejected_token = revision.token
             return False
@@ -107,10 +109,11 @@ class Lookups:
         """
         if self.current is None or self.current.sequence != rejected.sequence:
             return False
-        news = reason != self._last_rejection
+        said = (rejected.subscription.fingerprint, reason)
+        news = said != self._last_rejection
         self._rejected, self._rejected_fingerprint = reason, rejected.subscription.fingerprint
         self._rejected_token = rejected.revision.token
-        self._last_rejection = reason
+        self._last_rejection = said
         self._enforce(keep.subscription, keep.revision)
         return news
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dynamic_kafka.errors import (
-    MetadataInvalidError,
-)
+import pytest
+
+from dynamic_kafka.errors import MetadataInvalidError
 from tests.unit.metadata.fakes import OPERATORS, FakeService, Started, cluster, stream
 
 
@@ -40,6 +40,31 @@ def test_a_rejection_ends_when_the_metadata_says_something_else(discoveries: Sta
 
     assert discovery.current().subscription.clusters["east"].bootstrap_servers == "moved:1"
     assert discovery.status().rejected is None
+
+
+def test_a_rejection_is_told_once_and_again_when_something_else_was_there_meanwhile(
+    discoveries: Started, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = FakeService(stream())
+    discovery = discoveries.start(service)
+    good = discovery.current()
+
+    def brings(servers: str) -> None:
+        service.set(stream("orders", east=cluster("orders", servers=servers)))
+        discovery.refresh()
+
+    def told() -> int:
+        discovery.reject(discovery.current(), "another cluster", keep=good)
+        return sum("is rejected: another cluster" in each.getMessage() for each in caplog.records)
+
+    brings("impostor:1")
+    assert told() == 1
+    discovery.reconsider()
+    discovery.refresh()
+    assert told() == 1, "it is tried again now and then, and nothing has changed"
+    brings("moved:1")
+    brings("impostor:1")
+    assert told() == 2
 
 
 def test_a_rejection_says_which_revision_it_means(discoveries: Started) -> None:
