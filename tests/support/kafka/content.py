@@ -116,26 +116,34 @@ class Content:
         # Through a consumer: the admin client's calls end the process while a coordinator is being made
         # (librdkafka issue 5040), and "the coordinator is loading" is an answer that passes.
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
+        try:
+            self._settled(f"the coordinator of group {group!r}", lambda: ask(consumer))
+        finally:
+            consumer.close()
+
+    def _settled(self, what: str, ask: Callable[[], object]) -> None:
+        """Ask, and ask again while a leader or coordinator is just moving."""
 
         def answered() -> bool:
             try:
-                ask(consumer)
+                ask()
             except KafkaException as error:
                 if not error.args[0].retriable() and error.args[0].code() not in _PASSING:
                     raise
                 return False
             return True
 
-        try:
-            self._wait(f"the coordinator of group {group!r}", answered)
-        finally:
-            consumer.close()
+        self._wait(what, answered)
 
     def _offsets(self, topic: str, spec: OffsetSpec, *, committed: bool = False) -> dict[int, int]:
         partitions = self.admin.list_topics(topic, timeout=_SECONDS).topics[topic].partitions
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         asked = {TopicPartition(topic, partition): spec for partition in partitions}
-        found = results(self.admin.list_offsets(asked, isolation_level=level))
+        found: dict[Any, Any] = {}
+        self._settled(
+            f"the leaders of {topic}",
+            lambda: found.update(results(self.admin.list_offsets(asked, isolation_level=level))),
+        )
         return {at.partition: result.offset for at, result in found.items()}
 
     def _leaders(self, topic: str) -> int:
@@ -154,6 +162,8 @@ class Content:
 
 
 _PASSING = (
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
