@@ -66,6 +66,7 @@ bench: setup ## Planning cost and memory, measured
 
 lock: ## Pin everything anew, within what pyproject.toml allows (UPGRADE=1: to the newest)
 	@.ci/venv .venv requirements/dev.lock
+	@mkdir -p build
 	$(UV_COMPILE) requirements/build.in -o requirements/build.lock
 	$(UV_COMPILE) pyproject.toml --extra spark --extra operator --extra dev -o requirements/dev.lock
 	grep -Ev '^(pyspark|py4j)==' requirements/dev.lock | grep -E '^[a-z]' | sed 's/ *\\$$//' > build/constraints.txt

@@ -16,6 +16,7 @@ import kopf
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core.rollout import Timing
+from kafkastream_operator.errors import LoginError
 from kafkastream_operator.handlers.health import READY_PATH, Health, address, answer_probes
 from kafkastream_operator.handlers.login import login_with
 from kafkastream_operator.handlers.watch import Operator
@@ -31,6 +32,13 @@ def _duration(text: str) -> timedelta:
         return timedelta(milliseconds=parse_duration_ms(text, where="it"))
     except OptionError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _lease_duration(text: str) -> timedelta:
+    found = _duration(text)
+    if found < timedelta(seconds=1):
+        raise argparse.ArgumentTypeError(f"{text!r} is too short for a Lease; write 1s or more")
+    return found
 
 
 def _count(text: str) -> int:
@@ -66,7 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="NAMESPACE/NAME",
         help="serve only while holding this Lease; absent: always",
     )
-    parser.add_argument("--lease-duration", type=_duration, default="15s", help="until it is anybody's (%(default)s)")
+    parser.add_argument(
+        "--lease-duration", type=_lease_duration, default="15s", help="until it is anybody's (%(default)s)"
+    )
     parser.add_argument(
         "--liveness",
         type=_address,
@@ -90,7 +100,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             answer_probes(health, given.liveness)
         except OSError as error:
             parser.error(f"--liveness: {given.liveness}: {error}")
-    api = Api.connect(given.kubeconfig)
+    try:
+        api = Api.connect(given.kubeconfig)
+    except LoginError as error:
+        parser.error(
+            f"{f'--kubeconfig {given.kubeconfig}' if given.kubeconfig else 'no --kubeconfig, no pod'}: {error}"
+        )
     lease = _lease(api, given.lease, given.lease_duration.total_seconds()) if given.lease else None
     if lease is not None:
         lease.acquire()

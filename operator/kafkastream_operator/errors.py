@@ -1,10 +1,10 @@
 """What may go wrong between the operator and the API server.
 
 OperatorError
+├── LoginError            there is no way to log in to one
 └── ApiError              the API server refused, or did not answer
     ├── NotFoundError     404
-    ├── ConflictError     409: somebody else was first, or owns a field
-    └── GoneError         410: too old to go on from
+    └── ConflictError     409: somebody else was first, or owns a field
 """
 
 from __future__ import annotations
@@ -12,6 +12,10 @@ from __future__ import annotations
 
 class OperatorError(Exception):
     """Base of all."""
+
+
+class LoginError(OperatorError):
+    """There is no kubeconfig, none that can be used, or this runs in no pod."""
 
 
 class ApiError(OperatorError):
@@ -36,8 +40,4 @@ class ConflictError(ApiError):
     """Somebody else was first, or owns a field of ours."""
 
 
-class GoneError(ApiError):
-    """What was asked for is too old."""
-
-
-BY_STATUS: dict[int, type[ApiError]] = {404: NotFoundError, 409: ConflictError, 410: GoneError}
+BY_STATUS: dict[int, type[ApiError]] = {404: NotFoundError, 409: ConflictError}

@@ -14,6 +14,7 @@ from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.client_config import ClusterClient
 from dynamic_kafka.kafka.probe import ClusterProbe, Question
+from dynamic_kafka.kafka.retries import LONGEST_CALL_S
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
 
@@ -93,7 +94,10 @@ class ClusterProbes:
             log.info("the properties of cluster %s changed: its client is made anew", client.cluster)
             known[1].close()
         # "The clients' own timeouts": what the user set, or as long as a range in flight may take.
-        deadline = float(str(config.get("socket.timeout.ms", self._options.read_timeout_ms))) / 1000
+        # What a reference stands for may be no number: librdkafka says so when the client is made.
+        timeout = str(config.get("socket.timeout.ms", ""))
+        deadline = (int(timeout) if timeout.isdecimal() else self._options.read_timeout_ms) / 1000
+        deadline = min(deadline, LONGEST_CALL_S)
         probe = ClusterProbe(
             client.cluster,
             lambda: ClusterAdmin(client.cluster, config, read_committed=client.read_committed, deadline_s=deadline),

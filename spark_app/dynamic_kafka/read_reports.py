@@ -81,7 +81,7 @@ class ReadReport:
             event = None if event_ms is None else int(event_ms)
             split = Split(str(cluster), str(topic), int(partition))
             return str(key), cls(split, int(records), int(size), event, int(read_ms))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ValueError(f"no report: {error}") from None
 
 

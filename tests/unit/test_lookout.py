@@ -103,7 +103,7 @@ class Metadata:
         return self.found
 
     def status(self) -> DiscoveryStatus:
-        return DiscoveryStatus(self.found.revision, 0.0, 0, None, self.rejected)
+        return DiscoveryStatus(self.found.revision, 0, None, self.rejected)
 
     def reject(self, rejected: Discovered, reason: str, *, keep: Discovered) -> None:
         self.found, self.rejected = keep, reason

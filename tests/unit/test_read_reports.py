@@ -72,7 +72,18 @@ def test_a_report_is_read_as_it_is_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [b"", b"x\n", b"{}\n", b"[1]\n", b'["k", ["a", "b"], 1, 1, 1, 1]\n', b"\xff\n", b"[[]]"]
+    "line",
+    [
+        b"",
+        b"x\n",
+        b"{}\n",
+        b"[1]\n",
+        b'["k", ["a", "b"], 1, 1, 1, 1]\n',
+        b"\xff\n",
+        b"[[]]",
+        b'["k", ["a", "b", 0], Infinity, 1, 1, 1]\n',
+        b"[" * (LINE_BYTES - 1) + b"\n",
+    ],
 )
 def test_what_is_no_report_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError, match="no report"):

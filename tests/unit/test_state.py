@@ -163,6 +163,15 @@ def test_credentials_in_a_place_are_refused_and_not_shown() -> None:
     assert "topsecret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "query", ["client_secret=topsecret", "sv=2022-11-02&sig=topsecret", "X-Amz-Signature=topsecret"]
+)
+def test_a_secret_in_the_query_of_a_place_is_refused_and_not_shown(query: str) -> None:
+    with pytest.raises(OptionError, match="a secret in the query of its URL") as caught:
+        StateLocation(f"abfs://container@account.dfs.core.windows.net/state?{query}")
+    assert "topsecret" not in str(caught.value)
+
+
 @pytest.mark.parametrize("wrong", ["nosuchfs://folder", "file:relative"])
 def test_a_place_that_nobody_reaches_is_refused(wrong: str) -> None:
     with pytest.raises(OptionError, match="stateLocation"):

@@ -104,14 +104,6 @@ def config_map_entries(found: ConfigMapText) -> tuple[list[StreamEntry], str]:
     return entries, ""
 
 
-def make_catalog(streams: Mapping[str, Mapping[str, Any]], config_maps: Iterable[ConfigMapText]) -> Catalog:
-    """The catalog of a namespace: `streams` are the specs of its KafkaStreams by name."""
-    return put_together(
-        {name: stream_entry(name, spec) for name, spec in streams.items()},
-        {each.name: config_map_entries(each) for each in config_maps},
-    )
-
-
 def put_together(
     streams: Mapping[str, StreamEntry], config_maps: Mapping[str, tuple[list[StreamEntry], str]]
 ) -> Catalog:

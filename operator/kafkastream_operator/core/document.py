@@ -9,15 +9,17 @@ import base64
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from dynamic_kafka.errors import MetadataConflictError
 from dynamic_kafka.metadata.contract import DOCUMENT_KEY, PACKED_DOCUMENT_KEY
-from dynamic_kafka.metadata.document import CONTRACT, document_hash
+from dynamic_kafka.metadata.document import CONTRACT, MAX_DOCUMENT_BYTES, document_hash
 from dynamic_kafka.metadata.model import KafkaStream
 from dynamic_kafka.metadata.subscription import unite
 from dynamic_kafka.metadata.validation import explain
@@ -138,15 +140,28 @@ def read_document(data: Mapping[str, str], binary: Mapping[str, str]) -> Documen
     try:
         text = data.get(DOCUMENT_KEY)
         if text is None:
-            text = gzip.decompress(base64.b64decode(binary[PACKED_DOCUMENT_KEY])).decode()
+            text = _unpacked(base64.b64decode(binary[PACKED_DOCUMENT_KEY])).decode()
         found = json.loads(text)
         streams = found["streams"]
         version = Version(str(found["lineage"]), int(found["revision"]))
         if found["hash"] != document_hash(streams):
             return None
         return Document(version, found["hash"], streams, found.get("drain", {}), str(found.get("subscription", "")))
-    except (KeyError, TypeError, ValueError, OSError, EOFError):
+    except (KeyError, TypeError, ValueError, OSError, EOFError, zlib.error, RecursionError):
         return None
+
+
+def _unpacked(packed: bytes) -> bytes:
+    """Not more than what a driver reads: somebody may have packed something endless, and all namespaces would feel it.
+
+    Raises:
+        ValueError: it is larger; or as gzip has it.
+    """
+    with gzip.GzipFile(fileobj=BytesIO(packed)) as file:
+        found = file.read(MAX_DOCUMENT_BYTES + 1)
+    if len(found) > MAX_DOCUMENT_BYTES:
+        raise ValueError("larger than any document")
+    return found
 
 
 def pack(document: Document) -> tuple[dict[str, str], dict[str, str]]:

@@ -16,7 +16,7 @@ from kafkastream_operator.core.document import Key, Streams, entries
 from kafkastream_operator.core.render import renamed_to, renames
 from kafkastream_operator.models.conditions import Condition, condition, settled
 from kafkastream_operator.models.fields import MAX_CLUSTERS
-from kafkastream_operator.models.stream import ClusterStatus, KafkaStreamStatus, SubscriberStatus
+from kafkastream_operator.models.stream import MAX_SUBSCRIBERS, ClusterStatus, KafkaStreamStatus, SubscriberStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
 
 
@@ -80,13 +80,13 @@ def stream_status(
         who = sorted({rest.reader.application for rest in waiting if cluster in rest.clusters})
         clusters.append(ClusterStatus(id=cluster, state="Draining", message=f"waiting for {', '.join(who)}"[:1024]))
     conditions = [_ready(catalog, name), _safe(readers, waiting)]
+    named = [each for each in readers if not each.orphan]
     return KafkaStreamStatus(
         observed_generation=generation,
         clusters=tuple(clusters),
         subscribers=tuple(
             SubscriberStatus(name=each.name, application=each.application, state=each.life)
-            for each in readers
-            if not each.orphan
+            for each in named[:MAX_SUBSCRIBERS]
         ),
         conditions=settled(conditions, before.conditions, generation=generation, now=now),
     )

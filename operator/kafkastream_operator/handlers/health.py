@@ -1,7 +1,8 @@
 """What probes are told. A thread of its own answers, from the first moment to the last: also while another operator
 holds the lease, when kopf does not run yet.
 
-- Live: it waits for the lease, or the event loop has shown within `STUCK_S` that it goes round.
+- Live: it waits for the lease, or the event loop has shown within `STUCK_S` that it goes round, and nothing that has to
+  go on with it has ended.
 - Ready: as soon as it could do its work: it waits for the lease, or has listed everything and serves.
 """
 
@@ -33,11 +34,16 @@ class Health:
         self._clock = clock
         self._phase: Phase = "standby"
         self._beat = clock()
+        self._broken = ""
 
     def becomes(self, phase: Phase) -> None:
         """It has come so far."""
         self._beat = self._clock()
         self._phase = phase
+
+    def breaks(self, text: str) -> None:
+        """Something in it has ended for good: only another process helps."""
+        self._broken = text
 
     async def beat(self) -> None:
         """Show that the event loop goes round, until cancelled."""
@@ -47,6 +53,8 @@ class Health:
 
     def live(self) -> tuple[bool, str]:
         """Whether it should go on, and in which phase it is."""
+        if self._broken:
+            return False, self._broken
         silent_s = self._clock() - self._beat
         if self._phase != "standby" and silent_s > STUCK_S:
             return False, f"{self._phase}: the event loop has stood still for {silent_s:.0f} s"

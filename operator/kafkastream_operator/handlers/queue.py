@@ -18,6 +18,8 @@ Key = TypeVar("Key", bound=Hashable)
 
 FIRST_PAUSE_S = 0.5
 LAST_PAUSE_S = 60.0
+DOUBLINGS = 10
+"""After so many the pause is the longest for certain; a key may fail for weeks, and 2 to that power is no number."""
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +44,6 @@ class WorkQueue(Generic[Key]):
         self._failures: dict[Key, int] = {}
         self._not_before: dict[Key, float] = {}
         self._timer_changed = asyncio.Event()
-        self.worked_at = time.monotonic()
 
     def add(self, key: Key) -> None:
         """Look at it as soon as a worker is free, and the API server wants to hear of it again."""
@@ -84,7 +85,7 @@ class WorkQueue(Generic[Key]):
                 self._failures.pop(key, None)
             except Exception as error:  # whatever it is: it must not end the worker
                 count = self._failures[key] = self._failures.get(key, 0) + 1
-                again = min(LAST_PAUSE_S, FIRST_PAUSE_S * 2 ** (count - 1))
+                again = min(LAST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(count - 1, DOUBLINGS))
                 wait = getattr(error, "retry_after_s", 0.0)
                 again = max(again, wait)
                 if wait > 0:
@@ -92,7 +93,6 @@ class WorkQueue(Generic[Key]):
                     self._not_before[key] = time.monotonic() + wait
                 unexpected = not hasattr(error, "status")
                 log.warning("%s: again in %.1f s: %s", key, again, error, exc_info=unexpected)
-            self.worked_at = time.monotonic()
             self._busy.discard(key)
             if key in self._again:
                 self._again.discard(key)

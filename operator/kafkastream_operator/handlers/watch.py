@@ -121,18 +121,27 @@ class Operator:
         self._loop = asyncio.get_running_loop()
         self._tasks = [asyncio.create_task(self.health.beat())]
         # Everything is known before anything is decided: half a picture would drain what has not been listed yet.
-        await asyncio.to_thread(self.resync_until_done)
+        await self.resync_until_done()
         self._tasks += [asyncio.create_task(self.queue.run()), asyncio.create_task(self._resync_now_and_then())]
+        for task in self._tasks:
+            task.add_done_callback(self._ended)
         self.health.becomes("serving")
 
-    def resync_until_done(self) -> None:
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """None of them ends by itself: without it nothing would be done any more, and nobody would notice."""
+        if not task.cancelled():
+            log.critical("the operator works no more, and has to be started again", exc_info=task.exception())
+            self.health.breaks("broken: see the log")
+
+    async def resync_until_done(self) -> None:
         """List until the API server has answered all of it."""
         while True:
             try:
-                return self.resync()
+                return await asyncio.to_thread(self.resync)
             except ApiError as error:
                 log.warning("the cluster cannot be listed yet: %s", error)
-                time.sleep(max(1.0, error.retry_after_s))
+                # Not in the thread: who is told to stop meanwhile would wait for it for as long as nobody answers.
+                await asyncio.sleep(max(1.0, error.retry_after_s))
 
     async def _stop(self, **_: Any) -> None:
         for task in self._tasks:
@@ -153,6 +162,8 @@ class Operator:
                 await asyncio.to_thread(self.resync, but=() if everything else frozenset(self._heard_of))
             except ApiError as error:
                 log.warning("the cluster could not be listed: %s", error)
+            except Exception:  # whatever it is: what is missed stays missed until it is listed
+                log.exception("the cluster could not be listed")
             if everything:
                 last = time.monotonic()
 

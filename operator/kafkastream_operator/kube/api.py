@@ -13,7 +13,7 @@ import urllib3
 from kubernetes import client, config
 
 from dynamic_kafka.metadata.contract import GROUP, VERSION
-from kafkastream_operator.errors import BY_STATUS, ApiError, NotFoundError
+from kafkastream_operator.errors import BY_STATUS, ApiError, LoginError, NotFoundError
 
 MANAGER = "kafkastream-operator"
 """The field manager of everything that the operator writes."""
@@ -65,12 +65,21 @@ class Api:
 
     @classmethod
     def connect(cls, kubeconfig: str | None = None) -> Api:
-        """Log in by a kubeconfig file, or as the pod that this runs in."""
+        """Log in by a kubeconfig file, or as the pod that this runs in.
+
+        Raises:
+            LoginError: that cannot be done.
+        """
         settings = client.Configuration()
-        if kubeconfig is not None:
-            config.load_kube_config(kubeconfig, client_configuration=settings)  # type: ignore[no-untyped-call]
-        else:
-            config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
+        try:
+            if kubeconfig is not None:
+                config.load_kube_config(kubeconfig, client_configuration=settings)  # type: ignore[no-untyped-call]
+            else:
+                config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
+        except config.ConfigException as error:
+            raise LoginError(str(error)) from None
+        except Exception as error:  # of whatever reads it; a parser's words may hold a token
+            raise LoginError(f"it cannot be read ({type(error).__name__})") from None
         settings.retries = False
         settings.connection_pool_maxsize = 32
         return cls(client.ApiClient(settings))
@@ -158,12 +167,19 @@ class Api:
 
 
 def _answered(what: str, answer: urllib3.BaseHTTPResponse) -> Object:
+    data = answer.data or b""
     try:
-        found = json.loads(answer.data or b"{}")
+        found = json.loads(data)
     except ValueError:
-        found = {"message": answer.data[:200].decode(errors="replace")}
+        found = None
+    if not isinstance(found, dict):
+        said = data[:200].decode(errors="replace")
+        if answer.status < 400:
+            # Of somebody in between: taken for a listing, it would say that there is nothing any more.
+            raise ApiError(what, answer.status, "NoObject", f"the answer is no object of Kubernetes: {said!r}")
+        found = {"message": said}
     if answer.status < 400:
-        return dict(found)
+        return found
     error = BY_STATUS.get(answer.status, ApiError)
     wait = answer.headers.get("Retry-After", "0")
     raise error(

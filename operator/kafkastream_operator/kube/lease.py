@@ -126,7 +126,10 @@ class Lease:
 
     def _keep(self) -> None:
         while not self._ended.wait(self._duration_s * RENEW_SHARE):
-            self.try_once()
+            try:
+                self.try_once()
+            except Exception:  # whatever it is: without this thread nobody would notice that the lease is lost
+                log.exception("the lease %s/%s was not renewed", self._namespace, self._name)
             if self._ended.is_set():
                 return
             if self._clock() - self._renewed > self._duration_s * GIVE_UP_SHARE:

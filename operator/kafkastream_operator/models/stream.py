@@ -24,6 +24,9 @@ from kafkastream_operator.models.fields import (
     TopicName,
 )
 
+MAX_SUBSCRIBERS = 1024
+"""So many are told of; the conditions count all."""
+
 
 class SecretRef(Part):
     """A Secret of the same namespace. Its keys are client properties by name; it is mounted, never read here.
@@ -145,7 +148,7 @@ class KafkaStreamStatus(Part):
 
     observed_generation: Annotated[int, Field(ge=0)] = 0
     clusters: Annotated[tuple[ClusterStatus, ...], Field(max_length=4 * MAX_CLUSTERS)] = ()
-    subscribers: Annotated[tuple[SubscriberStatus, ...], Field(max_length=1024)] = ()
+    subscribers: Annotated[tuple[SubscriberStatus, ...], Field(max_length=MAX_SUBSCRIBERS)] = ()
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
 
 

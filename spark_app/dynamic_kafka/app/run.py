@@ -107,7 +107,8 @@ class Outcome:
         file = termination_log or TERMINATION_LOG
         try:
             if file.exists():
-                file.write_text(f"exit code {self.code:d}: {self.reason or 'finished'}"[:TERMINATION_CHARS])
+                text = f"exit code {self.code:d}: {self.reason or 'finished'}"
+                file.write_text(text[:TERMINATION_CHARS], encoding="utf-8", errors="replace")
         except OSError as error:
             log.debug("%s is not written: %s", file, error)
 

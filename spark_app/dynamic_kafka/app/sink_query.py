@@ -77,7 +77,8 @@ class SinkQuery:
 
     def show_reached(self, board: StatusBoard) -> None:
         """Let the board begin with what the checkpoint says is done."""
-        with contextlib.suppress(DynamicKafkaError):  # what is wrong with the checkpoint is told when the query starts
+        # What is wrong with the checkpoint is told when the query starts.
+        with contextlib.suppress(DynamicKafkaError, OSError):
             document = self.checkpoint.last_committed()
             if document is not None:
                 board.restored(self.sink.name, document, time.monotonic())
@@ -90,7 +91,7 @@ class SinkQuery:
             document = self.checkpoint.last_committed()
             if document is not None:
                 self.committer.commit(document)
-        except OptionError as error:
+        except (OptionError, OSError) as error:  # also a file system that does not answer just now
             log.warning("sink %s: its last batch is not committed to the group: %s", self.sink.name, error)
         except DynamicKafkaError as error:
             self.failure = self.failure or error

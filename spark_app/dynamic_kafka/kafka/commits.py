@@ -85,10 +85,12 @@ class GroupCommitter:
         self._group, self._client_of, self._allow_old = group, client_of, allow_old_checkpoint
         self._lanes: dict[str, _Lane] = {}
         self._lock = threading.Lock()  # progress events and retries come from different threads
+        self._newest: tuple[str, int] | None = None
         self._refused: DynamicKafkaError | None = None
 
     def commit(self, document: OffsetDocument) -> None:
-        """Hand over a committed document. Never waits, never raises for a cluster's sake.
+        """Hand over a committed document. Never waits, never raises for a cluster's sake. One that is older than
+        another of its query, which a second thread has handed over meanwhile, is passed over.
 
         Raises:
             GroupInUseError: another query commits to the group.
@@ -98,14 +100,16 @@ class GroupCommitter:
             raise self._refused
         wanted = offsets_by_cluster(document)
         with self._lock:
+            if self._newest is not None and self._newest[0] == document.query and self._newest[1] > document.number:
+                return
+            self._newest = (document.query, document.number)
             for cluster in set(self._lanes) - set(wanted):
                 self._lanes.pop(cluster).close()
             for cluster in set(wanted) - set(self._lanes):
                 self._lanes[cluster] = _Lane(self, cluster)
-            lanes = dict(self._lanes)
-        for cluster, offsets in wanted.items():
-            lane = lanes[cluster]
-            lane.put(offsets, CommitMark(document.query, document.number, time.time_ns() // 1_000_000))
+            for cluster, offsets in wanted.items():
+                mark = CommitMark(document.query, document.number, time.time_ns() // 1_000_000)
+                self._lanes[cluster].put(offsets, mark)
 
     def counts(self) -> dict[str, CommitCounts]:
         """What commits came to, for the clusters that are active."""

@@ -16,13 +16,15 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError
 from dynamic_kafka.kafka.aside import drop_aside, quiet_logger
-from dynamic_kafka.kafka.errors import translate
+from dynamic_kafka.kafka.errors import translate, unusable
 from dynamic_kafka.kafka.retries import ask_until_settled
 
 Commits = Mapping[tuple[str, int], tuple[int, str]]
 """{(topic, partition): (offset, metadata)}."""
 
 POLL_S = 0.02
+_TIMEOUT_MS = range(10, 300_001)
+"""What librdkafka takes for `socket.timeout.ms`; a deadline may be another."""
 
 
 class GroupClient:
@@ -32,6 +34,9 @@ class GroupClient:
         cluster: the user's id of the cluster, for messages.
         config: resolved librdkafka properties of an admin client.
         deadline_s: seconds that one question may take.
+
+    Raises:
+        ClusterRefusedError: no client can be made with this configuration.
     """
 
     def __init__(self, cluster: str, group: str, config: Mapping[str, Any], *, deadline_s: float) -> None:
@@ -42,9 +47,12 @@ class GroupClient:
             "group.id": group,
             "enable.auto.commit": False,
             "on_commit": self._on_commit,
-            "socket.timeout.ms": int(deadline_s * 1000),
+            "socket.timeout.ms": min(max(int(deadline_s * 1000), _TIMEOUT_MS[0]), _TIMEOUT_MS[-1]),
         }
-        self._consumer: Consumer | None = Consumer(settings, logger=quiet_logger())
+        try:
+            self._consumer: Consumer | None = Consumer(settings, logger=quiet_logger())
+        except KafkaException as raised:
+            raise unusable(cluster, raised) from None
 
     def committed(self, partitions: Iterable[tuple[str, int]]) -> Commits:
         """What the group has committed; partitions without a commit are absent. Raises ClusterError."""

@@ -22,7 +22,7 @@ from dynamic_kafka.kafka.consumers import CONSUMERS, CachedConsumer
 from dynamic_kafka.kafka.errors import TRANSIENT, UNREACHABLE, translate
 from dynamic_kafka.kafka.identity import NoBrokersError, check_identity
 from dynamic_kafka.kafka.read_task import AFTER_TIMEOUT, ReadTask
-from dynamic_kafka.kafka.retries import PAUSE_S
+from dynamic_kafka.kafka.retries import LONGEST_CALL_S, PAUSE_S
 from dynamic_kafka.planning.starting import OffsetQuery
 
 MAX_ROWS = 10_000
@@ -206,7 +206,7 @@ class _RangeReader:
         """Where the log ends for everyone: a consumer under read_committed is told where the first open transaction
         begins, and what lies behind that is not lost."""
         split, client = self.task.part.split, self.task.client
-        deadline = self.task.read_timeout_s
+        deadline = min(self.task.read_timeout_s, LONGEST_CALL_S)
         admin = ClusterAdmin(split.cluster, client.admin_config(), read_committed=False, deadline_s=deadline)
         try:
             end, _ = admin.offsets({(split.topic, split.partition): OffsetQuery("latest")})[

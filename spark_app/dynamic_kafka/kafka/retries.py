@@ -11,6 +11,8 @@ from dynamic_kafka.kafka.errors import is_transient
 T = TypeVar("T")
 PAUSE_S = 0.1
 """Pause before what had a transient answer is asked for again."""
+LONGEST_CALL_S = 3600.0
+"""librdkafka's admin calls take no longer deadline, and `readTimeout` may be longer."""
 
 
 def ask_until_settled(ask: Callable[[float], T], deadline_s: float) -> T:

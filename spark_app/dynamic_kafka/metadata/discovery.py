@@ -307,7 +307,7 @@ class MetadataDiscovery:
     def _conclude(self, found: tuple[Subscription, Revision] | None, problem: Exception | None) -> None:
         now = self._clock()
         if found is not None:
-            if self._lookups.answer(now, *found):
+            if self._lookups.answer(*found):
                 clusters = ", ".join(found[0].clusters) or "none"
                 # Whether it comes into force is for the query to say, when it has asked those clusters.
                 _log.info("metadata %s was read; clusters: %s", described(found[1]), clusters)

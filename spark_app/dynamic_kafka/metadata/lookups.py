@@ -29,7 +29,6 @@ class DiscoveryStatus:
 
     Attributes:
         revision: of the metadata in force; None before the first look-up.
-        last_success_monotonic: when a look-up last had a valid answer, in seconds of discovery's clock.
         consecutive_failures: look-ups without an answer since the last answer.
         last_error: text of the last failure, until a look-up has an answer.
         rejected: why the newest metadata is not in force; None if it is.
@@ -38,7 +37,6 @@ class DiscoveryStatus:
     """
 
     revision: Revision | None
-    last_success_monotonic: float | None
     consecutive_failures: int
     last_error: str | None
     rejected: str | None
@@ -59,13 +57,12 @@ class Lookups:
         self._threshold = failure_threshold
         self._deadline_s = deadline_s
         self._busy_since: float | None = None
-        self._last_success: float | None = None
         self._failures = 0
         self._last_error: str | None = None
         self._rejected: str | None = None
         self._rejected_token = ""
         self._rejected_fingerprint: str | None = None
-        self._last_rejection: str | None = None
+        self._last_rejection: tuple[str, str] | None = None
 
     def begin(self, now: float) -> None:
         """A call to the service begins."""
@@ -75,10 +72,11 @@ class Lookups:
         """The call came back, and says nothing by itself."""
         self._busy_since = None
 
-    def answer(self, now: float, subscription: Subscription, revision: Revision) -> bool:
+    def answer(self, subscription: Subscription, revision: Revision) -> bool:
         """A valid answer; whether it changed what is in force."""
         self._answered()
-        self._last_success = now
+        if self._last_rejection is not None and self._last_rejection[0] != subscription.fingerprint:
+            self._last_rejection = None  # what is rejected after this is news, also for the same reason
         if subscription.fingerprint == self._rejected_fingerprint:
             self._rejected_token = revision.token
             return False
@@ -111,10 +109,11 @@ class Lookups:
         """
         if self.current is None or self.current.sequence != rejected.sequence:
             return False
-        news = reason != self._last_rejection
+        said = (rejected.subscription.fingerprint, reason)
+        news = said != self._last_rejection
         self._rejected, self._rejected_fingerprint = reason, rejected.subscription.fingerprint
         self._rejected_token = rejected.revision.token
-        self._last_rejection = reason
+        self._last_rejection = said
         self._enforce(keep.subscription, keep.revision)
         return news
 
@@ -146,7 +145,6 @@ class Lookups:
         """A snapshot for reports and metrics."""
         return DiscoveryStatus(
             revision=self.current.revision if self.current else None,
-            last_success_monotonic=self._last_success,
             consecutive_failures=self.failures(now),
             last_error=self._hang_text() if self._hung(now) else self._last_error,
             rejected=self._rejected,

@@ -23,6 +23,13 @@ _SECRET_KEYS = frozenset(("ssl.key.pem", "ssl_key", "ssl.keystore.key", "sasl.oa
 _SECRET_NAME = re.compile(r"password|passphrase|secret")
 _SECRET_NAME_OF_OTHERS = re.compile(r"token|credential|api[-_.]?key|access[-_.]?key|private[-_.]?key")
 _CREDENTIALS_IN_URL = re.compile(r"://[^/\s@:]*:[^/\s@]+@")
+# As pyarrow takes it for Azure (`client_secret`, or a shared access signature), and signed URLs have it.
+_SECRET_IN_QUERY = re.compile(
+    r"://[^\s?]*\?(?:[^\s#]*&)?"
+    r"(?:sig|[^\s&=#]*(?:password|passphrase|secret|signature|token|access[-_.]?key|account[-_.]?key)[^\s&=#]*)"
+    r"=(?!\$\{)[^\s&#]",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -89,7 +96,7 @@ def check_no_literal_secret(key: str, value: str, *, shown_as: str, foreign: boo
 
 
 def check_no_credentials(uri: str, what: str) -> None:
-    """Refuse a URI with a user and a password in it: paths stand in plans, event logs, events and messages.
+    """Refuse a URI with a password or another secret in it: paths stand in plans, event logs, events and messages.
 
     Raises:
         OptionError: says `what` it is, never the URI.
@@ -98,6 +105,11 @@ def check_no_credentials(uri: str, what: str) -> None:
         raise OptionError(
             f"{what} has a user and a password in its URL, which Spark would write into plans and event logs;"
             " take them out and give the credentials by other means"
+        )
+    if _SECRET_IN_QUERY.search(uri):
+        raise OptionError(
+            f"{what} has a secret in the query of its URL, which Spark would write into plans and event logs;"
+            " take it out and give the credentials by other means"
         )
 
 

@@ -184,7 +184,13 @@ def test_under_fail_a_cluster_that_hangs_fails_the_query_by_name_and_a_restart_i
 
 
 def test_under_stall_a_cluster_that_hangs_stays_where_it_is_and_the_others_are_read(
-    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path, caplog: pytest.LogCaptureFixture
+    brokers: Brokers,
+    shaky: KafkaCluster,
+    orders: str,
+    path: Path,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
     wanted = produce("a", brokers.a, orders, 5) + produce("s", shaky, orders, 6)
@@ -198,10 +204,11 @@ def test_under_stall_a_cluster_that_hangs_stays_where_it_is_and_the_others_are_r
         assert "CLUSTER_UNREACHABLE cluster=s" in run.report()["clusters"]["s"]["stalled"]
         assert run.next == {("a", orders): {0: 7}, ("s", orders): {0: 6}}
         # Once it is known to hang, it holds up no plan any more.
+        monkeypatch.setattr(lookout, "GRACE_S", 60.0)
         begun = time.monotonic()
         wanted += produce("a", brokers.a, orders, 1)
         run.batch()
-        assert time.monotonic() - begun < 1.5
+        assert time.monotonic() - begun < 30
         shaky.resume()
         run.until_rows(wanted + waiting)
 
@@ -400,25 +407,24 @@ def test_an_available_now_run_s_first_plan_misses_nobody_either(
 
 @pytest.mark.parametrize("policy", ["fail", "stall"])
 def test_the_removal_of_a_cluster_that_hangs_takes_effect_at_the_next_plan(
-    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path, policy: str
+    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path, policy: str, *, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, s = cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])
     write_metadata(path, stream("orders", a, s))
     wanted = produce("a", brokers.a, orders, 5) + produce("s", shaky, orders, 6)
-    # Its clients would wait for half a minute.
-    with reading(path, clusterFailurePolicy=policy, **{"kafka.socket.timeout.ms": 30_000}) as run:
+    # Its clients would wait for a minute.
+    with reading(path, clusterFailurePolicy=policy, **{"kafka.socket.timeout.ms": 60_000}) as run:
         run.until_rows(wanted)
         shaky.pause()
         wanted += produce("a", brokers.a, orders, 1)
         run.until(lambda: run.rows() == wanted, "a plan that it holds up, but does not stop")
+        monkeypatch.setattr(lookout, "GRACE_S", 60.0)
         write_metadata(path, stream("orders", a))
         begun = time.monotonic()
         run.until(lambda: bool(run.parked), "it to be parked")
-        assert time.monotonic() - begun < 8
-        begun = time.monotonic()
         wanted += produce("a", brokers.a, orders, 1)
         run.until_rows(wanted)
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 30
 
         assert (run.next, run.parked) == ({("a", orders): {0: 7}}, {("s", orders): {0: 6}})
         assert run.report()["clusters"].keys() == {"a"}

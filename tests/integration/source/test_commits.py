@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dynamic_kafka.errors import GroupInUseError, StaleCheckpointError
-from dynamic_kafka.kafka.commits import CommitMark, GroupCommitter
+from dynamic_kafka.kafka.commits import DEADLINE_S, CommitMark, GroupCommitter
 from tests.integration.source.driving import Query, at, document, numbered, query, static, values
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.kafka import KafkaCluster
@@ -194,8 +194,8 @@ def test_a_cluster_that_hangs_in_a_commit_holds_up_nobody(
         arrived = eventually(lambda: brokers.a.committed_offsets(group) == {(name, 0): 1})
         hanging.resume()
 
-    # Then neither the caller nor the other cluster waits
-    assert took < 0.5
+    # Then neither the caller nor the other cluster waits, as long as a commit may
+    assert took < DEADLINE_S / 2
     assert arrived
 
 

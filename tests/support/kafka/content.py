@@ -53,13 +53,15 @@ class Content:
     def create_topic(self, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         """Create `topic`, wait until every partition has a leader that answers, and return its name."""
         results(self.admin.create_topics([NewTopic(topic, partitions, 1, config=dict(config or {}))]))
-        self._wait(f"topic {topic} to have leaders", lambda: self._led(topic, partitions))
+        self._wait(f"topic {topic} to have leaders", lambda: self._leaders(topic) == partitions)
+        self.end_offsets(topic)
         return topic
 
     def create_partitions(self, topic: str, total: int) -> None:
         """Grow `topic` to `total` partitions and wait until each has a leader that answers."""
         results(self.admin.create_partitions([NewPartitions(topic, total)]))
-        self._wait(f"topic {topic} to grow", lambda: self._led(topic, total))
+        self._wait(f"topic {topic} to grow", lambda: self._leaders(topic) == total)
+        self.end_offsets(topic)
 
     def delete_topic(self, topic: str) -> None:
         """Delete `topic` and wait until it is gone from the broker's metadata."""
@@ -116,26 +118,34 @@ class Content:
         # Through a consumer: the admin client's calls end the process while a coordinator is being made
         # (librdkafka issue 5040), and "the coordinator is loading" is an answer that passes.
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
+        try:
+            self._settled(f"the coordinator of group {group!r}", lambda: ask(consumer))
+        finally:
+            consumer.close()
+
+    def _settled(self, what: str, ask: Callable[[], object]) -> None:
+        """Ask, and ask again while a leader or coordinator is just moving."""
 
         def answered() -> bool:
             try:
-                ask(consumer)
+                ask()
             except KafkaException as error:
                 if not error.args[0].retriable() and error.args[0].code() not in _PASSING:
                     raise
                 return False
             return True
 
-        try:
-            self._wait(f"the coordinator of group {group!r}", answered)
-        finally:
-            consumer.close()
+        self._wait(what, answered)
 
     def _offsets(self, topic: str, spec: OffsetSpec, *, committed: bool = False) -> dict[int, int]:
         partitions = self.admin.list_topics(topic, timeout=_SECONDS).topics[topic].partitions
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         asked = {TopicPartition(topic, partition): spec for partition in partitions}
-        found = results(self.admin.list_offsets(asked, isolation_level=level))
+        found: dict[Any, Any] = {}
+        self._settled(
+            f"the leaders of {topic}",
+            lambda: found.update(results(self.admin.list_offsets(asked, isolation_level=level))),
+        )
         return {at.partition: result.offset for at, result in found.items()}
 
     def _leaders(self, topic: str) -> int:
@@ -144,18 +154,6 @@ class Content:
         if found.error is not None:
             return 0
         return sum(partition.leader >= 0 for partition in found.partitions.values())
-
-    def _led(self, topic: str, partitions: int) -> bool:
-        """Whether all partitions have leaders, which know that they are: their logs come some time later."""
-        if self._leaders(topic) != partitions:
-            return False
-        try:
-            self.end_offsets(topic)
-        except KafkaException as error:
-            if not error.args[0].retriable() and error.args[0].code() not in _PASSING:
-                raise
-            return False
-        return True
 
     def _wait(self, what: str, done: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _SECONDS
@@ -166,10 +164,11 @@ class Content:
 
 
 _PASSING = (
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_PARTITION,
 )

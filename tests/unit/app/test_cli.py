@@ -89,6 +89,14 @@ def test_the_end_tells_its_reason_once_and_kubernetes_too(tmp_path: Path, caplog
     assert event["message"] == "ended with exit code 5"
 
 
+def test_an_end_whose_reason_no_encoding_takes_is_told_all_the_same(tmp_path: Path) -> None:
+    """A name of a file may hold anything; what comes after this must not be left out."""
+    file = tmp_path / "termination-log"
+    file.touch()
+    Outcome(ExitCode.QUERY, "cannot read /data/\udcff").tell(file)
+    assert file.read_text(encoding="utf-8") == "exit code 6: cannot read /data/?"
+
+
 def test_a_file_that_cannot_be_written_is_a_line_and_exit_code_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

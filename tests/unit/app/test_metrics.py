@@ -94,7 +94,7 @@ def board() -> StatusBoard:
 
 @pytest.fixture
 def scrape(board: StatusBoard) -> Scrape:
-    return Scrape(board, DiscoveryStatus(None, None, 2, None, "bad"))
+    return Scrape(board, DiscoveryStatus(None, 2, None, "bad"))
 
 
 @pytest.mark.scenario(41)
@@ -136,7 +136,7 @@ def test_without_timestamps_there_is_no_event_time_lag_and_without_reports_no_co
     assert scrape.value("cluster_event_time_lag_seconds", **west) is None
     monkeypatch.setattr(f"{__name__}.READS", {})
     monkeypatch.setattr(f"{__name__}.reads", lambda sink, active: {})
-    quiet = Scrape(board, DiscoveryStatus(None, None, 0, None, None))
+    quiet = Scrape(board, DiscoveryStatus(None, 0, None, None))
     assert quiet.value("cluster_records_read_total", **west) is None
     assert quiet.value("cluster_offsets_read_total", **west) == 10
 
@@ -148,7 +148,7 @@ def test_the_sink_has_sparks_names_for_lag(scrape: Scrape) -> None:
     assert scrape.value("batch_seconds", sink="lake") == 1.5
 
 
-FINE = DiscoveryStatus(None, None, 0, None, None)
+FINE = DiscoveryStatus(None, 0, None, None)
 
 
 def test_an_outage_is_seen_without_any_batch() -> None:

@@ -42,7 +42,7 @@ class Application:
 
     def __init__(self, server: FakeApiServer) -> None:
         self.server, self.now = server, 1000.0
-        self.found = DiscoveryStatus(REVISION, 0.0, 0, None, None)
+        self.found = DiscoveryStatus(REVISION, 0, None, None)
         self.board = StatusBoard(["lake", "mine"])
         self.board.update("lake", document=document(1, 5), summary=SUMMARY)
         self.board.update("mine", document=document(1, 5), summary=SUMMARY)

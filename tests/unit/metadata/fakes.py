@@ -1,14 +1,28 @@
-"""A metadata service, and a clock, that do as a test tells them."""
+"""A metadata service, and a clock, that do as a test tells them; discoveries over them."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Collection
+from typing import Any
 
-from dynamic_kafka.metadata import ClusterMetadata, KafkaMetadataService, KafkaStream, Revision
+from dynamic_kafka.metadata import (
+    ClusterMetadata,
+    KafkaMetadataService,
+    KafkaStream,
+    MetadataDiscovery,
+    Revision,
+    StreamIdsSubscriber,
+)
+from dynamic_kafka.metadata.model import Rendering
 
 PATIENCE_S = 20.0
 """How long a test waits for an event before it fails. Never reached when the code is right."""
+INTERVAL_S = 10.0
+"""Between the look-ups of a discovery that a test does not make otherwise."""
+
+OPERATORS = Revision("sha256:x", 16, "6f1c", Rendering("uid"))
+"""Of a document that the operator has written."""
 
 
 def cluster(*topics: str, servers: str = "e1:9092", **more: object) -> ClusterMetadata:
@@ -93,3 +107,48 @@ class FakeService(KafkaMetadataService):
         finally:
             with self._told:
                 self._inside -= 1
+
+
+class Started:
+    """Discoveries of one test, stopped at its end. Their threads look at the fake clock every 5 ms."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self._made: list[MetadataDiscovery] = []
+
+    def make(self, service: KafkaMetadataService, *ids: str, **settings: Any) -> MetadataDiscovery:
+        subscriber = settings.pop("subscriber", None) or StreamIdsSubscriber(ids or ("orders",))
+        settings = {
+            "interval_s": INTERVAL_S,
+            "failure_threshold": 1,
+            "probe_interval_s": 0.005,
+            "clock": self.clock,
+            **settings,
+        }
+        discovery = MetadataDiscovery(service, subscriber, **settings)
+        self._made.append(discovery)
+        return discovery
+
+    def start(self, service: KafkaMetadataService, *ids: str, **settings: Any) -> MetadataDiscovery:
+        discovery = self.make(service, *ids, **settings)
+        discovery.start()
+        return discovery
+
+    def stop(self) -> None:
+        for each in self._made:
+            each.stop()
+
+
+def aside(call: Any) -> tuple[threading.Thread, list[Any]]:
+    """Run `call` in another thread; its result, or the exception it raised, is put into the list."""
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcome.append(call())
+        except Exception as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread, outcome

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kafkastream_operator import __main__ as command
@@ -13,6 +15,7 @@ REFUSED = {
     "--workers 0": "is no count; write 1 or more",
     "--workers many": "is no count; write 1 or more",
     "--confirm soon": "soon",
+    "--lease-duration 0s": "is too short for a Lease; write 1s or more",
     "--liveness 8080": "write it as http://0.0.0.0:8080/healthz",
 }
 
@@ -25,3 +28,30 @@ def test_a_flag_that_means_nothing_is_refused_by_name(given: str, capsys: pytest
     said = capsys.readouterr().err
     assert f"argument {given.split(maxsplit=1)[0]}: " in said
     assert REFUSED[given] in said
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "No configuration found"), ("just text", "cannot be read"), ("token: [hunter2", "cannot be read")],
+)
+def test_a_kubeconfig_that_is_none_is_refused_without_showing_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None, said: str
+) -> None:
+    file = tmp_path / "kubeconfig"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(SystemExit) as ended:
+        command.main(["--kubeconfig", str(file)])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert f"--kubeconfig {file}: " in told and said in told and "hunter2" not in told
+
+
+def test_without_a_kubeconfig_it_runs_in_a_pod_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(SystemExit) as ended:
+        command.main([])
+    assert ended.value.code == 2
+    assert "no --kubeconfig, no pod: Service host/port is not set" in capsys.readouterr().err

@@ -8,8 +8,7 @@ import pytest
 
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.subscription import unite
-from kafkastream_operator.core.catalog import make_catalog
-from tests.unit.operator.world import World, cluster
+from tests.unit.operator.world import World, cluster, make_catalog
 
 
 def east(servers: str, **more: Any) -> dict[str, Any]:

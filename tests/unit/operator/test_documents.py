@@ -11,9 +11,10 @@ import pytest
 from dynamic_kafka.metadata.contract import DOCUMENT_KEY, PACKED_DOCUMENT_KEY, config_map_name
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.file_service import FileMetadataService
-from kafkastream_operator.core.catalog import ConfigMapText, make_catalog
+from kafkastream_operator.core import document as document_module
+from kafkastream_operator.core.catalog import ConfigMapText
 from kafkastream_operator.core.document import MAX_BYTES, Version, make_document, pack, read_document, size
-from tests.unit.operator.world import World, cluster, running, version
+from tests.unit.operator.world import World, cluster, make_catalog, running, version
 
 STREAMS = {"orders": {"clusters": {"east": {"bootstrapServers": "e:9092", "topics": ["orders"]}}}}
 
@@ -54,6 +55,26 @@ def test_the_source_of_this_version_reads_what_is_rendered() -> None:
 @pytest.mark.parametrize("text", ["", "{}", "[]", "null", "{", '{"streams": {}, "lineage": "l", "revision": "x"}'])
 def test_what_is_no_document_is_none(text: str) -> None:
     assert read_document({DOCUMENT_KEY: text}, {}) is None
+
+
+def test_a_packed_document_with_any_damage_is_none() -> None:
+    _, binary = pack(make_document(Version("l", 4), large(60), {}, "uid"))  # type: ignore[arg-type]
+    packed = base64.b64decode(binary[PACKED_DOCUMENT_KEY])
+    for at in range(10, len(packed), 7):  # behind gzip's head, of which some bytes mean nothing
+        damaged = packed[:at] + bytes([packed[at] ^ 0xFF]) + packed[at + 1 :]
+        assert read_document({}, {PACKED_DOCUMENT_KEY: base64.b64encode(damaged).decode()}) is None
+
+
+def test_what_unpacks_to_more_than_a_driver_reads_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = make_document(Version("l", 4), large(60), {}, "uid")  # type: ignore[arg-type]
+    monkeypatch.setattr(document_module, "MAX_DOCUMENT_BYTES", len(document.text()))
+    assert read_document(*pack(document)) == document
+    monkeypatch.setattr(document_module, "MAX_DOCUMENT_BYTES", len(document.text()) - 1)
+    assert read_document(*pack(document)) is None
+
+
+def test_what_is_nested_beyond_reading_is_none() -> None:
+    assert read_document({DOCUMENT_KEY: "[" * 100_000}, {}) is None
 
 
 def test_a_document_that_was_edited_is_none() -> None:

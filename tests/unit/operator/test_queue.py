@@ -6,7 +6,10 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from kafkastream_operator.errors import ApiError
+from kafkastream_operator.handlers import queue as queue_module
 from kafkastream_operator.handlers.queue import WorkQueue
 
 
@@ -100,6 +103,26 @@ def test_a_key_that_fails_comes_back_and_holds_up_no_other() -> None:
 
     run(work, story, workers=1)
     assert work.done[:2] == ["bad", "good"]
+
+
+def test_a_key_that_fails_for_weeks_ends_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_module, "LAST_PAUSE_S", 0.0)
+    failures = 1100  # 2 to this power is more than a float holds
+
+    class Refused(Work):
+        def __call__(self, key: str) -> float | None:
+            super().__call__(key)
+            if len(self.done) <= failures:
+                raise ApiError("PUT x", 403, "Forbidden", "no")
+            return None
+
+    work = Refused()
+
+    async def story(queue: WorkQueue[str]) -> None:
+        queue.add("a")
+        await work.until(failures + 1)
+
+    run(work, story, workers=1)
 
 
 def test_a_key_comes_back_when_it_asks_to() -> None:

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from kafkastream_operator.core.application import Life
-from kafkastream_operator.core.catalog import make_catalog
 from kafkastream_operator.core.evidence import TopicReport
 from kafkastream_operator.core.moments import stamp
 from kafkastream_operator.core.standing import Subscriber, stream_status
-from kafkastream_operator.models.stream import KafkaStreamStatus
+from kafkastream_operator.models.stream import MAX_SUBSCRIBERS, KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
-from tests.unit.operator.world import World, cluster, running
+from tests.unit.operator.world import World, cluster, make_catalog, running
 
 
 def status_of(
@@ -186,3 +185,20 @@ def test_an_addition_that_is_under_way_makes_nothing_unsafe() -> None:
     world.settle()
     assert world.status.rollout is not None and world.status.rollout.phase == "Patched"
     assert safe(world, before)[0] == "True"
+
+
+def test_more_subscribers_than_a_status_holds_are_counted_all_the_same() -> None:
+    """Else none could be written any more, and the last one would go on to say that it is safe."""
+    world = running(updateStrategy="Reload")
+    assert world.document is not None
+    world.stream("orders", cluster("west"))
+    streams, revision = world.document.streams, str(world.document.version)
+    readers = [
+        Subscriber(f"app-{n:04d}", f"app-{n:04d}", "Running", world.status, streams, revision=revision)
+        for n in range(MAX_SUBSCRIBERS + 1)
+    ]
+    catalog = make_catalog(world.streams, [])
+    status = stream_status("orders", catalog, readers, KafkaStreamStatus(), generation=2, now=stamp(world.now))
+    (found,) = [each for each in status.conditions if each.type == "SafeToDecommission"]
+    assert found.status == "False" and found.message.startswith("0 of 1025 drained")
+    assert len(status.subscribers) == MAX_SUBSCRIBERS

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kafkastream_operator.core.application import Application, Life, Patch, Refresh
-from kafkastream_operator.core.catalog import ConfigMapText, make_catalog
+from kafkastream_operator.core.catalog import Catalog, ConfigMapText, config_map_entries, put_together, stream_entry
 from kafkastream_operator.core.decide import decide
 from kafkastream_operator.core.document import Document, Key, Version
 from kafkastream_operator.core.evidence import Driver, Report, TopicReport
@@ -27,6 +27,14 @@ class DiedError(Exception):
 def cluster(name: str, *topics: str, **more: Any) -> dict[str, Any]:
     """A cluster of a KafkaStream."""
     return {"id": name, "bootstrapServers": f"{name}:9092", "topics": list(topics or ["orders"]), **more}
+
+
+def make_catalog(streams: Mapping[str, Mapping[str, Any]], config_maps: Iterable[ConfigMapText]) -> Catalog:
+    """The catalog of a namespace: `streams` are the specs of its KafkaStreams by name."""
+    return put_together(
+        {name: stream_entry(name, spec) for name, spec in streams.items()},
+        {each.name: config_map_entries(each) for each in config_maps},
+    )
 
 
 @dataclass

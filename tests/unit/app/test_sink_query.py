@@ -1,0 +1,37 @@
+"""What a sink's query does where its checkpoint cannot be read just now: offsets for observers are not worth an end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dynamic_kafka.app.sink_query import SinkQuery
+from dynamic_kafka.app.sink_status import StatusBoard
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> SinkQuery:
+    """Of a checkpoint whose log of commits cannot be listed."""
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "commits").write_text("no folder")
+    made = SinkQuery.__new__(SinkQuery)
+    config: Any = SimpleNamespace(checkpoint_of=lambda sink: str(tmp_path / sink.name))
+    sink: Any = SimpleNamespace(name="lake")
+    committer: Any = SimpleNamespace(commit=lambda document: pytest.fail("there is nothing to commit"))
+    made.config, made.sink, made.committer, made.failure = config, sink, committer, None
+    return made
+
+
+def test_what_is_reached_is_not_committed_and_nothing_ends(query: SinkQuery, caplog: pytest.LogCaptureFixture) -> None:
+    query.commit_reached()
+    assert query.failure is None
+    assert "sink lake: its last batch is not committed to the group" in caplog.text
+
+
+def test_the_board_begins_without_it(query: SinkQuery) -> None:
+    board = StatusBoard(["lake"])
+    query.show_reached(board)
+    assert board.sinks()["lake"].document.is_initial

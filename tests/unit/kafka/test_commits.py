@@ -1,0 +1,57 @@
+"""What is handed to the committer from two threads, and what of it reaches a cluster that is no cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from dynamic_kafka.kafka import commits
+from dynamic_kafka.kafka.client_config import ClusterClient
+from dynamic_kafka.kafka.commits import GroupCommitter
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+
+
+class Group:
+    """The offsets of a group in memory."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[tuple[str, int], int] = {}
+
+    def client(self, *_: Any, **__: Any) -> Group:
+        return self
+
+    def committed(self, _: Any) -> Mapping[tuple[str, int], tuple[int, str]]:
+        return {}
+
+    def commit(self, offsets: Mapping[tuple[str, int], int], _: str) -> None:
+        self.offsets |= offsets
+
+    def close_aside(self) -> None:
+        pass
+
+
+def document(query: str, number: int, offset: int) -> OffsetDocument:
+    """One split of `east` has got so far."""
+    east = ClusterProgress({"orders": TopicProgress("st", {0: offset})})
+    return OffsetDocument(query, number, "p", clusters={"east": east})
+
+
+@pytest.fixture
+def group(monkeypatch: pytest.MonkeyPatch) -> Group:
+    made = Group()
+    monkeypatch.setattr(commits, "GroupClient", made.client)
+    return made
+
+
+def test_an_older_document_that_comes_late_takes_no_commit_back(group: Group) -> None:
+    """The application commits again from its main thread what the listener's may have gone beyond meanwhile."""
+    committer = GroupCommitter("g", lambda _: ClusterClient("east", {}, {"bootstrap.servers": "127.0.0.1:1"}))
+    reached = []
+    for each in (document("q", 2, 9), document("q", 1, 5), document("q", 3, 12), document("another", 1, 4)):
+        committer.commit(each)
+        assert committer.flush(30)
+        reached.append(group.offsets["orders", 0])
+    committer.close()
+    assert reached == [9, 9, 12, 4]

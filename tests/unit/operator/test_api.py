@@ -1,0 +1,49 @@
+"""What the API server answers, or somebody in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import urllib3
+from kubernetes import client
+
+from kafkastream_operator.errors import ApiError
+from kafkastream_operator.kube.api import STREAMS, Api
+
+
+class Answering:
+    """A connection on which every request is answered with this."""
+
+    def __init__(self, status: int, body: bytes) -> None:
+        self.status, self.body = status, body
+
+    def request(self, *_: Any, **__: Any) -> urllib3.HTTPResponse:
+        return urllib3.HTTPResponse(self.body, status=self.status, preload_content=True)
+
+
+def answered(status: int, body: bytes) -> Api:
+    """An API server that answers so."""
+    connection = client.ApiClient(client.Configuration())
+    connection.rest_client.pool_manager = Answering(status, body)
+    return Api(connection)
+
+
+@pytest.mark.parametrize("body", [b"<html>Please log in</html>", b"", b"null", b"[]", b'"ok"'])
+def test_an_answer_that_is_no_object_is_no_listing(body: bytes) -> None:
+    """Else everything that is known would be gone, and begin to drain."""
+    with pytest.raises(ApiError, match="no object of Kubernetes"):
+        answered(200, body).list(STREAMS, None)
+
+
+@pytest.mark.parametrize("body", [b"<html>Bad gateway</html>", b"", b"[]"])
+def test_a_refusal_that_is_no_status_is_one_all_the_same(body: bytes) -> None:
+    with pytest.raises(ApiError) as raised:
+        answered(502, body).list(STREAMS, None)
+    assert raised.value.status == 502
+
+
+def test_a_listing_is_one() -> None:
+    body = b'{"kind": "KafkaStreamList", "items": [{"metadata": {"name": "orders"}}]}'
+    [found] = answered(200, body).list(STREAMS, None)
+    assert (found["kind"], found["metadata"]["name"]) == ("KafkaStream", "orders")
