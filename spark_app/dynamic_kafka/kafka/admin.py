@@ -183,8 +183,9 @@ class ClusterAdmin:
             raise unusable(self.cluster, raised) from None
 
     def _renew(self) -> None:
+        client = self._made()  # first: if that fails, the one that there is serves the next question
         drop_aside([self.__dict__.pop("_client", None)], f"close-{self.cluster}")
-        self._client = self._made()
+        self._client = client
 
     def _metadata(self, topic: str, left: float) -> ClusterMetadata:
         return self._client.list_topics(topic, timeout=left)
