@@ -251,16 +251,24 @@ def _option_problem(message: str, file: AppFile) -> Problem:
         message = message.replace("needs 'metadataPath'", "needs `metadata`")
     if len(path) > 1:
         message = message.replace(f"unknown option '{path[1]}'", "unknown option", 1)
-        message = message.removeprefix(f"option '{path[1]}' ")
-    return Problem(path, message)
+        message = message.removeprefix(f"option '{path[1]}' ").removeprefix(f"option '{path[1]}': ")
+    return Problem(path, message.removeprefix("options: "))
 
 
 def _named_in(message: str, file: AppFile) -> tuple[str | int, ...]:
-    """Where the option stands that a message of the options' parser speaks of."""
-    for key in file.options:
-        if f"'{key.lower()}'" in message.lower():
-            return ("options", key)
+    """Where the option stands that a message of the options' parser speaks of: the first that it names."""
+    places = {key: _place_of(key.lower(), message.lower()) for key in file.options}
+    named = [key for key, place in places.items() if place >= 0]
+    if named:
+        return ("options", min(named, key=places.__getitem__))
     return ("options",) if file.options else ()
+
+
+def _place_of(key: str, message: str) -> int:
+    """Where a message names an option, which of Kafka's client it may call without its prefix; -1: nowhere."""
+    whole = message.find(f"'{key}'")
+    prefix, _, name = key.partition(".")
+    return message.find(f"property '{name}'") if whole < 0 and prefix in ("kafka", "properties") else whole
 
 
 def _source_options(file: AppFile, checkpoint: str, sink: Sink) -> dict[str, str]:
