@@ -34,7 +34,10 @@ def main(arguments: Sequence[str]) -> int:
     if not arguments:
         return run()
     if arguments[0] != "produce" or len(arguments) < 3:
-        print(__doc__, file=sys.stderr)
+        print(
+            "say where to and what: make produce TO=east TEXT='one two three' (or TO=west, or HOST:PORT)",
+            file=sys.stderr,
+        )
         return 2
     return produce(arguments[1], arguments[2:])
 
