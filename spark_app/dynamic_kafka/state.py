@@ -162,6 +162,15 @@ def has_scheme(uri: str) -> bool:
     return parts is not None and parts.group(1) is not None
 
 
+def canonical(uri: str) -> str:
+    """A path or URI in the one form that those of the same folder have in common, as far as their text tells."""
+    parts = _URI.fullmatch(uri)
+    scheme, authority, path = parts.groups() if parts else (None, None, uri)
+    if scheme in (None, "file"):
+        return os.path.realpath(path)
+    return f"{'s3' if scheme == 's3a' else scheme}://{authority or ''}{os.path.normpath(path or '/')}"
+
+
 def open_folder(uri: str, what: str) -> tuple[fs.FileSystem, str]:
     """The file system of a path or URI as Spark writes it, and the path there. Spark's `s3a:` means pyarrow's `s3:`.
 

@@ -22,6 +22,7 @@ from dynamic_kafka.metadata.yaml_text import read_yaml
 from dynamic_kafka.options import SourceOptions, parse_options
 from dynamic_kafka.options.java_client import check_no_literal_secrets
 from dynamic_kafka.options.references import check_no_credentials
+from dynamic_kafka.state import canonical
 
 STATE_FOLDER = "dynamic-kafka"
 """Within a sink's checkpoint: the source's `stateLocation`. Spark leaves folders that it does not know alone."""
@@ -189,8 +190,24 @@ def _disagreements(config: AppConfig, located: Located) -> list[Problem]:
             problems.append(
                 Problem(("sinks", index, "name"), f"a second sink {sink.name!r}; each needs a name of its own")
             )
-        problems += _sink_problems(index, sink)
+        problems += [*_sink_problems(index, sink), *_shared_folder(index, sink, file.sinks[:index])]
     return problems or _option_problems(config, located)
+
+
+def _shared_folder(index: int, sink: Sink, others: list[Sink]) -> list[Problem]:
+    """Spark's file sink keeps one log in a folder, by numbers of batches: of two queries each skips what it has."""
+    if sink.folder is None:
+        return []
+    mine = canonical(sink.folder)
+    return [
+        Problem(
+            ("sinks", index, "options"),
+            f"writes into the folder of sink {other.name!r}: each would skip the batches whose numbers the other has"
+            " written, and their records would be LOST; give each a `path` of its own",
+        )
+        for other in others
+        if other.folder is not None and canonical(other.folder) == mine
+    ]
 
 
 def _credentials(at: tuple[str | int, ...], uri: str) -> list[Problem]:

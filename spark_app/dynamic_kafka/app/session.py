@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from dynamic_kafka.app.config import AppConfig
 from dynamic_kafka.app.relay import relayed
-from dynamic_kafka.app.sinks import file_path
 from dynamic_kafka.errors import DynamicKafkaError, OptionError
 from dynamic_kafka.state import has_scheme
 
@@ -83,7 +82,7 @@ def refuse_other_disk(config: AppConfig, default: str) -> None:
     """
     if default.startswith("file:"):
         return
-    files = {f"sinks[{index}].options.path": file_path(sink) for index, sink in enumerate(config.sinks)}
+    files = {f"sinks[{index}].options.path": sink.folder for index, sink in enumerate(config.sinks)}
     for field, path in {"checkpoint": config.checkpoint, **files}.items():
         if path is not None and not has_scheme(path):
             raise OptionError(
