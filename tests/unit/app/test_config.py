@@ -120,10 +120,19 @@ def test_a_metadata_document_is_recognised(text: str) -> None:
     ("wrong", "said"),
     [
         # The remedy names another option, which is there, too: the line is that of the one to change.
-        ("kafka.auto.offset.reset: latest", """app.yaml:11: options."kafka.auto.offset.reset": Kafka property 'auto."""),
-        ("kafka.ssl.truststore.location: x.jks", 'app.yaml:11: options."kafka.ssl.truststore.location": Kafka property'),
+        (
+            "kafka.auto.offset.reset: latest",
+            """app.yaml:11: options."kafka.auto.offset.reset": Kafka property 'auto.""",
+        ),
+        (
+            "kafka.ssl.truststore.location: x.jks",
+            'app.yaml:11: options."kafka.ssl.truststore.location": Kafka property',
+        ),
         ("properties.ssl.provider: X", """app.yaml:11: options."properties.ssl.provider": Kafka property 'ssl.prov"""),
-        ("kafka.sasl.jaas.config: 'a.Krb5LoginModule required;'", """options."kafka.sasl.jaas.config": property 'sasl"""),
+        (
+            "kafka.sasl.jaas.config: 'a.Krb5LoginModule required;'",
+            """options."kafka.sasl.jaas.config": property 'sasl""",
+        ),
         ("kafka.sasl.jaas.config: x", 'options."kafka.sasl.jaas.config": the JAAS text is not understood'),
         ("endingOffsets: earliest", "app.yaml:11: options.endingOffsets: the end can't be earliest"),
     ],
