@@ -57,6 +57,8 @@ CODES: Mapping[type[DynamicKafkaError], ExitCode] = {
 
 _CONCURRENT = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries are concurrently using")
 """Spark's words for a checkpoint's log that another driver has written to."""
+_SINK_LOG = re.compile(r"concurrently using \S*/_spark_metadata")
+"""The same of a file sink's log, which queries with different checkpoints may have in common."""
 _RAISED = re.compile(r"dynamic_kafka\.errors\.(\w+): (.*)")
 _TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION = re.compile(re.escape(_TRACEBACK) + r"\n((?:[ \t]+.*\n)*)(\S.*)")
@@ -104,7 +106,8 @@ def reason_in(text: str, checkpoint: str | None = None) -> str:
     """
     if _CONCURRENT.search(text):
         which = f"the checkpoint {checkpoint}" if checkpoint else "the same checkpoint"
-        return f"another driver runs on {which}: stop one of them. What Spark has committed is whole"
+        or_folder = ", or another query writes into its sink's folder" if _SINK_LOG.search(text) else ""
+        return f"another driver runs on {which}{or_folder}: stop one of them. What Spark has committed is whole"
     raised = raised_in(text)
     if raised is not None:
         return f"{raised[0].__name__}: {raised[1]}"
