@@ -9,6 +9,7 @@ and three versions of it to put in its place.
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import signal
 import sys
@@ -32,11 +33,25 @@ PRODUCED_S = 20.0
 def main(arguments: Sequence[str]) -> int:
     """Start brokers, or produce to one. Returns the exit code."""
     if not arguments:
-        return run()
+        return run_alone()
     if arguments[0] != "produce" or len(arguments) < 3:
-        print(__doc__, file=sys.stderr)
+        print("make brokers, or make produce TO=east|west|HOST:PORT TEXT='one two three'", file=sys.stderr)
         return 2
     return produce(arguments[1], arguments[2:])
+
+
+def run_alone() -> int:
+    """As `run`, unless it runs already: a second one would take the first one's application and checkpoint away."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with (BUILD / "tutorial.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(
+                "`make brokers` runs already: use its clusters, or end it with Ctrl-C in its terminal", file=sys.stderr
+            )
+            return 2
+        return run()
 
 
 def run() -> int:

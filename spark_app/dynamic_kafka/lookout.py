@@ -273,7 +273,7 @@ def with_choices(
         if cluster in subscription.clusters
     }
     servers = "; ".join(f"{cluster} has the bootstrap servers {found}" for cluster, found in asked.items())
-    told = [f"{error.message}. {servers}. Bring it back"]
+    told = [f"{error.message}. {servers}. Put a wrong address right, or bring the cluster back"]
     if options.single is None:
         told.append("or take it out of the metadata: its offsets are kept for removedClusterRetention")
         if options.cluster_failure_policy == "fail":

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,10 @@ from dynamic_kafka.planning.splits import Split
 
 _SETTLED = (PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError)
 """Errors of a file system that do not go away by themselves."""
+
+
+_URI = re.compile(r"(?s:(?:([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?)?(.*))")
+"""Scheme, authority and path, as Hadoop tells them apart: `out:/x` has a scheme, `./out:/x` has none."""
 
 
 class StateLocation:
@@ -151,6 +156,21 @@ class StateLocation:
             ) from None
 
 
+def has_scheme(uri: str) -> bool:
+    """Whether a path says of which file system it is."""
+    parts = _URI.fullmatch(uri)
+    return parts is not None and parts.group(1) is not None
+
+
+def canonical(uri: str) -> str:
+    """A path or URI in the one form that those of the same folder have in common, as far as their text tells."""
+    parts = _URI.fullmatch(uri)
+    scheme, authority, path = parts.groups() if parts else (None, None, uri)
+    if scheme in (None, "file"):
+        return os.path.realpath(path)
+    return f"{'s3' if scheme == 's3a' else scheme}://{authority or ''}{os.path.normpath(path or '/')}"
+
+
 def open_folder(uri: str, what: str) -> tuple[fs.FileSystem, str]:
     """The file system of a path or URI as Spark writes it, and the path there. Spark's `s3a:` means pyarrow's `s3:`.
 
@@ -159,14 +179,20 @@ def open_folder(uri: str, what: str) -> tuple[fs.FileSystem, str]:
             it is.
     """
     check_no_credentials(uri, what)
-    if "://" not in uri and not uri.startswith("file:"):
+    parts = _URI.fullmatch(uri)
+    scheme, authority, path = parts.groups() if parts else (None, None, uri)
+    if scheme is None:
         return fs.LocalFileSystem(), str(Path(uri).absolute())
-    if uri.startswith("file:/") and not uri.startswith("file://"):  # as Hadoop writes it
-        return fs.LocalFileSystem(), uri.removeprefix("file:")
+    if not authority and not path.startswith("/"):
+        raise OptionError(f"{what} {uri!r} cannot be opened: write {scheme}: and an absolute path")
+    if scheme == "file" and not authority:  # to Hadoop a `%` is a character, to pyarrow the beginning of one
+        return fs.LocalFileSystem(), path.rstrip("/") or "/"
     try:
-        files, root = fs.FileSystem.from_uri(uri.replace("s3a://", "s3://", 1))
+        # Hadoop reads `hdfs:/x` as `hdfs:///x`, which pyarrow does only of the second.
+        files, root = fs.FileSystem.from_uri(f"{'s3' if scheme == 's3a' else scheme}://{authority or ''}{path}")
     except (OSError, ValueError) as error:
-        raise OptionError(f"{what} {uri!r} cannot be opened: {error}") from None
+        known = "; known are file:, s3:, s3a:, gs:, abfs:, hdfs:, or a path" if "Unrecognized" in str(error) else ""
+        raise OptionError(f"{what} {uri!r} cannot be opened: {error}{known}") from None
     return files, root.rstrip("/")
 
 

@@ -51,7 +51,11 @@ def test_a_cluster_that_does_not_answer_is_told_with_its_servers_and_the_ways_ou
     told = str(with_choices(EAST, ["east"], options, Subscription(named, ("s",))))
 
     assert ErrorCode.find(told) == ErrorCode("CLUSTER_UNREACHABLE", "east")
-    assert "timed out. east has the bootstrap servers east-1:9092. Bring it back" in told and "west" not in told
+    assert (
+        "timed out. east has the bootstrap servers east-1:9092. Put a wrong address right, or bring the cluster back"
+        in told
+        and "west" not in told
+    )
     assert "take it out of the metadata: its offsets are kept for removedClusterRetention" in told
     assert ("clusterFailurePolicy=stall" in told) is (policy == "fail")
 
@@ -61,7 +65,7 @@ def test_a_single_cluster_has_no_metadata_to_be_taken_out_of() -> None:
     options = parse_options(given, mode="streaming")
     named = {"east": SubscribedCluster({"t": "s"}, {"bootstrap.servers": "east-1:9092"})}
     told = str(with_choices(EAST, ["east"], options, Subscription(named, ("s",))))
-    assert told.endswith("east has the bootstrap servers east-1:9092. Bring it back")
+    assert told.endswith("servers east-1:9092. Put a wrong address right, or bring the cluster back")
 
 
 def test_an_error_of_another_kind_is_left_as_it_is() -> None:

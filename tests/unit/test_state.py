@@ -30,6 +30,19 @@ def test_an_amendment_is_there_for_the_next_process(uri: str) -> None:
     assert StateLocation(uri).amendments("q") == [MADE]
 
 
+@pytest.mark.parametrize("uri", ["dbfs:/x", "s3a:/x", "dbfs:///x", "file:x", "dbfs:x", "file://"])
+def test_a_uri_is_never_a_folder_of_the_working_directory(uri: str) -> None:
+    # To Spark, `hdfs:/data` is in HDFS: on this disk nobody would find again what was kept.
+    with pytest.raises(OptionError, match=r"stateLocation '.*' cannot be opened"):
+        StateLocation(uri)
+
+
+@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}"])
+def test_a_percent_sign_is_a_character_as_to_hadoop(form: str, tmp_path: Path) -> None:
+    StateLocation(form.format(tmp_path / "a%20b")).save_amendment(MADE)
+    assert [found.name for found in tmp_path.iterdir()] == ["a%20b"]
+
+
 def test_each_query_has_its_own(uri: str) -> None:
     StateLocation(uri).save_amendment(MADE)
     assert StateLocation(uri).amendments("another") == []

@@ -22,6 +22,7 @@ from dynamic_kafka.metadata.yaml_text import read_yaml
 from dynamic_kafka.options import SourceOptions, parse_options
 from dynamic_kafka.options.java_client import check_no_literal_secrets
 from dynamic_kafka.options.references import check_no_credentials
+from dynamic_kafka.state import canonical
 
 STATE_FOLDER = "dynamic-kafka"
 """Within a sink's checkpoint: the source's `stateLocation`. Spark leaves folders that it does not know alone."""
@@ -189,8 +190,24 @@ def _disagreements(config: AppConfig, located: Located) -> list[Problem]:
             problems.append(
                 Problem(("sinks", index, "name"), f"a second sink {sink.name!r}; each needs a name of its own")
             )
-        problems += _sink_problems(index, sink)
+        problems += [*_sink_problems(index, sink), *_shared_folder(index, sink, file.sinks[:index])]
     return problems or _option_problems(config, located)
+
+
+def _shared_folder(index: int, sink: Sink, others: list[Sink]) -> list[Problem]:
+    """Spark's file sink keeps one log in a folder, by numbers of batches: of two queries each skips what it has."""
+    if sink.folder is None:
+        return []
+    mine = canonical(sink.folder)
+    return [
+        Problem(
+            ("sinks", index, "options"),
+            f"writes into the folder of sink {other.name!r}: each would skip the batches whose numbers the other has"
+            " written, and their records would be LOST; give each a `path` of its own",
+        )
+        for other in others
+        if other.folder is not None and canonical(other.folder) == mine
+    ]
 
 
 def _credentials(at: tuple[str | int, ...], uri: str) -> list[Problem]:
@@ -251,16 +268,24 @@ def _option_problem(message: str, file: AppFile) -> Problem:
         message = message.replace("needs 'metadataPath'", "needs `metadata`")
     if len(path) > 1:
         message = message.replace(f"unknown option '{path[1]}'", "unknown option", 1)
-        message = message.removeprefix(f"option '{path[1]}' ")
-    return Problem(path, message)
+        message = message.removeprefix(f"option '{path[1]}' ").removeprefix(f"option '{path[1]}': ")
+    return Problem(path, message.removeprefix("options: "))
 
 
 def _named_in(message: str, file: AppFile) -> tuple[str | int, ...]:
-    """Where the option stands that a message of the options' parser speaks of."""
-    for key in file.options:
-        if f"'{key.lower()}'" in message.lower():
-            return ("options", key)
+    """Where the option stands that a message of the options' parser speaks of: the first that it names."""
+    places = {key: _place_of(key.lower(), message.lower()) for key in file.options}
+    named = [key for key, place in places.items() if place >= 0]
+    if named:
+        return ("options", min(named, key=places.__getitem__))
     return ("options",) if file.options else ()
+
+
+def _place_of(key: str, message: str) -> int:
+    """Where a message names an option, which of Kafka's client it may call without its prefix; -1: nowhere."""
+    whole = message.find(f"'{key}'")
+    prefix, _, name = key.partition(".")
+    return message.find(f"property '{name}'") if whole < 0 and prefix in ("kafka", "properties") else whole
 
 
 def _source_options(file: AppFile, checkpoint: str, sink: Sink) -> dict[str, str]:

@@ -55,7 +55,7 @@ def _milliseconds(value: Any) -> Any:
 
 def _list_of_names(value: Any) -> Any:
     if isinstance(value, str):
-        raise ValueError("must be a list, also of one: write `[orders]`")
+        raise ValueError(f"must be a list, also of one: write `[{value}]`")
     return value
 
 
@@ -175,6 +175,14 @@ class Sink(_Part):
     def format_name(self) -> str | None:
         """Spark's name of the format; None for a function."""
         return self.format if self.type == "format" else self.type
+
+    @property
+    def folder(self) -> str | None:
+        """The folder that it writes; None for a function and for what writes none. Any format's: most that Spark has
+        for files write through its file sink, whose log there says what was delivered."""
+        if self.format_name in (None, "kafka", "console"):
+            return None
+        return next((value for key, value in self.options.items() if key.lower() == "path"), None)
 
 
 class Metrics(_Part):

@@ -57,7 +57,13 @@ CODES: Mapping[type[DynamicKafkaError], ExitCode] = {
 
 _CONCURRENT = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries are concurrently using")
 """Spark's words for a checkpoint's log that another driver has written to."""
+_SINK_LOG = re.compile(r"concurrently using \S*/_spark_metadata")
+"""The same of a file sink's log, which queries with different checkpoints may have in common."""
 _RAISED = re.compile(r"dynamic_kafka\.errors\.(\w+): (.*)")
+_TRACEBACK = "Traceback (most recent call last):"
+_EXCEPTION = re.compile(re.escape(_TRACEBACK) + r"\n((?:[ \t]+.*\n)*)(\S.*)")
+"""A traceback's lines, and the one behind them: what was raised."""
+_LINE = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 def code_of(error: BaseException) -> ExitCode:
@@ -100,12 +106,19 @@ def reason_in(text: str, checkpoint: str | None = None) -> str:
     """
     if _CONCURRENT.search(text):
         which = f"the checkpoint {checkpoint}" if checkpoint else "the same checkpoint"
-        return f"another driver runs on {which}: stop one of them. What Spark has committed is whole"
+        or_folder = ", or another query writes into its sink's folder" if _SINK_LOG.search(text) else ""
+        return f"another driver runs on {which}{or_folder}: stop one of them. What Spark has committed is whole"
     raised = raised_in(text)
     if raised is not None:
         return f"{raised[0].__name__}: {raised[1]}"
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0][:2000] if lines else "no reason given"
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
+    tracebacks = _EXCEPTION.findall(text) if first.endswith(_TRACEBACK) else []
+    if tracebacks:
+        # A function of the user's failed. Its error stands behind the last traceback; those before are its causes'.
+        lines, wrong = tracebacks[-1]
+        where = [f" ({file}:{number})" for file, number in _LINE.findall(lines)]
+        first = f"{first.removesuffix(_TRACEBACK)}{wrong.strip()}{where[-1] if where else ''}"
+    return first[:2000]
 
 
 def told(error: BaseException) -> str:

@@ -45,6 +45,6 @@ def find_old_checkpoint(checkpoint: Checkpoint, path: str) -> StaleCheckpointErr
     return StaleCheckpointError(
         f"the checkpoint {checkpoint.uri} {known}, but the log of the sink {path} has batch {delivered}: the checkpoint"
         f" was restored from a backup, or is a new one for old files. Restore the newer checkpoint, or write to a new"
-        f" path {start}. Here the sink would skip {skipped} as written already, whatever they hold: their records, new"
-        " ones among them, would be LOST for this sink"
+        f" path {start}. Here the sink would skip {skipped} as written already, and all records in there,"
+        " new ones among them, would be LOST for this sink"
     )

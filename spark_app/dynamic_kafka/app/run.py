@@ -190,7 +190,8 @@ class Telemetry:
         except OSError as error:
             where = f"{metrics.host}:{metrics.port}"
             raise OptionError(
-                f"{self.config.source}: metrics: {where} cannot be listened on: {error.strerror}"
+                f"{self.config.source}: metrics: {where} cannot be listened on: {error.strerror};"
+                " set another `port`, or `host`"
             ) from None
 
     def start(self, *, live: bool) -> None:
@@ -249,7 +250,8 @@ def _receive_read_reports(
     except OSError as error:
         where = f"{listen}:{port}"
         raise OptionError(
-            f"{config.source}: metrics: reportsPort: {where} cannot be listened on: {error.strerror}"
+            f"{config.source}: metrics: reportsPort: {where} cannot be listened on: {error.strerror};"
+            " set another one, or none"
         ) from None
     resources.callback(stop)
     return addresses

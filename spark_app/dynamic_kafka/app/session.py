@@ -6,11 +6,12 @@ import contextlib
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dynamic_kafka.app.config import AppConfig
 from dynamic_kafka.app.relay import relayed
 from dynamic_kafka.errors import DynamicKafkaError, OptionError
+from dynamic_kafka.state import has_scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,8 +65,30 @@ def start_session(config: AppConfig, *, live: bool = False) -> SparkSession:
             f" `java` on the PATH is, and settings it can use: `spark` in {config.source}, a master that exists"
         ) from error
     refuse_remote(spark)
+    hadoop: Any = spark.sparkContext._jsc
+    refuse_other_disk(config, hadoop.hadoopConfiguration().get("fs.defaultFS") or "file:///")
     register(spark)
     return spark
+
+
+def refuse_other_disk(config: AppConfig, default: str) -> None:
+    """Raises OptionError for a path without a scheme, where Spark takes it for one of a file system that is not local.
+
+    What is kept beside the checkpoint would go to this machine's disk, and a sink's log, which tells that a checkpoint
+    is too old for its files, would be looked for there in vain.
+
+    Args:
+        default: `fs.defaultFS`, the file system of paths without a scheme.
+    """
+    if default.startswith("file:"):
+        return
+    files = {f"sinks[{index}].options.path": sink.folder for index, sink in enumerate(config.sinks)}
+    for field, path in {"checkpoint": config.checkpoint, **files}.items():
+        if path is not None and not has_scheme(path):
+            raise OptionError(
+                f"{config.source}: {field}: {path!r} is in {default} to Spark (fs.defaultFS), and on this machine's"
+                " disk to the application; write it with its scheme, file: or that one"
+            )
 
 
 def spark_settings(config: AppConfig, environment: Mapping[str, str]) -> dict[str, str]:

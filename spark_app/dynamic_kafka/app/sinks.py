@@ -27,8 +27,6 @@ log = logging.getLogger(__name__)
 
 VIEW = "stream"
 """The view that `transformation.sql` reads."""
-_FILE_FORMATS = ("parquet", "json", "csv", "orc", "text")
-"""The formats of Spark's file sink, whose log says what was delivered."""
 _PROVIDERS = {
     "file": "org.apache.kafka.common.config.provider.FileConfigProvider",
     "dir": "org.apache.kafka.common.config.provider.DirectoryConfigProvider",
@@ -78,12 +76,6 @@ def start_query(
     return _started(writer, sink)
 
 
-def file_path(sink: Sink) -> str | None:
-    """The folder of a file sink, None for other sinks."""
-    paths = [value for key, value in sink.options.items() if key.lower() == "path"]
-    return paths[0] if paths and (sink.format_name or "").lower() in _FILE_FORMATS else None
-
-
 def load_function(path: str, config_file: str) -> Callable[..., Any]:
     """The function that `package.module:function` names, found also beside `app.yaml`.
 
@@ -109,7 +101,7 @@ def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _refuse_old_checkpoint(config: AppConfig, sink: Sink) -> None:
-    path = file_path(sink)
+    path = sink.folder
     if path is None:
         return
     allowed = config.parsed_options(sink).allow_old_checkpoint

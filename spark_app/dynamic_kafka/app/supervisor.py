@@ -63,6 +63,8 @@ class Supervisor:
         self._spark.streams.addListener(make_listener(self._queries.keys(), self._on_progress))
         try:
             for each in self._queries.values():
+                if self._stop.asked:  # while Spark started, which takes longest
+                    break
                 each.commit_reached()
                 each.show_reached(self._board)
                 self._start(each)

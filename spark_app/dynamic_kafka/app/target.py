@@ -10,7 +10,6 @@ from dynamic_kafka.app.checkpoints import Checkpoint, newest_in_sink
 from dynamic_kafka.app.config import STATE_FOLDER, AppConfig, load_config
 from dynamic_kafka.app.old_checkpoint import find_old_checkpoint
 from dynamic_kafka.app.saved import Saved, nothing_saved, read_saved
-from dynamic_kafka.app.sinks import file_path
 from dynamic_kafka.errors import OptionError, StaleCheckpointError
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.state import StateLocation
@@ -114,7 +113,7 @@ def open_target(arguments: argparse.Namespace, *, may_be_new: bool = False) -> T
         sink = config.sink(arguments.sink)
         checkpoint = Checkpoint(config.checkpoint_of(sink))
         options = config.parsed_options(sink)
-        uri, name, files = options.state_location, f"{config.source}, sink {sink.name}", file_path(sink)
+        uri, name, files = options.state_location, f"{config.source}, sink {sink.name}", sink.folder
     state = StateLocation(uri) if uri else None
     new = may_be_new and config is not None and checkpoint.planned is None
     saved = nothing_saved() if new else read_saved(checkpoint, arguments.source)

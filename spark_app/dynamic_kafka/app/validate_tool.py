@@ -17,7 +17,7 @@ from dynamic_kafka.app.config import AppConfig, load_config
 from dynamic_kafka.app.config_file import Sink
 from dynamic_kafka.app.exit_codes import ExitCode, code_of
 from dynamic_kafka.app.old_checkpoint import refuse_old_checkpoint
-from dynamic_kafka.app.sinks import file_path, load_function
+from dynamic_kafka.app.sinks import load_function
 from dynamic_kafka.app.tables import table
 from dynamic_kafka.clusters import client_of
 from dynamic_kafka.errors import DynamicKafkaError, MetadataInvalidError, OptionError
@@ -89,7 +89,7 @@ def _checks(config: AppConfig) -> Iterator[Finding]:
 
 def _checkpoint(config: AppConfig, sink: Sink, *, allowed: bool) -> Finding:
     """Whether the checkpoint can be made or written, and is not older than the sink's files."""
-    check, uri, files = f"checkpoint of sink {sink.name}", config.checkpoint_of(sink), file_path(sink)
+    check, uri, files = f"checkpoint of sink {sink.name}", config.checkpoint_of(sink), sink.folder
     try:
         checkpoint = Checkpoint(uri)
     except OptionError as error:

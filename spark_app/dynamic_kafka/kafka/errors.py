@@ -59,6 +59,7 @@ _BROKEN_OFF = re.compile(r"transport failure|disconnected|timed out|reset by pee
 """A connection that ended in the middle of a login or a handshake says nothing about either."""
 _CERTIFICATE = re.compile(r"certificate|alert|unknown ca|wrong version number", re.IGNORECASE)
 _VALUE = re.compile(r'value "[^"]*"')
+_MECHANISM = "set sasl.mechanism: without it a client means Kerberos (GSSAPI), which this one does not have"
 _CHECK = "check the cluster's properties and its secret folder, or the secrets that the options refer to"
 
 
@@ -111,7 +112,8 @@ def unusable(cluster: str, raised: KafkaException) -> ClusterRefusedError:
     error = error_of(raised)
     # Only its words about one property hold a value.
     reason = _VALUE.sub("a value", error.str() if error is not None else str(raised)).strip()
-    return ClusterRefusedError(cluster, f"no client can be made: {reason}: {_CHECK}")
+    todo = _MECHANISM if "GSSAPI" in reason else _CHECK
+    return ClusterRefusedError(cluster, f"no client can be made: {reason}: {todo}")
 
 
 def translate(cluster: str, doing: str, raised: BaseException, hint: Complaint | None = None) -> ClusterError:

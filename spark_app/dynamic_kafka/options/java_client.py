@@ -165,7 +165,8 @@ def with_log_in(properties: Mapping[str, str], where: str) -> dict[str, str]:
     text = properties.get(JAAS)
     if text is None or is_reference_only(text):
         return dict(properties)
-    found = log_in(parse_jaas(text, where=where), properties.get("sasl.mechanism"), where=where)
+    at = f"{where}: property '{JAAS}'"
+    found = log_in(parse_jaas(text, where=at), properties.get("sasl.mechanism"), where=at)
     rest = {key: value for key, value in properties.items() if key != JAAS}
     double = next((key for key, value in found.items() if rest.get(key, value) != value), None)
     if double is not None:

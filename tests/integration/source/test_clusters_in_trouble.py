@@ -109,7 +109,7 @@ def test_a_cluster_that_does_not_exist_fails_the_query_by_name(
         said = query.wait_failed()
 
         assert "[CLUSTER_UNREACHABLE cluster=west]" in said
-        assert f"west has the bootstrap servers 127.0.0.1:{nobody}. Bring it back, or take it out of" in said
+        assert f"west has the bootstrap servers 127.0.0.1:{nobody}. Put a wrong address right, or bring" in said
         assert (query.document(), query.rows()) == (None, Rows())
 
 

@@ -116,6 +116,42 @@ def test_a_metadata_document_is_recognised(text: str) -> None:
     assert "app.yaml looks like a metadata document, not an app.yaml" in refused(text)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        # The remedy names another option, which is there, too: the line is that of the one to change.
+        (
+            "kafka.auto.offset.reset: latest",
+            """app.yaml:11: options."kafka.auto.offset.reset": Kafka property 'auto.""",
+        ),
+        (
+            "kafka.ssl.truststore.location: x.jks",
+            'app.yaml:11: options."kafka.ssl.truststore.location": Kafka property',
+        ),
+        ("properties.ssl.provider: X", """app.yaml:11: options."properties.ssl.provider": Kafka property 'ssl.prov"""),
+        (
+            "kafka.sasl.jaas.config: 'a.Krb5LoginModule required;'",
+            """options."kafka.sasl.jaas.config": property 'sasl""",
+        ),
+        ("kafka.sasl.jaas.config: x", 'options."kafka.sasl.jaas.config": the JAAS text is not understood'),
+        ("endingOffsets: earliest", "app.yaml:11: options.endingOffsets: the end can't be earliest"),
+    ],
+)
+def test_a_wrong_option_is_told_where_it_stands_and_once(wrong: str, said: str) -> None:
+    assert said in refused(MINIMAL + f"options:\n  startingOffsets: earliest\n  {wrong}\n")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("/data/lake", "/data/lake"), ("/data/lake", "file:/data/x/../lake/"), ("s3://b/lake", "s3a://b/lake/")],
+)
+def test_two_sinks_do_not_share_a_folder(first: str, second: str) -> None:
+    text = MINIMAL.replace("/data/lake", first)
+    text += f"- {{name: second, type: format, format: xml, options: {{path: '{second}'}}}}\n"
+    assert "app.yaml:9: sinks[1].options: writes into the folder of sink 'lake': each would skip" in refused(text)
+    parsed(text.replace(second, "/data/second") if first != second else text.replace("path: '", "path: '/data/second"))
+
+
 def test_all_mistakes_are_told_at_once() -> None:
     said = refused(MINIMAL.replace("name: orders", "nam: orders").replace("parquet", "parqet"))
     assert said.startswith("2 problems in app.yaml:")

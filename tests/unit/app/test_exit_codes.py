@@ -65,6 +65,33 @@ def test_another_driver_on_the_same_checkpoint_needs_a_person(text: str) -> None
     assert reason_in(text).startswith("another driver runs on the same checkpoint: ")
 
 
+def test_a_sinks_log_that_another_writes_to_may_be_another_query_in_the_same_folder() -> None:
+    text = "Multiple streaming queries are concurrently using file:/data/out/_spark_metadata."
+    assert "/c, or another query writes into its sink's folder: stop one of them" in reason_in(text, "/c")
+    assert code_of_text(text) == ExitCode.REFUSED
+
+
+def test_of_an_error_in_the_users_function_the_reason_is_what_it_raised_and_where() -> None:
+    text = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
+  File "/app/shop.py", line 3, in price
+    return table[key]
+           ~~~~~^^^^^
+KeyError: 'a'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/app/shop.py", line 5, in price
+    raise ValueError("no price")
+ValueError: no price
+ SQLSTATE: 38000
+"""
+    head = "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: "
+    assert reason_in(text) == f"{head}ValueError: no price (/app/shop.py:5)"
+    assert code_of_text(text) == ExitCode.QUERY
+    assert reason_in(f"{head}Traceback (most recent call last):") == f"{head}Traceback (most recent call last):"
+
+
 def test_anything_else_is_a_failed_query() -> None:
     assert code_of_text("java.lang.ArithmeticException: / by zero") == ExitCode.QUERY
     assert code_of(RuntimeError("x")) == ExitCode.QUERY

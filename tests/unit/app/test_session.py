@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.app.config import load_config
+from dynamic_kafka.app.config import load_config, parse_config
 from dynamic_kafka.app.logs import JsonFormatter, TextFormatter
-from dynamic_kafka.app.session import refuse_connect, refuse_remote, spark_settings
+from dynamic_kafka.app.session import refuse_connect, refuse_other_disk, refuse_remote, spark_settings
 from dynamic_kafka.app.sinks import GUARANTEES, kafka_options, load_function
 from dynamic_kafka.errors import OptionError
 from tests.support.places import ROOT
+
+BEGUN = "name: orders\nmetadata: /etc/kafkastreams\nstreams: {ids: [orders]}\n"
 
 
 @pytest.mark.parametrize(
@@ -40,6 +42,23 @@ def test_a_remote_session_is_refused() -> None:
 def test_a_classic_session_is_fine() -> None:
     refuse_connect({"spark.master": "local[1]"}, {})
     refuse_remote(type("SparkSession", (), {"__module__": "pyspark.sql.session"})())
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "path", "wrong"),
+    [("/ck", "hdfs:/out", "checkpoint: '/ck'"), ("hdfs:/ck", "out", r"sinks\[0\].options.path: 'out'")],
+)
+def test_a_path_that_is_elsewhere_to_spark_is_refused(checkpoint: str, path: str, wrong: str) -> None:
+    app = f"{BEGUN}checkpoint: {checkpoint}\nsinks: [{{name: lake, type: parquet, options: {{path: {path}}}}}]\n"
+    config = parse_config(app, source="app.yaml")
+    refuse_other_disk(config, "file:///")
+    with pytest.raises(OptionError, match=f"app.yaml: {wrong} is in hdfs://namenode:8020 to Spark"):
+        refuse_other_disk(config, "hdfs://namenode:8020")
+
+
+def test_a_path_with_its_scheme_is_the_same_to_both() -> None:
+    app = f"{BEGUN}checkpoint: file:/ck\nsinks: [{{name: lake, type: parquet, options: {{path: 's3a://b/out'}}}}]\n"
+    refuse_other_disk(parse_config(app, source="app.yaml"), "hdfs://namenode:8020")
 
 
 def test_a_function_is_found_beside_the_file(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:

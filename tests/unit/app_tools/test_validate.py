@@ -139,9 +139,12 @@ def test_a_checkpoint_that_cannot_be_made_is_found(tmp_path: Path, capsys: pytes
         assert "cannot be written" in wrong["state of sink out"][0]
 
 
-def test_a_checkpoint_that_is_older_than_its_files_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("format_name", ["parquet", "xml", "avro", "org.apache.spark.sql.execution.datasources.orc"])
+def test_a_checkpoint_that_is_older_than_its_files_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], format_name: str
+) -> None:
     (tmp_path / "lake" / "_spark_metadata").mkdir(parents=True)
     (tmp_path / "lake" / "_spark_metadata" / "4").write_text("v1")
-    sink = {"name": "out", "type": "parquet", "options": {"path": str(tmp_path / "lake")}}
+    sink = {"name": "out", "type": "format", "format": format_name, "options": {"path": str(tmp_path / "lake")}}
     wrong = findings(capsys, write(tmp_path, sinks=[sink]), 4)
     assert "has no batch yet, but the log of the sink" in wrong["checkpoint of sink out"][0]

@@ -36,7 +36,16 @@ def test_the_tutorial_names_files_that_are_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [["produce"], ["produce", "127.0.0.1:1"], ["start"]])
 def test_anything_else_shows_how_it_is_used(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert brokers.main(arguments) == 2
-    assert "HOST:PORT TEXT" in capsys.readouterr().err
+    assert "make produce TO=east|west|HOST:PORT TEXT=" in capsys.readouterr().err
+
+
+def test_a_second_one_leaves_the_first_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(brokers, "BUILD", tmp_path)
+    monkeypatch.setattr(brokers, "run", lambda: brokers.main([]))
+    assert brokers.main([]) == 2
+    assert capsys.readouterr().err.startswith("`make brokers` runs already: use its clusters")
 
 
 def test_records_go_to_a_cluster_by_its_name(tmp_path: Path) -> None:

@@ -61,3 +61,9 @@ def test_no_client_is_made_with_a_certificate_that_is_none() -> None:
 def test_a_partition_is_unknown_whoever_says_so(code: int) -> None:
     # The broker says the one, the client the other as soon as its metadata does not name the partition any more.
     assert type(translate("east", "list offsets", KafkaException(KafkaError(code, "no")))) is UnknownTopicError
+
+
+def test_a_log_in_without_its_mechanism_is_told_what_is_missing() -> None:
+    # librdkafka's own words end with "recompile librdkafka".
+    with pytest.raises(ClusterRefusedError, match=r"GSSAPI.*: set sasl.mechanism"):
+        check_client("east", {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SASL_SSL"})
