@@ -414,3 +414,26 @@ def test_the_status_does_not_churn_while_it_drains() -> None:
         world.driver_reports(east__orders=TopicReport(lag=lag, quiet_s=0))
         world.settle()
     assert len(world.writes) == before
+
+
+def test_what_two_streams_had_drains_in_both_whatever_else_each_of_them_keeps() -> None:
+    world = World(spec={"streams": {"ids": ["b", "a"]}, "updateStrategy": "Reload"})
+    offsets = {"orders": {"0": 5}}
+    world.stream("a", cluster("east", "orders", "more", startingOffsets=offsets))
+    world.stream("b", cluster("east", startingOffsets=offsets), cluster("west", "other"))
+    world.application_is("Starting")
+    world.settle()
+    world.driver_starts()
+    world.settle()
+    world.stream("a", cluster("east", "more"))
+    world.stream("b", cluster("west", "other"))
+    world.settle()
+    assert world.condition("StreamsResolved")[0] == "True"
+    assert world.document is not None
+    streams = {name: found["clusters"] for name, found in world.document.streams.items()}
+    assert streams["a"]["east"]["drainingTopics"] == ["orders"]
+    assert (streams["b"]["east"]["state"], streams["b"]["east"]["topics"]) == ("Draining", ["orders"])
+    assert world.rendered() == {"east/more": "Active", "east/orders": "Draining", "west/other": "Active"}
+    world.driver_reports(east__orders=DRAINED)
+    world.settle()
+    assert world.rendered() == {"east/more": "Active", "west/other": "Active"}
