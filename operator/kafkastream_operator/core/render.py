@@ -6,7 +6,7 @@ releases it. It is kept in the document and in the subscription's status; either
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,7 +110,7 @@ def render(
             continue
         owners[key] = dict(sorted(before.entries[was].items()))
         stream, content = next(iter(owners[key].items()))
-        how = _drain_of(stream, resolved, before)
+        how = _most_careful([_drain_of(each, resolved, before) for each in owners[key]])
         mark = before.draining.get(key) or before.draining.get(was)
         # Where only the document tells that it drains, it does so since that was written, at the latest.
         revision = mark.revision if mark is not None else next_counter - (key in before.drains)
@@ -156,13 +156,23 @@ def renamed_to(key: Key, renamed: Mapping[str, str]) -> Key:
 
 
 def _seconds(duration: str) -> float:
-    return parse_duration_ms(duration, where="drain.quietPeriod") / 1000
+    return parse_duration_ms(duration, where="drain") / 1000
 
 
 def _drain_of(stream: str, resolved: Resolved, before: Known) -> Drain:
     if stream in resolved.drain:
         return resolved.drain[stream]
     return Drain.model_validate(before.drain.get(stream, {}))
+
+
+def _most_careful(wishes: Sequence[Drain]) -> Drain:
+    """How a topic drains that several streams had: as all of them may rely on."""
+    waiting = [each for each in wishes if each.policy == "WhenDrained"] or wishes
+    return Drain(
+        policy=waiting[0].policy,
+        quiet_period=max((each.quiet_period for each in waiting), key=_seconds),
+        timeout=max((each.timeout for each in waiting), key=_seconds),
+    )
 
 
 def _drains(streams: Streams, resolved: Resolved, before: Known) -> dict[str, Mapping[str, str]]:
