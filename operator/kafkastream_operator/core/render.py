@@ -6,7 +6,7 @@ releases it. It is kept in the document and in the subscription's status; either
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,13 +41,13 @@ class Known:
     """What is known to have been rendered: from the document, from the status, or from a driver's report.
 
     Attributes:
-        entries: {topic: (stream, the cluster as it was rendered)}.
+        entries: {topic: {each stream that had it: the cluster as it was rendered there}}.
         draining: what drained already, by the status, and does so still.
         drains: all that drained already, by whatever knows it.
         drain: how the streams drain that are gone.
     """
 
-    entries: Mapping[Key, tuple[str, Mapping[str, Any]]]
+    entries: Mapping[Key, Mapping[str, Mapping[str, Any]]]
     draining: Mapping[Key, DrainingTopic]
     drains: frozenset[Key]
     drain: Mapping[str, Mapping[str, str]]
@@ -62,15 +62,17 @@ def known(document: Document | None, draining: tuple[DrainingTopic, ...], *copie
             may have died between the two.
         copies: what else remembers the streams as rendered: the status, the driver. Asked only without a document.
     """
-    found: dict[Key, tuple[str, Mapping[str, Any]]] = {}
+    found: dict[Key, dict[str, Mapping[str, Any]]] = {}
     marked = {Key(each.cluster, each.topic): each for each in draining}
     if document is not None:
         still = set(draining_in(document.streams))
         marked = {key: mark for key, mark in marked.items() if key in still}
     drains = set(marked)
     for streams in [document.streams] if document is not None else copies:
+        here: dict[Key, dict[str, Mapping[str, Any]]] = {}
         for stream, key, content in entries(streams or {}):
-            found.setdefault(key, (stream, content))
+            here.setdefault(key, {})[stream] = content
+        found = {**here, **found}
         drains.update(draining_in(streams or {}))
     drain = {each.stream: {"quietPeriod": each.quiet_period, "timeout": each.timeout} for each in draining}
     return Known(found, marked, frozenset(drains), document.drain if document is not None else drain)
@@ -101,12 +103,14 @@ def render(
     carried = {renamed_to(key, renamed): key for key in before.entries}
     carried |= {key: key for key in before.entries if key in carried}
     draining: list[DrainingTopic] = []
+    owners: dict[Key, Mapping[str, Mapping[str, Any]]] = {}
     let_go: dict[Key, str] = {}
     for key, was in sorted(carried.items()):
         if key in desired:
             continue
-        stream, content = before.entries[was]
-        how = _drain_of(stream, resolved, before)
+        owners[key] = dict(sorted(before.entries[was].items()))
+        stream, content = next(iter(owners[key].items()))
+        how = _most_careful([_drain_of(each, resolved, before) for each in owners[key]])
         mark = before.draining.get(key) or before.draining.get(was)
         # Where only the document tells that it drains, it does so since that was written, at the latest.
         revision = mark.revision if mark is not None else next_counter - (key in before.drains)
@@ -132,7 +136,7 @@ def render(
                 message=(may_have(key.cluster, _asking(content)) or why)[:1024],
             )
         )
-    streams = _merged(resolved.streams, draining, before, may_have)
+    streams = _merged(resolved.streams, draining, owners, may_have)
     return Rendering(streams, _drains(streams, resolved, before), tuple(draining), let_go)
 
 
@@ -152,13 +156,23 @@ def renamed_to(key: Key, renamed: Mapping[str, str]) -> Key:
 
 
 def _seconds(duration: str) -> float:
-    return parse_duration_ms(duration, where="drain.quietPeriod") / 1000
+    return parse_duration_ms(duration, where="drain") / 1000
 
 
 def _drain_of(stream: str, resolved: Resolved, before: Known) -> Drain:
     if stream in resolved.drain:
         return resolved.drain[stream]
     return Drain.model_validate(before.drain.get(stream, {}))
+
+
+def _most_careful(wishes: Sequence[Drain]) -> Drain:
+    """How a topic drains that several streams had: as all of them may rely on."""
+    waiting = [each for each in wishes if each.policy == "WhenDrained"] or wishes
+    return Drain(
+        policy=waiting[0].policy,
+        quiet_period=max((each.quiet_period for each in waiting), key=_seconds),
+        timeout=max((each.timeout for each in waiting), key=_seconds),
+    )
 
 
 def _drains(streams: Streams, resolved: Resolved, before: Known) -> dict[str, Mapping[str, str]]:
@@ -172,25 +186,28 @@ def _drains(streams: Streams, resolved: Resolved, before: Known) -> dict[str, Ma
 def _merged(
     desired: Streams,
     draining: list[DrainingTopic],
-    before: Known,
+    owners: Mapping[Key, Mapping[str, Mapping[str, Any]]],
     may_have: Callable[[str, Mapping[str, Any]], str],
 ) -> dict[str, Any]:
-    """The desired streams with what drains added to the streams that it came from."""
+    """The desired streams with what drains added to all the streams that it came from."""
     current = {name: content for found in desired.values() for name, content in found["clusters"].items()}
     streams: dict[str, Any] = {name: {"clusters": dict(found["clusters"])} for name, found in desired.items()}
     for each in draining:
-        clusters = streams.setdefault(each.stream, {"clusters": {}})["clusters"]
-        content = clusters.get(each.cluster)
-        if content is None:
-            # Another stream may still have the cluster, perhaps on other servers by now: one cluster is one client.
-            base = current.get(each.cluster) or before.entries[Key(each.cluster, each.topic)][1]
-            content = {key: value for key, value in base.items() if key not in ("topics", "drainingTopics", "state")}
-            content |= {"topics": [], "state": "Draining"}
-            content = _bound(each.cluster, content, may_have)
-        content = {**content, "topics": [*content["topics"], each.topic]}
-        if content.get("state") != "Draining":
-            content["drainingTopics"] = [*content.get("drainingTopics", []), each.topic]
-        clusters[each.cluster] = _without_foreign_offsets(content)
+        came_from = owners[Key(each.cluster, each.topic)]
+        first = next(iter(came_from.values()))
+        for stream in came_from:
+            clusters = streams.setdefault(stream, {"clusters": {}})["clusters"]
+            content = clusters.get(each.cluster)
+            if content is None:
+                # Another stream may still have the cluster, perhaps on other servers by now: one cluster is one client.
+                base = current.get(each.cluster) or first
+                content = {key: base[key] for key in base if key not in ("topics", "drainingTopics", "state")}
+                content |= {"topics": [], "state": "Draining"}
+                content = _bound(each.cluster, content, may_have)
+            content = {**content, "topics": [*content["topics"], each.topic]}
+            if content.get("state") != "Draining":
+                content["drainingTopics"] = [*content.get("drainingTopics", []), each.topic]
+            clusters[each.cluster] = _without_foreign_offsets(content)
     return streams
 
 

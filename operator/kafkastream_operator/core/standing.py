@@ -8,7 +8,7 @@ is not enough: until that is in force, the driver goes by the one before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from kafkastream_operator.core.catalog import Catalog, StreamEntry
@@ -111,19 +111,23 @@ def _rest(reader: Subscriber, name: str, entry: StreamEntry) -> _Rest | None:
     desired = {key for _, key, _ in entries(named)}
     renamed = renames(named)
     rendered = {renamed_to(key, renamed) for stream, key, _ in entries(reader.rendered) if stream == name}
-    draining = [topic for topic in reader.status.draining if topic.stream == name]
-    left = sorted(rendered - desired | {Key(topic.cluster, topic.topic) for topic in draining})
+    left = rendered - desired | {
+        Key(topic.cluster, topic.topic) for topic in reader.status.draining if topic.stream == name
+    }
+    # What several streams had drains in all of them; the status tells of it once.
+    draining = [topic for topic in reader.status.draining if Key(topic.cluster, topic.topic) in left]
     if not left:
         return None
-    why = f"its document still has {left[0]}{_and_more(left)}{_left_behind(reader)}"
+    first = min(left)
+    why = f"its document still has {first}{_and_more(left)}{_left_behind(reader)}"
     if draining:
-        first = draining[0]
         since = min(topic.since for topic in draining)[:19]
-        why = f"since {since}Z: {first.cluster}/{first.topic}: {first.message or 'waits'}{_and_more(draining)}"
+        waits = draining[0]
+        why = f"since {since}Z: {waits.cluster}/{waits.topic}: {waits.message or 'waits'}{_and_more(draining)}"
     return _Rest(reader, frozenset(key.cluster for key in left), why)
 
 
-def _and_more(found: Sequence[object]) -> str:
+def _and_more(found: Collection[object]) -> str:
     return f" (and {len(found) - 1} more)" if len(found) > 1 else ""
 
 

@@ -414,3 +414,70 @@ def test_the_status_does_not_churn_while_it_drains() -> None:
         world.driver_reports(east__orders=TopicReport(lag=lag, quiet_s=0))
         world.settle()
     assert len(world.writes) == before
+
+
+def test_what_two_streams_had_drains_in_both_whatever_else_each_of_them_keeps() -> None:
+    world = World(spec={"streams": {"ids": ["b", "a"]}, "updateStrategy": "Reload"})
+    offsets = {"orders": {"0": 5}}
+    world.stream("a", cluster("east", "orders", "more", startingOffsets=offsets))
+    world.stream("b", cluster("east", startingOffsets=offsets), cluster("west", "other"))
+    world.application_is("Starting")
+    world.settle()
+    world.driver_starts()
+    world.settle()
+    world.stream("a", cluster("east", "more"))
+    world.stream("b", cluster("west", "other"))
+    world.settle()
+    assert world.condition("StreamsResolved")[0] == "True"
+    assert world.document is not None
+    streams = {name: found["clusters"] for name, found in world.document.streams.items()}
+    assert streams["a"]["east"]["drainingTopics"] == ["orders"]
+    assert (streams["b"]["east"]["state"], streams["b"]["east"]["topics"]) == ("Draining", ["orders"])
+    assert world.rendered() == {"east/more": "Active", "east/orders": "Draining", "west/other": "Active"}
+    world.driver_reports(east__orders=DRAINED)
+    world.settle()
+    assert world.rendered() == {"east/more": "Active", "west/other": "Active"}
+
+
+def shared(a: dict[str, str], b: dict[str, str]) -> World:
+    """East was read for two streams, which drain by different rules, and was just taken out of both."""
+    world = World(spec={"streams": {"ids": ["a", "b"]}, "updateStrategy": "Reload"})
+    world.stream("a", cluster("east"), cluster("west", "other"), **a)
+    world.stream("b", cluster("east"), cluster("west", "other"), **b)
+    world.application_is("Starting")
+    world.settle()
+    world.driver_starts()
+    world.settle()
+    world.stream("a", cluster("west", "other"), **a)
+    world.stream("b", cluster("west", "other"), **b)
+    world.settle()
+    return world
+
+
+@pytest.mark.parametrize("policies", [("Immediate", "WhenDrained"), ("WhenDrained", "Immediate")])
+def test_a_topic_of_two_streams_drains_if_one_of_them_says_so(policies: tuple[str, str]) -> None:
+    first, second = policies
+    world = shared({"policy": first}, {"policy": second})
+    assert world.rendered() == {"east/orders": "Draining", "west/other": "Active"}
+    world = shared({"policy": "Immediate"}, {"policy": "Immediate"})
+    assert world.rendered() == {"west/other": "Active"}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_topic_of_two_streams_is_as_quiet_as_the_more_patient_one_asks(turned: bool) -> None:
+    long, short = {"quietPeriod": "1h", "timeout": "2h"}, {"quietPeriod": "1m", "timeout": "2d"}
+    world = shared(short, long) if turned else shared(long, short)
+    assert {(each.quiet_period, each.timeout) for each in world.status.draining} == {("1h", "2d")}
+    del world.streams["a"], world.streams["b"]  # what they asked for stays in the document
+    world.settle()
+    world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=3599))
+    world.settle()
+    assert world.rendered()["east/orders"] == "Draining"
+    world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=3601))
+    world.settle()
+    assert "east/orders" not in world.rendered()
+
+
+def test_a_stream_that_lets_go_at_once_does_not_lengthen_what_another_waits() -> None:
+    world = shared({"policy": "Immediate", "quietPeriod": "1h"}, {"quietPeriod": "1m"})
+    assert {each.quiet_period for each in world.status.draining} == {"1m"}

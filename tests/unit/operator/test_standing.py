@@ -202,3 +202,29 @@ def test_more_subscribers_than_a_status_holds_are_counted_all_the_same() -> None
     (found,) = [each for each in status.conditions if each.type == "SafeToDecommission"]
     assert found.status == "False" and found.message.startswith("0 of 1025 drained")
     assert len(status.subscribers) == MAX_SUBSCRIBERS
+
+
+@pytest.mark.parametrize("stream", ["a", "b"])
+def test_what_two_streams_had_is_safe_for_neither_while_it_drains(stream: str) -> None:
+    world = World(spec={"streams": {"ids": ["a", "b"]}, "updateStrategy": "Reload"})
+    for name in "ab":
+        world.stream(name, cluster("east"), cluster("west", "other"))
+    world.application_is("Starting")
+    world.settle()
+    world.driver_starts()
+    world.settle()
+    for name in "ab":
+        world.stream(name, cluster("west", "other"))
+    world.settle()
+    world.driver_reports()
+    world.settle()
+    assert world.rendered()["east/orders"] == "Draining"
+    (found,) = [each for each in status_of(world, stream=stream).conditions if each.type == "SafeToDecommission"]
+    assert found.status == "False"
+    assert "east/orders: driver driver-1 says nothing of east/orders" in found.message
+    world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=400))
+    world.settle()
+    world.driver_reports()
+    world.settle()
+    (found,) = [each for each in status_of(world, stream=stream).conditions if each.type == "SafeToDecommission"]
+    assert found.status == "True"
