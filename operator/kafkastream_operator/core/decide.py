@@ -135,7 +135,13 @@ def _content(
         next_counter=counter,
         now=stamp(view.now),
         waits_for=lambda key, revision, quiet_s: missing_evidence(
-            key, lineage=lineage, revision=revision, quiet_s=quiet_s, subscription=view.uid, driver=view.driver
+            key,
+            lineage=lineage,
+            revision=revision,
+            quiet_s=quiet_s,
+            subscription=view.uid,
+            life=view.application.life if view.application is not None else "Absent",
+            driver=view.driver,
         ),
         may_have=lambda cluster, content: secret_problem(cluster, content, view.spec.secrets),
         # Without a status nobody knows which have counted already: then none does, and a person says it again.
