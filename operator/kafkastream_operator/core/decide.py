@@ -31,6 +31,8 @@ from kafkastream_operator.models.subscription import MAX_DRAINING, Rendered, Rol
 
 KEPT_BYTES = 200 * 1024
 """Largest copy of the streams in a subscription's status."""
+MAX_SAID = 10**12
+"""Largest revision that others are believed to have seen: near the largest that can be read, none would be left."""
 
 
 @dataclass(frozen=True)
@@ -258,18 +260,22 @@ def _remembered(view: View) -> Document | None:
 
 
 def _versions(view: View, previous: Document | None) -> list[Version]:
-    """Every revision that anybody has seen."""
+    """Every revision that anybody has seen: ours, and what others say, if it is one that can have been."""
     rendered, rollout = view.status.rendered, view.status.rollout
-    report = view.driver.report if view.driver is not None else None
-    seen = [
+    driver = view.driver if view.driver is not None and view.driver.owned else None
+    report = driver.report if driver is not None and driver.report is not None else None
+    ours = [
         previous.version if previous is not None else None,
         Version(rendered.lineage, rendered.counter) if rendered is not None else None,
+    ]
+    said = [
         Version.parse(rollout.token) if rollout is not None else None,
         Version.parse(view.application.token) if view.application is not None else None,
-        Version.parse(view.driver.token) if view.driver is not None else None,
-        report.applied if report is not None else None,
+        Version.parse(driver.token) if driver is not None else None,
+        report.applied if driver is not None and report is not None and report.pod == driver.uid else None,
     ]
-    return [each for each in seen if each is not None]
+    believed = [each for each in said if each is not None and each.counter <= MAX_SAID]
+    return [*(each for each in ours if each is not None), *believed]
 
 
 def _lineage(view: View, previous: Document | None) -> str:
