@@ -102,6 +102,12 @@ def after_refusal(view: View, plan: Plan, why: str) -> SubscriptionStatus:
     return status.model_copy(update={"rollout": failed, "conditions": done})
 
 
+def without_document(view: View, plan: Plan, why: str) -> SubscriptionStatus:
+    """The status when the API server has not taken the plan's document: of all else nothing has begun either."""
+    said = verdicts.not_written(plan.config_map, why)
+    return verdicts.beside(view.status, said, generation=view.generation, now=stamp(view.now))
+
+
 def _is_older_than_status(view: View, document: Document | None) -> bool:
     """Whether somebody has put an earlier document back, as from a backup: what was rendered since is not in it.
 
