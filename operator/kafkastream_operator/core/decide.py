@@ -31,6 +31,8 @@ from kafkastream_operator.models.subscription import MAX_DRAINING, Rendered, Rol
 
 KEPT_BYTES = 200 * 1024
 """Largest copy of the streams in a subscription's status."""
+MAX_SAID = 10**12
+"""Largest revision that others are believed to have seen: near the largest that can be read, none would be left."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,12 @@ def after_refusal(view: View, plan: Plan, why: str) -> SubscriptionStatus:
     return status.model_copy(update={"rollout": failed, "conditions": done})
 
 
+def without_document(view: View, plan: Plan, why: str) -> SubscriptionStatus:
+    """The status when the API server has not taken the plan's document: of all else nothing has begun either."""
+    said = verdicts.not_written(plan.config_map, why)
+    return verdicts.beside(view.status, said, generation=view.generation, now=stamp(view.now))
+
+
 def _is_older_than_status(view: View, document: Document | None) -> bool:
     """Whether somebody has put an earlier document back, as from a backup: what was rendered since is not in it.
 
@@ -135,7 +143,13 @@ def _content(
         next_counter=counter,
         now=stamp(view.now),
         waits_for=lambda key, revision, quiet_s: missing_evidence(
-            key, lineage=lineage, revision=revision, quiet_s=quiet_s, subscription=view.uid, driver=view.driver
+            key,
+            lineage=lineage,
+            revision=revision,
+            quiet_s=quiet_s,
+            subscription=view.uid,
+            life=view.application.life if view.application is not None else "Absent",
+            driver=view.driver,
         ),
         may_have=lambda cluster, content: secret_problem(cluster, content, view.spec.secrets),
         # Without a status nobody knows which have counted already: then none does, and a person says it again.
@@ -252,18 +266,22 @@ def _remembered(view: View) -> Document | None:
 
 
 def _versions(view: View, previous: Document | None) -> list[Version]:
-    """Every revision that anybody has seen."""
+    """Every revision that anybody has seen: ours, and what others say, if it is one that can have been."""
     rendered, rollout = view.status.rendered, view.status.rollout
-    report = view.driver.report if view.driver is not None else None
-    seen = [
+    driver = view.driver if view.driver is not None and view.driver.owned else None
+    report = driver.report if driver is not None and driver.report is not None else None
+    ours = [
         previous.version if previous is not None else None,
         Version(rendered.lineage, rendered.counter) if rendered is not None else None,
+    ]
+    said = [
         Version.parse(rollout.token) if rollout is not None else None,
         Version.parse(view.application.token) if view.application is not None else None,
-        Version.parse(view.driver.token) if view.driver is not None else None,
-        report.applied if report is not None else None,
+        Version.parse(driver.token) if driver is not None else None,
+        report.applied if driver is not None and report is not None and report.pod == driver.uid else None,
     ]
-    return [each for each in seen if each is not None]
+    believed = [each for each in said if each is not None and each.counter <= MAX_SAID]
+    return [*(each for each in ours if each is not None), *believed]
 
 
 def _lineage(view: View, previous: Document | None) -> str:

@@ -1,8 +1,9 @@
 """Whether a driver's report shows that a topic is drained. Pure.
 
-A report is evidence only if all of it fits: the pod exists and belongs to the application, the report comes from that
-pod and speaks of this subscription, it is fresh by the operator's own clock, the driver has applied a document in which
-the topic drains already, and it has since listed ends, seen no new records and no open transaction, and committed all.
+A report is evidence only if all of it fits: the application runs, the pod exists and belongs to it, the report comes
+from that pod and speaks of this subscription, it is fresh by the operator's own clock, the driver has applied a
+document in which the topic drains already, and it has since listed ends, seen no new records and no open transaction,
+and committed all.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dynamic_kafka.metadata.contract import REPORT_BEAT_S
+from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.document import Key, Version
 
 FRESH_S = 3 * REPORT_BEAT_S
@@ -119,7 +121,7 @@ class Driver:
 
 
 def missing_evidence(
-    key: Key, *, lineage: str, revision: int, quiet_s: float, subscription: str, driver: Driver | None
+    key: Key, *, lineage: str, revision: int, quiet_s: float, subscription: str, life: Life, driver: Driver | None
 ) -> str:
     """Why it is not shown that `key` is drained; "" if it is. Without numbers that move: it goes into a status.
 
@@ -127,6 +129,8 @@ def missing_evidence(
         lineage, revision: of the first document in which it drains.
         quiet_s: how long nothing may have been written.
         subscription: UID of the subscription.
+        life: what the application is doing. The driver of one that does not run is gone: whatever has its pod's name by
+            now is another one.
     """
     if driver is None:
         return "there is no driver: it is read on when the application runs"
@@ -134,6 +138,8 @@ def missing_evidence(
         return f"pod {driver.name} does not belong to the application"
     if not driver.running:
         return f"driver {driver.name} is not running: it is read on when the next one does"
+    if life != "Running":
+        return f"the application is {life}, not Running: it is read on when it runs"
     report = driver.report
     if report is None:
         return f"driver {driver.name} reports nothing: see Reporting"

@@ -27,7 +27,8 @@ from kafkastream_operator.core.render import Rendering
 from kafkastream_operator.core.resolve import Resolved
 from kafkastream_operator.core.rollout import Step
 from kafkastream_operator.core.view import View
-from kafkastream_operator.models.conditions import Condition, condition
+from kafkastream_operator.models.conditions import Condition, condition, settled
+from kafkastream_operator.models.subscription import SubscriptionStatus
 
 SUMMARY = ("Ready", "Reconciling", "Stalled")
 WAITING = frozenset({"NotRunning", "Waiting", "Paused", "RollingOut", "Coalescing", "Starting", "Reverted"})
@@ -124,6 +125,27 @@ def foreign(config_map: str) -> tuple[Condition, ...]:
     """The ConfigMap's name is taken."""
     text = f"ConfigMap {config_map} was not made by the operator for this subscription and is left alone: delete it"
     return (condition("StreamsResolved", False, "ConfigMapTaken", text),)
+
+
+def not_written(config_map: str, why: str) -> tuple[Condition, ...]:
+    """The API server refuses the document."""
+    text = (
+        f"the API server does not take ConfigMap {config_map}, and what there is of it stays in force: {why[:1024]}."
+        " Make room for it (a quota, a policy, the operator's role; `immutable` on it: delete it, if no job reads it)."
+        " It is tried again every minute"
+    )
+    return (condition("StreamsResolved", False, "DocumentRefused", text),)
+
+
+def beside(
+    before: SubscriptionStatus, found: tuple[Condition, ...], *, generation: int, now: str
+) -> SubscriptionStatus:
+    """The status with these conditions, and what sums them up, where all else stays as it was."""
+    said = summed_up(found)
+    types = {each.type for each in said}
+    others = [each for each in before.conditions if each.type not in types]
+    done = settled((*others, *said), before.conditions, generation=generation, now=now)
+    return before.model_copy(update={"observed_generation": generation, "conditions": done})
 
 
 def summed_up(found: tuple[Condition, ...]) -> tuple[Condition, ...]:

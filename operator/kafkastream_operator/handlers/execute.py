@@ -9,7 +9,7 @@ from typing import Any
 
 from dynamic_kafka.metadata.contract import REFRESH_ANNOTATION, RENDERED_ROLE, ROLE_LABEL, SUBSCRIPTION_LABEL
 from kafkastream_operator.core.application import Patch, Refresh
-from kafkastream_operator.core.decide import after_refusal
+from kafkastream_operator.core.decide import after_refusal, without_document
 from kafkastream_operator.core.document import Document, pack
 from kafkastream_operator.core.view import Plan
 from kafkastream_operator.errors import ApiError, NotFoundError
@@ -38,6 +38,8 @@ PLURALS = {
 }
 USUAL = frozenset({"Rendered", "Released", "Restarting", "RollingOut", "Coalescing", "Starting", "Paused"})
 """Events of what goes as it should; all others are warnings."""
+REFUSED = (400, 403, 422)
+"""What the API server answers to what it will not take however often it is tried, until somebody changes something."""
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +60,12 @@ def execute(api: Api, cache: Cache, seen: Seen, plan: Plan) -> None:
         api.delete(SUBSCRIPTIONS, namespace, meta["name"], uid=meta["uid"])
         return
     if plan.document is not None:
-        _write_document(api, cache, seen, plan, plan.document)
+        try:
+            _write_document(api, cache, seen, plan, plan.document)
+        except ApiError as error:
+            if error.status in REFUSED:
+                _say_refused(api, cache, seen, without_document(seen.view, plan, error.message))
+            raise
     subscription = seen.subscription
     if plan.status is not None:
         subscription = write_status(api, cache, SUBSCRIPTIONS, subscription, plan.status)
@@ -81,6 +88,19 @@ def execute(api: Api, cache: Cache, seen: Seen, plan: Plan) -> None:
         tell(api, SUBSCRIPTIONS, subscription, reason, message)
 
 
+def _say_refused(api: Api, cache: Cache, seen: Seen, status: SubscriptionStatus) -> None:
+    """Write down that the document was not taken, and tell it if that is new."""
+    if status == seen.view.status:
+        return
+    written = write_status(api, cache, SUBSCRIPTIONS, seen.subscription, status)
+    before, said = (
+        next((each.message for each in those.conditions if each.type == "StreamsResolved"), "")
+        for those in (seen.view.status, status)
+    )
+    if said != before:
+        tell(api, SUBSCRIPTIONS, written, "DocumentRefused", said)
+
+
 def _patch(api: Api, cache: Cache, seen: Seen, patch: Patch) -> str:
     """Patch the application, and end its driver if that is what restarts it. Returns why the API server will not have
     it; "" if it did."""
@@ -98,7 +118,7 @@ def _patch(api: Api, cache: Cache, seen: Seen, patch: Patch) -> str:
         # The driver has ended by itself: the next one starts with what is patched.
     except ApiError as error:
         # Not that the application has changed meanwhile, which is a conflict, too.
-        if (error.status == 409 and "Apply failed with" in error.message) or error.status in (400, 403, 422):
+        if (error.status == 409 and "Apply failed with" in error.message) or error.status in REFUSED:
             return error.message
         raise
     return ""

@@ -16,7 +16,7 @@ from kafkastream_operator.core.decide import decide
 from kafkastream_operator.core.moments import stamp
 from kafkastream_operator.core.rollout import USUAL, Timing
 from kafkastream_operator.core.standing import stream_status
-from kafkastream_operator.core.verdicts import summed_up
+from kafkastream_operator.core.verdicts import beside
 from kafkastream_operator.errors import ConflictError, NotFoundError
 from kafkastream_operator.handlers.execute import execute, tell, write_status
 from kafkastream_operator.handlers.observe import catalog_of, see, status_of
@@ -31,7 +31,7 @@ from kafkastream_operator.kube.api import (
     Resource,
 )
 from kafkastream_operator.kube.cache import Cache, Ref
-from kafkastream_operator.models.conditions import condition, settled
+from kafkastream_operator.models.conditions import condition
 from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import ApplicationRef, SubscriptionSpec
 
@@ -94,12 +94,9 @@ class Reconciler:
         )
         text = f"this operator cannot read it, what was rendered stays: {text}. Mend it, or update the operator"
         before = status_of(found)
-        said = summed_up((condition("StreamsResolved", False, "InvalidSubscription", text),))
-        types = {each.type for each in said}
-        others = [each for each in before.conditions if each.type not in types]
+        said = (condition("StreamsResolved", False, "InvalidSubscription", text),)
         generation = int(found["metadata"].get("generation", 0))
-        done = settled((*others, *said), before.conditions, generation=generation, now=stamp(self._now()))
-        status = before.model_copy(update={"observed_generation": generation, "conditions": done})
+        status = beside(before, said, generation=generation, now=stamp(self._now()))
         if status != before:
             log.warning("%s: %s", job, text)
             written = write_status(self._api, self._cache, SUBSCRIPTIONS, found, status)

@@ -56,8 +56,13 @@ def application_of(found: Mapping[str, Any], config_map: str) -> Application:
 
 
 def is_driver(application: Application, pod: Mapping[str, Any]) -> bool:
-    """Whether a pod is the one that the application's status speaks of."""
-    return bool(pod["metadata"]["name"] == application.driver_pod)
+    """Whether a pod is the one that the application's status speaks of.
+
+    Kubeflow's webhook gives the pod its application as an owner. One without owners is not refused: where the webhook
+    was away when the pod was made, a restart would never count as done.
+    """
+    owners = [each.get("uid") for each in pod["metadata"].get("ownerReferences") or []]
+    return bool(pod["metadata"]["name"] == application.driver_pod) and (not owners or application.uid in owners)
 
 
 def running(application: Application, pod: Mapping[str, Any]) -> Application:

@@ -176,5 +176,11 @@ def evidence(server: FakeApiServer, topic: str, *, quiet_s: float) -> str:
     report = Report.parse(server.annotations.get("kafkastream.dev/report"))
     driver = Driver(server.name, server.uid, owned=True, running=True, report=report)
     return missing_evidence(
-        Key("a", topic), lineage="l", revision=3, quiet_s=quiet_s, subscription=SUBSCRIPTION, driver=driver
+        Key("a", topic),
+        lineage="l",
+        revision=3,
+        quiet_s=quiet_s,
+        subscription=SUBSCRIPTION,
+        life="Running",
+        driver=driver,
     )

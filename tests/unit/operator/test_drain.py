@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.document import Version, make_document
 from kafkastream_operator.core.evidence import TopicReport
 from kafkastream_operator.models.subscription import SubscriptionStatus
@@ -291,6 +292,19 @@ def test_a_report_is_no_evidence_if_it_is(what: str) -> None:
     world.settle()
     assert world.rendered()["east/orders"] == "Draining"
     assert world.status.draining[0].message
+
+
+@pytest.mark.parametrize("life", ["Starting", "Suspended", "Completed", "Failed"])
+def test_an_application_that_does_not_run_drains_nothing_whatever_pod_has_its_drivers_name(life: Life) -> None:
+    world = removed()
+    world.application_is(life)
+    world.driver_reports(east__orders=DRAINED)
+    world.settle()
+    assert world.rendered()["east/orders"] == "Draining"
+    assert life in world.message("Drained")
+    world.application_is("Running")
+    world.settle()
+    assert world.rendered() == {"west/orders": "Active"}
 
 
 def east_drains(world: World) -> bool:

@@ -11,6 +11,7 @@ import pytest
 
 from dynamic_kafka.metadata.contract import METADATA_ROLE, ROLE_LABEL, STREAMS_ANNOTATION
 from kafkastream_operator.core.evidence import TopicReport
+from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.reconcile import Reconciler
 from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS, Api, Resource
 from kafkastream_operator.kube.cache import Cache, Ref
@@ -89,12 +90,16 @@ def test_a_document_that_is_put_right_is_told_and_a_new_one_as_new(what: str) ->
 
 
 class Server:
-    """An API server that has what is in the cache, and notes what it is told."""
+    """An API server that has what is in the cache, and notes what it is told.
+
+    Attributes:
+        refuses: HTTP's status for each ConfigMap; 0: it takes them.
+    """
 
     def __init__(self) -> None:
         self.cache, self.count = Cache(), 0
         self.events: list[tuple[str, str, str, str]] = []
-        self.now = START
+        self.now, self.refuses = START, 0
         self.reconciler = Reconciler(cast(Api, self), self.cache, now=lambda: self.now)
 
     def put(self, resource: Resource, name: str, **content: Any) -> None:
@@ -113,6 +118,11 @@ class Server:
         return {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.count)}}
 
     def create(self, resource: Resource, body: Mapping[str, Any]) -> dict[str, Any]:
+        if resource == CONFIG_MAPS:
+            if self.refuses:
+                raise ApiError("create", self.refuses, "Forbidden", "exceeded quota: count/configmaps")
+            self.count += 1
+            return {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.count), "uid": "u"}}
         regarding = body["regarding"]
         self.events.append((regarding["kind"], regarding["name"], body["type"], body["reason"]))
         return dict(body)
@@ -174,3 +184,27 @@ def test_annotations_that_are_wrong_are_told_as_long_as_they_are_there(server: S
     assert len(server.events) == 2
     server.put(KUBEFLOW_APPLICATIONS, "app", spec={})
     assert server.look(KUBEFLOW_APPLICATIONS, "app") is None
+
+
+@pytest.mark.parametrize("status", [400, 403, 422])
+def test_a_document_that_the_api_server_does_not_take_is_said_and_told_once(server: Server, status: int) -> None:
+    server.refuses = status
+    server.put(STREAMS, "orders", spec={"clusters": [cluster("east")]})
+    server.put(SUBSCRIPTIONS, "app", spec={"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}})
+    for _ in range(3):
+        with pytest.raises(ApiError):  # which brings it back later and later
+            server.look(SUBSCRIPTIONS, "app")
+    assert server.events == [("KafkaStreamSubscription", "app", "Warning", "DocumentRefused")]
+    found = server.cache.get(SUBSCRIPTIONS, "ns", "app")
+    assert found is not None
+    said = {each["type"]: each for each in found["status"]["conditions"]}
+    assert [said[kind]["status"] for kind in ("StreamsResolved", "Ready", "Stalled")] == ["False", "False", "True"]
+    assert "exceeded quota: count/configmaps" in said["Ready"]["message"]
+    assert "rendered" not in found["status"]
+    server.refuses = 0
+    server.look(SUBSCRIPTIONS, "app")
+    found = server.cache.get(SUBSCRIPTIONS, "ns", "app")
+    assert found is not None
+    said = {each["type"]: each for each in found["status"]["conditions"]}
+    assert (said["StreamsResolved"]["status"], said["Stalled"]["status"]) == ("True", "False")
+    assert found["status"]["rendered"]["counter"] == 1

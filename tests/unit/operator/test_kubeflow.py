@@ -8,7 +8,7 @@ import pytest
 
 from dynamic_kafka.metadata.contract import REVISION_ANNOTATION, REVISION_ENVIRONMENT
 from kafkastream_operator.core.application import Patch
-from kafkastream_operator.spark.kubeflow import application_of, patched
+from kafkastream_operator.spark.kubeflow import application_of, is_driver, patched
 
 
 def application(state: str = "RUNNING", **spec: Any) -> dict[str, Any]:
@@ -75,6 +75,15 @@ def test_a_secret_that_a_user_mounts_for_both_counts_and_one_for_the_driver_alon
     assert application_of(application(driver=both), "x").mounts == frozenset()
     elsewhere = {"secrets": [{"name": "login", "path": "/tmp/login"}]}
     assert application_of(application(driver=elsewhere, executor=elsewhere), "x").mounts == frozenset()
+
+
+def test_a_pod_of_the_drivers_name_that_belongs_to_another_application_is_not_the_driver() -> None:
+    # As one that is left of an application of that name before.
+    known = application_of(application(), "x")
+    assert is_driver(known, {"metadata": {"name": "app-driver", "ownerReferences": [{"uid": "u"}]}})
+    assert is_driver(known, {"metadata": {"name": "app-driver"}})
+    assert not is_driver(known, {"metadata": {"name": "app-driver", "ownerReferences": [{"uid": "before"}]}})
+    assert not is_driver(known, {"metadata": {"name": "other", "ownerReferences": [{"uid": "u"}]}})
 
 
 def test_whether_the_document_is_mounted() -> None:

@@ -10,13 +10,15 @@ import pytest
 import yaml
 
 from dynamic_kafka.metadata.contract import REPORT_ANNOTATION
+from kafkastream_operator.core.document import Version
+from kafkastream_operator.core.evidence import Driver, Report
 from kafkastream_operator.core.rollout import USUAL
 from kafkastream_operator.handlers.observe import Seen, catalog_of, see
 from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, PODS, STREAMS, SUBSCRIPTIONS, Resource
 from kafkastream_operator.kube.cache import Cache
 from kafkastream_operator.models.subscription import Rollout, SubscriptionStatus
 from tests.support.operator import RESTART_ROLE, rules
-from tests.unit.operator.world import START, World, cluster, running
+from tests.unit.operator.world import START, World, cluster, running, version
 
 DANGEROUS = {
     "loads code": {"plugin.library.paths": "/tmp/x.so"},
@@ -119,6 +121,37 @@ def test_a_forged_status_neither_lets_go_nor_adds_anything() -> None:
     world.settle()
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
     assert [each.cluster for each in world.status.draining] == ["east"]
+
+
+HUGE = Version("x", 10**18 - 1)
+SPOILED = {
+    "on a pod that only looks like the driver": Driver("p", "p", False, True, report=Report(applied=HUGE, pod="p")),
+    "as a token on such a pod": Driver("p", "p", False, True, str(HUGE)),
+    "by another pod on the driver's": Driver("p", "p", True, True, report=Report(applied=HUGE, pod="q")),
+    "by the driver": Driver("p", "p", True, True, str(HUGE), Report(applied=HUGE, pod="p")),
+}
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["all else is there", "document and status are lost"])
+@pytest.mark.parametrize("where", SPOILED)
+def test_a_revision_that_is_said_leaves_room_for_the_next_one(where: str, lost: bool) -> None:
+    world = running(updateStrategy="Reload")
+    world.driver = SPOILED[where]
+    if lost:
+        world.document, world.status = None, SubscriptionStatus()
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    assert version(world).lineage == "fresh"
+    assert 1 <= version(world).counter < 10
+    assert Version.parse(str(version(world))) == version(world)
+
+
+def test_a_revision_in_a_manifest_leaves_room_for_the_next_one() -> None:
+    world = World()
+    world.stream("orders", cluster("east"))
+    world.application_is("Starting", token=str(HUGE))
+    world.settle()
+    assert version(world).counter == 1
 
 
 # -- what is seen of a cluster ---------------------------------------------------------------------------------
