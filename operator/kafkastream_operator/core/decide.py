@@ -117,9 +117,9 @@ def _content(
     reported = view.driver.report.streams if view.driver is not None and view.driver.report is not None else None
     copies = (view.status.kept or None, reported, older.streams if older is not None else None)
     before = known(previous, view.status.draining, *copies)
-    if previous is None and not before.entries and (resolved.missing or resolved.problem or not resolved.streams):
+    if previous is None and not before.entries and _waits(view, resolved):
         # Nothing is served until everything that is asked for is there: the driver's pod waits for the document.
-        return _Content(None, False, None, verdicts.unresolved(resolved))
+        return _Content(None, False, None, verdicts.unresolved(resolved, first=True))
     drifted = view.config_map is None or view.config_map.drifted
     if previous is not None and (paused or resolved.problem):
         return _Content(previous, drifted, None, ())
@@ -155,6 +155,15 @@ def _content(
     if stored > MAX_BYTES:
         return _Content(previous or again, previous is None or drifted, None, verdicts.too_large(stored))
     return _Content(document, document != previous or drifted, rendering, (), rendering.released)
+
+
+def _waits(view: View, resolved: Resolved) -> bool:
+    """Whether the first document has to wait: a bounded run would be over without what it lacks."""
+    if resolved.missing or resolved.problem or not resolved.streams:
+        return True
+    # With a pattern, what is wrong holds up no other stream: but nothing is left to begin with.
+    empty = not any(found["clusters"] for found in resolved.streams.values())
+    return bool(resolved.held) and (view.spec.streams.ids is not None or empty)
 
 
 def _step(view: View, document: Document, paused: str) -> Step:

@@ -95,6 +95,39 @@ def test_an_invalid_stream_keeps_what_worked() -> None:
     assert "startingOffsets" in world.message("Ready")
 
 
+FIRST_NOT_WHOLE = {
+    "one of two streams is invalid": ({"ids": ["orders", "other"]}, {"startingOffsets": "begin"}, "InvalidStream"),
+    "a Secret is not bound": ({"ids": ["orders", "other"]}, {"secretRef": {"name": "login"}}, "SecretNotBound"),
+    "nothing is left of all that match": ({"pattern": "oth.*"}, {"secretRef": {"name": "login"}}, "SecretNotBound"),
+}
+
+
+@pytest.mark.parametrize("what", FIRST_NOT_WHOLE)
+def test_the_first_document_waits_for_what_is_there_and_held(what: str) -> None:
+    streams, more, reason = FIRST_NOT_WHOLE[what]
+    world = World(spec={"streams": streams})
+    world.stream("orders", cluster("east"))
+    world.stream("other", cluster("west", **more))
+    world.application_is("Starting")
+    world.settle()
+    # A bounded run would have been over without it.
+    assert world.document is None
+    assert world.condition("StreamsResolved") == ("False", reason)
+    assert world.message("Ready").endswith("nothing is rendered before that is mended")
+    world.stream("other", cluster("west"))
+    world.settle()
+    assert world.rendered()["west/orders"] == "Active"
+
+
+def test_a_held_stream_that_a_pattern_matches_holds_no_first_document_up() -> None:
+    world = World(spec={"streams": {"pattern": ".*"}})
+    world.stream("orders", cluster("east"))
+    world.stream("other", cluster("west", secretRef={"name": "login"}))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active"}
+    assert "rendered before" not in world.message("Ready")
+
+
 def on_two_streams() -> World:
     """An application that reads two streams of one cluster."""
     world = World(spec={"streams": {"ids": ["orders", "other"]}})
