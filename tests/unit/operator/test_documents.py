@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,7 +96,7 @@ def test_an_invalid_stream_keeps_what_worked() -> None:
     assert "startingOffsets" in world.message("Ready")
 
 
-FIRST_NOT_WHOLE = {
+FIRST_NOT_WHOLE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "one of two streams is invalid": ({"ids": ["orders", "other"]}, {"startingOffsets": "begin"}, "InvalidStream"),
     "a Secret is not bound": ({"ids": ["orders", "other"]}, {"secretRef": {"name": "login"}}, "SecretNotBound"),
     "nothing is left of all that match": ({"pattern": "oth.*"}, {"secretRef": {"name": "login"}}, "SecretNotBound"),
@@ -228,6 +229,18 @@ def test_a_broken_configmap_holds_what_it_may_have_had() -> None:
     del world.config_maps["flink"]
     world.settle()
     assert world.rendered() == {"east/t": "Draining"}
+
+
+@pytest.mark.parametrize("asked", [{"ids": ["orders"]}, {"pattern": "ord.*"}], ids=["ids", "pattern"])
+def test_a_broken_configmap_of_somebody_else_keeps_nothing_that_is_not_asked_for(asked: dict[str, Any]) -> None:
+    world = running(updateStrategy="Reload", streams={"pattern": ".*"})
+    world.stream("billing", cluster("west", "bills"))
+    world.settle()
+    world.config_maps["of-another-team"] = "- nonsense"
+    world.changes(streams=asked)
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active", "west/bills": "Draining"}
+    assert world.condition("StreamsResolved")[0] == "True"
 
 
 def test_a_configmap_names_its_mistake_with_line_and_field() -> None:
