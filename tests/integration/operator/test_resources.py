@@ -38,6 +38,7 @@ STREAM_MISTAKES: dict[str, tuple[list[dict[str, Any]], str]] = {
     "an id twice": ([cluster("e"), cluster("e")], "duplicate entries"),
     "renamed from itself": ([cluster("e", renamedFrom="e")], "names the cluster itself"),
     "renamed from one that is there": ([cluster("e"), cluster("w", renamedFrom="e")], "still has"),
+    "two renamed from one": ([cluster("e", renamedFrom="o"), cluster("w", renamedFrom="o")], "only one can carry"),
     "a clusterRef": ([cluster("e", clusterRef="x")], "reserved"),
     "a plugin": ([cluster("e", properties={"plugin.library.paths": "/x.so"})], "secretRef is for credentials"),
     "a command": ([cluster("e", properties={"sasl.kerberos.kinit.cmd": "sh"})], "secretRef is for credentials"),

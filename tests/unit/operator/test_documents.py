@@ -186,6 +186,24 @@ def test_streams_that_do_not_fit_together_hold_up_no_third(what: str) -> None:
     assert world.condition("StreamsResolved") == ("False", "Conflict")
 
 
+RENAMED_TWICE = {
+    "in one stream": {"bad": [cluster("b", "t", renamedFrom="a"), cluster("c", "t", renamedFrom="a")]},
+    "in two": {"bad": [cluster("b", "t", renamedFrom="a")], "worse": [cluster("c", "t", renamedFrom="a")]},
+}
+
+
+@pytest.mark.parametrize(("what", "reason"), [("in one stream", "InvalidStream"), ("in two", "Conflict")])
+def test_a_cluster_that_is_renamed_to_two_ids_holds_up_no_other_stream(what: str, reason: str) -> None:
+    world = running(updateStrategy="Reload", streams={"pattern": ".*"})
+    for stream, clusters in RENAMED_TWICE[what].items():
+        world.stream(stream, *clusters)
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active", "west/orders": "Active"}
+    assert world.condition("StreamsResolved") == ("False", reason)
+    assert "'a'" in world.message("StreamsResolved")
+
+
 def test_explicit_offsets_of_topics_of_their_own_are_no_conflict() -> None:
     world = on_two_streams()
     world.stream("orders", cluster("east", startingOffsets={"orders": {"0": 5}}))
