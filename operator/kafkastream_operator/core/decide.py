@@ -74,8 +74,7 @@ def decide(view: View) -> Plan:
         after = status.model_copy(update={"rollout": step.after, **restart})
     elif step.restarted:
         status = status.model_copy(update=restart)
-    gone = parse(status.orphaned_at) + _retention(view) if status.orphaned_at else None
-    moments = [each for each in (step.again, until, gone, verdicts.next_look(view)) if each is not None]
+    moments = (step.again, until, _gone_at(view, status), verdicts.next_look(view))
     return Plan(
         config_map=name,
         document=content.document if content.written else None,
@@ -84,7 +83,7 @@ def decide(view: View) -> Plan:
         effect=step.effect,
         after=after,
         events=verdicts.events(view, content.document if content.written else None, content.released, step, conditions),
-        again=min(moments, default=None),
+        again=min((each for each in moments if each is not None), default=None),
     )
 
 
@@ -231,8 +230,15 @@ def _only_conditions(view: View, name: str, conditions: tuple[Condition, ...]) -
     done = settled(
         verdicts.summed_up(conditions), view.status.conditions, generation=view.generation, now=stamp(view.now)
     )
-    status = view.status.model_copy(update={"observed_generation": view.generation, "conditions": done})
-    return Plan(name, status=status if status != view.status else None, events=verdicts.worse(view, conditions))
+    update = {"observed_generation": view.generation, "conditions": done, "orphaned_at": _orphaned_at(view)}
+    status = view.status.model_copy(update=update)
+    events = verdicts.worse(view, conditions)
+    return Plan(name, status=status if status != view.status else None, events=events, again=_gone_at(view, status))
+
+
+def _gone_at(view: View, status: SubscriptionStatus) -> datetime | None:
+    """When a subscription that came of annotations has outlived its application."""
+    return parse(status.orphaned_at) + _retention(view) if status.orphaned_at else None
 
 
 def _orphaned_at(view: View) -> str | None:
