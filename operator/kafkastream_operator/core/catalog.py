@@ -6,7 +6,7 @@ cluster id conflict, and none of them is rolled out where they are read together
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from dynamic_kafka.metadata.document import document_in
 from dynamic_kafka.metadata.validation import explain
 from dynamic_kafka.metadata.wire import WireStream
 from dynamic_kafka.metadata.yaml_text import read_yaml
+from kafkastream_operator.core.document import misfit
 from kafkastream_operator.models.stream import Drain, KafkaStreamSpec
 
 COMPARED = ("bootstrapServers", "properties", "secretFolder", "renamedFrom", "startingOffsets", "stoppingOffsets")
@@ -79,6 +80,8 @@ def stream_entry(name: str, spec: Mapping[str, Any]) -> StreamEntry:
     except ValidationError as error:
         text = "; ".join(f"{_path(p.path)}: {p.text}" for p in explain(error, WireStream))
         return StreamEntry(name, origin, None, drain=model.drain, problem=text)
+    if why := misfit({name: content}):
+        return StreamEntry(name, origin, None, drain=model.drain, problem=why)
     return StreamEntry(name, origin, content, model.drain)
 
 
@@ -150,7 +153,26 @@ def disagreements(streams: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[st
                     what = f"cluster {old!r}, which is {cluster!r} now where it is renamed"
                     said.setdefault(name, {}).setdefault(cluster, f"disagrees with stream {rival!r} about {what}")
                     said.setdefault(rival, {}).setdefault(old, f"disagrees with stream {name!r} about {what}")
+    for name, cluster, text in _heirs(by_cluster):
+        said.setdefault(name, {}).setdefault(cluster, text)
     return said
+
+
+def _heirs(by_cluster: Mapping[str, Iterable[tuple[str, Mapping[str, Any]]]]) -> Iterator[tuple[str, str, str]]:
+    """(stream, cluster, what is wrong) where streams rename one cluster to different ids: only one carries it on."""
+    heirs: dict[str, list[tuple[str, str]]] = {}
+    for cluster, contents in by_cluster.items():
+        for name, content in contents:
+            if "renamedFrom" in content:
+                heirs.setdefault(str(content["renamedFrom"]), []).append((name, cluster))
+    for old, found in heirs.items():
+        if len({cluster for _, cluster in found}) == 1:
+            continue
+        for name, cluster in found:
+            against = next((each for each in found if each[0] != name and each[1] != cluster), None)
+            if against is not None:
+                what = f"cluster {old!r}, which is {cluster!r} in one and {against[1]!r} in the other"
+                yield name, cluster, f"disagrees with stream {against[0]!r} about {what}"
 
 
 def _with_conflicts(found: Mapping[str, StreamEntry]) -> dict[str, StreamEntry]:

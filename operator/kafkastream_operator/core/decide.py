@@ -76,8 +76,7 @@ def decide(view: View) -> Plan:
         after = status.model_copy(update={"rollout": step.after, **restart})
     elif step.restarted:
         status = status.model_copy(update=restart)
-    gone = parse(status.orphaned_at) + _retention(view) if status.orphaned_at else None
-    moments = [each for each in (step.again, until, gone, verdicts.next_look(view)) if each is not None]
+    moments = (step.again, until, _gone_at(view, status), verdicts.next_look(view))
     return Plan(
         config_map=name,
         document=content.document if content.written else None,
@@ -86,7 +85,7 @@ def decide(view: View) -> Plan:
         effect=step.effect,
         after=after,
         events=verdicts.events(view, content.document if content.written else None, content.released, step, conditions),
-        again=min(moments, default=None),
+        again=min((each for each in moments if each is not None), default=None),
     )
 
 
@@ -125,9 +124,9 @@ def _content(
     reported = view.driver.report.streams if view.driver is not None and view.driver.report is not None else None
     copies = (view.status.kept or None, reported, older.streams if older is not None else None)
     before = known(previous, view.status.draining, *copies)
-    if previous is None and not before.entries and (resolved.missing or resolved.problem or not resolved.streams):
+    if previous is None and not before.entries and _waits(view, resolved):
         # Nothing is served until everything that is asked for is there: the driver's pod waits for the document.
-        return _Content(None, False, None, verdicts.unresolved(resolved))
+        return _Content(None, False, None, verdicts.unresolved(resolved, first=True))
     drifted = view.config_map is None or view.config_map.drifted
     if previous is not None and (paused or resolved.problem):
         return _Content(previous, drifted, None, ())
@@ -169,6 +168,15 @@ def _content(
     if stored > MAX_BYTES:
         return _Content(previous or again, previous is None or drifted, None, verdicts.too_large(stored))
     return _Content(document, document != previous or drifted, rendering, (), rendering.released)
+
+
+def _waits(view: View, resolved: Resolved) -> bool:
+    """Whether the first document has to wait: a bounded run would be over without what it lacks."""
+    if resolved.missing or resolved.problem or not resolved.streams:
+        return True
+    # With a pattern, what is wrong holds up no other stream: but nothing is left to begin with.
+    empty = not any(found["clusters"] for found in resolved.streams.values())
+    return bool(resolved.held) and (view.spec.streams.ids is not None or empty)
 
 
 def _step(view: View, document: Document, paused: str) -> Step:
@@ -236,8 +244,15 @@ def _only_conditions(view: View, name: str, conditions: tuple[Condition, ...]) -
     done = settled(
         verdicts.summed_up(conditions), view.status.conditions, generation=view.generation, now=stamp(view.now)
     )
-    status = view.status.model_copy(update={"observed_generation": view.generation, "conditions": done})
-    return Plan(name, status=status if status != view.status else None, events=verdicts.worse(view, conditions))
+    update = {"observed_generation": view.generation, "conditions": done, "orphaned_at": _orphaned_at(view)}
+    status = view.status.model_copy(update=update)
+    events = verdicts.worse(view, conditions)
+    return Plan(name, status=status if status != view.status else None, events=events, again=_gone_at(view, status))
+
+
+def _gone_at(view: View, status: SubscriptionStatus) -> datetime | None:
+    """When a subscription that came of annotations has outlived its application."""
+    return parse(status.orphaned_at) + _retention(view) if status.orphaned_at else None
 
 
 def _orphaned_at(view: View) -> str | None:

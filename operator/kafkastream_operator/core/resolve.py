@@ -84,13 +84,19 @@ def resolve(spec: SubscriptionSpec, catalog: Catalog, previous: Document | None)
             if kept is not None:
                 clusters[name] = kept
         streams[entry.stream] = {"clusters": clusters}
-    for held_by_text in _behind_broken(catalog, before, streams):
+    for held_by_text in _behind_broken(spec, catalog, before, streams):
         held.append(held_by_text)
         streams[held_by_text.stream] = _active(before[held_by_text.stream])
     held += _beside_held(wanted, before, streams)
     missing = [each for each in missing if each not in streams]
     broken = tuple(catalog.broken.values())
     return Resolved(streams, tuple(held), tuple(missing), broken, drain={entry.stream: entry.drain for entry in wanted})
+
+
+def _asks_for(spec: SubscriptionSpec, stream: str) -> bool:
+    if spec.streams.ids is not None:
+        return stream in spec.streams.ids
+    return pattern_of(spec.streams.pattern or "").fullmatch(stream) is not None
 
 
 def _wanted(spec: SubscriptionSpec, catalog: Catalog) -> tuple[list[StreamEntry], list[str]]:
@@ -103,12 +109,16 @@ def _wanted(spec: SubscriptionSpec, catalog: Catalog) -> tuple[list[StreamEntry]
     return [entry for name, entry in sorted(catalog.streams.items()) if pattern.fullmatch(name)], []
 
 
-def _behind_broken(catalog: Catalog, before: Streams, found: Streams) -> list[Held]:
-    """Streams that nothing has any more, while a ConfigMap cannot be read: perhaps it has them."""
+def _behind_broken(spec: SubscriptionSpec, catalog: Catalog, before: Streams, found: Streams) -> list[Held]:
+    """Streams that are asked for and nothing has any more, while a ConfigMap cannot be read: perhaps it has them."""
     if not catalog.broken:
         return []
     said = "; ".join(catalog.broken.values())
-    gone = [stream for stream in before if stream not in found and _active(before[stream])["clusters"]]
+    gone = [
+        stream
+        for stream in before
+        if stream not in found and _asks_for(spec, stream) and _active(before[stream])["clusters"]
+    ]
     text = "no readable object has stream {}, and what worked of it stays, since one cannot be read: {}"
     return [Held(stream, "InvalidConfigMap", text.format(repr(stream), said)) for stream in sorted(gone)]
 

@@ -77,12 +77,13 @@ def _held_up(found: Condition, what: str, paused: str) -> Condition:
     return found.model_copy(update={"message": f"{found.message}; {what}: {paused}".removeprefix("; ")})
 
 
-def unresolved(resolved: Resolved) -> tuple[Condition, ...]:
-    """Whether every stream is there and can be used."""
+def unresolved(resolved: Resolved, *, first: bool = False) -> tuple[Condition, ...]:
+    """Whether every stream is there and can be used; `first`: the first document waits for that."""
     if resolved.problem:
         return (condition("StreamsResolved", False, "InvalidSubscription", resolved.problem),)
     if resolved.held:
         text = "; ".join(each.message for each in resolved.held)
+        text += "; nothing is rendered before that is mended" if first else ""
         return (condition("StreamsResolved", False, resolved.held[0].reason, text),)
     if resolved.missing:
         names = ", ".join(resolved.missing)

@@ -189,6 +189,11 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "self.clusters.all(c, !has(c.renamedFrom) || !self.clusters.exists(o, o.id == c.renamedFrom))",
             "a cluster is renamedFrom one that the stream still has: remove one of the two",
         ),
+        (
+            "self.clusters.all(c, !has(c.renamedFrom) ||"
+            " self.clusters.exists_one(o, has(o.renamedFrom) && o.renamedFrom == c.renamedFrom))",
+            "two clusters are renamedFrom the same one: only one can carry its offsets on",
+        ),
     ),
 }
 """CEL: what users get wrong, refused by the API server itself. (path of the schema, expression, message)"""

@@ -51,7 +51,8 @@ class Streams(Part):
     """Which streams: exactly one of the two.
 
     Attributes:
-        ids: the streams by name. Nothing is rendered for the first time before all of them are there.
+        ids: the streams by name. Nothing is rendered for the first time before all of them are there
+            and none is held.
         pattern: a regular expression (RE2's) that must match a whole stream id of this namespace.
     """
 

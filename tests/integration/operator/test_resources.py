@@ -38,6 +38,7 @@ STREAM_MISTAKES: dict[str, tuple[list[dict[str, Any]], str]] = {
     "an id twice": ([cluster("e"), cluster("e")], "duplicate entries"),
     "renamed from itself": ([cluster("e", renamedFrom="e")], "names the cluster itself"),
     "renamed from one that is there": ([cluster("e"), cluster("w", renamedFrom="e")], "still has"),
+    "two renamed from one": ([cluster("e", renamedFrom="o"), cluster("w", renamedFrom="o")], "only one can carry"),
     "a clusterRef": ([cluster("e", clusterRef="x")], "reserved"),
     "a plugin": ([cluster("e", properties={"plugin.library.paths": "/x.so"})], "secretRef is for credentials"),
     "a command": ([cluster("e", properties={"sasl.kerberos.kinit.cmd": "sh"})], "secretRef is for credentials"),
@@ -231,10 +232,12 @@ def test_a_secret_goes_only_where_its_binding_says(stage: Stage, operator: Opera
 
 
 def test_a_stream_that_asks_for_another_secret_is_held(stage: Stage, operator: OperatorProcess) -> None:
-    stage.stream("orders", cluster("east", secretRef={"name": "somebody-elses"}), cluster("west"))
+    stage.stream("orders", cluster("west"))
     stage.subscription()
-    stage.wait_condition("StreamsResolved", "SecretNotBound")
     stage.wait_document({"west/orders": "Active"})
+    stage.stream("orders", cluster("east", secretRef={"name": "somebody-elses"}), cluster("west"), cluster("north"))
+    stage.wait_condition("StreamsResolved", "SecretNotBound")
+    stage.wait_document({"north/orders": "Active", "west/orders": "Active"})
 
 
 def test_the_operator_may_read_no_secret(kube: KubeCluster, stage: Stage, operator: OperatorProcess) -> None:

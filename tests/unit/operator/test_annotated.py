@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
@@ -11,6 +12,7 @@ from kafkastream_operator.core.annotated import MADE_LABEL
 from kafkastream_operator.handlers.reconcile import Reconciler
 from kafkastream_operator.kube.api import APACHE_APPLICATIONS, KUBEFLOW_APPLICATIONS, SUBSCRIPTIONS, Api, Resource
 from kafkastream_operator.kube.cache import Cache, Ref
+from tests.unit.operator.world import START, World, cluster
 
 ANNOTATED = {STREAMS_ANNOTATION: "orders"}
 
@@ -75,3 +77,27 @@ def test_an_application_of_the_other_kind_takes_no_subscription_away(server: Ser
     assert said.startswith(
         "SubscriptionExists: KafkaStreamSubscription app is for the SparkApplication app of spark.apa"
     )
+
+
+@pytest.mark.parametrize("why", ["StreamMissing", "ApplicationTaken", "ConfigMapTaken"])
+def test_a_subscription_that_never_had_a_document_goes_after_its_application(why: str) -> None:
+    world = World(made=True)
+    if why != "StreamMissing":
+        world.stream("orders", cluster("east"))
+    world.rival = "older" if why == "ApplicationTaken" else ""
+    world.taken = why == "ConfigMapTaken"
+    world.application_is("Starting")
+    world.settle()
+    assert world.condition("StreamsResolved") == ("False", why)
+    world.application = None
+    world.settle()
+    assert world.again == START + timedelta(days=7)
+    world.later(days=6)
+    assert not world.look().delete
+    world.application_is("Starting")
+    world.settle()
+    assert world.status.orphaned_at is None
+    world.application = None
+    world.settle()
+    world.later(days=7)
+    assert world.look().delete

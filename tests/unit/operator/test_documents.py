@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,6 +117,39 @@ def test_an_invalid_stream_keeps_what_worked() -> None:
     assert "startingOffsets" in world.message("Ready")
 
 
+FIRST_NOT_WHOLE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "one of two streams is invalid": ({"ids": ["orders", "other"]}, {"startingOffsets": "begin"}, "InvalidStream"),
+    "a Secret is not bound": ({"ids": ["orders", "other"]}, {"secretRef": {"name": "login"}}, "SecretNotBound"),
+    "nothing is left of all that match": ({"pattern": "oth.*"}, {"secretRef": {"name": "login"}}, "SecretNotBound"),
+}
+
+
+@pytest.mark.parametrize("what", FIRST_NOT_WHOLE)
+def test_the_first_document_waits_for_what_is_there_and_held(what: str) -> None:
+    streams, more, reason = FIRST_NOT_WHOLE[what]
+    world = World(spec={"streams": streams})
+    world.stream("orders", cluster("east"))
+    world.stream("other", cluster("west", **more))
+    world.application_is("Starting")
+    world.settle()
+    # A bounded run would have been over without it.
+    assert world.document is None
+    assert world.condition("StreamsResolved") == ("False", reason)
+    assert world.message("Ready").endswith("nothing is rendered before that is mended")
+    world.stream("other", cluster("west"))
+    world.settle()
+    assert world.rendered()["west/orders"] == "Active"
+
+
+def test_a_held_stream_that_a_pattern_matches_holds_no_first_document_up() -> None:
+    world = World(spec={"streams": {"pattern": ".*"}})
+    world.stream("orders", cluster("east"))
+    world.stream("other", cluster("west", secretRef={"name": "login"}))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active"}
+    assert "rendered before" not in world.message("Ready")
+
+
 def on_two_streams() -> World:
     """An application that reads two streams of one cluster."""
     world = World(spec={"streams": {"ids": ["orders", "other"]}})
@@ -173,6 +207,24 @@ def test_streams_that_do_not_fit_together_hold_up_no_third(what: str) -> None:
     assert world.condition("StreamsResolved") == ("False", "Conflict")
 
 
+RENAMED_TWICE = {
+    "in one stream": {"bad": [cluster("b", "t", renamedFrom="a"), cluster("c", "t", renamedFrom="a")]},
+    "in two": {"bad": [cluster("b", "t", renamedFrom="a")], "worse": [cluster("c", "t", renamedFrom="a")]},
+}
+
+
+@pytest.mark.parametrize(("what", "reason"), [("in one stream", "InvalidStream"), ("in two", "Conflict")])
+def test_a_cluster_that_is_renamed_to_two_ids_holds_up_no_other_stream(what: str, reason: str) -> None:
+    world = running(updateStrategy="Reload", streams={"pattern": ".*"})
+    for stream, clusters in RENAMED_TWICE[what].items():
+        world.stream(stream, *clusters)
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active", "west/orders": "Active"}
+    assert world.condition("StreamsResolved") == ("False", reason)
+    assert "'a'" in world.message("StreamsResolved")
+
+
 def test_explicit_offsets_of_topics_of_their_own_are_no_conflict() -> None:
     world = on_two_streams()
     world.stream("orders", cluster("east", startingOffsets={"orders": {"0": 5}}))
@@ -216,6 +268,18 @@ def test_a_broken_configmap_holds_what_it_may_have_had() -> None:
     del world.config_maps["flink"]
     world.settle()
     assert world.rendered() == {"east/t": "Draining"}
+
+
+@pytest.mark.parametrize("asked", [{"ids": ["orders"]}, {"pattern": "ord.*"}], ids=["ids", "pattern"])
+def test_a_broken_configmap_of_somebody_else_keeps_nothing_that_is_not_asked_for(asked: dict[str, Any]) -> None:
+    world = running(updateStrategy="Reload", streams={"pattern": ".*"})
+    world.stream("billing", cluster("west", "bills"))
+    world.settle()
+    world.config_maps["of-another-team"] = "- nonsense"
+    world.changes(streams=asked)
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active", "west/bills": "Draining"}
+    assert world.condition("StreamsResolved")[0] == "True"
 
 
 def test_a_configmap_names_its_mistake_with_line_and_field() -> None:

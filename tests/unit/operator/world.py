@@ -45,6 +45,7 @@ class World:
         streams: specs of KafkaStreams by name.
         config_maps: texts of labelled ConfigMaps by name.
         writes: what the operator wrote, one word each.
+        made: the subscription came of annotations.
         dies_after: the operator dies after so many writes.
     """
 
@@ -60,6 +61,7 @@ class World:
     driver: Driver | None = None
     released: frozenset[str] = frozenset()
     rival: str = ""
+    made: bool = False
     now: datetime = START
     version: int = 1
     writes: list[str] = field(default_factory=list)
@@ -178,6 +180,7 @@ class World:
             fresh_lineage="fresh",
             released=self.released,
             rival=self.rival,
+            made=self.made,
         )
 
     # -- what can be asked ------------------------------------------------------------------------------------------
