@@ -407,6 +407,7 @@ def test_a_configmap_of_somebody_else_is_not_overwritten() -> None:
     world.settle()
     assert world.document is None
     assert world.condition("StreamsResolved") == ("False", "ConfigMapTaken")
+    assert world.message("Ready").endswith("delete it, if no job reads it, nor may start with it")
 
 
 def test_the_second_subscription_of_an_application_is_refused() -> None:
