@@ -21,7 +21,7 @@ from dynamic_kafka.metadata.contract import (
 )
 from dynamic_kafka.metadata.validation import explain
 from kafkastream_operator.core.patterns import PatternError, pattern_of
-from kafkastream_operator.models.subscription import Strategy, SubscriptionSpec
+from kafkastream_operator.models.subscription import MAX_NAME, Strategy, SubscriptionSpec
 
 MADE_LABEL = f"{GROUP}/made-for"
 """On a subscription that came of annotations: the application's name."""
@@ -39,6 +39,9 @@ def asked_by(name: str, api_version: str, annotations: Mapping[str, str]) -> Ask
     """What the annotations ask for; None if there are none of ours."""
     ids = annotations.get(STREAMS_ANNOTATION)
     pattern = annotations.get(PATTERN_ANNOTATION)
+    if (ids is not None or pattern is not None) and len(name) > MAX_NAME:
+        text = f"the application's name has {len(name)} characters, that of its subscription, which is a label, too,"
+        return Asked(problem=f"{text} at most {MAX_NAME}: apply a KafkaStreamSubscription with a name of its own")
     if ids is None and pattern is None:
         if STRATEGY_ANNOTATION in annotations:
             return Asked(problem=f"{STRATEGY_ANNOTATION} alone does nothing: add {STREAMS_ANNOTATION}")
@@ -77,6 +80,6 @@ def subscription_for(namespace: str, name: str, spec: SubscriptionSpec) -> dict[
     content["applicationRef"] = spec.application_ref.model_dump(by_alias=True)
     content["updateStrategy"] = spec.update_strategy
     return {
-        "metadata": {"name": name, "namespace": namespace, "labels": {MADE_LABEL: name[:63]}},
+        "metadata": {"name": name, "namespace": namespace, "labels": {MADE_LABEL: name}},
         "spec": content,
     }

@@ -182,6 +182,7 @@ def _waits(view: View, resolved: Resolved) -> bool:
 def _step(view: View, document: Document, paused: str) -> Step:
     wanted = Wanted(document.version, verdicts.secrets_of(document))
     restarted = view.status.restarted_at
+    said = {each.reason for each in view.status.conditions if each.type == "RolledOut"}
     return next_step(
         wanted,
         view.spec.update_strategy,
@@ -192,6 +193,7 @@ def _step(view: View, document: Document, paused: str) -> Step:
         restarted_at=parse(restarted) if restarted else None,
         paused=paused,
         asked_anew=view.generation != view.status.observed_generation,
+        promised=not said.isdisjoint(("NotRunning", "Waiting")),
         timing=view.timing,
     )
 

@@ -86,6 +86,7 @@ def next_step(
     restarted_at: datetime | None,
     paused: str = "",
     asked_anew: bool = False,
+    promised: bool = False,
     timing: Timing = USUAL,
 ) -> Step:
     """The next step of rolling `wanted` out.
@@ -95,6 +96,7 @@ def next_step(
         restarted_at: when the operator restarted the application last.
         paused: why nothing may be rolled out; "" if it may.
         asked_anew: the subscription has changed since it was looked at last: what was given up is tried again.
+        promised: it was said last that a driver takes the newest revision when it starts.
     """
     if before is None:
         return _adopt(wanted, now)
@@ -120,6 +122,13 @@ def next_step(
             return Step(before, going_on(wanted.version, "by a restart"), again=now)
     silent = _has_yet_to_report(driver, timing)
     method = _method(strategy, wanted, before, application, driver, silent=silent is not None)
+    begun = (before.token, before.method) == (wanted.token, "Restart")
+    if method == "Restart" and promised and not begun and wanted.secrets <= application.mounts:
+        # Patched now, it would start twice.
+        if driver is None or not driver.running:
+            text = f"revision {wanted.version.counter} waits for the driver that starts, and takes it then"
+            return Step(before, condition("RolledOut", None, "Waiting", text))
+        method = "Wait" if silent is not None else method
     if method == "Wait":
         assert driver is not None
         text = f"revision {wanted.version.counter} waits until driver {driver.name} has said what it can"

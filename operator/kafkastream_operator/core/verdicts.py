@@ -124,7 +124,10 @@ def refused(rival: str) -> tuple[Condition, ...]:
 
 def foreign(config_map: str) -> tuple[Condition, ...]:
     """The ConfigMap's name is taken."""
-    text = f"ConfigMap {config_map} was not made by the operator for this subscription and is left alone: delete it"
+    text = (
+        f"ConfigMap {config_map} was not made by the operator for this subscription and is left alone: delete it, if"
+        " no job reads it, nor may start with it"
+    )
     return (condition("StreamsResolved", False, "ConfigMapTaken", text),)
 
 

@@ -17,7 +17,7 @@ from kafkastream_operator.core.moments import stamp
 from kafkastream_operator.core.rollout import USUAL, Timing
 from kafkastream_operator.core.standing import stream_status
 from kafkastream_operator.core.verdicts import beside
-from kafkastream_operator.errors import ConflictError, NotFoundError
+from kafkastream_operator.errors import ApiError, ConflictError, NotFoundError
 from kafkastream_operator.handlers.execute import execute, tell, write_status
 from kafkastream_operator.handlers.observe import catalog_of, see, status_of
 from kafkastream_operator.handlers.subscribers import kind_of, subscribers_of
@@ -158,9 +158,19 @@ class Reconciler:
         else:
             wanted = subscription_for(job.namespace, job.name, asked.spec)
             if known is None or any(known["spec"].get(key) != value for key, value in wanted["spec"].items()):
-                body = {"apiVersion": SUBSCRIPTIONS.api_version, "kind": "KafkaStreamSubscription", **wanted}
-                self._cache.put(SUBSCRIPTIONS, self._api.apply(SUBSCRIPTIONS, body, force=True))
+                again = self._subscribe(job, found, wanted)
         return again
+
+    def _subscribe(self, job: Ref, application: Object, wanted: Object) -> float | None:
+        body = {"apiVersion": SUBSCRIPTIONS.api_version, "kind": "KafkaStreamSubscription", **wanted}
+        try:
+            self._cache.put(SUBSCRIPTIONS, self._api.apply(SUBSCRIPTIONS, body, force=True))
+        except ApiError as error:
+            if error.status in (400, 403, 422):
+                text = f"the API server takes no KafkaStreamSubscription {job.name} for it: {error.message}"
+                self._tell_now_and_then(job.resource, application, "SubscriptionRefused", text)
+            raise
+        return None
 
     def _stream(self, job: Ref) -> float | None:
         found = self._cache.get(STREAMS, job.namespace, job.name)

@@ -24,6 +24,8 @@ _SERVERS = r"^[^\s/,@]+:[0-9]{1,5}(,[^\s/,@]+:[0-9]{1,5})*$"
 
 ClusterName = Annotated[str, Field(min_length=1, max_length=63, pattern=_PLAIN)]
 """A cluster id. Shorter and plainer than in a file: it is the name of a mounted folder as well."""
+FormerName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s\[\]]+$")]
+"""An id that a cluster had in a document: also that of a ConfigMap in Flink's form, which may be its servers."""
 StreamName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s,;]+$")]
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=_DNS)]
 TopicName = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")]

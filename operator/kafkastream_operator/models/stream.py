@@ -15,6 +15,7 @@ from kafkastream_operator.models.fields import (
     AnyName,
     ClusterName,
     DurationText,
+    FormerName,
     ObjectName,
     Offsets,
     Part,
@@ -50,7 +51,8 @@ class StreamCluster(Part):
         starting_offsets: where reading begins when the cluster is new: `earliest`, `latest`, `committed`,
             `{timestamp: …}` or offsets by topic and partition.
         stopping_offsets: where reading ends: `latest`, `{timestamp: …}` or offsets by topic and partition.
-        renamed_from: the id that this cluster had before: its offsets are carried over.
+        renamed_from: the id that this cluster had before: its offsets are carried over. One without `clusterId` in a
+            ConfigMap was called by its servers.
         cluster_ref: reserved; must not be set.
     """
 
@@ -61,7 +63,7 @@ class StreamCluster(Part):
     secret_ref: SecretRef | None = None
     starting_offsets: Offsets = None
     stopping_offsets: Offsets = None
-    renamed_from: ClusterName | None = None
+    renamed_from: FormerName | None = None
     cluster_ref: Annotated[str, Field(max_length=253)] | None = None
 
     def wire(self) -> dict[str, Any]:

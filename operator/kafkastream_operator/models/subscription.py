@@ -30,6 +30,8 @@ MAX_DRAINING = 1000
 """So many topics are told of at a time: a status has to fit into etcd. The document has all that drain."""
 MAX_RELEASES, RELEASE_CHARACTERS = 256, 600
 """So many releases count at a time, each of at most so many characters."""
+MAX_NAME = 63
+"""A subscription's name is the value of a label as well."""
 Strategy = Literal["Restart", "Reload", "Auto"]
 
 
@@ -215,7 +217,12 @@ COLUMNS = (
 )
 LIST_KEYS: Mapping[str, str] = {"spec.secrets": "cluster", "status.conditions": "type"}
 RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "": (("self.metadata.name.size() <= 63", "a subscription's name has at most 63 characters: it is a label, too"),),
+    "": (
+        (
+            f"self.metadata.name.size() <= {MAX_NAME}",
+            f"a subscription's name has at most {MAX_NAME} characters: it is a label, too",
+        ),
+    ),
     "spec.applicationRef": (
         ("self == oldSelf", "a subscription cannot change its application: delete it and make another"),
     ),

@@ -9,6 +9,7 @@ import pytest
 
 from dynamic_kafka.metadata.contract import STREAMS_ANNOTATION
 from kafkastream_operator.core.annotated import MADE_LABEL
+from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.reconcile import Reconciler
 from kafkastream_operator.kube.api import APACHE_APPLICATIONS, KUBEFLOW_APPLICATIONS, SUBSCRIPTIONS, Api, Resource
 from kafkastream_operator.kube.cache import Cache, Ref
@@ -22,15 +23,16 @@ class Server:
 
     def __init__(self) -> None:
         self.cache, self.count = Cache(), 0
+        self.refuses = ""
         self.applied: list[dict[str, Any]] = []
         self.deleted: list[str] = []
         self.told: list[str] = []
         self.reconciler = Reconciler(cast(Api, self), self.cache)
 
-    def application(self, resource: Resource, annotations: dict[str, str]) -> None:
-        """One of the name `app`, looked at."""
-        self.put(resource, {"metadata": {"name": "app", "namespace": "ns", "annotations": annotations}, "spec": {}})
-        self.reconciler(Ref(resource, "ns", "app"))
+    def application(self, resource: Resource, annotations: dict[str, str], name: str = "app") -> None:
+        """An application, looked at."""
+        self.put(resource, {"metadata": {"name": name, "namespace": "ns", "annotations": annotations}, "spec": {}})
+        self.reconciler(Ref(resource, "ns", name))
 
     def put(self, resource: Resource, found: dict[str, Any]) -> dict[str, Any]:
         self.count += 1
@@ -40,6 +42,8 @@ class Server:
         return made
 
     def apply(self, resource: Resource, body: dict[str, Any], *, force: bool = False) -> dict[str, Any]:
+        if self.refuses:
+            raise ApiError("apply", 403, "Forbidden", self.refuses)
         self.applied.append(body["spec"])
         return self.put(resource, body)
 
@@ -77,6 +81,31 @@ def test_an_application_of_the_other_kind_takes_no_subscription_away(server: Ser
     assert said.startswith(
         "SubscriptionExists: KafkaStreamSubscription app is for the SparkApplication app of spark.apa"
     )
+
+
+@pytest.mark.parametrize("length", [63, 64])
+def test_an_application_whose_name_is_too_long_for_a_subscription_is_told(server: Server, length: int) -> None:
+    server.application(KUBEFLOW_APPLICATIONS, ANNOTATED, "a" * length)
+    if length == 63:
+        assert (len(server.applied), server.told) == (1, [])
+        return
+    assert server.applied == []
+    (said,) = server.told
+    assert said.startswith("InvalidAnnotation: the application's name has 64 characters")
+    assert "apply a KafkaStreamSubscription with a name of its own" in said
+
+
+def test_a_subscription_that_the_api_server_does_not_take_is_told_once(server: Server) -> None:
+    server.refuses = "exceeded quota: count/kafkastreamsubscriptions"
+    for _ in range(2):
+        with pytest.raises(ApiError):
+            server.application(KUBEFLOW_APPLICATIONS, ANNOTATED)
+    assert server.told == [
+        "SubscriptionRefused: the API server takes no KafkaStreamSubscription app for it: " + server.refuses
+    ]
+    server.refuses = ""
+    server.application(KUBEFLOW_APPLICATIONS, ANNOTATED)
+    assert len(server.applied) == 1
 
 
 @pytest.mark.parametrize("why", ["StreamMissing", "ApplicationTaken", "ConfigMapTaken"])

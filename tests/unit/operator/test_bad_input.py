@@ -41,6 +41,18 @@ def test_a_cluster_that_is_called_by_its_servers_drains() -> None:
     assert [each.cluster for each in world.status.draining] == ["e1:9092,e2:9092"]
 
 
+def test_a_cluster_that_is_called_by_its_servers_gets_an_id_when_its_stream_becomes_a_kafkastream() -> None:
+    servers = "e1:9092,e2:9092"
+    world = from_flink("orders", servers)
+    world.stream("orders", cluster("east", bootstrapServers=servers, renamedFrom=servers))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active"}
+    # It wins over the ConfigMap, which can go by then.
+    world.config_maps.clear()
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active"}
+
+
 def test_a_stream_with_a_space_in_its_name_drains() -> None:
     world = from_flink("all orders", "e1:9092", streams={"pattern": ".*"})
     world.config_maps.clear()

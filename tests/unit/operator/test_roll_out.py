@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from kafkastream_operator.core.decide import after_refusal, decide
+from kafkastream_operator.core.document import Version
 from kafkastream_operator.core.rollout import ATTEMPTS
 from tests.unit.operator.world import World, cluster, running, version
 
@@ -188,6 +190,64 @@ def test_an_application_that_does_not_run_is_left_alone(life: str) -> None:
     assert world.condition("RolledOut") == ("Unknown", "NotRunning")
     assert world.condition("Ready") == ("True", "NotRunning")
     assert ("driver's log" in world.message("Ready")) == (life == "Failed")
+
+
+def resumed() -> World:
+    """A stopped application that was told to take revision 2 when it starts, and does so."""
+    world = running(updateStrategy="Restart")
+    world.application_is("Suspended")
+    world.driver = None
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    assert "it takes revision 2 when it starts" in world.message("RolledOut")
+    world.later(hours=1)
+    world.application_is("Starting")
+    world.settle()
+    assert world.condition("RolledOut") == ("Unknown", "Waiting")
+    world.driver_starts(reports=False)
+    world.settle()
+    assert (world.condition("RolledOut"), world.patches) == (("Unknown", "Waiting"), 0)
+    return world
+
+
+def test_an_application_that_takes_a_revision_when_it_starts_is_not_started_twice_for_it() -> None:
+    world = resumed()
+    world.driver_reports()
+    world.settle()
+    assert (world.condition("RolledOut"), world.patches) == (("True", "Confirmed"), 0)
+    world.stream("orders", cluster("west"))
+    world.settle()
+    assert world.patches == 1
+
+
+@pytest.mark.parametrize("what", ["says nothing", "has an older one"])
+def test_a_driver_that_did_not_take_the_revision_when_it_started_is_restarted(what: str) -> None:
+    world = resumed()
+    if what == "has an older one":
+        world.driver_reports()
+        assert world.driver is not None and world.driver.report is not None
+        report = replace(world.driver.report, applied=Version("fresh", 1))
+        world.driver = replace(world.driver, report=report)
+    else:
+        assert world.again == world.now + timedelta(seconds=120)
+        world.later(seconds=120)
+        assert world.driver is not None
+        world.driver = replace(world.driver, silent_s=120.0)
+    world.settle()
+    assert (world.condition("RolledOut"), world.patches) == (("False", "RollingOut"), 1)
+
+
+def test_an_application_that_starts_without_a_secret_gets_it_at_once() -> None:
+    world = running(updateStrategy="Restart")
+    world.application_is("Suspended")
+    world.driver = None
+    world.changes(secrets=[{"cluster": "west", "name": "login", "allowedServers": ["west:9092"]}])
+    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "login"}))
+    world.settle()
+    assert world.condition("RolledOut") == ("Unknown", "NotRunning")
+    world.application_is("Starting")
+    world.settle()
+    assert world.patches == 1
 
 
 def test_reload_never_restarts() -> None:
@@ -407,6 +467,7 @@ def test_a_configmap_of_somebody_else_is_not_overwritten() -> None:
     world.settle()
     assert world.document is None
     assert world.condition("StreamsResolved") == ("False", "ConfigMapTaken")
+    assert world.message("Ready").endswith("delete it, if no job reads it, nor may start with it")
 
 
 def test_the_second_subscription_of_an_application_is_refused() -> None:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from dynamic_kafka.metadata.contract import REPORT_ANNOTATION
+from kafkastream_operator.core.annotated import MADE_LABEL
 from kafkastream_operator.core.document import Version
 from kafkastream_operator.core.evidence import Driver, Report
 from kafkastream_operator.core.rollout import USUAL
@@ -255,8 +256,12 @@ def test_a_status_that_is_none_is_taken_for_a_lost_one(found: Cluster) -> None:
     assert found.see().view.status == SubscriptionStatus()
 
 
-def test_the_younger_of_two_subscriptions_gives_way(found: Cluster) -> None:
-    found.put(SUBSCRIPTIONS, "second", spec={"applicationRef": {"name": "app"}, "streams": {"ids": ["other"]}})
+@pytest.mark.parametrize("made", ["app", "second", ""], ids=["the older is", "the younger is", "none is"])
+def test_the_younger_of_two_subscriptions_gives_way(found: Cluster, made: str) -> None:
+    spec = {"applicationRef": {"name": "app"}, "streams": {"ids": ["other"]}}
+    labels = {made: {"labels": {MADE_LABEL: "app"}}}
+    found.put(SUBSCRIPTIONS, "app", spec=spec, metadata=labels.get("app", {}))
+    found.put(SUBSCRIPTIONS, "second", spec=spec, metadata=labels.get("second", {}))
     assert found.see("second").view.rival == "app"
     assert found.see("app").view.rival == ""
 
