@@ -19,6 +19,7 @@ from kafkastream_operator.models.fields import (
     Offsets,
     Part,
     Properties,
+    SecretName,
     Servers,
     StreamName,
     TopicName,
@@ -35,7 +36,7 @@ class SecretRef(Part):
         name: of the Secret. The subscription must bind it to the cluster.
     """
 
-    name: ObjectName
+    name: SecretName
 
 
 class StreamCluster(Part):
