@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from dynamic_kafka.metadata.freshness import AwaitedRevision
+from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.decide import after_refusal, decide
 from kafkastream_operator.core.rollout import ATTEMPTS
 from tests.unit.operator.world import World, cluster, running, version
@@ -114,6 +116,40 @@ def test_after_several_lost_patches_it_says_so_and_stops() -> None:
     world.stream("orders", cluster("east"), cluster("west"), cluster("north"))
     world.settle()
     assert world.patches == ATTEMPTS + 1
+
+
+@pytest.mark.parametrize("token", ["other/57", "fresh/57"])
+def test_a_driver_that_waits_for_a_revision_of_elsewhere_is_not_left_waiting_without_a_word(token: str) -> None:
+    world = World(spec={"updateStrategy": "Reload"})
+    world.stream("orders", cluster("east"))
+    world.settle()
+    assert version(world).lineage == "fresh"
+    # A manifest that was taken from another Kubernetes, or a backup: it has the keys of the operator that was there.
+    world.application_is("Starting", token=token)
+    world.settle()
+    awaited = AwaitedRevision.parse(token)
+    now = version(world)
+    assert not awaited.reached_by(Revision("sha256:0", now.counter, now.lineage))
+    assert world.condition("RolledOut") == world.condition("Ready") == ("False", "AwaitsAnother")
+    assert world.condition("Stalled") == ("True", "AwaitsAnother")
+    assert token in world.message("Ready")
+    world.driver_starts(reports=False)
+    world.settle()
+    assert world.condition("Ready") == ("False", "AwaitsAnother")
+    assert world.patches == 0
+    # Somebody follows the message.
+    world.application_is("Starting", token="")
+    world.driver_starts()
+    world.settle()
+    assert world.condition("Ready") == ("True", "InForce")
+
+
+def test_a_driver_that_has_begun_waits_for_nothing_whatever_its_spec_says() -> None:
+    world = running(updateStrategy="Reload")
+    world.driver_reports()
+    world.application_is("Running", token="other/57")
+    world.settle()
+    assert world.condition("Ready") == ("True", "InForce")
 
 
 def given_up() -> World:
