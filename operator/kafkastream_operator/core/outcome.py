@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from dynamic_kafka.metadata.contract import REVISION_ANNOTATION, REVISION_ENVIRONMENT
 from kafkastream_operator.core.application import Application
@@ -19,6 +19,21 @@ REVERSIONS = 3
 def going_on(version: Version, how: str) -> Condition:
     """It is under way."""
     return condition("RolledOut", False, "RollingOut", f"revision {version.counter} is being rolled out {how}")
+
+
+def kept_apart(before: Rollout | None, version: Version, apart: timedelta) -> Condition:
+    """A restart waits, for the sake of those before it. `before`: the roll-out, if it is for a patch made anew."""
+    text = f"restarts are {apart.total_seconds():.0f} s apart"
+    if before is not None and before.reverted:
+        said = taken_back(before)
+        return said.model_copy(update={"message": f"{said.message}; {text}"})
+    return condition("RolledOut", False, "Coalescing", f"revision {version.counter} waits: {text}")
+
+
+def taken_back(before: Rollout) -> Condition:
+    """Somebody took the patch back, and it is made again."""
+    text = f"the patch for {before.token} was taken back; it is made again ({before.reverted} of {REVERSIONS})"
+    return condition("RolledOut", False, "Reverted", text)
 
 
 def waits_in_vain(version: Version, application: Application | None, driver: Driver | None) -> Condition | None:

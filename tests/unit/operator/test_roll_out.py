@@ -160,6 +160,7 @@ def given_up() -> World:
         world.settle()
         assert world.application is not None
         world.application = replace(world.application, token="")
+        world.later(minutes=1)
     world.settle()
     assert world.condition("RolledOut") == ("False", "RevertedByOthers")
     return world
@@ -169,6 +170,25 @@ def test_a_tool_that_takes_the_patch_back_three_times_is_left_alone() -> None:
     world = given_up()
     assert world.patches == 3
     assert "GitOps" in world.message("Ready")
+
+
+def test_a_tool_that_takes_the_patch_back_at_once_gets_it_no_sooner_than_restarts_may_be() -> None:
+    world = running(updateStrategy="Restart")
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    assert world.patches == 1
+    for _ in range(3):
+        world.later(seconds=1)
+        assert world.application is not None
+        world.application = replace(world.application, token="")
+        world.settle()
+    assert world.patches == 1
+    assert world.condition("RolledOut") == ("False", "Reverted")
+    assert "(1 of 3); restarts are 60 s apart" in world.message("RolledOut")
+    assert world.again is not None
+    world.later(seconds=(world.again - world.now).total_seconds())
+    world.settle()
+    assert world.patches == 2
 
 
 def test_what_was_given_up_is_tried_again_when_the_subscription_changes() -> None:
