@@ -20,7 +20,7 @@ from kafkastream_operator.core import verdicts
 from kafkastream_operator.core.document import MAX_BYTES, Document, Key, Version, make_document, misfit, pack, size
 from kafkastream_operator.core.evidence import missing_evidence
 from kafkastream_operator.core.moments import parse, stamp
-from kafkastream_operator.core.outcome import not_taken
+from kafkastream_operator.core.outcome import not_taken, waits_in_vain
 from kafkastream_operator.core.release import let_go
 from kafkastream_operator.core.render import Rendering, known, render
 from kafkastream_operator.core.resolve import Resolved, resolve, secret_problem
@@ -183,7 +183,7 @@ def _step(view: View, document: Document, paused: str) -> Step:
     wanted = Wanted(document.version, verdicts.secrets_of(document))
     restarted = view.status.restarted_at
     said = {each.reason for each in view.status.conditions if each.type == "RolledOut"}
-    return next_step(
+    step = next_step(
         wanted,
         view.spec.update_strategy,
         view.status.rollout or _rollout_seen(view),
@@ -196,6 +196,8 @@ def _step(view: View, document: Document, paused: str) -> Step:
         promised=not said.isdisjoint(("NotRunning", "Waiting")),
         timing=view.timing,
     )
+    in_vain = waits_in_vain(document.version, view.application, view.driver)
+    return replace(step, condition=in_vain) if in_vain is not None and step.condition.status == "True" else step
 
 
 def _rollout_seen(view: View) -> Rollout | None:

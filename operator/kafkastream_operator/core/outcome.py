@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from dynamic_kafka.metadata.contract import REVISION_ANNOTATION, REVISION_ENVIRONMENT
 from kafkastream_operator.core.application import Application
 from kafkastream_operator.core.document import Version
+from kafkastream_operator.core.evidence import Driver
 from kafkastream_operator.core.moments import stamp
 from kafkastream_operator.models.conditions import Condition, condition
 from kafkastream_operator.models.subscription import Rollout, Strategy
@@ -17,6 +19,41 @@ REVERSIONS = 3
 def going_on(version: Version, how: str) -> Condition:
     """It is under way."""
     return condition("RolledOut", False, "RollingOut", f"revision {version.counter} is being rolled out {how}")
+
+
+def kept_apart(before: Rollout | None, version: Version, apart: timedelta) -> Condition:
+    """A restart waits, for the sake of those before it. `before`: the roll-out, if it is for a patch made anew."""
+    text = f"restarts are {apart.total_seconds():.0f} s apart"
+    if before is not None and before.reverted:
+        said = taken_back(before)
+        return said.model_copy(update={"message": f"{said.message}; {text}"})
+    return condition("RolledOut", False, "Coalescing", f"revision {version.counter} waits: {text}")
+
+
+def taken_back(before: Rollout) -> Condition:
+    """Somebody took the patch back, and it is made again."""
+    text = f"the patch for {before.token} was taken back; it is made again ({before.reverted} of {REVERSIONS})"
+    return condition("RolledOut", False, "Reverted", text)
+
+
+def waits_in_vain(version: Version, application: Application | None, driver: Driver | None) -> Condition | None:
+    """A driver waits, or the next one would, for a revision that this document never becomes: that of another line of
+    documents, as a manifest of another Kubernetes has it, or a backup. None if none does."""
+    if application is None or application.life not in ("Starting", "Running"):
+        return None
+    mine = driver if driver is not None and driver.owned and driver.running else None
+    if mine is not None and mine.report is not None and mine.report.applied is not None:
+        return None  # it has begun, whatever it was started for
+    awaited = Version.parse(mine.token if mine is not None else application.token)
+    if awaited is None or (awaited.lineage == version.lineage and awaited.counter <= version.counter):
+        return None
+    text = (
+        f"the application makes its driver wait for revision {awaited}, and the document is {version}, which never"
+        " becomes that: a manifest from elsewhere, or a backup, has brought it along. Take the operator's keys out of"
+        f" the application's spec ({REVISION_ANNOTATION} of the driver's annotations, and"
+        f" spark.kubernetes.driverEnv.{REVISION_ENVIRONMENT} of sparkConf), and restart it"
+    )
+    return condition("RolledOut", False, "AwaitsAnother", text)
 
 
 def restart_required(why: str, strategy: Strategy, application: Application) -> Condition:

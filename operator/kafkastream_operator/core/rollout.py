@@ -16,7 +16,7 @@ from kafkastream_operator.core.application import Application, Patch, Pod, Refre
 from kafkastream_operator.core.document import Version
 from kafkastream_operator.core.evidence import Driver
 from kafkastream_operator.core.moments import parse, stamp
-from kafkastream_operator.core.outcome import REVERSIONS, given_up, going_on, restart_required
+from kafkastream_operator.core.outcome import REVERSIONS, given_up, going_on, kept_apart, restart_required, taken_back
 from kafkastream_operator.models.conditions import Condition, condition
 from kafkastream_operator.models.subscription import Rollout, Strategy
 
@@ -271,6 +271,7 @@ def _restart(
         text = f"revision {wanted.version.counter} takes a restart, which would end the application: "
         said = condition("RolledOut", False, "RestartRequired", text + application.unwilling)
         return Step(before, said, again=application.willing_at)
+    earliest = restarted_at + timing.between_restarts if restarted_at is not None else now
     if mine and before.phase == "Pending":
         attempt = before.attempts + 1
         ends = _driver_to_end(application, driver)
@@ -280,13 +281,13 @@ def _restart(
         if (application.token, application.attempt) == (wanted.token, attempt) and ends is None:
             # An operator that died right after it has made this patch.
             return Step(done, going_on(wanted.version, "by a restart"), again=now + timing.confirm, restarted=True)
+        if now < earliest:
+            # It was made, and lost or taken back: who does that at once gets it no sooner than anybody else.
+            return Step(before, kept_apart(before, wanted.version, timing.between_restarts), again=earliest)
         return Step(before, going_on(wanted.version, "by a restart"), patch, done, now + timing.confirm, restarted=True)
     if not mine:
-        earliest = restarted_at + timing.between_restarts if restarted_at is not None else now
         if now < earliest:
-            apart = timing.between_restarts.total_seconds()
-            text = f"revision {wanted.version.counter} waits: restarts are {apart:.0f} s apart"
-            return Step(before, condition("RolledOut", False, "Coalescing", text), again=earliest)
+            return Step(before, kept_apart(None, wanted.version, timing.between_restarts), again=earliest)
         began = Rollout(token=wanted.token, method="Restart", phase="Pending", at=stamp(now))
         return Step(began, going_on(wanted.version, "by a restart"), again=now)
     if application.token != wanted.token:
@@ -319,5 +320,4 @@ def _reverted(before: Rollout, now: datetime) -> Step:
         failed = before.model_copy(update={"phase": "Failed", "at": stamp(now), "reverted": count})
         return Step(failed, given_up(failed))
     again = before.model_copy(update={"phase": "Pending", "at": stamp(now), "reverted": count})
-    text = f"the patch for {before.token} was taken back; it is made again ({count} of {REVERSIONS})"
-    return Step(again, condition("RolledOut", False, "Reverted", text), again=now)
+    return Step(again, taken_back(again), again=now)

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
+from dynamic_kafka.metadata.contract import SECRET_CHARACTERS
+
 MAX_CLUSTERS = 64
 MAX_TOPICS = 256
 MAX_PROPERTIES = 64
@@ -28,6 +30,10 @@ FormerName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s\
 """An id that a cluster had in a document: also that of a ConfigMap in Flink's form, which may be its servers."""
 StreamName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s,;]+$")]
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=_DNS)]
+SecretName = Annotated[
+    str, Field(min_length=1, max_length=SECRET_CHARACTERS, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
+]
+"""A Secret that Spark mounts: it calls the volume `<Secret>-volume`, which has at most 63 characters and no dot."""
 TopicName = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")]
 Server = Annotated[str, Field(min_length=3, max_length=261, pattern=r"^[^\s/,@]+:[0-9]{1,5}$")]
 Servers = Annotated[str, Field(min_length=3, max_length=4096, pattern=_SERVERS)]

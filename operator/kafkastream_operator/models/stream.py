@@ -20,6 +20,7 @@ from kafkastream_operator.models.fields import (
     Offsets,
     Part,
     Properties,
+    SecretName,
     Servers,
     StreamName,
     TopicName,
@@ -36,7 +37,7 @@ class SecretRef(Part):
         name: of the Secret. The subscription must bind it to the cluster.
     """
 
-    name: ObjectName
+    name: SecretName
 
 
 class StreamCluster(Part):

@@ -19,6 +19,7 @@ from kafkastream_operator.models.fields import (
     ObjectName,
     Part,
     Regex,
+    SecretName,
     Server,
     StreamName,
     Text,
@@ -72,7 +73,7 @@ class SecretBinding(Part):
     """
 
     cluster: ClusterName
-    name: ObjectName
+    name: SecretName
     allowed_servers: Annotated[tuple[Server, ...], Field(min_length=1, max_length=MAX_SERVERS)]
 
 

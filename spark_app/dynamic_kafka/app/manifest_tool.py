@@ -14,7 +14,13 @@ import yaml
 from dynamic_kafka.app.config import load_config
 from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.metadata.contract import MOUNT_PATH, NAME_CHARACTERS, SECRETS_PATH, config_map_name
+from dynamic_kafka.metadata.contract import (
+    MOUNT_PATH,
+    NAME_CHARACTERS,
+    SECRET_CHARACTERS,
+    SECRETS_PATH,
+    config_map_name,
+)
 
 HELP = "print the YAML that a SparkApplication, its service account and app.yaml need under the operator"
 ROLE = "kafkastream-reporter"
@@ -61,6 +67,12 @@ def run(arguments: argparse.Namespace) -> int:
         if len(text) > NAME_CHARACTERS or not _NAME.match(text):
             raise OptionError(
                 f"{text!r} is no name in Kubernetes (a-z, 0-9, `-` and `.`): give the right one with {what}"
+            )
+    for each in secrets:
+        if len(each) > SECRET_CHARACTERS or "." in each:
+            raise OptionError(
+                f"the Secret {each!r} cannot be mounted: Spark calls the volume after it, which takes no `.` and at"
+                f" most {SECRET_CHARACTERS} characters. Make one of a shorter, plainer name"
             )
     parts = list(_parts(arguments.operator, name, arguments.namespace, account, secrets))
     if config is not None and (config.file.metadata or "").rstrip("/") == MOUNT_PATH:

@@ -57,6 +57,8 @@ SECRETS_PATH = "/etc/kafkastreams-secrets"
 CONFIG_MAP_SUFFIX = "-kafkastreams"
 NAME_CHARACTERS = 253
 """What Kubernetes allows for a name."""
+SECRET_CHARACTERS = 56
+"""What Spark can mount of a Secret: it calls the volume `<Secret>-volume`, which is a label: 63, and no dot."""
 
 
 def config_map_name(application: str) -> str:

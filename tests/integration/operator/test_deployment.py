@@ -67,7 +67,7 @@ def applied(kube: KubeCluster) -> Iterator[str]:
         for name in own | users:
             kube.delete_namespace(name)
         for each in objects():
-            if each["kind"].startswith("ClusterRole"):
+            if each["kind"].startswith(("ClusterRole", "ValidatingAdmissionPolicy")):
                 kube.kubectl("delete", each["kind"], each["metadata"]["name"], "--ignore-not-found")
 
 

@@ -112,6 +112,8 @@ def test_the_secrets_of_the_first_document_are_mounted_as_the_operator_looks_for
         ("kind: KafkaStream", "is no valid KafkaStream"),
         ("a: [", "cannot be read"),
         ("{kind: KafkaStream, spec: {clusters: [{secretRef: {name: 'A B'}}]}}", "'A B' is no name in Kubernetes"),
+        ("{kind: KafkaStream, spec: {clusters: [{secretRef: {name: my.login}}]}}", "'my.login' cannot be mounted"),
+        (f"{{kind: KafkaStream, spec: {{clusters: [{{secretRef: {{name: {'a' * 57}}}}}]}}}}", "at most 56 characters"),
         (None, "cannot be read"),
     ],
 )

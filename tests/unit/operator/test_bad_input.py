@@ -7,11 +7,12 @@ import time
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from dynamic_kafka.metadata.contract import PATTERN_ANNOTATION, STRATEGY_ANNOTATION, STREAMS_ANNOTATION
 from kafkastream_operator.core.annotated import asked_by
 from kafkastream_operator.core.evidence import Report, TopicReport
-from kafkastream_operator.models.subscription import KUBEFLOW
+from kafkastream_operator.models.subscription import KUBEFLOW, SecretBinding
 from tests.unit.operator.world import World, cluster, running
 
 FLINKS = """
@@ -59,6 +60,20 @@ def test_a_stream_with_a_space_in_its_name_drains() -> None:
     world.settle()
     assert world.rendered() == {"e1:9092/orders": "Draining"}
     assert [each.stream for each in world.status.draining] == ["all orders"]
+
+
+@pytest.mark.parametrize("name", ["my.login", "a" * 57, "Login", "-login"])
+def test_a_secret_that_spark_cannot_mount_is_refused_by_stream_and_subscription(name: str) -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("west", secretRef={"name": name}))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active"}
+    assert world.condition("StreamsResolved") == ("False", "InvalidStream")
+    assert "secretRef.name" in world.message("StreamsResolved")
+    binding = {"cluster": "west", "name": name, "allowedServers": ["west:9092"]}
+    with pytest.raises(ValidationError, match="name"):
+        SecretBinding.model_validate(binding)
+    assert SecretBinding.model_validate({**binding, "name": "a" * 56})
 
 
 @pytest.mark.parametrize("duration", ["99999999999999d", "10000d", "5 minutes", "-1s", ""])

@@ -7,6 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+from dynamic_kafka.metadata.freshness import AwaitedRevision
+from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.decide import after_refusal, decide
 from kafkastream_operator.core.document import Version
 from kafkastream_operator.core.rollout import ATTEMPTS
@@ -118,6 +120,40 @@ def test_after_several_lost_patches_it_says_so_and_stops() -> None:
     assert world.patches == ATTEMPTS + 1
 
 
+@pytest.mark.parametrize("token", ["other/57", "fresh/57"])
+def test_a_driver_that_waits_for_a_revision_of_elsewhere_is_not_left_waiting_without_a_word(token: str) -> None:
+    world = World(spec={"updateStrategy": "Reload"})
+    world.stream("orders", cluster("east"))
+    world.settle()
+    assert version(world).lineage == "fresh"
+    # A manifest that was taken from another Kubernetes, or a backup: it has the keys of the operator that was there.
+    world.application_is("Starting", token=token)
+    world.settle()
+    awaited = AwaitedRevision.parse(token)
+    now = version(world)
+    assert not awaited.reached_by(Revision("sha256:0", now.counter, now.lineage))
+    assert world.condition("RolledOut") == world.condition("Ready") == ("False", "AwaitsAnother")
+    assert world.condition("Stalled") == ("True", "AwaitsAnother")
+    assert token in world.message("Ready")
+    world.driver_starts(reports=False)
+    world.settle()
+    assert world.condition("Ready") == ("False", "AwaitsAnother")
+    assert world.patches == 0
+    # Somebody follows the message.
+    world.application_is("Starting", token="")
+    world.driver_starts()
+    world.settle()
+    assert world.condition("Ready") == ("True", "InForce")
+
+
+def test_a_driver_that_has_begun_waits_for_nothing_whatever_its_spec_says() -> None:
+    world = running(updateStrategy="Reload")
+    world.driver_reports()
+    world.application_is("Running", token="other/57")
+    world.settle()
+    assert world.condition("Ready") == ("True", "InForce")
+
+
 def given_up() -> World:
     """A patch that was taken back three times."""
     world = running(updateStrategy="Restart")
@@ -126,6 +162,7 @@ def given_up() -> World:
         world.settle()
         assert world.application is not None
         world.application = replace(world.application, token="")
+        world.later(minutes=1)
     world.settle()
     assert world.condition("RolledOut") == ("False", "RevertedByOthers")
     return world
@@ -135,6 +172,25 @@ def test_a_tool_that_takes_the_patch_back_three_times_is_left_alone() -> None:
     world = given_up()
     assert world.patches == 3
     assert "GitOps" in world.message("Ready")
+
+
+def test_a_tool_that_takes_the_patch_back_at_once_gets_it_no_sooner_than_restarts_may_be() -> None:
+    world = running(updateStrategy="Restart")
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    assert world.patches == 1
+    for _ in range(3):
+        world.later(seconds=1)
+        assert world.application is not None
+        world.application = replace(world.application, token="")
+        world.settle()
+    assert world.patches == 1
+    assert world.condition("RolledOut") == ("False", "Reverted")
+    assert "(1 of 3); restarts are 60 s apart" in world.message("RolledOut")
+    assert world.again is not None
+    world.later(seconds=(world.again - world.now).total_seconds())
+    world.settle()
+    assert world.patches == 2
 
 
 def test_what_was_given_up_is_tried_again_when_the_subscription_changes() -> None:

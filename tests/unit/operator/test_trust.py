@@ -266,6 +266,21 @@ def test_the_younger_of_two_subscriptions_gives_way(found: Cluster, made: str) -
     assert found.see("app").view.rival == ""
 
 
+def test_the_example_of_a_policy_is_for_changes_of_reports_and_refuses_them() -> None:
+    policy, binding = yaml.safe_load_all((RESTART_ROLE.parent / "policy-driver-reports.yaml").read_text())
+    (rule,) = policy["spec"]["matchConstraints"]["resourceRules"]
+    # The status of a pod is written with its annotations.
+    assert (rule["resources"], rule["operations"]) == (["pods", "pods/status"], ["UPDATE"])
+    (changed,), (allowed,) = policy["spec"]["matchConditions"], policy["spec"]["validations"]
+    assert changed["expression"].count(f"'{REPORT_ANNOTATION}' in ") == 2
+    assert changed["expression"].count(f"['{REPORT_ANNOTATION}']") == 2
+    # Of the pod as it was: what is written cannot name its own account.
+    assert "oldObject.spec.serviceAccountName" in allowed["expression"]
+    assert " object." not in allowed["expression"]
+    assert (policy["spec"]["failurePolicy"], binding["spec"]["validationActions"]) == ("Fail", ["Deny"])
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+
+
 def test_the_operators_role_has_no_secret_no_wildcard_and_no_rights_over_rights() -> None:
     for rule in rules():
         assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]], yaml.safe_dump(rule)
