@@ -18,11 +18,11 @@ from dynamic_kafka.metadata.contract import config_map_name
 from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core import verdicts
 from kafkastream_operator.core.document import MAX_BYTES, Document, Key, Version, make_document, misfit, pack, size
-from kafkastream_operator.core.evidence import missing_evidence
+from kafkastream_operator.core.evidence import has_applied, missing_evidence
 from kafkastream_operator.core.moments import parse, stamp
 from kafkastream_operator.core.outcome import not_taken
 from kafkastream_operator.core.release import let_go
-from kafkastream_operator.core.render import Rendering, known, render
+from kafkastream_operator.core.render import Rendering, known, renames, render
 from kafkastream_operator.core.resolve import Resolved, resolve, secret_problem
 from kafkastream_operator.core.rollout import Step, Wanted, next_step
 from kafkastream_operator.core.view import Plan, View
@@ -59,7 +59,8 @@ def decide(view: View) -> Plan:
     older = previous if _is_older_than_status(view, previous) else None
     if older is not None:
         previous = None
-    resolved = resolve(view.spec, view.catalog, previous or _remembered(view) or older or _reported(view))
+    served = previous or _remembered(view) or older or _reported(view)
+    resolved = resolve(view.spec, view.catalog, served, unseen=_unseen(view, served))
     paused, until = _pause(view)
     content = _content(view, resolved, previous, older, paused)
     if content.document is None:
@@ -300,6 +301,13 @@ def _reported(view: View) -> Document | None:
         return None
     document = make_document(report.applied, report.streams, {}, view.uid)
     return document if document.hash == report.hash else None
+
+
+def _unseen(view: View, document: Document | None) -> Mapping[str, str]:
+    """{new id: old id} of the document's renames, as long as no driver has shown that it has them."""
+    if document is None or has_applied(document.version, subscription=view.uid, driver=view.driver):
+        return {}
+    return {new: old for old, new in renames(document.streams).items()}
 
 
 def _versions(view: View, previous: Document | None) -> list[Version]:
