@@ -42,7 +42,7 @@ class Resolved:
         missing: subscribed ids that no stream has.
         broken: what cannot be read, and may have what is missing.
         problem: why the subscription itself cannot be resolved.
-        drain: {stream: how it drains}.
+        drain: {stream: how it drains}, of those that are valid.
     """
 
     streams: Streams
@@ -101,7 +101,9 @@ def resolve(
     held += _beside_held(wanted, before, streams)
     missing = [each for each in missing if each not in streams]
     broken = tuple(catalog.broken.values())
-    return Resolved(streams, tuple(held), tuple(missing), broken, drain={entry.stream: entry.drain for entry in wanted})
+    # Of one that is invalid nothing newer counts, nor how it drains, which may not even be readable.
+    drain = {entry.stream: entry.drain for entry in wanted if entry.content is not None}
+    return Resolved(streams, tuple(held), tuple(missing), broken, drain=drain)
 
 
 def _asks_for(spec: SubscriptionSpec, stream: str) -> bool:
