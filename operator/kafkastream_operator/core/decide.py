@@ -18,11 +18,11 @@ from dynamic_kafka.metadata.contract import config_map_name
 from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core import verdicts
 from kafkastream_operator.core.document import MAX_BYTES, Document, Key, Version, make_document, misfit, pack, size
-from kafkastream_operator.core.evidence import missing_evidence
+from kafkastream_operator.core.evidence import has_applied, missing_evidence
 from kafkastream_operator.core.moments import parse, stamp
 from kafkastream_operator.core.outcome import not_taken, waits_in_vain
 from kafkastream_operator.core.release import let_go
-from kafkastream_operator.core.render import Rendering, known, render
+from kafkastream_operator.core.render import Rendering, known, renames, render
 from kafkastream_operator.core.resolve import Resolved, resolve, secret_problem
 from kafkastream_operator.core.rollout import Step, Wanted, next_step
 from kafkastream_operator.core.view import Plan, View
@@ -59,7 +59,8 @@ def decide(view: View) -> Plan:
     older = previous if _is_older_than_status(view, previous) else None
     if older is not None:
         previous = None
-    resolved = resolve(view.spec, view.catalog, previous or _remembered(view) or older)
+    served = previous or _remembered(view) or older or _reported(view)
+    resolved = resolve(view.spec, view.catalog, served, unseen=_unseen(view, served))
     paused, until = _pause(view)
     content = _content(view, resolved, previous, older, paused)
     if content.document is None:
@@ -131,7 +132,10 @@ def _content(
     if previous is not None and (paused or resolved.problem):
         return _Content(previous, drifted, None, ())
     remembered = _remembered(view)
-    again = make_document(remembered.version, remembered.streams, {}, view.uid) if remembered is not None else None
+    if remembered is not None:
+        again: Document | None = make_document(remembered.version, remembered.streams, {}, view.uid)
+    else:
+        again = _reported(view)
     if (paused or resolved.problem) and again is not None:
         return _Content(again, True, None, ())
     counter = _next_counter(view, previous)
@@ -282,6 +286,32 @@ def _remembered(view: View) -> Document | None:
     if rendered is None or not view.status.kept:
         return None
     return Document(Version(rendered.lineage, rendered.counter), rendered.hash, view.status.kept)
+
+
+def _reported(view: View) -> Document | None:
+    """The document that the driver has in force, for when neither the ConfigMap nor the status tells any more.
+
+    Only as it was rendered, by the driver's own report, and where each cluster may still have its Secret: what is held
+    by it is served again as it stands there.
+    """
+    driver = view.driver
+    report = driver.report if driver is not None else None
+    if driver is None or report is None or report.applied is None or report.streams is None:
+        return None
+    if not driver.owned or (report.pod, report.subscription) != (driver.uid, view.uid):
+        return None
+    clusters = [each for found in report.streams.values() for each in found["clusters"].items()]
+    if any(secret_problem(name, content, view.spec.secrets) for name, content in clusters) or misfit(report.streams):
+        return None
+    document = make_document(report.applied, report.streams, {}, view.uid)
+    return document if document.hash == report.hash else None
+
+
+def _unseen(view: View, document: Document | None) -> Mapping[str, str]:
+    """{new id: old id} of the document's renames, as long as no driver has shown that it has them."""
+    if document is None or has_applied(document.version, subscription=view.uid, driver=view.driver):
+        return {}
+    return {new: old for old, new in renames(document.streams).items()}
 
 
 def _versions(view: View, previous: Document | None) -> list[Version]:

@@ -157,6 +157,20 @@ def missing_evidence(
     return _unfinished(topic, quiet_s) or ("" if driver.news else f"driver {driver.name} has to report once more")
 
 
+def has_applied(version: Version, *, subscription: str, driver: Driver | None) -> bool:
+    """Whether a driver has shown by its own report that its offsets are kept by this revision, or by a later one.
+
+    It need not run any more: what it did is in its checkpoint. That it was started for the revision is not enough: it
+    may have ended before its first plan.
+    """
+    report = driver.report if driver is not None else None
+    if driver is None or report is None or report.applied is None or not driver.owned:
+        return False
+    if (report.pod, report.subscription) != (driver.uid, subscription):
+        return False
+    return report.applied.lineage == version.lineage and report.applied.counter >= version.counter
+
+
 def _streams(found: Any) -> Mapping[str, Any] | None:
     """The streams, if they have the form of a document's; whether they are valid, the readers of the document say."""
     try:

@@ -6,8 +6,9 @@ changed by something that is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from kafkastream_operator.core.catalog import Catalog, StreamEntry, differing, disagreements
@@ -22,7 +23,8 @@ class Held:
     """A stream, or a cluster of one, whose newest form is not rolled out.
 
     Attributes:
-        reason: the condition's: `InvalidStream`, `InvalidConfigMap`, `Conflict`, `SecretNotBound`, `ServerNotAllowed`.
+        reason: the condition's: `InvalidStream`, `InvalidConfigMap`, `Conflict`, `SecretNotBound`, `ServerNotAllowed`,
+            `RenamePending`.
         message: what is wrong and what to do.
     """
 
@@ -40,7 +42,7 @@ class Resolved:
         missing: subscribed ids that no stream has.
         broken: what cannot be read, and may have what is missing.
         problem: why the subscription itself cannot be resolved.
-        drain: {stream: how it drains}.
+        drain: {stream: how it drains}, of those that are valid.
     """
 
     streams: Streams
@@ -51,11 +53,18 @@ class Resolved:
     drain: Mapping[str, Drain] = field(default_factory=dict)
 
 
-def resolve(spec: SubscriptionSpec, catalog: Catalog, previous: Document | None) -> Resolved:
+def resolve(
+    spec: SubscriptionSpec,
+    catalog: Catalog,
+    previous: Document | None,
+    *,
+    unseen: Mapping[str, str] = MappingProxyType({}),
+) -> Resolved:
     """What the subscription's document should say.
 
     Args:
         previous: the document as it is, for what is held.
+        unseen: {new id: old id} of its renames that no driver has shown to have.
     """
     try:
         wanted, missing = _wanted(spec, catalog)
@@ -84,13 +93,17 @@ def resolve(spec: SubscriptionSpec, catalog: Catalog, previous: Document | None)
             if kept is not None:
                 clusters[name] = kept
         streams[entry.stream] = {"clusters": clusters}
+    held += _too_early(wanted, before, streams, unseen)
     for held_by_text in _behind_broken(spec, catalog, before, streams):
         held.append(held_by_text)
         streams[held_by_text.stream] = _active(before[held_by_text.stream])
+    _keep_renames(streams, unseen)
     held += _beside_held(wanted, before, streams)
     missing = [each for each in missing if each not in streams]
     broken = tuple(catalog.broken.values())
-    return Resolved(streams, tuple(held), tuple(missing), broken, drain={entry.stream: entry.drain for entry in wanted})
+    # Of one that is invalid nothing newer counts, nor how it drains, which may not even be readable.
+    drain = {entry.stream: entry.drain for entry in wanted if entry.content is not None}
+    return Resolved(streams, tuple(held), tuple(missing), broken, drain=drain)
 
 
 def _asks_for(spec: SubscriptionSpec, stream: str) -> bool:
@@ -134,6 +147,57 @@ def _stream_problem(entry: StreamEntry, conflicts: Mapping[str, str]) -> Held | 
         )
         return Held(entry.stream, "Conflict", text)
     return None
+
+
+def _too_early(
+    wanted: Iterable[StreamEntry], before: Streams, streams: dict[str, Mapping[str, Any]], unseen: Mapping[str, str]
+) -> list[Held]:
+    """Streams that go on from a rename that no driver has shown to have: where its offsets are, under the old id or the
+    new one, nobody knows yet, and under a third they would not be found. Changes `streams`."""
+    named = {name for found in streams.values() for name in found["clusters"]}
+    origins = {entry.stream: entry.origin for entry in wanted}
+    held = []
+    for stream, found in sorted(streams.items()):
+        for new, content in found["clusters"].items():
+            first = _awaited(new, content.get("renamedFrom"), named, unseen)
+            if first is None:
+                continue
+            text = (
+                f"{origins.get(stream, stream)}: cluster {new!r} goes on from a rename ({unseen[first]!r} to {first!r})"
+                " that no driver has reported to have: what worked stays until one has. Let the application run; see"
+                " RolledOut and Reporting"
+            )
+            held.append(Held(stream, "RenamePending", text))
+            break
+    for each in held:
+        if each.stream in before:
+            streams[each.stream] = _active(before[each.stream])
+        else:
+            del streams[each.stream]
+    return held
+
+
+def _awaited(new: str, old: str | None, named: Collection[str], unseen: Mapping[str, str]) -> str | None:
+    """The new id of the unseen rename that a cluster has to wait for; None if it has not. Renaming back need not."""
+    if old is not None and old in unseen and unseen[old] != new:
+        return old
+    if new in unseen:
+        return new if old not in (None, unseen[new]) else None
+    if old in unseen:
+        return None
+    heirs = [heir for heir, was in unseen.items() if was == old or (was == new and heir in named)]
+    return next(iter(sorted(heirs)), None)
+
+
+def _keep_renames(streams: dict[str, Mapping[str, Any]], unseen: Mapping[str, str]) -> None:
+    """A `renamedFrom` that is taken out stays until a driver has it: it would begin the cluster anew. Changes
+    `streams`."""
+    for stream, found in streams.items():
+        kept = {
+            name: {"renamedFrom": unseen[name], **content} if name in unseen else content
+            for name, content in found["clusters"].items()
+        }
+        streams[stream] = {"clusters": kept}
 
 
 def _beside_held(wanted: Iterable[StreamEntry], before: Streams, streams: dict[str, Mapping[str, Any]]) -> list[Held]:

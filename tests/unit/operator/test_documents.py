@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import base64
 import gzip
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dynamic_kafka.metadata.contract import DOCUMENT_KEY, PACKED_DOCUMENT_KEY, config_map_name
-from dynamic_kafka.metadata.document import parse_document
+from dynamic_kafka.metadata.document import document_hash, parse_document
 from dynamic_kafka.metadata.file_service import FileMetadataService
 from kafkastream_operator.core import document as document_module
 from kafkastream_operator.core.catalog import ConfigMapText
 from kafkastream_operator.core.document import MAX_BYTES, Version, make_document, pack, read_document, size
+from kafkastream_operator.models.subscription import SubscriptionStatus
 from tests.unit.operator.world import World, cluster, make_catalog, running, version
 
 STREAMS = {"orders": {"clusters": {"east": {"bootstrapServers": "e:9092", "topics": ["orders"]}}}}
@@ -280,6 +283,91 @@ def test_a_broken_configmap_of_somebody_else_keeps_nothing_that_is_not_asked_for
     world.settle()
     assert world.rendered() == {"east/orders": "Active", "west/bills": "Draining"}
     assert world.condition("StreamsResolved")[0] == "True"
+
+
+EAST = {"bootstrapServers": "east:9092", "topics": ["orders"]}
+CONFIG_MAP = """
+- streamId: orders
+  clusterMetadataList:
+    - clusterId: east
+      bootstrapServers: east:9092
+      topics: [orders]
+"""
+
+
+def held_by(what: str) -> World:
+    """An application that runs on east, while something keeps anything newer from being rolled out."""
+    spec: dict[str, Any] = {"streams": {"pattern": "ord.*"}} if what == "pattern" else {}
+    world = running(updateStrategy="Reload", **spec)
+    if what == "ConfigMap":
+        world.config_maps["flink"] = CONFIG_MAP
+        world.streams.clear()
+        world.settle()
+        world.config_maps["flink"] += "      nonsense: 1\n"
+    elif what == "stream":
+        world.stream("orders", cluster("east", properties={"plugin.library.paths": "x"}))
+    elif what == "pattern":
+        world.changes(streams={"pattern": "ord(.*"})
+    else:
+        world.changes(pause={"reason": "freeze"})
+        world.stream("orders", cluster("west"))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active"}
+    return world
+
+
+HOLDS = ["stream", "ConfigMap", "pattern", "pause"]
+
+
+@pytest.mark.parametrize("what", HOLDS)
+def test_what_is_held_is_read_on_when_document_and_status_are_lost(what: str) -> None:
+    world = held_by(what)
+    said = world.condition("StreamsResolved")
+    last = version(world)
+    world.document, world.status = None, SubscriptionStatus()
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active"}
+    assert world.condition("StreamsResolved") == said
+    assert version(world) == last if what in ("pattern", "pause") else version(world).counter > last.counter
+
+
+def forged(world: World, owned: bool = True, **more: Any) -> None:
+    """The driver's report says something else than the driver would."""
+    assert world.driver is not None
+    assert world.driver.report is not None
+    world.driver = replace(world.driver, owned=owned, report=replace(world.driver.report, **more))
+
+
+FORGERIES: Mapping[str, dict[str, Any]] = {
+    "of another pod": {"pod": "another"},
+    "on a pod of nobody": {"owned": False},
+    "for another subscription": {"subscription": "another"},
+    "of streams that were never rendered": {"hash": "sha256:0"},
+    "before any document": {"applied": None},
+    "of streams that no driver takes": {
+        "streams": (loads := {"orders": {"clusters": {"east": {**EAST, "properties": {"plugin.library.paths": "x"}}}}}),
+        "hash": document_hash(loads),
+    },
+    "of a Secret that the subscription does not bind": {
+        "streams": (asks := {"orders": {"clusters": {"evil": {**EAST, "secretFolder": "login"}}}}),
+        "hash": document_hash(asks),
+    },
+}
+
+
+@pytest.mark.parametrize("what", HOLDS)
+@pytest.mark.parametrize("how", FORGERIES)
+def test_a_report_that_is_not_the_drivers_own_makes_nothing_active(how: str, what: str) -> None:
+    world = held_by(what)
+    world.document, world.status = None, SubscriptionStatus()
+    forged(world, **FORGERIES[how])
+    world.settle()
+    assert world.document is None or "Active" not in {
+        state for key, state in world.rendered().items() if key != "west/orders"
+    }
+    assert world.document is None or "login" not in str(
+        [each.get("secretFolder") for found in world.document.streams.values() for each in found["clusters"].values()]
+    )
 
 
 def test_a_configmap_names_its_mistake_with_line_and_field() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -495,3 +496,15 @@ def test_a_topic_of_two_streams_is_as_quiet_as_the_more_patient_one_asks(turned:
 def test_a_stream_that_lets_go_at_once_does_not_lengthen_what_another_waits() -> None:
     world = shared({"policy": "Immediate", "quietPeriod": "1h"}, {"quietPeriod": "1m"})
     assert {each.quiet_period for each in world.status.draining} == {"1m"}
+
+
+@pytest.mark.parametrize("mistake", [{"startingOffsets": "begin"}, {"properties": {"plugin.library.paths": "x"}}])
+def test_a_mistake_in_a_stream_does_not_shorten_its_quiet_period(mistake: dict[str, Any]) -> None:
+    world = removed(quietPeriod="1h")
+    world.driver_reports(east__orders=replace(DRAINED, quiet_s=600))
+    world.settle()
+    world.stream("orders", {**cluster("west"), **mistake}, quietPeriod="1m")
+    world.settle()
+    assert world.condition("StreamsResolved") == ("False", "InvalidStream")
+    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+    assert {each.quiet_period for each in world.status.draining} == {"1h"}

@@ -1,0 +1,181 @@
+"""Stories of renames: offsets go on under the new id only if a driver has seen where they come from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dynamic_kafka.metadata.model import KafkaStream
+from dynamic_kafka.metadata.subscription import unite
+from dynamic_kafka.metadata.wire import WireDocument
+from dynamic_kafka.planning.observation import WantedCluster
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument
+from dynamic_kafka.planning.reconcile import rename
+from kafkastream_operator.core.application import Life
+from tests.unit.operator.world import World, cluster, running
+
+
+def east(name: str, *topics: str, **more: Any) -> dict[str, Any]:
+    """The Kafka cluster that was `east` at first, under another id."""
+    return cluster(name, *topics, bootstrapServers="east:9092", **more)
+
+
+def begun_anew(world: World, has: str = "east") -> set[str]:
+    """The clusters that a driver would begin anew with the document as it is now, if its checkpoint has that one id."""
+    assert world.document is not None
+    wire = WireDocument.model_validate({"streams": world.document.streams}, extra="ignore")
+    found = unite(
+        KafkaStream(name, {each: of.metadata() for each, of in stream.clusters.items()})
+        for name, stream in wire.streams.items()
+    )
+    wanted = {name: WantedCluster(each.topics, each.renamed_from) for name, each in found.clusters.items()}
+    after, _ = rename(OffsetDocument(clusters={has: ClusterProgress({}, "kafka-id")}), wanted)
+    return set(wanted) - set(after.clusters)
+
+
+def renamed(life: Life = "Running", **spec: Any) -> World:
+    """East has just become e2, and no driver has that yet."""
+    world = running(updateStrategy="Reload", **spec)
+    world.driver_reports()
+    world.settle()
+    if life != "Running":
+        world.application_is(life)
+        world.driver = None
+    world.stream("orders", east("e2", renamedFrom="east"))
+    world.settle()
+    assert begun_anew(world) == set()
+    return world
+
+
+@pytest.mark.parametrize("life", ["Running", "Suspended"])
+@pytest.mark.parametrize("last", [{"id": "e2"}, {"id": "e3", "renamedFrom": "e2"}, {"id": "e3", "renamedFrom": "east"}])
+def test_a_rename_is_kept_until_a_driver_has_it(last: dict[str, Any], life: Life) -> None:
+    world = renamed(life)
+    world.stream("orders", east("") | last)
+    world.settle()
+    assert (begun_anew(world), begun_anew(world, "e2")) == (set(), set())
+    assert world.rendered() == {"e2/orders": "Active"}
+    expected = ("True", "Resolved") if last["id"] == "e2" else ("False", "RenamePending")
+    assert world.condition("StreamsResolved") == expected
+
+
+def test_a_rename_that_a_driver_has_may_be_taken_out() -> None:
+    world = renamed()
+    world.stream("orders", east("e2"))
+    world.settle()
+    world.driver_reports()
+    world.settle()
+    assert world.document is not None
+    assert "renamedFrom" not in world.document.streams["orders"]["clusters"]["e2"]
+    world.stream("orders", east("e2"), cluster("east", "more", bootstrapServers="other:9092"))
+    world.settle()
+    assert world.rendered() == {"e2/orders": "Active", "east/more": "Active"}
+
+
+def test_a_second_rename_goes_on_by_itself_when_a_driver_has_the_first() -> None:
+    world = renamed()
+    world.stream("orders", east("e3", renamedFrom="e2"))
+    world.settle()
+    assert "rename ('east' to 'e2') that no driver has reported to have" in world.message("StreamsResolved")
+    world.driver_reports()
+    world.settle()
+    assert world.condition("StreamsResolved")[0] == "True"
+    assert world.rendered() == {"e3/orders": "Active"}
+    assert begun_anew(world, "e2") == set()
+
+
+@pytest.mark.parametrize("how", ["an older one", "not the application's", "of another pod", "of another subscription"])
+def test_a_report_counts_for_no_rename_if_it_is(how: str) -> None:
+    world = renamed()
+    older = world.driver
+    world.driver_reports()
+    assert world.driver is not None
+    assert world.driver.report is not None
+    if how == "an older one":
+        world.driver = older
+    elif how == "not the application's":
+        world.driver = replace(world.driver, owned=False)
+    elif how == "of another pod":
+        world.driver = replace(world.driver, report=replace(world.driver.report, pod="another"))
+    else:
+        world.driver = replace(world.driver, report=replace(world.driver.report, subscription="another"))
+    world.stream("orders", east("e2"))
+    world.settle()
+    assert begun_anew(world) == set()
+
+
+def test_a_driver_that_was_started_for_a_rename_may_not_have_planned_yet() -> None:
+    world = renamed("Suspended")
+    assert world.document is not None
+    world.application_is("Starting", token=str(world.document.version))
+    world.driver_starts(reports=False)
+    world.settle()
+    world.stream("orders", east("e2"))
+    world.settle()
+    assert begun_anew(world) == set()
+
+
+@pytest.mark.parametrize("has", ["east", "e2"])
+def test_renaming_back_waits_for_nobody(has: str) -> None:
+    world = renamed()
+    world.stream("orders", east("east", renamedFrom="e2"))
+    world.settle()
+    assert world.rendered() == {"east/orders": "Active"}
+    assert begun_anew(world, has) == set()
+    world.stream("orders", east("east"))
+    world.settle()
+    assert begun_anew(world, has) == set()
+
+
+def test_an_old_id_is_given_away_when_a_driver_has_the_rename() -> None:
+    world = renamed()
+    world.stream("orders", east("e2"), cluster("east", "more", bootstrapServers="other:9092"))
+    world.settle()
+    assert world.rendered() == {"e2/orders": "Active"}
+    assert world.condition("StreamsResolved") == ("False", "RenamePending")
+    world.driver_reports()
+    world.settle()
+    assert world.rendered() == {"e2/orders": "Active", "east/more": "Active"}
+    assert begun_anew(world, "e2") == {"east"}
+
+
+def test_a_cluster_is_not_renamed_from_another_one_before_a_driver_has_the_first() -> None:
+    world = renamed()
+    world.stream("orders", east("e2", renamedFrom="west"))
+    world.settle()
+    assert begun_anew(world) == set()
+    assert world.condition("StreamsResolved") == ("False", "RenamePending")
+
+
+def test_a_rename_is_kept_in_every_stream_that_has_the_cluster_and_a_new_one_waits() -> None:
+    world = renamed(streams={"pattern": ".*"})
+    world.stream("orders", east("e2"))
+    world.stream("bills", east("e2", "bills"))
+    world.settle()
+    assert world.condition("StreamsResolved")[0] == "True"
+    assert world.rendered() == {"e2/orders": "Active", "e2/bills": "Active"}
+    assert begun_anew(world) == set()
+    world.stream("orders", east("e3", renamedFrom="e2"))
+    world.stream("bills", east("e3", "bills", renamedFrom="e2"))
+    world.stream("third", east("e3", "third", renamedFrom="e2"))
+    world.stream("fourth", cluster("west"))
+    world.settle()
+    assert world.rendered() == {"e2/orders": "Active", "e2/bills": "Active", "west/orders": "Active"}
+    assert begun_anew(world) == {"west"}
+    world.driver_reports()
+    world.settle()
+    assert set(world.rendered()) == {"e3/orders", "e3/bills", "e3/third", "west/orders"}
+
+
+def test_a_rename_that_is_removed_before_a_driver_has_it_drains_with_it() -> None:
+    world = renamed()
+    world.stream("orders", cluster("west"))
+    world.settle()
+    assert world.rendered() == {"e2/orders": "Draining", "west/orders": "Active"}
+    assert begun_anew(world) == {"west"}
+    world.stream("orders", cluster("west"), east("e2"))
+    world.settle()
+    assert world.rendered() == {"e2/orders": "Active", "west/orders": "Active"}
+    assert begun_anew(world) == {"west"}
