@@ -9,9 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from dynamic_kafka.errors import ClusterError, DataLossError, IdentityError
-from dynamic_kafka.kafka.probe import EARLIEST, resolve
+from dynamic_kafka.kafka.admin import ClusterAdmin
+from dynamic_kafka.kafka.probe import EARLIEST, LATEST, resolve
 from dynamic_kafka.lookout import Observed, RevisionRejectedError, is_bounded
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
@@ -154,6 +156,7 @@ class Decisions:
 
     def accept(self, opened: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, list[Note]]:
         """Refuse losses that nobody accepted; otherwise go on behind them."""
+        losses = self.really_lost(opened, losses)
         refused = self.not_accepted(opened, losses)
         if refused:
             anew = any(loss.recreated for loss in refused)
@@ -169,6 +172,27 @@ class Decisions:
         notes = [Note("data-loss", loss.split.cluster, f"data loss accepted: {describe([loss])}") for loss in losses]
         return skip_losses(opened, losses), notes
 
+    def really_lost(self, opened: OffsetDocument, losses: list[DataLoss]) -> list[DataLoss]:
+        """The losses without splits whose records are only not to be seen: read before their cluster was to be read by
+        committed records, they are behind the beginning of a transaction that is still open."""
+        behind: dict[str, dict[Split, int]] = {}
+        for loss in losses:
+            following = opened.next_of(loss.split)
+            past_end = following is not None and loss.resume_at is not None and following > loss.resume_at
+            if following is not None and past_end and not loss.recreated:
+                behind.setdefault(loss.split.cluster, {})[loss.split] = following
+        asked = {
+            cluster: self.observed.probes[cluster].ask(partial(_ends_for_everyone, splits=tuple(splits)))
+            for cluster, splits in behind.items()
+        }
+        hidden = {
+            split
+            for cluster, future in asked.items()
+            for split, end in future.result().items()
+            if behind[cluster][split] <= end
+        }
+        return [loss for loss in losses if loss.split not in hidden]
+
     def not_accepted(self, opened: OffsetDocument, losses: list[DataLoss]) -> list[DataLoss]:
         """Those of the losses that end the query."""
         if not (losses and self.options.fail_on_data_loss):
@@ -179,6 +203,14 @@ class Decisions:
             for loss in losses
             if loss.split not in allowed or not allowed[loss.split].covers(loss, opened.next_of(loss.split))
         ]
+
+
+def _ends_for_everyone(admin: ClusterAdmin, splits: tuple[Split, ...]) -> dict[Split, int]:
+    """High watermarks, where planning goes by last stable offsets."""
+    if not admin.read_committed:
+        return {}
+    found = admin.offsets({(split.topic, split.partition): LATEST for split in splits}, uncommitted=True)
+    return {split: found[split.topic, split.partition][0] for split in splits}
 
 
 def _is_seen(observed: Observed, split: Split) -> bool:

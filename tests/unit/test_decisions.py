@@ -15,7 +15,7 @@ from dynamic_kafka.kafka.probe import ClusterProbe
 from dynamic_kafka.lookout import Observed, RevisionRejectedError
 from dynamic_kafka.metadata import Discovered, OffsetSpec, Revision, SubscribedCluster, Subscription
 from dynamic_kafka.options import SourceOptions, parse_options
-from dynamic_kafka.planning.dataloss import DataLoss
+from dynamic_kafka.planning.dataloss import DataLoss, find_data_loss
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split
@@ -135,3 +135,46 @@ def test_where_a_topic_that_was_recreated_begins_is_asked_of_its_cluster(earlies
 def test_a_topic_that_was_recreated_ends_the_query_by_default() -> None:
     with pytest.raises(DataLossError, match=r"re-created.*accept app\.yaml --data-loss.*read from its first record"):
         recreated({}, {}, Firsts(3))
+
+
+class Ends:
+    """A probe of a cluster that is read by committed records: its last stable offset is 3."""
+
+    def __init__(self, high: int, *, read_committed: bool = True) -> None:
+        self.high, self.read_committed = high, read_committed
+
+    def offsets(
+        self, queries: Mapping[tuple[str, int], OffsetQuery], *, uncommitted: bool = False
+    ) -> dict[tuple[str, int], tuple[int, None]]:
+        assert {query.kind for query in queries.values()} == {"latest"}
+        return dict.fromkeys(queries, (self.high if uncommitted else 3, None))
+
+    def ask(self, question: Callable[[Any], Any]) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(question(self))
+        return future
+
+
+def behind_the_end(given: Mapping[str, str], probe: Ends) -> OffsetDocument:
+    """What `accept` makes of a split that was read up to 5, of a log that seems to end at 3."""
+    subscription = Subscription({"east": SubscribedCluster({"t": "orders"}, {})}, ("orders",))
+    answer = ClusterObservation({"t": TopicObservation({0: 3})}, "Mk")
+    found = Discovered(subscription, Revision("sha256:x"), 1)
+    observed = Observed(subscription, {"east": answer}, found, {"east": cast(ClusterProbe, probe)}, False)
+    options = parse_options(GIVEN | given, mode="streaming")
+    plan = Decisions(options, None, PlanStatus(), SAVED, observed, frozenset({"east"}), "q")
+    return plan.accept(SAVED, find_data_loss(SAVED, observed.answers))[0]
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_what_lies_behind_the_beginning_of_an_open_transaction_is_not_lost(fail: str) -> None:
+    # Read while its cluster was read by all records: it is there, only not to be seen
+    assert behind_the_end({"failOnDataLoss": fail}, Ends(5)) == SAVED
+
+
+@pytest.mark.parametrize("probe", [Ends(4), Ends(5, read_committed=False)], ids=["shorter for everyone", "as it is"])
+def test_a_log_that_ends_earlier_for_everyone_was_cut_off(probe: Ends) -> None:
+    with pytest.raises(DataLossError, match="the log ends at 3, before the next offset 5"):
+        behind_the_end({}, probe)
+    after = behind_the_end({"failOnDataLoss": "false"}, probe)
+    assert after.next_of(Split("east", "t", 0)) == 3

@@ -121,7 +121,17 @@ def _look(options: SourceOptions, probes: ClusterProbes) -> tuple[Observed, dict
     subscription = found.subscription
     made, broken = probes.for_subscription(subscription)
     pending = {
-        cluster: probe.observe(partial(question_of, options, subscription, cluster, earliest=True))
+        # High watermarks, since what lies behind the beginning of an open transaction is not gone.
+        cluster: probe.observe(
+            partial(
+                question_of,
+                options,
+                subscription,
+                cluster,
+                earliest=True,
+                high=frozenset(subscription.clusters[cluster].topics),
+            )
+        )
         for cluster, probe in made.items()
     }
     with telling(pending):
@@ -294,5 +304,5 @@ class _Previewing:
         return starts, stops
 
     def accept(self, opened: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, list[Note]]:
-        self.losses = losses
-        return skip_losses(opened, losses), []
+        self.losses = self.decisions().really_lost(opened, losses)
+        return skip_losses(opened, self.losses), []
