@@ -14,10 +14,11 @@ import pytest
 from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.planning.codec import encode, fingerprint
 from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.state import StateLocation
 from tests.support.fixtures import Brokers
 from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun, reading
-from tests.support.streams import cluster, stream, write_metadata
+from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
 
 
 @pytest.fixture
@@ -90,3 +91,26 @@ def test_a_truncation_is_noticed_after_a_batch_that_has_left_the_cluster_out(
     write_metadata(path, stream("orders", cluster("east", elected, ["orders"]), cluster("west", brokers.b, [orders])))
     with pytest.raises(DataLossError):
         truncated.until(lambda: truncated.rows().total() > 0, "rows")
+
+
+def test_a_truncation_that_was_accepted_is_told_once(truncated: SourceRun, elected: KafkaCluster, path: Path) -> None:
+    # Given a log that is shorter by now than what was read of it, and a person who has accepted that
+    end = elected.end_offsets("orders")[0]
+    saved(truncated, moved(truncated.document, end + 10))
+    with pytest.raises(DataLossError, match="truncated"):
+        truncated.batch()
+    truncated.stop()
+    found = truncated.document
+    topic_id = found.clusters["east"].topics["orders"].topic_id
+    said = {"kind": "data-loss", "cluster": "east", "topic": "orders", "partition": 0, "topicId": topic_id}
+    StateLocation(str(path.parent / "state")).write(
+        f"{found.query}/accepted/000001-x.json", {**said, "from": end + 10, "to": end}
+    )
+    truncated.until(lambda: truncated.next["east", "orders"] == {0: end}, "reading to go on at the end")
+
+    # When records come after that
+    wanted = produce("east", elected, "orders", 3)
+
+    # Then they are read
+    truncated.until_rows(wanted)
+    assert_rows(truncated.rows(), wanted)

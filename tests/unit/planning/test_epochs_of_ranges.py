@@ -94,3 +94,11 @@ def test_a_range_that_was_left_out_has_an_epoch_when_it_is_read(away: bool) -> N
     if away:
         end = planned(end, WANTED, None, amendments=amendments)
     assert first_epoch(end, planned(end, WANTED, 200, amendments=amendments)) == 5
+
+
+def test_after_a_truncation_that_was_accepted_the_old_epoch_is_not_asked_for_again() -> None:
+    # A reader that asks where epoch 5 ended is told an offset before 90, and calls it a truncation once more
+    before = saved(120)
+    accepted = planned(before, WANTED, 100)
+    assert accepted.clusters["east"].topics["t"].next == {0: 100}
+    assert first_epoch(accepted, planned(accepted, WANTED, 110)) in (-1, 6)
