@@ -18,6 +18,7 @@ from dynamic_kafka.options import SourceOptions, parse_options
 from dynamic_kafka.planning.dataloss import DataLoss, find_data_loss
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.reconcile import Reconciled
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.planning.starting import OffsetQuery
 from dynamic_kafka.status import PlanStatus
@@ -178,3 +179,49 @@ def test_a_log_that_ends_earlier_for_everyone_was_cut_off(probe: Ends) -> None:
         behind_the_end({}, probe)
     after = behind_the_end({"failOnDataLoss": "false"}, probe)
     assert after.next_of(Split("east", "t", 0)) == 3
+
+
+def stopped(status: PlanStatus, rule: OffsetSpec | None, *, bounded: bool = False) -> None:
+    """A plan of a query that has read `east` up to its stop at 3, under the stopping rule that metadata has now."""
+    topic = TopicProgress("orders", {0: 3}, stops={0: 3})
+    document = OffsetDocument("q", 3, "p", bounded=bounded, clusters={"east": ClusterProgress({"t": topic}, "Mk")})
+    subscription = Subscription({"east": SubscribedCluster({"t": "orders"}, {}, stopping_offsets=rule)}, ("orders",))
+    answer = ClusterObservation({"t": TopicObservation({0: 9})}, "Mk")
+    observed = Observed(subscription, {"east": answer}, Discovered(subscription, Revision("sha256:x"), 1), {}, False)
+    plan = Decisions(OPTIONS, None, status, document, observed, frozenset({"east"}), "q")
+    assert plan.resolve(Reconciled(document, frozenset(), {}, ())) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (None, "metadata has no stopping offsets any more for topic 't' of cluster 'east'"),
+        (OffsetSpec("explicit", offsets={"t": {0: 5}}), "metadata has other stopping offsets for topic 't'"),
+    ],
+    ids=["taken back", "moved"],
+)
+def test_a_stop_that_metadata_takes_back_or_moves_stays_and_that_is_said_once(
+    rule: OffsetSpec | None, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    status = PlanStatus()
+    for _ in range(3):
+        stopped(status, rule)
+    [record] = caplog.records
+    assert record.levelname == "WARNING"
+    assert said in record.message
+    assert "nothing behind them is read. To read on, start a query with a new checkpoint" in record.message
+
+    # Put back and taken out again, it is said again
+    stopped(status, OffsetSpec("explicit", offsets={"t": {0: 3}}))
+    stopped(status, rule)
+    assert len(caplog.records) == 2
+
+
+def test_of_a_stop_that_is_as_it_was_or_that_nobody_asks_for_again_nothing_is_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stopped(PlanStatus(), OffsetSpec("explicit", offsets={"t": {0: 3}}))
+    stopped(PlanStatus(), OffsetSpec("latest"))
+    stopped(PlanStatus(), OffsetSpec("timestamp", timestamp_ms=5))
+    stopped(PlanStatus(), None, bounded=True)
+    assert not caplog.records
