@@ -9,10 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from dynamic_kafka.errors import ClusterError, DataLossError, IdentityError
-from dynamic_kafka.kafka.probe import EARLIEST, resolve
+from dynamic_kafka.kafka.admin import ClusterAdmin
+from dynamic_kafka.kafka.probe import EARLIEST, LATEST, resolve
 from dynamic_kafka.lookout import Observed, RevisionRejectedError, is_bounded
+from dynamic_kafka.metadata import OffsetSpec
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.dataloss import DataLoss, describe, skip_losses
@@ -130,7 +133,30 @@ class Decisions:
             topic = done.document.topic(split.cluster, split.topic)
             if ending is not None and _is_seen(observed, split) and not (topic and split.partition in topic.stops):
                 stops[split] = resolve_stop(ending, split)
+        self._tell_of_kept_stops(done.document)
         return self._numbers(starts), self._numbers(stops)
+
+    def _tell_of_kept_stops(self, document: OffsetDocument) -> None:
+        """A stop is resolved once. Whoever takes it back, or moves it, in a query that goes on would wait in vain."""
+        clusters = {} if document.bounded else self.observed.subscription.clusters
+        stopped = [
+            (cluster, name, topic.stops)
+            for cluster in clusters.keys() & document.clusters.keys()
+            for name, topic in document.clusters[cluster].topics.items()
+            if topic.stops
+        ]
+        for cluster, name, stops in sorted(stopped, key=lambda found: found[:2]):
+            ending = clusters[cluster].stopping_offsets or self.options.ending_for(cluster)
+            key = ("kept-stop", cluster, name)
+            if not any(_differs(ending, Split(cluster, name, p), stop) for p, stop in stops.items()):
+                self.status.forget(*key)
+                continue
+            has = "other stopping offsets" if ending else "no stopping offsets any more"
+            text = (
+                f"metadata has {has} for topic {name!r} of cluster {cluster!r}, but those that were resolved when it"
+                " was first read stay: nothing behind them is read. To read on, start a query with a new checkpoint"
+            )
+            self.status.once(logging.WARNING, *key, text=text)
 
     def _has_stops(self, subscription: Subscription) -> bool:
         return self.options.ending is not None or any(c.stopping_offsets for c in subscription.clusters.values())
@@ -154,6 +180,7 @@ class Decisions:
 
     def accept(self, opened: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, list[Note]]:
         """Refuse losses that nobody accepted; otherwise go on behind them."""
+        losses = self.really_lost(opened, losses)
         refused = self.not_accepted(opened, losses)
         if refused:
             anew = any(loss.recreated for loss in refused)
@@ -169,6 +196,27 @@ class Decisions:
         notes = [Note("data-loss", loss.split.cluster, f"data loss accepted: {describe([loss])}") for loss in losses]
         return skip_losses(opened, losses), notes
 
+    def really_lost(self, opened: OffsetDocument, losses: list[DataLoss]) -> list[DataLoss]:
+        """The losses without splits whose records are only not to be seen: read before their cluster was to be read by
+        committed records, they are behind the beginning of a transaction that is still open."""
+        behind: dict[str, dict[Split, int]] = {}
+        for loss in losses:
+            following = opened.next_of(loss.split)
+            past_end = following is not None and loss.resume_at is not None and following > loss.resume_at
+            if following is not None and past_end and not loss.recreated:
+                behind.setdefault(loss.split.cluster, {})[loss.split] = following
+        asked = {
+            cluster: self.observed.probes[cluster].ask(partial(_ends_for_everyone, splits=tuple(splits)))
+            for cluster, splits in behind.items()
+        }
+        hidden = {
+            split
+            for cluster, future in asked.items()
+            for split, end in future.result().items()
+            if behind[cluster][split] <= end
+        }
+        return [loss for loss in losses if loss.split not in hidden]
+
     def not_accepted(self, opened: OffsetDocument, losses: list[DataLoss]) -> list[DataLoss]:
         """Those of the losses that end the query."""
         if not (losses and self.options.fail_on_data_loss):
@@ -179,6 +227,21 @@ class Decisions:
             for loss in losses
             if loss.split not in allowed or not allowed[loss.split].covers(loss, opened.next_of(loss.split))
         ]
+
+
+def _ends_for_everyone(admin: ClusterAdmin, splits: tuple[Split, ...]) -> dict[Split, int]:
+    """High watermarks, where planning goes by last stable offsets."""
+    if not admin.read_committed:
+        return {}
+    found = admin.offsets({(split.topic, split.partition): LATEST for split in splits}, uncommitted=True)
+    return {split: found[split.topic, split.partition][0] for split in splits}
+
+
+def _differs(ending: OffsetSpec | None, split: Split, stop: int) -> bool:
+    """Whether a stop that is kept is certainly another one than the rule has now. Of "latest", or a time, nobody asks
+    again."""
+    now = resolve_stop(ending, split) if ending is not None else None
+    return now is None or (isinstance(now, int) and now != stop)
 
 
 def _is_seen(observed: Observed, split: Split) -> bool:

@@ -15,9 +15,10 @@ from dynamic_kafka.kafka.probe import ClusterProbe
 from dynamic_kafka.lookout import Observed, RevisionRejectedError
 from dynamic_kafka.metadata import Discovered, OffsetSpec, Revision, SubscribedCluster, Subscription
 from dynamic_kafka.options import SourceOptions, parse_options
-from dynamic_kafka.planning.dataloss import DataLoss
+from dynamic_kafka.planning.dataloss import DataLoss, find_data_loss
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.reconcile import Reconciled
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.planning.starting import OffsetQuery
 from dynamic_kafka.status import PlanStatus
@@ -135,3 +136,92 @@ def test_where_a_topic_that_was_recreated_begins_is_asked_of_its_cluster(earlies
 def test_a_topic_that_was_recreated_ends_the_query_by_default() -> None:
     with pytest.raises(DataLossError, match=r"re-created.*accept app\.yaml --data-loss.*read from its first record"):
         recreated({}, {}, Firsts(3))
+
+
+class Ends:
+    """A probe of a cluster that is read by committed records: its last stable offset is 3."""
+
+    def __init__(self, high: int, *, read_committed: bool = True) -> None:
+        self.high, self.read_committed = high, read_committed
+
+    def offsets(
+        self, queries: Mapping[tuple[str, int], OffsetQuery], *, uncommitted: bool = False
+    ) -> dict[tuple[str, int], tuple[int, None]]:
+        assert {query.kind for query in queries.values()} == {"latest"}
+        return dict.fromkeys(queries, (self.high if uncommitted else 3, None))
+
+    def ask(self, question: Callable[[Any], Any]) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(question(self))
+        return future
+
+
+def behind_the_end(given: Mapping[str, str], probe: Ends) -> OffsetDocument:
+    """What `accept` makes of a split that was read up to 5, of a log that seems to end at 3."""
+    subscription = Subscription({"east": SubscribedCluster({"t": "orders"}, {})}, ("orders",))
+    answer = ClusterObservation({"t": TopicObservation({0: 3})}, "Mk")
+    found = Discovered(subscription, Revision("sha256:x"), 1)
+    observed = Observed(subscription, {"east": answer}, found, {"east": cast(ClusterProbe, probe)}, False)
+    options = parse_options(GIVEN | given, mode="streaming")
+    plan = Decisions(options, None, PlanStatus(), SAVED, observed, frozenset({"east"}), "q")
+    return plan.accept(SAVED, find_data_loss(SAVED, observed.answers))[0]
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_what_lies_behind_the_beginning_of_an_open_transaction_is_not_lost(fail: str) -> None:
+    # Read while its cluster was read by all records: it is there, only not to be seen
+    assert behind_the_end({"failOnDataLoss": fail}, Ends(5)) == SAVED
+
+
+@pytest.mark.parametrize("probe", [Ends(4), Ends(5, read_committed=False)], ids=["shorter for everyone", "as it is"])
+def test_a_log_that_ends_earlier_for_everyone_was_cut_off(probe: Ends) -> None:
+    with pytest.raises(DataLossError, match="the log ends at 3, before the next offset 5"):
+        behind_the_end({}, probe)
+    after = behind_the_end({"failOnDataLoss": "false"}, probe)
+    assert after.next_of(Split("east", "t", 0)) == 3
+
+
+def stopped(status: PlanStatus, rule: OffsetSpec | None, *, bounded: bool = False) -> None:
+    """A plan of a query that has read `east` up to its stop at 3, under the stopping rule that metadata has now."""
+    topic = TopicProgress("orders", {0: 3}, stops={0: 3})
+    document = OffsetDocument("q", 3, "p", bounded=bounded, clusters={"east": ClusterProgress({"t": topic}, "Mk")})
+    subscription = Subscription({"east": SubscribedCluster({"t": "orders"}, {}, stopping_offsets=rule)}, ("orders",))
+    answer = ClusterObservation({"t": TopicObservation({0: 9})}, "Mk")
+    observed = Observed(subscription, {"east": answer}, Discovered(subscription, Revision("sha256:x"), 1), {}, False)
+    plan = Decisions(OPTIONS, None, status, document, observed, frozenset({"east"}), "q")
+    assert plan.resolve(Reconciled(document, frozenset(), {}, ())) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (None, "metadata has no stopping offsets any more for topic 't' of cluster 'east'"),
+        (OffsetSpec("explicit", offsets={"t": {0: 5}}), "metadata has other stopping offsets for topic 't'"),
+    ],
+    ids=["taken back", "moved"],
+)
+def test_a_stop_that_metadata_takes_back_or_moves_stays_and_that_is_said_once(
+    rule: OffsetSpec | None, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    status = PlanStatus()
+    for _ in range(3):
+        stopped(status, rule)
+    [record] = caplog.records
+    assert record.levelname == "WARNING"
+    assert said in record.message
+    assert "nothing behind them is read. To read on, start a query with a new checkpoint" in record.message
+
+    # Put back and taken out again, it is said again
+    stopped(status, OffsetSpec("explicit", offsets={"t": {0: 3}}))
+    stopped(status, rule)
+    assert len(caplog.records) == 2
+
+
+def test_of_a_stop_that_is_as_it_was_or_that_nobody_asks_for_again_nothing_is_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stopped(PlanStatus(), OffsetSpec("explicit", offsets={"t": {0: 3}}))
+    stopped(PlanStatus(), OffsetSpec("latest"))
+    stopped(PlanStatus(), OffsetSpec("timestamp", timestamp_ms=5))
+    stopped(PlanStatus(), None, bounded=True)
+    assert not caplog.records

@@ -15,7 +15,7 @@ from dynamic_kafka.lookout import wanted_clusters
 from dynamic_kafka.planning.dataloss import DataLoss
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.reconcile import rename
+from dynamic_kafka.planning.reconcile import carry_over
 from dynamic_kafka.planning.splits import Split
 
 Action = Literal["add", "resume", "read", "park", "expire", "rename", "forget", "skip", "wait", "refuse"]
@@ -42,7 +42,7 @@ class Change:
 def changes(preview: Preview) -> list[Change]:
     """What the next start would do, in the order in which a person wants to know it."""
     wanted = wanted_clusters(preview.observed.subscription)
-    before, renamed = rename(preview.before, wanted)
+    before, renamed = carry_over(preview.before, wanted, preview.observed.answers)
     found = [Change("rename", note.cluster, None, 0, None, note.text) for note in renamed]
     found += _refused_clusters(preview, before)
     if preview.done is not None and preview.opened is not None:

@@ -13,14 +13,17 @@ def find_gone(ranges: Iterable[SplitRange], seen: Callable[[Split], TopicObserva
     """Which ranges cannot be read again as they were planned, each with what is wrong.
 
     Args:
-        seen: what a split's cluster says of its topic, first offsets included; None if it says nothing.
+        seen: what a split's cluster says of its topic, first offsets and high watermarks included; None if it says
+            nothing.
     """
     gone: dict[Split, str] = {}
     for part in ranges:
         topic = seen(part.split)
         if topic is None:
             continue
-        first, end = topic.earliest.get(part.split.partition), topic.latest.get(part.split.partition)
+        partition = part.split.partition
+        # Of a cluster that is read by committed records: behind the first open transaction nothing is gone.
+        first, end = topic.earliest.get(partition), topic.high.get(partition, topic.latest.get(partition))
         if first is not None and part.start < first:
             gone[part.split] = f"records {part.start}..{min(first, part.end)} have expired"
         elif end is not None and end < part.end:

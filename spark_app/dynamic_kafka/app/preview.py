@@ -38,7 +38,7 @@ from dynamic_kafka.planning.identity import identity_problems, saved_identity
 from dynamic_kafka.planning.observation import ClusterObservation, Note, TopicObservation
 from dynamic_kafka.planning.plan import Plan, open_splits
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.reconcile import Reconciled, rename
+from dynamic_kafka.planning.reconcile import Reconciled, carry_over
 from dynamic_kafka.planning.splits import Split, SplitRange
 from dynamic_kafka.replay import named_as
 from dynamic_kafka.services import make_discovery
@@ -121,7 +121,17 @@ def _look(options: SourceOptions, probes: ClusterProbes) -> tuple[Observed, dict
     subscription = found.subscription
     made, broken = probes.for_subscription(subscription)
     pending = {
-        cluster: probe.observe(partial(question_of, options, subscription, cluster, earliest=True))
+        # High watermarks, since what lies behind the beginning of an open transaction is not gone.
+        cluster: probe.observe(
+            partial(
+                question_of,
+                options,
+                subscription,
+                cluster,
+                earliest=True,
+                high=frozenset(subscription.clusters[cluster].topics),
+            )
+        )
         for cluster, probe in made.items()
     }
     with telling(pending):
@@ -172,7 +182,8 @@ class _Previewing:
             replays.restore(latest)
         except StaleCheckpointError as error:
             self.refuse(None, error)
-        self.check_identities(rename(latest.settled(), wanted_clusters(self.observed.subscription))[0])
+        wanted = wanted_clusters(self.observed.subscription)
+        self.check_identities(carry_over(latest.settled(), wanted, self.observed.answers)[0])
         pending, left_out = self.judge_pending()
         gone = self.judge_ranges(pending, left_out)
         if left_out is not None:
@@ -293,5 +304,5 @@ class _Previewing:
         return starts, stops
 
     def accept(self, opened: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, list[Note]]:
-        self.losses = losses
-        return skip_losses(opened, losses), []
+        self.losses = self.decisions().really_lost(opened, losses)
+        return skip_losses(opened, self.losses), []

@@ -21,6 +21,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from dynamic_kafka.errors import OptionError
+
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 
 
@@ -60,7 +62,11 @@ def arrow_schema(include_headers: bool) -> pa.Schema:
 def to_batch(
     messages: Sequence[Message], schema: pa.Schema, *, topic: str, partition: int, cluster: str, stream: str
 ) -> pa.RecordBatch:
-    """One record batch from the messages of one split, in their order."""
+    """One record batch from the messages of one split, in their order.
+
+    Raises:
+        OptionError: headers are asked for, and a header's key is no text.
+    """
     count = len(messages)
     stamps = [message.timestamp() for message in messages]
     columns: list[pa.Array] = [
@@ -75,7 +81,7 @@ def to_batch(
         pa.array([kind - 1 for kind, _ in stamps], pa.int32()),
     ]
     if len(schema) > len(columns) + 2:
-        columns.append(pa.array([_headers(message) for message in messages], schema.field("headers").type))
+        columns.append(pa.array([_headers(message, cluster) for message in messages], schema.field("headers").type))
     return pa.RecordBatch.from_arrays([*columns, _same(cluster, count), _same(stream, count)], schema=schema)
 
 
@@ -83,7 +89,15 @@ def _same(text: str, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(text, pa.string()), count)
 
 
-def _headers(message: Message) -> list[dict[str, object]] | None:
-    # Without headers Spark's source shows null, not an empty list.
-    headers: list[tuple[str, bytes | None]] = message.headers() or []  # type: ignore[assignment]  # its stub is wider
+def _headers(message: Message, cluster: str) -> list[dict[str, object]] | None:
+    try:
+        # Without headers Spark's source shows null, not an empty list.
+        headers: list[tuple[str, bytes | None]] = message.headers() or []  # type: ignore[assignment]  # a wider stub
+    except (SystemError, UnicodeDecodeError) as raised:
+        # The client returns nothing and leaves its own error set, which Python calls a SystemError.
+        raise OptionError(
+            f"cannot show the headers of the record at offset {message.offset()} of"
+            f" {cluster}/{message.topic()}[{message.partition()}]: the key of one of them is not UTF-8. Read without"
+            " headers: set includeHeaders=false"
+        ) from raised
     return [{"key": key, "value": value} for key, value in headers] or None

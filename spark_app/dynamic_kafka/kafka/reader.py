@@ -50,6 +50,7 @@ def read_range(task: ReadTask) -> Iterator[pa.RecordBatch]:
         ReadTimeoutError: no progress for `read_timeout_s`.
         DataLossError: offsets of the range are gone, and `failOnDataLoss` is set.
         ClusterError: the cluster refused.
+        OptionError: headers are asked for, and those of a record cannot be shown.
     """
     config = task.client.consumer_config()
     digest = task.client.digest(config)

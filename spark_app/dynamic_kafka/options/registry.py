@@ -159,7 +159,9 @@ _TROUBLE = (
     Option(
         "stateLocation",
         "text",
-        "Where amendments and acceptances are kept, beside Spark's checkpoint. Some options need it.",
+        "Where amendments and acceptances are kept, beside Spark's checkpoint. Some options need it. **It has to"
+        " live as long as the checkpoint, and to move with it**: without it a query does not know which ranges were"
+        " left out of a batch, and never reads them.",
         "URI or path",
     ),
     Option(

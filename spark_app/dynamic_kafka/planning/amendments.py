@@ -9,7 +9,7 @@ Spark's file sink has already, the source is not asked for its ranges: nothing i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -101,17 +101,29 @@ class Amendments:
         # With many splits a fingerprint takes time.
         found = self._of_batch.get((logged.previous, fingerprint(logged)), ()) if self._of_batch else ()
         for amendment in found:
-            progress = rewind(progress, amendment.left_out)
+            abandoned = {cluster for cluster, reason in amendment.reasons.items() if reason == "abandoned"}
+            progress = rewind(progress, amendment.left_out, anew=abandoned)
         return progress
 
 
-def rewind(document: OffsetDocument, left_out: Iterable[SplitRange]) -> OffsetDocument:
-    """The document with splits back at the start of these ranges."""
+def rewind(document: OffsetDocument, left_out: Iterable[SplitRange], *, anew: Collection[str] = ()) -> OffsetDocument:
+    """The document with splits back at the start of these ranges.
+
+    Args:
+        anew: clusters whose leader epochs are forgotten with it: a person has given up what a truncation has taken, and
+            would be told of it once more.
+    """
     clusters = {cluster: dict(progress.topics) for cluster, progress in document.clusters.items()}
     for part in left_out:
         topics = clusters[part.split.cluster]
         topic = topics[part.split.topic]
-        topics[part.split.topic] = replace(topic, next={**topic.next, part.split.partition: part.start})
+        partition = part.split.partition
+        forgotten = partition if part.split.cluster in anew else None
+        topics[part.split.topic] = replace(
+            topic,
+            next={**topic.next, partition: part.start},
+            epochs={p: epoch for p, epoch in topic.epochs.items() if p != forgotten},
+        )
     return replace(
         document,
         clusters={

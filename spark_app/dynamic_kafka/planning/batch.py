@@ -15,7 +15,7 @@ from dynamic_kafka.planning.dataloss import DataLoss, find_data_loss
 from dynamic_kafka.planning.observation import ClusterObservation, Note, WantedCluster
 from dynamic_kafka.planning.plan import Limits, Plan, advance, open_splits
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.reconcile import Reconciled, reconcile, rename
+from dynamic_kafka.planning.reconcile import Reconciled, carry_over, reconcile
 from dynamic_kafka.planning.splits import Split
 
 
@@ -78,7 +78,7 @@ def plan_batch(situation: Situation, edge: Edge) -> Planned:
         The plan; its document is `situation.logged` itself when there is nothing to do.
     """
     logged, observed = situation.logged, situation.observed
-    progress, notes = rename(situation.progress, situation.wanted)
+    progress, notes = carry_over(situation.progress, situation.wanted, observed)
     progress = edge.verify(progress)
     done = reconcile(progress, situation.wanted, observed, now_ms=situation.now_ms, retention_ms=situation.retention_ms)
     if logged.bounded:

@@ -12,7 +12,8 @@ newer ones are refused.
 
 A column is a plain number where all partitions 0..n-1 have the same (with "partitions": n), a list where it holds
 0..n-1, an object of {"partition": number} where it holds fewer. "behind" stands for "start" where that is the shorter
-text: how far behind "next" a split starts. Version 1 had offsets only:
+text: how far behind "next" a split starts. "startEpoch" is the leader epoch there, "epochBehind" how far it is behind
+"epoch". Version 1 had offsets only:
 {"version": 1, "clusters": {"east": {"orders": {"0": 42}}}}.
 """
 
@@ -140,17 +141,21 @@ def _topic(topic: TopicProgress) -> dict[str, Any]:
         partitions=_uniform_count(topic.next),
         next=_column(topic.next),
         epoch=_column(topic.epochs, whole=topic.next),
-        **_starts(topic),
+        **_nearby("start", "behind", topic.starts, topic.next, topic.next),
+        **_nearby("startEpoch", "epochBehind", topic.start_epochs, topic.epochs, topic.next),
         stop=_column(topic.stops, whole=topic.next),
     )
 
 
-def _starts(topic: TopicProgress) -> dict[str, Any]:
-    """The starts themselves, or how far they lie behind `next`, whichever is the shorter text: a query's first document
+def _nearby(plainly: str, behind: str, column: Column, near: Column, whole: Column) -> dict[str, Any]:
+    """A column itself, or how far it lies behind another one, whichever is the shorter text: a query's first document
     would be twice as long as all others, since it names a start of every split."""
-    plain = _column(topic.starts, whole=topic.next)
-    behind = _column({p: topic.next[p] - start for p, start in topic.starts.items()}, whole=topic.next)
-    return {"behind": behind} if len(json.dumps(behind)) < len(json.dumps(plain)) else {"start": plain}
+    plain = _column(column, whole)
+    if column.keys() <= near.keys():
+        distances = _column({p: near[p] - number for p, number in column.items()}, whole)
+        if len(json.dumps(distances)) < len(json.dumps(plain)):
+            return {behind: distances}
+    return {plainly: plain}
 
 
 def _parked(topic: ParkedTopic) -> dict[str, Any]:
@@ -168,20 +173,22 @@ def _parked(topic: ParkedTopic) -> dict[str, Any]:
 
 def _read_topic(wire: Mapping[str, Any]) -> TopicProgress:
     following = _read_column(wire["next"], wire.get("partitions"))
+    epochs = _read_column(wire.get("epoch", {}), len(following))
     return TopicProgress(
         stream=wire["stream"],
         topic_id=wire.get("id"),
         next=following,
-        epochs=_read_column(wire.get("epoch", {}), len(following)),
-        starts=_read_starts(wire, following),
+        epochs=epochs,
+        starts=_read_nearby(wire, "start", "behind", following, len(following)),
+        start_epochs=_read_nearby(wire, "startEpoch", "epochBehind", epochs, len(following)),
         stops=_read_column(wire.get("stop", {}), len(following)),
     )
 
 
-def _read_starts(wire: Mapping[str, Any], following: Column) -> Column:
-    behind = _read_column(wire.get("behind", {}), len(following))
-    return {p: following[p] - distance for p, distance in behind.items()} or _read_column(
-        wire.get("start", {}), len(following)
+def _read_nearby(wire: Mapping[str, Any], plainly: str, behind: str, near: Column, partitions: int) -> Column:
+    distances = _read_column(wire.get(behind, {}), partitions)
+    return {p: near[p] - distance for p, distance in distances.items()} or _read_column(
+        wire.get(plainly, {}), partitions
     )
 
 

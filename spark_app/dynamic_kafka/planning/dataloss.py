@@ -148,7 +148,9 @@ def skip_losses(document: OffsetDocument, losses: list[DataLoss]) -> OffsetDocum
 def _skip(topic: TopicProgress, loss: DataLoss) -> TopicProgress:
     partition = loss.split.partition
     if loss.resume_at is not None and not loss.recreated:
-        return replace(topic, next={**topic.next, partition: loss.resume_at})
+        # The epoch of what is lost: asked for again, it would be told as a truncation once more.
+        epochs = {p: epoch for p, epoch in topic.epochs.items() if p != partition}
+        return replace(topic, next={**topic.next, partition: loss.resume_at}, epochs=epochs)
     # An epoch or a stop of the old topic says nothing of another one.
     resumed = {} if loss.resume_at is None else {partition: loss.resume_at}
     return replace(

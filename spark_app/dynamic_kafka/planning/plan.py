@@ -123,7 +123,7 @@ def ranges_between(start: OffsetDocument, end: OffsetDocument) -> list[SplitRang
             for partition, following in topic.next.items():
                 split = Split(cluster, name, partition)
                 first = topic.starts.get(partition)
-                epoch = -1
+                epoch = topic.start_epochs.get(partition, -1)
                 if first is None:
                     first = before.next.get(partition) if before else None
                     epoch = before.epochs.get(partition, -1) if before else -1
@@ -216,13 +216,17 @@ def _with_starts(document: OffsetDocument, before: OffsetDocument, logged: Offse
     """
 
     def started(cluster: str, name: str, topic: TopicProgress) -> TopicProgress:
-        own, shown = before.clusters[cluster].topics[name].next, logged.topic(cluster, name)
+        was, shown = before.clusters[cluster].topics[name], logged.topic(cluster, name)
+        own = was.next
         # An equal offset of a topic that was re-created is another place, and has another leader epoch.
         same = shown is not None and not is_recreated(shown.topic_id, topic.topic_id)
         known: Mapping[int, int] = shown.next if shown and same else {}
         if own == known:
             return topic
-        return replace(topic, starts={p: offset for p, offset in own.items() if known.get(p) != offset})
+        starts = {p: offset for p, offset in own.items() if known.get(p) != offset}
+        # Of a range that went back it is a later one, which tells a truncation as well. Only of ranges that are read.
+        epochs = {p: was.epochs[p] for p in starts if p in was.epochs and topic.next[p] > starts[p]}
+        return replace(topic, starts=starts, start_epochs=epochs)
 
     return _map_topics(document, started)
 

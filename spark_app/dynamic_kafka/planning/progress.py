@@ -26,6 +26,7 @@ class TopicProgress:
         epochs: leader epoch seen at `next`, where the broker tells.
         starts: where this batch starts, only where that is not the end of the batch before: a split that is new, back
             from parking, or amended.
+        start_epochs: leader epoch seen at `starts` or behind it, where the broker told.
         stops: resolved stopping offset, per partition, in bounded reading.
     """
 
@@ -35,6 +36,7 @@ class TopicProgress:
     epochs: Column = field(default_factory=dict)
     starts: Column = field(default_factory=dict)
     stops: Column = field(default_factory=dict)
+    start_epochs: Column = field(default_factory=dict)
 
     def finished(self, partition: int) -> bool:
         """Whether the partition has reached its stopping offset."""
@@ -135,7 +137,9 @@ class OffsetDocument:
             clusters={
                 cluster: replace(
                     progress,
-                    topics={name: replace(topic, starts={}) for name, topic in progress.topics.items()},
+                    topics={
+                        name: replace(topic, starts={}, start_epochs={}) for name, topic in progress.topics.items()
+                    },
                 )
                 for cluster, progress in self.clusters.items()
             },

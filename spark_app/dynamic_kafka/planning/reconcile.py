@@ -60,6 +60,50 @@ def rename(document: OffsetDocument, wanted: Mapping[str, WantedCluster]) -> tup
     return replace(document, clusters=clusters, parked=parked), notes
 
 
+def recognise(
+    document: OffsetDocument, wanted: Mapping[str, WantedCluster], observed: Mapping[str, ClusterObservation]
+) -> tuple[OffsetDocument, list[Note]]:
+    """Carry offsets over where metadata does not say that a cluster was renamed, but its own `cluster.id` does.
+
+    So it is when a rename is taken back, by the user or because its revision is rejected, when two renames come at
+    once, and when the servers change of a cluster that has no other id. As new, all that it holds would be read twice.
+    Only an id without active progress takes over, and only from ids that are wanted no more: two wanted ids of one
+    cluster, and an id that was saved with another `cluster.id`, are left for `identity_problems` to refuse.
+    """
+    clusters, parked, notes = dict(document.clusters), dict(document.parked), []
+    for cluster, answer in sorted(observed.items()):
+        own = parked[cluster].kafka_id if cluster in parked else None
+        if (
+            cluster not in wanted
+            or cluster in clusters
+            or answer.kafka_id is None
+            or own not in (None, answer.kafka_id)
+        ):
+            continue
+        gone = [name for name, progress in sorted(clusters.items()) if progress.kafka_id == answer.kafka_id]
+        # What was parked last knows best how far its topics were read.
+        kept = [name for name, progress in parked.items() if progress.kafka_id == answer.kafka_id]
+        gone += sorted(
+            kept, key=lambda name: -max((topic.until_ms for topic in parked[name].topics.values()), default=0)
+        )
+        for old in dict.fromkeys(name for name in gone if name not in wanted):
+            if old in clusters and cluster not in clusters:
+                clusters[cluster] = clusters.pop(old)
+            _park_together(clusters, parked, old, cluster)
+            text = f"cluster {cluster!r} is the one that was {old!r} ({answer.kafka_id}): its offsets go on"
+            notes.append(Note("renamed", cluster, text))
+    return replace(document, clusters=clusters, parked=parked), notes
+
+
+def carry_over(
+    document: OffsetDocument, wanted: Mapping[str, WantedCluster], observed: Mapping[str, ClusterObservation]
+) -> tuple[OffsetDocument, list[Note]]:
+    """`rename`, then `recognise`: progress under the ids that metadata has now."""
+    renamed, notes = rename(document, wanted)
+    recognised, more = recognise(renamed, wanted, observed)
+    return recognised, [*notes, *more]
+
+
 def _park_together(
     clusters: Mapping[str, ClusterProgress], parked: dict[str, ParkedCluster], old: str, new: str
 ) -> None:

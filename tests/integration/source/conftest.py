@@ -1,11 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.fixtures import Brokers
+from tests.support.kafka import KafkaCluster
+from tests.support.streams import produce
 
 
 @pytest.fixture
@@ -21,3 +23,15 @@ def orders(brokers: Brokers, topic: Callable[[str], str]) -> str:
     for at in brokers:
         at.create_topic(name)
     return name
+
+
+@pytest.fixture(scope="module")
+def elected() -> Iterator[KafkaCluster]:
+    """A cluster with the topic `orders`: offsets 0..10 of leader epoch 0, 10..30 of a later one."""
+    with KafkaCluster("elected") as made:
+        made.start().wait_ready()
+        made.create_topic("orders")
+        produce("east", made, "orders", 10)
+        made.restart()
+        produce("east", made, "orders", 20)
+        yield made

@@ -42,18 +42,6 @@ def reading(path: Path, **options: object) -> AbstractContextManager[SourceRun]:
 # -- epochs ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def elected() -> Iterator[KafkaCluster]:
-    """A cluster with the topic `orders`: offsets 0..10 of leader epoch 0, 10..30 of a later one."""
-    with KafkaCluster("elected") as made:
-        made.start().wait_ready()
-        made.create_topic("orders")
-        produce("east", made, "orders", 10)
-        made.restart()
-        produce("east", made, "orders", 20)
-        yield made
-
-
 @pytest.fixture
 def task(elected: KafkaCluster, path: Path) -> ReadTask:
     """A task of that log, to be given other ranges."""

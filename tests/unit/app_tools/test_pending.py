@@ -27,6 +27,13 @@ def test_a_range_has_to_be_there_as_a_whole(earliest: int, latest: int, said: st
     assert found == ({} if said is None else {SPLIT: said})
 
 
+def test_what_lies_behind_the_beginning_of_an_open_transaction_is_not_gone() -> None:
+    part = SplitRange(SPLIT, 0, 16)
+    assert find_gone([part], lambda split: TopicObservation({0: 9}, {0: 0}, high={0: 16})) == {}
+    cut_off = find_gone([part], lambda split: TopicObservation({0: 9}, {0: 0}, high={0: 12}))
+    assert cut_off == {SPLIT: "records 12..16 are gone: the log ends at 12"}
+
+
 def test_of_a_cluster_that_does_not_answer_nothing_is_said() -> None:
     assert find_gone([SplitRange(SPLIT, 0, 16)], lambda split: None) == {}
 

@@ -7,6 +7,7 @@ import json
 import sys
 import threading
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,12 +15,13 @@ import pytest
 import yaml
 
 from dynamic_kafka.app import plan_tool, preview
+from dynamic_kafka.app.changes import changes
 from dynamic_kafka.app.cli import main
 from dynamic_kafka.app.preview import Preview
 from dynamic_kafka.app.saved import Saved
 from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, StaleCheckpointError
 from dynamic_kafka.lookout import Observed
-from dynamic_kafka.metadata.subscription import Subscription
+from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.codec import encode
 from dynamic_kafka.planning.observation import ClusterObservation
@@ -173,3 +175,14 @@ def test_who_is_waited_for_is_told_on_standard_error(monkeypatch: pytest.MonkeyP
     with preview.telling({"east": east, "west": Future()}):
         assert heard.line.wait(10)
     assert heard.getvalue() == "asking west …\n"
+
+
+def test_a_cluster_that_is_known_by_its_own_id_is_shown_as_renamed() -> None:
+    reading = ClusterProgress({"orders": TopicProgress("s", {0: 4})}, "Mk")
+    subscription = Subscription({"eastern": SubscribedCluster({"orders": "s"}, {})}, ("s",))
+    answers = {"eastern": ClusterObservation({}, "Mk")}
+    observed = replace(look().observed, subscription=subscription, answers=answers)
+    shown = changes(replace(look(), observed=observed, before=OffsetDocument("q", 1, "", clusters={"east": reading})))
+    assert [(change.action, change.cluster, change.text) for change in shown] == [
+        ("rename", "eastern", "cluster 'eastern' is the one that was 'east' (Mk): its offsets go on")
+    ]

@@ -36,6 +36,7 @@ def topics(draw: st.DrawFn) -> TopicProgress:
         topic_id=draw(st.none() | HASHES),
         epochs=draw(some),
         starts=draw(some),
+        start_epochs=draw(some),
         stops=draw(some),
     )
 

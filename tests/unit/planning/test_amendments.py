@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dynamic_kafka.errors import OffsetDocumentError
-from dynamic_kafka.planning.amendments import Amendment, Amendments
+from dynamic_kafka.planning.amendments import Amendment, Amendments, Reason
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
@@ -56,3 +56,15 @@ def test_its_splits_go_back_to_the_start_of_their_range() -> None:
     assert after.next_of(EAST.split) == 5
     assert after.next_of(Split("east", "t", 1)) == 4
     assert after.clusters["west"] == DOCUMENT.clusters["west"]
+
+
+@pytest.mark.parametrize(("reason", "epochs"), [("removed", {0: 7, 1: 8}), ("abandoned", {1: 8})])
+def test_of_a_range_that_a_person_gave_up_the_old_leader_epoch_is_forgotten(
+    reason: Reason, epochs: dict[int, int]
+) -> None:
+    # With it the broker would tell of the same truncation again, at the very next read
+    topic = TopicProgress("s", {0: 9, 1: 4}, epochs={0: 7, 1: 8})
+    document = replace(DOCUMENT, clusters={"east": ClusterProgress({"t": topic})})
+    made = replace(MADE, end=fingerprint(document), reasons={"east": reason})
+    after = Amendments([made]).after(document).clusters["east"].topics["t"]
+    assert (after.next, after.epochs) == ({0: 5, 1: 4}, epochs)

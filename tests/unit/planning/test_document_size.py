@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -19,15 +20,24 @@ def document(starts: str, *, clusters: int = 5, partitions: int = 2000, seed: in
     found = {}
     for cluster in range(clusters):
         following = {p: chance.randrange(10**9, 10**10) for p in range(partitions)}
-        start = {"none": {}, "latest": dict(following), "earliest": dict.fromkeys(following, 0)}[starts]
+        start = {
+            "none": {},
+            "latest": dict(following),
+            "earliest": dict.fromkeys(following, 0),
+            "resumed": {p: offset - chance.randrange(10_000) for p, offset in following.items()},
+        }[starts]
         epochs = {p: chance.randrange(50) for p in following}
         topic = TopicProgress("orders", following, topic_id="d4Gk8Zp2QmWvT1xYb7NcRg", epochs=epochs, starts=start)
+        if starts == "resumed":
+            topic = replace(topic, start_epochs={p: max(0, epoch - chance.randrange(2)) for p, epoch in epochs.items()})
         found[f"cluster-{cluster}"] = ClusterProgress({"orders-of-a-region": topic}, "Mk3NTRjNDcwNTdENDM2Qk")
     return OffsetDocument(query="5f" * 16, number=123_456, previous="9c" * 16, clusters=found)
 
 
 @pytest.mark.parametrize(
-    "starts", ["none", "latest", "earliest"], ids=["steady", "first at latest", "first at earliest"]
+    "starts",
+    ["none", "latest", "earliest", "resumed"],
+    ids=["steady", "first at latest", "first at earliest", "all at once renamed or back"],
 )
 def test_ten_thousand_splits_fit_as_spark_writes_them(starts: str) -> None:
     made = document(starts)

@@ -1,0 +1,65 @@
+"""A transaction that is still open, in a log that was read otherwise until now: what it hides is not lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dynamic_kafka.lookout import Lookout
+from tests.support.fixtures import Brokers
+from tests.support.source_run import reading
+from tests.support.streams import Row, Rows, cluster, produce, stream, write_metadata
+
+Topic = Callable[[str], str]
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_change_to_read_committed_while_a_transaction_is_open_is_no_loss(
+    brokers: Brokers, topic: Topic, path: Path, fail: str
+) -> None:
+    # Given a query that has read into a transaction that is still open
+    orders = brokers.a.create_topic(topic("orders"))
+    write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
+    wanted = produce("east", brokers.a, orders, 5)
+    transaction = brokers.a.transaction()
+    transaction.produce(orders, [f"open-{number}" for number in range(5)])
+    wanted += Rows(Row("east", orders, 0, 5 + number, f"open-{number}") for number in range(5))
+    with reading(path, failOnDataLoss=fail) as run:
+        run.until_rows(wanted)
+
+        # When metadata has the cluster read by committed records from now on
+        committed = cluster("east", brokers.a, [orders], properties={"isolation.level": "read_committed"})
+        write_metadata(path, stream("orders", committed))
+        seen = run.enumerator.lookout
+        run.until(lambda: run.batch() or _committed(seen), "the change to be taken up")
+        for _ in range(5):
+            run.batch()
+        transaction.commit()
+        brokers.a.wait_decided(orders)
+        wanted += produce("east", brokers.a, orders, 3)
+
+        # Then nothing is called lost, and nothing comes twice
+        run.until_rows(wanted)
+
+
+def test_a_start_inside_a_transaction_that_is_open_is_no_loss(brokers: Brokers, topic: Topic, path: Path) -> None:
+    # As `import-checkpoint` gives them for a query that has read everything until now
+    orders = brokers.a.create_topic(topic("orders"))
+    produce("east", brokers.a, orders, 5)
+    transaction = brokers.a.transaction()
+    transaction.produce(orders, [f"open-{number}" for number in range(5)])
+    write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
+    start = json.dumps({"east": {orders: {"0": 8}}})
+    with reading(path, startingOffsets=start, **{"kafka.isolation.level": "read_committed"}) as run:
+        run.batch()
+        transaction.commit()
+        brokers.a.wait_decided(orders)
+        run.until_rows(Rows(Row("east", orders, 0, number, f"open-{number - 5}") for number in (8, 9)))
+
+
+def _committed(lookout: Lookout) -> bool:
+    found = lookout.in_force().subscription.clusters["east"]
+    return found.properties.get("isolation.level") == "read_committed"

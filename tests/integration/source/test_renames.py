@@ -1,0 +1,157 @@
+"""Renames that metadata do not tell of, or take back: the cluster is the same by its own word, and none of its records
+comes twice.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dynamic_kafka import lookout
+from dynamic_kafka.errors import ClusterUnreachableError
+from dynamic_kafka.kafka.admin import ClusterAdmin
+from tests.support.fixtures import Brokers
+from tests.support.source_run import reading
+from tests.support.streams import Rows, assert_rows, cluster, produce, renamed, stream, write_metadata
+
+
+@pytest.mark.parametrize("policy", ["fail", "stall"])
+def test_a_rename_that_is_rejected_with_its_revision_reads_nothing_twice(
+    brokers: Brokers, orders: str, path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    # Given a query that has read a cluster
+    monkeypatch.setattr(lookout, "GRACE_S", 0.3)
+    quick, ask = threading.Event(), ClusterAdmin.kafka_id
+
+    def ask_slowly(admin: ClusterAdmin, *how: Any) -> Any:
+        if admin.cluster == "new":
+            assert quick.wait(60)
+        return ask(admin, *how)
+
+    monkeypatch.setattr(ClusterAdmin, "kafka_id", ask_slowly)
+    write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
+    wanted = produce("east", brokers.a, orders, 5)
+    with reading(path, clusterFailurePolicy=policy) as run:
+        run.until_rows(wanted)
+        try:
+            # When a revision renames it and adds another one, which takes its time, and turns out to lack its topic
+            new = cluster("new", brokers.c, ["not-created-yet"])
+            write_metadata(path, stream("orders", cluster("eastern", brokers.a, [orders], renamedFrom="east"), new))
+            run.until(lambda: ("eastern", orders) in run.next, "the rename")
+        finally:
+            quick.set()
+        run.until(lambda: "rejected" in run.report(), "the rejection")
+        while run.batch():
+            pass
+
+        # Then what was read is not read again
+        assert run.rows().total() == wanted.total(), "records came twice"
+
+
+def test_a_rename_that_its_user_takes_back_reads_nothing_twice(brokers: Brokers, orders: str, path: Path) -> None:
+    # As `git revert` of the rename does with a file that is mounted
+    before = stream("orders", cluster("east", brokers.a, [orders]))
+    write_metadata(path, before)
+    wanted = produce("east", brokers.a, orders, 5)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        write_metadata(path, stream("orders", cluster("eastern", brokers.a, [orders], renamedFrom="east")))
+        run.until(lambda: ("eastern", orders) in run.next, "the rename")
+        more = produce("eastern", brokers.a, orders, 2)
+        run.until_rows(wanted + more)
+        write_metadata(path, before)
+        run.until(lambda: ("eastern", orders) not in run.next, "the rename to be taken back")
+        run.until_rows(wanted + more)
+
+
+def test_two_renames_while_the_application_is_stopped_read_nothing_twice(
+    brokers: Brokers, orders: str, path: Path
+) -> None:
+    write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
+    wanted = produce("east", brokers.a, orders, 5)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        run.stop()
+        # When it is renamed to `eastern`, and that to `oriental`, before it runs again
+        write_metadata(path, stream("orders", cluster("oriental", brokers.a, [orders], renamedFrom="eastern")))
+        more = renamed(produce("east", brokers.a, orders, 2), "oriental")
+        run.until_rows(wanted + more)
+
+
+def test_a_rename_whose_revision_is_tried_again_and_again_reads_nothing_again_and_again(
+    brokers: Brokers, orders: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The same, with a cluster that is slow each time: its client is made anew with each try
+    monkeypatch.setattr(lookout, "GRACE_S", 0.3)
+    monkeypatch.setattr(lookout, "RECONSIDER_S", 1.0)
+    ask, tries = ClusterAdmin.kafka_id, set()
+
+    def ask_slowly(admin: ClusterAdmin, *how: Any) -> Any:
+        if admin.cluster == "new":
+            tries.add(admin)
+            time.sleep(1)
+        return ask(admin, *how)
+
+    monkeypatch.setattr(ClusterAdmin, "kafka_id", ask_slowly)
+    write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
+    wanted = produce("east", brokers.a, orders, 5)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        new = cluster("new", brokers.c, ["not-created-yet"])
+        write_metadata(path, stream("orders", cluster("eastern", brokers.a, [orders], renamedFrom="east"), new))
+        run.until(lambda: len(tries) >= 3, "the third try", timeout_s=90)
+        assert run.rows().total() == wanted.total(), f"{run.rows().total() // wanted.total()} times each"
+
+
+def test_other_servers_of_a_cluster_without_an_id_are_no_other_cluster(
+    brokers: Brokers, orders: str, path: Path
+) -> None:
+    # Flink's list form lets the id out; it is the bootstrap servers then
+    def unnamed(servers: str) -> dict[str, Any]:
+        return {"bootstrapServers": servers, "topics": [orders]}
+
+    write_metadata(path, stream("orders", unnamed(brokers.a.bootstrap)))
+    wanted = produce("", brokers.a, orders, 5)
+    with reading(path) as run:
+        run.until(lambda: run.rows().total() == 5, "five rows")
+        # When a broker is added to them, or they are put in another order
+        port = brokers.a.bootstrap.rpartition(":")[2]
+        write_metadata(path, stream("orders", unnamed(f"{brokers.a.bootstrap},localhost:{port}")))
+        more = produce("", brokers.a, orders, 2)
+
+        run.until(lambda: "localhost" in str(run.enumerator.lookout.in_force().subscription), "the change")
+        # Then it is the same cluster, by its own word, and read on
+        run.until(lambda: run.rows().total() >= 7, "seven rows")
+        while run.batch():
+            pass
+        found = Rows(row._replace(cluster="") for row in run.rows().elements())
+        assert_rows(found, wanted + more)
+
+
+@pytest.mark.parametrize("policy", ["fail", "stall"])
+def test_a_rename_to_a_wrong_address_that_is_taken_back_reads_nothing_twice(
+    brokers: Brokers, orders: str, path: Path, policy: str
+) -> None:
+    before = stream("orders", cluster("east", brokers.a, [orders]))
+    write_metadata(path, before)
+    wanted = produce("east", brokers.a, orders, 5)
+    with reading(path, readTimeout="4s", clusterFailurePolicy=policy) as run:
+        run.until_rows(wanted)
+        # Given a rename with a slip in its servers: the query ends, or waits for them
+        wrong = cluster("eastern", "127.0.0.1:1", [orders], renamedFrom="east")
+        write_metadata(path, stream("orders", wrong))
+        if policy == "fail":
+            with pytest.raises(ClusterUnreachableError):
+                run.until(lambda: False, "the query to end")
+        else:
+            run.until(lambda: "eastern" in run.report()["clusters"], "the rename")
+        # When its user takes it back, and starts again
+        write_metadata(path, before)
+        run.restart()
+
+        # Then it goes on where it was
+        run.until_rows(wanted + produce("east", brokers.a, orders, 1))
