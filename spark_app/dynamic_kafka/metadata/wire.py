@@ -236,8 +236,8 @@ def starting_offsets(value: Any, topics: Sequence[str] | None) -> OffsetSpec:
 
 def stopping_offsets(value: Any, topics: Sequence[str] | None) -> OffsetSpec:
     """`stoppingOffsets`, as `starting_offsets`."""
-    # Nothing lies before the earliest offset, and a stop that moves with the group's commits is none.
-    return _offsets(("latest",), _LATEST, value, topics)
+    # Nothing lies before the earliest offset. A stop does not move with the group's commits: it is resolved once.
+    return _offsets(("latest", "committed"), _LATEST, value, topics)
 
 
 def _starting(value: Any, info: ValidationInfo) -> OffsetSpec:
