@@ -95,7 +95,7 @@ def _without_effect(given: Given, mode: Mode) -> list[str]:
 def _kafka_properties(given: Given, warnings: list[str]) -> dict[str, str]:
     check_no_literal_secrets(given.kafka)
     check_references(given.kafka)
-    return translate_java(given.kafka, "options", warn=warnings.append)
+    return translate_java(given.kafka, "options", warn=warnings.append, fit=True)
 
 
 def _rates(given: Given) -> tuple[int | None, int | None]:
