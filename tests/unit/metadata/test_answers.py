@@ -109,6 +109,11 @@ def test_numbers_and_truth_values_are_texts_and_any_listing_of_topics_is_one() -
     assert checked([own({"b", "a"})], object()) == [own(("a", "b"))]
 
 
+def test_streams_may_come_as_a_set() -> None:
+    east, west = stream("east"), stream("west")
+    assert sorted(each.stream_id for each in checked({east, west, stream("east")}, object())) == ["east", "west"]
+
+
 def test_properties_that_a_document_may_not_set_are_an_own_service_s_affair() -> None:
     given = own(properties=SERVERS | {"sasl.oauthbearer.config": "x"})
     assert checked([given], object()) == [given]
