@@ -10,13 +10,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dynamic_kafka.metadata import (
+        ClusterMetadata,
+        KafkaMetadataService,
+        KafkaStream,
+        KafkaStreamSubscriber,
+        OffsetSpec,
+    )
     from dynamic_kafka.source import DynamicKafkaDataSource, register
     from dynamic_kafka.stopping import stop_when_finished
 
-__all__ = ["DynamicKafkaDataSource", "register", "stop_when_finished"]
+__all__ = [
+    "ClusterMetadata",
+    "DynamicKafkaDataSource",
+    "KafkaMetadataService",
+    "KafkaStream",
+    "KafkaStreamSubscriber",
+    "OffsetSpec",
+    "register",
+    "stop_when_finished",
+]
 
 _HOMES = {
+    "ClusterMetadata": "dynamic_kafka.metadata",
     "DynamicKafkaDataSource": "dynamic_kafka.source",
+    "KafkaMetadataService": "dynamic_kafka.metadata",
+    "KafkaStream": "dynamic_kafka.metadata",
+    "KafkaStreamSubscriber": "dynamic_kafka.metadata",
+    "OffsetSpec": "dynamic_kafka.metadata",
     "register": "dynamic_kafka.source",
     "stop_when_finished": "dynamic_kafka.stopping",
 }

@@ -128,11 +128,11 @@ class Decisions:
         stops: dict[Split, Resolution] = {}
         candidates = {split: True for split in done.document.splits()} | dict(done.new)
         for split in candidates if self._has_stops(observed.subscription) else ():
-            ending = clusters[split.cluster].stopping_offsets if split.cluster in clusters else None
-            ending = ending or options.ending_for(split.cluster)
+            own = clusters[split.cluster].stopping_offsets if split.cluster in clusters else None
+            ending = own or options.ending_for(split.cluster)
             topic = done.document.topic(split.cluster, split.topic)
             if ending is not None and _is_seen(observed, split) and not (topic and split.partition in topic.stops):
-                stops[split] = resolve_stop(ending, split)
+                stops[split] = resolve_stop(ending, split, strict=logged.is_initial and own is None)
         self._tell_of_kept_stops(done.document)
         return self._numbers(starts), self._numbers(stops)
 

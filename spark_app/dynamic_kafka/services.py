@@ -14,7 +14,7 @@ from dynamic_kafka.metadata.subscriber import (
     StreamIdsSubscriber,
     StreamPatternSubscriber,
 )
-from dynamic_kafka.options import SourceOptions, StreamIds, StreamPattern
+from dynamic_kafka.options import NamedOptions, SourceOptions, StreamIds, StreamPattern
 
 
 def make_service(options: SourceOptions) -> KafkaMetadataService:
@@ -29,7 +29,7 @@ def make_service(options: SourceOptions) -> KafkaMetadataService:
         return FileMetadataService(options.metadata_path or "")
     if options.service == "static":
         return StaticMetadataService(options.metadata_document or "")
-    made: KafkaMetadataService = load_class(options.service, KafkaMetadataService)(dict(options.raw))
+    made: KafkaMetadataService = load_class(options.service, KafkaMetadataService)(NamedOptions(options.raw))
     return made
 
 
@@ -40,7 +40,7 @@ def make_subscriber(options: SourceOptions) -> KafkaStreamSubscriber:
         return StreamIdsSubscriber(chosen.ids)
     if isinstance(chosen, StreamPattern):
         return StreamPatternSubscriber(chosen.pattern)
-    made: KafkaStreamSubscriber = load_class(chosen.path, KafkaStreamSubscriber)(dict(options.raw))
+    made: KafkaStreamSubscriber = load_class(chosen.path, KafkaStreamSubscriber)(NamedOptions(options.raw))
     return made
 
 

@@ -13,7 +13,16 @@ from dynamic_kafka.options import OPTIONS
 
 
 def test_the_public_names_are_pinned() -> None:
-    assert sorted(dynamic_kafka.__all__) == ["DynamicKafkaDataSource", "register", "stop_when_finished"]
+    assert sorted(dynamic_kafka.__all__) == [
+        "ClusterMetadata",
+        "DynamicKafkaDataSource",
+        "KafkaMetadataService",
+        "KafkaStream",
+        "KafkaStreamSubscriber",
+        "OffsetSpec",
+        "register",
+        "stop_when_finished",
+    ]
     assert all(getattr(dynamic_kafka, name).__name__ == name for name in dynamic_kafka.__all__)
 
 

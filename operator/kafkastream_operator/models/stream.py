@@ -51,7 +51,8 @@ class StreamCluster(Part):
         secret_ref: where the credentials are.
         starting_offsets: where reading begins when the cluster is new: `earliest`, `latest`, `committed`,
             `{timestamp: …}` or offsets by topic and partition.
-        stopping_offsets: where reading ends: `latest`, `{timestamp: …}` or offsets by topic and partition.
+        stopping_offsets: where reading ends: `latest`, `committed`, `{timestamp: …}` or offsets by topic and partition;
+            resolved once, when it is first seen.
         renamed_from: the id that this cluster had before: its offsets are carried over. One without `clusterId` in a
             ConfigMap was called by its servers.
         cluster_ref: reserved; must not be set.

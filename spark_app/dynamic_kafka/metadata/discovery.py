@@ -16,13 +16,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from dynamic_kafka.errors import MetadataInvalidError, MetadataTooOldError, MetadataUnavailableError
+from dynamic_kafka.metadata.answers import checked
 from dynamic_kafka.metadata.freshness import AwaitedRevision, described
 from dynamic_kafka.metadata.lookups import Discovered, DiscoveryStatus, Lookups
-from dynamic_kafka.metadata.model import KafkaStream, Revision
+from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.service import KafkaMetadataService
 from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber
 from dynamic_kafka.metadata.subscription import Subscription, unite
@@ -282,8 +283,8 @@ class MetadataDiscovery:
         return problem
 
     def _ask(self, first: bool) -> tuple[Subscription, Revision]:
-        streams = self._subscriber.get_subscribed_streams(self._service)
-        subscription = unite(_checked(streams, self._subscriber))
+        streams = checked(self._subscriber.get_subscribed_streams(self._service), self._subscriber)
+        subscription = unite(streams)
         revision = self._service.revision or Revision(subscription.fingerprint)
         if first:
             if self._awaited is not None and not self._awaited.reached_by(revision):
@@ -320,11 +321,3 @@ class MetadataDiscovery:
                 _log.error("invalid metadata, %s: %s", kept, problem)
         elif self._lookups.failure(now, str(problem)):
             _log.warning("a metadata look-up had no answer: %s", problem)
-
-
-def _checked(streams: Sequence[KafkaStream], subscriber: KafkaStreamSubscriber) -> Sequence[KafkaStream]:
-    if all(isinstance(stream, KafkaStream) for stream in streams):
-        return streams
-    raise MetadataInvalidError(
-        f"{type(subscriber).__name__}.get_subscribed_streams returned something other than KafkaStream objects"
-    )

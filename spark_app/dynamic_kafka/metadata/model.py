@@ -82,6 +82,10 @@ class KafkaStream:
     stream_id: str
     clusters: Mapping[str, ClusterMetadata]
 
+    def __hash__(self) -> int:
+        # Without the clusters, which are mappings: FLIP-246's services and subscribers return sets of streams.
+        return hash(self.stream_id)
+
 
 @dataclass(frozen=True)
 class Rendering:

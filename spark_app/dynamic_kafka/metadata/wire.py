@@ -8,6 +8,7 @@ once; what goes beyond one document (two streams that disagree about a cluster) 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
@@ -79,7 +80,12 @@ def bootstrap_servers(value: str) -> str:
     return ",".join(servers)
 
 
-def _topic(value: str) -> str:
+def topic_name(value: str) -> str:
+    """A topic's name as Kafka takes it.
+
+    Raises:
+        ValueError: it is none.
+    """
     if not _TOPIC.match(value) or value in (".", ".."):
         raise ValueError(f"{value[:80]!r} is no topic name; those have 1 to 249 of letters, digits, `.`, `_` and `-`")
     return value
@@ -112,10 +118,19 @@ def _old_id(value: str | None) -> str | None:
     return None if value is None else cluster_id(value)
 
 
-def _folder(value: str | None) -> str | None:
-    if value is not None and not is_plain_name(value):
+def folder_name(value: str) -> str:
+    """The name of a secret folder.
+
+    Raises:
+        ValueError: it is more than a name.
+    """
+    if not is_plain_name(value):
         raise ValueError("must be the plain name of a folder: no `/`, and not only dots")
     return value
+
+
+def _folder(value: str | None) -> str | None:
+    return None if value is None else folder_name(value)
 
 
 def _cluster_id_or_servers(value: str, info: ValidationInfo) -> str:
@@ -166,7 +181,7 @@ def _timestamp_ms(value: Any) -> int:
     return milliseconds
 
 
-def _explicit(value: dict[str, Any], topics: list[str] | None, lowest: int) -> OffsetSpec:
+def _explicit(value: dict[str, Any], topics: Sequence[str] | None, lowest: int) -> OffsetSpec:
     problems: list[tuple[Path, str]] = []
     offsets: dict[str, dict[int, int]] = {}
     for topic, partitions in value.items():
@@ -194,7 +209,7 @@ def _offsets(
     words: tuple[Literal["earliest", "latest", "committed"], ...],
     lowest: int,
     value: Any,
-    info: ValidationInfo,
+    topics: Sequence[str] | None,
 ) -> OffsetSpec:
     _given(value)
     for word in words:
@@ -206,23 +221,37 @@ def _offsets(
         except ValueError as error:
             raise findings([(("timestamp",), str(error))]) from None
     if isinstance(value, dict) and value:
-        return _explicit(value, info.data.get("topics"), lowest)
+        return _explicit(value, topics, lowest)
     raise ValueError(f'must be {", ".join(words)}, {{timestamp: 2026-11-01T00:00:00Z}} or {{topic: {{"0": 42}}}}')
 
 
+def starting_offsets(value: Any, topics: Sequence[str] | None) -> OffsetSpec:
+    """`startingOffsets` of a cluster with these topics; None: they are not known, and not checked.
+
+    Raises:
+        ValueError: it is none of the forms; `findings` if several things are wrong.
+    """
+    return _offsets(("earliest", "latest", "committed"), _EARLIEST, value, topics)
+
+
+def stopping_offsets(value: Any, topics: Sequence[str] | None) -> OffsetSpec:
+    """`stoppingOffsets`, as `starting_offsets`."""
+    # Nothing lies before the earliest offset. A stop does not move with the group's commits: it is resolved once.
+    return _offsets(("latest", "committed"), _LATEST, value, topics)
+
+
 def _starting(value: Any, info: ValidationInfo) -> OffsetSpec:
-    return _offsets(("earliest", "latest", "committed"), _EARLIEST, value, info)
+    return starting_offsets(value, info.data.get("topics"))
 
 
 def _stopping(value: Any, info: ValidationInfo) -> OffsetSpec:
-    # Nothing lies before the earliest offset, and a stop that moves with the group's commits is none.
-    return _offsets(("latest",), _LATEST, value, info)
+    return stopping_offsets(value, info.data.get("topics"))
 
 
 ClusterId = Annotated[str, AfterValidator(cluster_id)]
 StreamId = Annotated[str, AfterValidator(stream_id)]
 Servers = Annotated[str, AfterValidator(bootstrap_servers)]
-Topics = Annotated[list[Annotated[str, AfterValidator(_topic)]], Field(min_length=1), AfterValidator(_topics)]
+Topics = Annotated[list[Annotated[str, AfterValidator(topic_name)]], Field(min_length=1), AfterValidator(_topics)]
 DrainingTopics = Annotated[list[str], AfterValidator(_topics), AfterValidator(_draining)]
 Folder = Annotated[str | None, BeforeValidator(_given), AfterValidator(_folder)]
 RenamedFrom = Annotated[str | None, BeforeValidator(_given), AfterValidator(_old_id)]

@@ -11,6 +11,7 @@ from dynamic_kafka.options.java_client import translate_java
 from dynamic_kafka.options.model import (
     CustomSubscriber,
     Mode,
+    NamedOptions,
     PerCluster,
     SingleCluster,
     SourceOptions,
@@ -25,6 +26,7 @@ __all__ = [
     "OPTIONS",
     "CustomSubscriber",
     "Mode",
+    "NamedOptions",
     "Option",
     "PerCluster",
     "SingleCluster",

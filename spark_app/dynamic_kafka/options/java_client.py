@@ -9,9 +9,11 @@ value.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 
 from dynamic_kafka.errors import OptionError
+from dynamic_kafka.metadata.properties import rule_of
 from dynamic_kafka.options.jaas import SECRET_ENTRIES, log_in, parse_jaas
 from dynamic_kafka.options.references import (
     check_no_literal_secret,
@@ -90,6 +92,30 @@ _DROPPED: Mapping[str, str] = {
     "sasl.login.refresh.window.jitter": "librdkafka renews tokens by itself",
 }
 
+_JAVA_LOWEST: Mapping[str, int] = {
+    "fetch.max.bytes": 0,
+    "fetch.min.bytes": 0,
+    "fetch.wait.max.ms": 0,
+    "max.partition.fetch.bytes": 0,
+    "socket.timeout.ms": 0,
+    "socket.connection.setup.timeout.ms": 0,
+    "socket.receive.buffer.bytes": 0,
+    "socket.send.buffer.bytes": 0,
+    # Negative is "never" in Java, and 0 is here.
+    "connections.max.idle.ms": -(2**63),
+    "max.poll.interval.ms": 1,
+    "session.timeout.ms": 0,
+    "metadata.max.age.ms": 0,
+    "reconnect.backoff.ms": 0,
+    "reconnect.backoff.max.ms": 0,
+    "retry.backoff.ms": 0,
+    "retry.backoff.max.ms": 0,
+}
+"""Numbers of Java's client for which librdkafka has a narrower range, each with the lowest that Java takes."""
+
+_SESSION_TIMEOUT_MS = "45000"
+"""librdkafka's default."""
+
 _LOADS_JAVA = frozenset(
     (
         "sasl.client.callback.handler.class",
@@ -120,7 +146,7 @@ def check_no_literal_secrets(properties: Mapping[str, str], *, prefix: str = "ka
 
 
 def translate_java(
-    properties: Mapping[str, str], where: str, *, warn: Callable[[str], None] = _log.warning
+    properties: Mapping[str, str], where: str, *, warn: Callable[[str], None] = _log.warning, fit: bool = False
 ) -> dict[str, str]:
     """Client properties under librdkafka's names; those it shares with Java go through as they are.
 
@@ -128,7 +154,8 @@ def translate_java(
 
     Args:
         where: begins each message, such as "options" or "cluster 'east'".
-        warn: is told of each property that is dropped, in one sentence.
+        warn: is told of each property that is dropped or fitted, in one sentence.
+        fit: numbers that Java's client takes and librdkafka does not become the nearest that it does.
 
     Raises:
         OptionError: a forbidden property, a Java class, a JKS store, or two names of one thing with different
@@ -146,6 +173,9 @@ def translate_java(
         else:
             name = RENAMED.get(key, key)
             meant = _value(name, value)
+            if fit and (fitted := _fitted(name, meant)) != meant:
+                warn(f"{where}: Kafka property '{key}' is outside what the client here takes; {fitted} is used")
+                meant = fitted
             if translated.get(name, meant) != meant:
                 raise OptionError(
                     f"{where}: Kafka properties '{named[name]}' and '{key}' mean the same and have"
@@ -153,6 +183,8 @@ def translate_java(
                     " keep one of them"
                 )
             translated[name], named[name] = meant, key
+    if fit:
+        _fit_session(translated, where, warn)
     return with_log_in(translated, where)
 
 
@@ -188,6 +220,31 @@ def _value(name: str, value: str) -> str:
     if name == "ssl.endpoint.identification.algorithm" and not value.strip():
         return "none"
     return value
+
+
+def _fitted(name: str, value: str) -> str:
+    lowest = _JAVA_LOWEST.get(name)
+    if lowest is None or not re.fullmatch(r"-?[0-9]{1,19}", value.strip()) or not lowest <= int(value) < 2**63:
+        return value
+    rule = rule_of(name)
+    # A fetch smaller than a message is refused, and 1000 is the smallest `message.max.bytes`.
+    low = 1000 if name == "fetch.max.bytes" else rule.low
+    fitted = min(max(int(value), low), rule.high)
+    return value if fitted == int(value) else str(fitted)
+
+
+def _fit_session(properties: dict[str, str], where: str, warn: Callable[[str], None]) -> None:
+    """librdkafka wants a session no longer than `max.poll.interval.ms`; the source assigns partitions itself, so that
+    neither of them does anything."""
+    poll, session = (
+        properties.get("max.poll.interval.ms", ""),
+        properties.get("session.timeout.ms", _SESSION_TIMEOUT_MS),
+    )
+    if not (poll.isdecimal() and session.isdecimal() and int(poll) < int(session)):
+        return
+    if "session.timeout.ms" in properties:
+        warn(f"{where}: Kafka property 'session.timeout.ms' is longer than 'max.poll.interval.ms'; {poll} is used")
+    properties["session.timeout.ms"] = poll
 
 
 def _stores(properties: Mapping[str, str], where: str, warn: Callable[[str], None]) -> dict[str, str]:

@@ -9,11 +9,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from dynamic_kafka.metadata.model import EARLIEST, LATEST, OffsetSpec
 
 Mode = Literal["streaming", "batch"]
+
+
+class NamedOptions(dict[str, str]):
+    """Options under their names, found in any letter case, as the user's are: Spark lowers the keys before the source
+    sees them, the application does not. Listed, they are in lower case, whoever handed them over."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__({key.lower(): value for key, value in options.items()})
+
+    def __missing__(self, key: str) -> str:
+        lower = key.lower()
+        if lower != key and lower in self:
+            return self[lower]
+        raise KeyError(key)
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or (isinstance(key, str) and super().__contains__(key.lower()))
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The option's text, or the default."""
+        return super().get(key, super().get(key.lower(), default))
+
+    def pop(self, key: str, *default: Any) -> Any:
+        """The option's text, which is taken out, or the default."""
+        return super().pop(key if super().__contains__(key) else key.lower(), *default)
+
+    def __reduce__(self) -> tuple[type[NamedOptions], tuple[dict[str, str]]]:
+        return NamedOptions, (dict(self),)
 
 
 @dataclass(frozen=True)
@@ -88,8 +116,7 @@ class SourceOptions:
         application_commits: the application commits to the group, so the source only checks the group.
         read_reports: where executors report what they have read, None: nowhere.
         warnings: what was accepted but has no effect, one sentence each, for the log. Never holds a secret.
-        raw: the options as given, keys in lower case as Spark hands them over, for users' own services and
-            subscribers.
+        raw: the options as given, for users' own services and subscribers.
     """
 
     mode: Mode
@@ -126,7 +153,7 @@ class SourceOptions:
     application_commits: bool = False
     read_reports: str | None = None
     warnings: tuple[str, ...] = ()
-    raw: Mapping[str, str] = field(default_factory=dict, repr=False)
+    raw: NamedOptions = field(default_factory=lambda: NamedOptions({}), repr=False)
 
     @property
     def group_id(self) -> str | None:

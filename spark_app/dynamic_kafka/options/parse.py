@@ -16,7 +16,7 @@ from dynamic_kafka.errors import OptionError
 from dynamic_kafka.options.bounds import parse_bounds
 from dynamic_kafka.options.given import Given, sort_out
 from dynamic_kafka.options.java_client import check_no_literal_secrets, translate_java
-from dynamic_kafka.options.model import Mode, SourceOptions
+from dynamic_kafka.options.model import Mode, NamedOptions, SourceOptions
 from dynamic_kafka.options.references import check_references
 from dynamic_kafka.options.registry import OPTIONS
 from dynamic_kafka.options.subscription import parse_revision, parse_subscription
@@ -78,8 +78,7 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
         application_commits=given.boolean("applicationCommits"),
         read_reports=_read_reports(given),
         warnings=tuple(warnings),
-        # Spark lowers the keys before the source sees them, the application does not: a user's class meets one form.
-        raw={key.lower(): value for key, value in options.items()},
+        raw=NamedOptions(options),
     )
 
 
@@ -96,7 +95,7 @@ def _without_effect(given: Given, mode: Mode) -> list[str]:
 def _kafka_properties(given: Given, warnings: list[str]) -> dict[str, str]:
     check_no_literal_secrets(given.kafka)
     check_references(given.kafka)
-    return translate_java(given.kafka, "options", warn=warnings.append)
+    return translate_java(given.kafka, "options", warn=warnings.append, fit=True)
 
 
 def _rates(given: Given) -> tuple[int | None, int | None]:

@@ -64,7 +64,7 @@ _WHICH_STREAMS = (
         "streamSubscriber",
         "text",
         "A class of yours that chooses the streams. Options of its own are `streamSubscriber.<key>`; it is made with"
-        " all options as one mapping, and option keys arrive in lower case.",
+        " all options as one mapping, which finds them in any letter case.",
         "`module:Class`",
     ),
     Option(
@@ -88,7 +88,7 @@ _METADATA = (
         "text",
         "Where the streams are described. With `kafka.bootstrap.servers` and one of `subscribe`,"
         " `subscribePattern`, `assign` the default is `single-cluster`. Options of a class of yours are"
-        " `metadataService.<key>`; it is made with all options as one mapping, and option keys arrive in lower case.",
+        " `metadataService.<key>`; it is made with all options as one mapping, which finds them in any letter case.",
         "`file`, `static`, `single-cluster`, `module:Class`",
         default="file",
         aliases=("metadata-service",),

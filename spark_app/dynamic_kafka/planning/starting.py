@@ -77,23 +77,33 @@ def resolve_start(
     if spec.kind == "timestamp" or spec.timestamps:
         own = spec.timestamps.get(split.topic, {}).get(split.partition, spec.timestamp_ms)
         if own is None:
-            return _unnamed(split, "timestamp", strict)
+            return _unnamed(split, "timestamp", "starting", "earliest", strict)
         return OffsetQuery("timestamp", own, lenient=lenient or strategy == "latest")
     if spec.kind == "explicit":
         offset = spec.offsets.get(split.topic, {}).get(split.partition)
         if offset is None:
-            return _unnamed(split, "offset", strict)
+            return _unnamed(split, "offset", "starting", "earliest", strict)
         return _special(offset)
     return OffsetQuery(spec.kind, lenient=lenient)
 
 
-def resolve_stop(spec: OffsetSpec, split: Split) -> Resolution:
-    """Turn the stopping rule of one split into an offset or a question; without a record that new, latest."""
+def resolve_stop(spec: OffsetSpec, split: Split, *, strict: bool = False) -> Resolution:
+    """Turn the stopping rule of one split into an offset or a question; without a record that new, latest.
+
+    Args:
+        strict: as for `resolve_start`.
+
+    Raises:
+        OptionError: explicit offsets leave out a partition.
+    """
     if spec.kind == "timestamp" or spec.timestamps:
         own = spec.timestamps.get(split.topic, {}).get(split.partition, spec.timestamp_ms)
-        return OffsetQuery("latest") if own is None else OffsetQuery("timestamp", own, lenient=True)
+        if own is None:
+            return _unnamed(split, "timestamp", "ending", "latest", strict)
+        return OffsetQuery("timestamp", own, lenient=True)
     if spec.kind == "explicit":
-        return _special(spec.offsets.get(split.topic, {}).get(split.partition, -1))
+        offset = spec.offsets.get(split.topic, {}).get(split.partition)
+        return _unnamed(split, "offset", "ending", "latest", strict) if offset is None else _special(offset)
     return OffsetQuery(spec.kind)
 
 
@@ -140,10 +150,11 @@ def _special(offset: int) -> Resolution:
     return OffsetQuery("latest") if offset == -1 else offset
 
 
-def _unnamed(split: Split, what: str, strict: bool) -> Resolution:
+def _unnamed(split: Split, what: str, side: str, otherwise: str, strict: bool) -> Resolution:
     if strict:
+        marks = "-1 stands for latest" if side == "ending" else "-2 stands for earliest, -1 for latest"
         raise OptionError(
-            f"startingOffsets name no {what} for {split}: explicit starts have to name every partition of a topic"
-            " (-2 stands for earliest, -1 for latest)"
+            f"{side}Offsets name no {what} for {split}: explicit {side.removesuffix('ing')}s have to name every"
+            f" partition of a topic ({marks})"
         )
-    return OffsetQuery("earliest")
+    return OffsetQuery(otherwise)

@@ -21,7 +21,7 @@ class RegistryService(KafkaMetadataService):
     """Reads a registry of the form {stream: {cluster: {"servers": …, "topic": …}}}, as somebody's own might be."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._registry = Path(options["metadataservice.registryfile"])
+        self._registry = Path(options["metadataService.registryFile"])
 
     def get_all_streams(self) -> list[KafkaStream]:
         return [

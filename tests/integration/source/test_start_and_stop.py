@@ -315,6 +315,27 @@ def test_each_cluster_starts_where_its_metadata_says(brokers: Brokers, topic: To
     assert not reading.saved.bounded
 
 
+@pytest.mark.parametrize("option", ["endingOffsets", "endingOffsetsByTimestamp"])
+def test_explicit_ends_have_to_name_every_partition_as_spark_s(brokers: Brokers, topic: Topic, option: str) -> None:
+    name = filled(brokers.a, topic("orders"), "r", 10, partitions=2)
+    given = {"kafka.bootstrap.servers": brokers.a.bootstrap, "subscribe": name, option: json.dumps({name: {"0": 5}})}
+
+    with pytest.raises(OptionError, match=r"endingOffsets name no \w+ for default/.*\[1\].*every partition"):
+        read_batch(given)
+
+
+@pytest.mark.parametrize("by", ["option", "metadata"])
+def test_reading_may_end_where_the_group_was_when_it_began(brokers: Brokers, topic: Topic, by: str) -> None:
+    name, group = filled(brokers.a, topic("orders"), "r", 10), topic("group")
+    commit(brokers.a, group, name, {0: 7})
+    more = {"stoppingOffsets": "committed"} if by == "metadata" else {}
+    given = static(document(east=at(brokers.a, name, **more)), kafka__group__id=group)
+
+    rows = read_batch(given | ({"endingOffsets": "committed"} if by == "option" else {}))
+
+    assert values(rows) == texts("r", 0, 7)
+
+
 @pytest.mark.scenario(6)
 @pytest.mark.parametrize("limit", [None, 4], ids=["at once", "over many batches"])
 def test_each_cluster_reads_its_own_exact_range(brokers: Brokers, topic: Topic, limit: int | None) -> None:

@@ -279,3 +279,9 @@ def test_ten_megabytes_of_yaml_are_read_in_reasonable_time() -> None:
 def test_a_larger_document_is_refused_with_the_limit() -> None:
     with pytest.raises(MetadataInvalidError, match="larger than 32 MiB; split"):
         parse_document("#" + "x" * 33 * 2**20, source="f")
+
+
+def test_reading_may_stop_where_the_group_is() -> None:
+    text = LIST_FORM.replace("stoppingOffsets: latest", "stoppingOffsets: committed")
+    document = parse_document(text, source="streams.yaml")
+    assert document.streams["orders"].clusters["east"].stopping_offsets == COMMITTED

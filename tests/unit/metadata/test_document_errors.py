@@ -166,7 +166,7 @@ def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines() -> None:
         (LIST_FORM.replace(": earliest", ": {payments: {0: 1}}"), 7, "not among this cluster's topics"),
         (LIST_FORM.replace(": earliest", ": {orders: {x: 1}}"), 7, "is no partition number"),
         (LIST_FORM.replace(": earliest", ": {orders: {0: -3}}"), 7, "whole number from 0, or -2 (earliest)"),
-        (LIST_FORM.replace(": latest", ": committed"), 8, "must be latest, {timestamp"),
+        (LIST_FORM.replace(": latest", ": earliest"), 8, "must be latest, committed, {timestamp"),
         (LIST_FORM.replace(": latest", ": {orders: {0: -2}}"), 8, "whole number from 0, or -1 (latest)"),
         (LIST_FORM.replace("{client.id: me}", "{client.id: }"), 6, "must be a string"),
         (LIST_FORM.replace("{client.id: me}", "[a]"), 6, "must be a mapping"),

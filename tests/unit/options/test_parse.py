@@ -332,6 +332,20 @@ def test_users_own_classes_get_options_of_their_own() -> None:
     }
 
 
+def test_users_own_classes_find_options_under_the_names_that_the_user_wrote() -> None:
+    given = {"streamIds": "a", "metadataService": "acme:Service", "metadataService.baseUrl": "http://Registry"}
+    from_spark = {key.lower(): value for key, value in given.items()}
+    for raw in (parse(given).raw, parse(from_spark).raw, pickle.loads(pickle.dumps(parse(given).raw))):
+        for name in ("metadataService.baseUrl", "metadataservice.baseurl", "METADATASERVICE.BASEURL"):
+            assert raw[name] == raw.get(name) == "http://Registry"
+            assert name in raw
+        assert (raw.get("metadataPath"), raw.get("metadataPath", "/m"), "metadataPath" in raw) == (None, "/m", False)
+        with pytest.raises(KeyError, match="metadataPath"):
+            _ = raw["metadataPath"]
+        assert raw.pop("streamIds") == "a"
+        assert list(raw) == ["metadataservice", "metadataservice.baseurl"]
+
+
 def test_users_own_classes_get_the_same_keys_whoever_hands_them_over() -> None:
     as_written = {"streamIds": "a", "metadataService": "acme:Service", "metadataService.baseUrl": "http://Registry"}
     from_spark = {key.lower(): value for key, value in as_written.items()}

@@ -90,6 +90,14 @@ def test_stops() -> None:
     assert resolve_stop(NOON, SPLIT) == OffsetQuery("timestamp", 1_000, lenient=True)
 
 
+def test_explicit_ends_have_to_name_every_partition() -> None:
+    for field, what in (("offsets", "offset"), ("timestamps", "timestamp")):
+        partial = OffsetSpec("explicit", **{field: {"orders": {0: 5}}})  # type: ignore[arg-type]
+        with pytest.raises(OptionError, match=rf"endingOffsets name no {what} for east/orders\[1\].*every partition"):
+            resolve_stop(partial, SPLIT, strict=True)
+        assert resolve_stop(partial, SPLIT) == OffsetQuery("latest")
+
+
 def test_a_partition_without_a_stop_of_its_own_ends_where_it_is() -> None:
     assert resolve_stop(OffsetSpec("explicit", offsets={}), SPLIT) == OffsetQuery("latest")
     assert resolve_stop(OffsetSpec("timestamp", timestamps={}), SPLIT) == OffsetQuery("latest")
