@@ -187,6 +187,35 @@ def test_a_revision_that_its_clusters_refute_is_told_with_its_number(brokers: Br
         assert "rejectedRevision" not in run.report()
 
 
+NO_CLIENT: dict[str, dict[str, Any]] = {
+    "sasl.username": {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512"},
+    "ssl.ca.pem": {"security.protocol": "SSL", "ssl.ca.pem": "nonsense"},
+    "ssl.cipher.suites": {"security.protocol": "SSL", "ssl.cipher.suites": "NONSENSE"},
+    "max.poll.interval.ms": {"max.poll.interval.ms": 2000},  # an admin client can be made of these
+}
+"""Properties that are sound one by one, and of which librdkafka makes no consumer, by what it says of them."""
+
+
+def test_properties_that_no_client_can_be_made_of_change_nothing_while_running(
+    brokers: Brokers, orders: str, path: Path
+) -> None:
+    good = cluster("a", brokers.a, [orders])
+    write_metadata(path, stream("orders", good))
+    wanted = produce("a", brokers.a, orders, 3)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        for word, properties in NO_CLIENT.items():
+            for bad in ([cluster("a", brokers.a, [orders], properties=properties)],
+                        [good, cluster("b", brokers.b, [orders], properties=properties)]):  # fmt: skip
+                write_metadata(path, stream("orders", *bad))
+                run.until(lambda word=word: word in rejection(run), f"{word} to be rejected")  # type: ignore[misc]
+                assert f"cluster={bad[-1]['clusterId']}" in rejection(run)
+                wanted += produce("a", brokers.a, orders, 1)
+                run.until_rows(wanted)
+                write_metadata(path, stream("orders", good))
+                run.until(lambda: not rejection(run), "the good one to be back")
+
+
 # -- files as they come ------------------------------------------------------------------------------------------------
 
 
