@@ -91,8 +91,11 @@ class Lookout:
         self._reminders = Reminders()
         self._described_at: dict[str, tuple[float, int]] = {}
 
-    def fresh(self) -> Discovered:
+    def fresh(self, *, initial: bool = False) -> Discovered:
         """The newest metadata that was not rejected. The first call waits for the first look-up.
+
+        Args:
+            initial: for a query's first plan: each stream that is subscribed by its id must exist.
 
         Raises:
             MetadataError: there is none, or more look-ups in a row failed than are tolerated.
@@ -101,8 +104,10 @@ class Lookout:
             for warning in self.options.warnings:
                 log.warning("%s", warning)
             discovery = make_discovery(self.options)
-            discovery.start()
+            discovery.start(refuse_missing=initial)
             self._discovery = discovery
+        if initial and self._discovery.doubt is not None:
+            raise self._discovery.doubt
         if self._frozen and self._found is not None:
             return self._found
         if self._rejected_at is not None and time.monotonic() - self._rejected_at > RECONSIDER_S:
@@ -175,7 +180,7 @@ class Lookout:
             DynamicKafkaError: under `clusterFailurePolicy=fail`, the failure of a cluster.
             RevisionRejectedError: under `fail`, while running: metadata brought what cannot be used here.
         """
-        found = self.fresh()
+        found = self.fresh(initial=initial)
         subscription = found.subscription
         bounded = initial and is_bounded(self.options, subscription)
         if bounded:

@@ -8,7 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, ErrorCode, SecretError
+from dynamic_kafka.errors import (
+    ClusterUnreachableError,
+    DynamicKafkaError,
+    ErrorCode,
+    MetadataInvalidError,
+    SecretError,
+)
 from dynamic_kafka.lookout import Lookout, RevisionRejectedError, with_choices
 from dynamic_kafka.metadata import LATEST, Discovered, Revision, SubscribedCluster, Subscription
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
@@ -103,6 +109,7 @@ class Metadata:
         self.found = Discovered(Subscription({}, ()), Revision("sha256:1"), 1)
         self.rejected: str | None = None
         self.stopped = False
+        self.doubt: MetadataInvalidError | None = None
 
     def stop(self) -> None:
         self.stopped = True
@@ -183,3 +190,11 @@ def test_what_a_run_that_ends_by_itself_began_with_is_not_replaced(running: tupl
     with pytest.raises(RevisionRejectedError) as rejected:
         lookout.look()
     assert not lookout.reject(rejected.value.observed, str(rejected.value))
+
+
+def test_a_stream_that_is_missing_is_refused_only_where_a_query_begins(running: tuple[Lookout, Metadata]) -> None:
+    lookout, metadata = running
+    metadata.doubt = MetadataInvalidError("the subscribed stream 'returns' does not exist")
+    lookout.look()
+    with pytest.raises(MetadataInvalidError, match="'returns' does not exist"):
+        lookout.look(initial=True)

@@ -17,6 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dynamic_kafka.errors import (
+    MetadataInvalidError,
     MetadataTooOldError,
     MetadataUnavailableError,
 )
@@ -393,3 +394,42 @@ def test_a_stream_that_the_document_names_no_more_is_told_until_it_is_back(
         run.until_rows(wanted)
 
         assert "missingStreams" not in run.report()
+
+
+@pytest.mark.parametrize("pending", [False, True])
+def test_a_query_whose_stream_is_gone_goes_on_without_it_after_a_restart(
+    brokers: Brokers, orders: str, path: Path, *, pending: bool
+) -> None:
+    # Given a query that has read two streams
+    kept = stream("orders", cluster("a", brokers.a, [orders]))
+    write_metadata(path, kept, stream("returns", cluster("b", brokers.b, [orders])))
+    wanted = produce("a", brokers.a, orders, 3) + produce("b", brokers.b, orders, 2)
+    with reading(path, streamIds="orders;returns") as run:
+        run.until_rows(wanted)
+        if pending:
+            wanted += produce("a", brokers.a, orders, 1)
+            run.batch(crash="logged")
+
+        # When one of them is taken out, and the query is started again
+        write_metadata(path, kept)
+        run.restart()
+
+        # Then what only it named is parked, and the rest is read on
+        wanted += produce("a", brokers.a, orders, 2)
+        run.until_rows(wanted)
+        assert run.report()["missingStreams"] == ["returns"]
+        assert set(run.parked) == {("b", orders)}
+
+        # And it is read on where it was, once it is back
+        write_metadata(path, kept, stream("returns", cluster("b", brokers.b, [orders])))
+        wanted += produce("b", brokers.b, orders, 2)
+        run.until_rows(wanted)
+
+
+def test_a_stream_that_does_not_exist_stops_a_query_that_begins(brokers: Brokers, orders: str, path: Path) -> None:
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
+    with (
+        reading(path, streamIds="orders;returns") as run,
+        pytest.raises(MetadataInvalidError, match="'returns' does not exist"),
+    ):
+        run.batch()
