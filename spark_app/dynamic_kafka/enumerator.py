@@ -71,7 +71,7 @@ class Enumerator:
             unlimited: `Trigger.Once` takes everything, whatever the rate options say.
         """
         logged = decode(start)
-        self.replays.restore(logged)
+        self._restore(logged)
         plan = self._plan(logged, unlimited)
         if plan.document is logged:
             plan = self._before_the_end(plan, unlimited)
@@ -86,7 +86,7 @@ class Enumerator:
     def tasks(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadTask]:
         """The read tasks of the batch between two documents, planned just now or by an earlier run."""
         first, last = decode(start), decode(end)
-        self.replays.restore(last)
+        self._restore(last)
         if self._commits and not self.replays.is_settled(first, last):
             # A restored backup usually has a pending batch, and that would be delivered again before the first plan.
             self.check_group(last, self.lookout.look())
@@ -135,6 +135,11 @@ class Enumerator:
             self._committer.close()
 
     # -- planning ------------------------------------------------------------------------------------------------
+
+    def _restore(self, saved: OffsetDocument) -> None:
+        self.replays.restore(saved)
+        if saved.bounded:
+            self.lookout.freeze()
 
     def _plan(self, logged: OffsetDocument, unlimited: bool, *, everyone: bool = False) -> Plan:
         while True:

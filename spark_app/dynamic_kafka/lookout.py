@@ -91,8 +91,11 @@ class Lookout:
         self._reminders = Reminders()
         self._described_at: dict[str, tuple[float, int]] = {}
 
-    def fresh(self) -> Discovered:
+    def fresh(self, *, initial: bool = False) -> Discovered:
         """The newest metadata that was not rejected. The first call waits for the first look-up.
+
+        Args:
+            initial: for a query's first plan: each stream that is subscribed by its id must exist.
 
         Raises:
             MetadataError: there is none, or more look-ups in a row failed than are tolerated.
@@ -101,10 +104,12 @@ class Lookout:
             for warning in self.options.warnings:
                 log.warning("%s", warning)
             discovery = make_discovery(self.options)
-            discovery.start()
+            discovery.start(refuse_missing=initial)
             self._discovery = discovery
+        if initial and self._discovery.doubt is not None:
+            raise self._discovery.doubt
         if self._frozen and self._found is not None:
-            return self._found  # Trigger.AvailableNow ends where it began
+            return self._found
         if self._rejected_at is not None and time.monotonic() - self._rejected_at > RECONSIDER_S:
             self._rejected_at = None
             self._discovery.reconsider()
@@ -116,6 +121,8 @@ class Lookout:
         revision = self._found.revision
         self.status.revision = revision.hash if revision.counter is None else str(revision.counter)
         self.status.lineage = (revision.lineage or "") if revision.counter is not None else ""
+        if self._frozen:
+            self._discovery.stop()
         return self._found
 
     def in_force(self) -> Discovered:
@@ -123,12 +130,18 @@ class Lookout:
         return self._found or self.fresh()
 
     def freeze(self) -> None:
-        """`Trigger.AvailableNow`: keep the metadata in force as it is until the run ends."""
+        """Look metadata up no more: what is in force, or what the first look finds, stays so until the run ends.
+
+        For runs that end by themselves, bounded ones and those of `Trigger.AvailableNow`: a cluster that was taken out
+        in the middle of one would be parked unread, and the run would say that it has read everything.
+        """
         self._frozen = True
+        if self._discovery is not None and self._found is not None:
+            self._discovery.stop()
 
     def reject(self, observed: Observed, reason: str) -> bool:
         """Put the last good metadata in force again; False if there is none, or the one rejected was good before."""
-        if self._discovery is None or self._good is None or not observed.new_revision:
+        if self._frozen or self._discovery is None or self._good is None or not observed.new_revision:
             return False
         self._discovery.reject(observed.found, reason, keep=self._good)
         self._rejected_at = time.monotonic()
@@ -167,8 +180,11 @@ class Lookout:
             DynamicKafkaError: under `clusterFailurePolicy=fail`, the failure of a cluster.
             RevisionRejectedError: under `fail`, while running: metadata brought what cannot be used here.
         """
-        found = self.fresh()
+        found = self.fresh(initial=initial)
         subscription = found.subscription
+        bounded = initial and is_bounded(self.options, subscription)
+        if bounded:
+            self.freeze()
         probes, broken = self._probes.for_subscription(subscription)
         unusable = self._brought(broken, subscription) if self.options.cluster_failure_policy == "fail" else {}
         if unusable:
@@ -178,7 +194,7 @@ class Lookout:
             for cluster, probe in probes.items()
         }
         first = self._good is None
-        needed = initial and (is_bounded(self.options, subscription) or self._starts_elsewhere(subscription))
+        needed = bounded or (initial and self._starts_elsewhere(subscription))
         everyone = everyone or needed or (first and self.options.cluster_failure_policy == "fail")
         # Each hanging cluster is waited for once, and then no more until it has answered, unless it must.
         known = set() if everyone else {*self.status.stalled, *self._late}

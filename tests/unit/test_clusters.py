@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from dynamic_kafka import clusters
 from dynamic_kafka.clusters import ClusterProbes
 from dynamic_kafka.errors import ClusterRefusedError
-from dynamic_kafka.kafka.probe import Question
+from dynamic_kafka.kafka.client_config import check_client
 from dynamic_kafka.metadata import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
 
@@ -41,9 +42,37 @@ def test_a_timeout_that_a_reference_turns_into_no_number_is_refused_without_show
     probes = ClusterProbes(parse_options(given, mode="streaming"))
     try:
         made, broken = probes.for_subscription(SUBSCRIPTION)
-        assert not broken
-        error = made["east"].observe(lambda: Question(("t",))).exception(30)
     finally:
         probes.close()
+    assert not made
+    error = broken["east"]
     assert isinstance(error, ClusterRefusedError)
     assert "socket.timeout.ms" in str(error) and "hunter2" not in str(error)
+
+
+def named(**properties: str) -> Subscription:
+    given = {key.replace("_", "."): value for key, value in properties.items()}
+    return Subscription({"east": SubscribedCluster({"t": "s"}, {"bootstrap.servers": "127.0.0.1:1"} | given)}, ("s",))
+
+
+def test_what_tasks_read_with_is_judged_once_for_each_set_of_properties(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[str] = []
+
+    def check(cluster: str, config: Mapping[str, str]) -> None:
+        judged.append(config.get("max.poll.interval.ms", ""))
+        check_client(cluster, config)
+
+    monkeypatch.setattr(clusters, "check_client", check)
+    probes = ClusterProbes(parse_options({"streamIds": "s", "metadataPath": "streams.yaml"}, mode="streaming"))
+    try:
+        first, _ = probes.for_subscription(named())
+        probes.for_subscription(named())
+        made, broken = probes.for_subscription(named(max_poll_interval_ms="2000"))
+        assert not made and "max.poll.interval.ms" in str(broken["east"])
+        again, broken = probes.for_subscription(named())
+        assert again == first and not broken  # the client that was there serves on
+        _, broken = probes.for_subscription(named(max_poll_interval_ms="400000"))
+        assert not broken
+    finally:
+        probes.close()
+    assert judged == ["", "2000", "", "400000"]

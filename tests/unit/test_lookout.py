@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, ErrorCode, SecretError
+from dynamic_kafka.errors import (
+    ClusterUnreachableError,
+    DynamicKafkaError,
+    ErrorCode,
+    MetadataInvalidError,
+    SecretError,
+)
 from dynamic_kafka.lookout import Lookout, RevisionRejectedError, with_choices
-from dynamic_kafka.metadata import Discovered, Revision, SubscribedCluster, Subscription
+from dynamic_kafka.metadata import LATEST, Discovered, Revision, SubscribedCluster, Subscription
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.lookups import DiscoveryStatus
 from dynamic_kafka.options import parse_options
@@ -102,6 +108,11 @@ class Metadata:
     def __init__(self) -> None:
         self.found = Discovered(Subscription({}, ()), Revision("sha256:1"), 1)
         self.rejected: str | None = None
+        self.stopped = False
+        self.doubt: MetadataInvalidError | None = None
+
+    def stop(self) -> None:
+        self.stopped = True
 
     def current(self) -> Discovered:
         return self.found
@@ -112,10 +123,11 @@ class Metadata:
     def reject(self, rejected: Discovered, reason: str, *, keep: Discovered) -> None:
         self.found, self.rejected = keep, reason
 
-    def name(self, *clusters: str) -> None:
+    def name(self, *clusters: str, **more: Any) -> None:
         """From now on it names these, each with a secret folder that is nowhere."""
         named = {
-            each: SubscribedCluster({"t": "s"}, {"bootstrap.servers": "x:1"}, secret_folder=each) for each in clusters
+            each: SubscribedCluster({"t": "s"}, {"bootstrap.servers": "x:1"}, secret_folder=each, **more)
+            for each in clusters
         }
         number = self.found.sequence + 1
         self.found = Discovered(Subscription(named, ("s",)), Revision(f"sha256:{number}"), number)
@@ -153,3 +165,36 @@ def test_a_secret_that_goes_missing_under_a_cluster_that_is_read_is_its_failure(
     lookout._good = metadata.found
     with pytest.raises(SecretError, match="west"):
         lookout.look()
+
+
+def test_metadata_that_bounds_the_run_is_looked_up_once(running: tuple[Lookout, Metadata]) -> None:
+    lookout, metadata = running
+    metadata.name("west", stopping_offsets=LATEST)
+    first = metadata.found
+    with pytest.raises(RevisionRejectedError):
+        lookout.look()
+    assert not metadata.stopped  # a query that runs already is bounded only if it began so
+
+    with pytest.raises(RevisionRejectedError):
+        lookout.look(initial=True)
+    assert metadata.stopped
+    metadata.name("east")
+    assert lookout.fresh() is first
+
+
+def test_what_a_run_that_ends_by_itself_began_with_is_not_replaced(running: tuple[Lookout, Metadata]) -> None:
+    lookout, metadata = running
+    metadata.name("west")
+    lookout.fresh()
+    lookout.freeze()
+    with pytest.raises(RevisionRejectedError) as rejected:
+        lookout.look()
+    assert not lookout.reject(rejected.value.observed, str(rejected.value))
+
+
+def test_a_stream_that_is_missing_is_refused_only_where_a_query_begins(running: tuple[Lookout, Metadata]) -> None:
+    lookout, metadata = running
+    metadata.doubt = MetadataInvalidError("the subscribed stream 'returns' does not exist")
+    lookout.look()
+    with pytest.raises(MetadataInvalidError, match="'returns' does not exist"):
+        lookout.look(initial=True)

@@ -105,17 +105,19 @@ def preview(options: SourceOptions, saved: Saved, *, delivered: bool = False) ->
     enumerator = Enumerator(options)
     probes = ClusterProbes(options)
     try:
-        observed, silent = _look(options, probes)
+        observed, silent = _look(options, probes, initial=saved.latest.is_initial)
         return _Previewing(options, enumerator, saved, observed, silent, delivered=delivered).run()
     finally:
         probes.close()
         enumerator.stop()
 
 
-def _look(options: SourceOptions, probes: ClusterProbes) -> tuple[Observed, dict[str, DynamicKafkaError]]:
+def _look(
+    options: SourceOptions, probes: ClusterProbes, *, initial: bool
+) -> tuple[Observed, dict[str, DynamicKafkaError]]:
     """Ask everyone, and wait for everyone: a tool has the time, and says who is silent."""
     discovery = make_discovery(options)
-    discovery.start()
+    discovery.start(refuse_missing=initial)
     found = discovery.current()
     discovery.stop()
     subscription = found.subscription

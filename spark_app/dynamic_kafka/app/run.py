@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dynamic_kafka.app.checkpoints import Checkpoint
 from dynamic_kafka.app.config import AppConfig, describe, load_config
 from dynamic_kafka.app.drains import Drains
 from dynamic_kafka.app.exit_codes import ExitCode, code_of, told
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from dynamic_kafka.app.config_file import Metrics
+    from dynamic_kafka.app.config_file import Metrics, Sink
     from dynamic_kafka.app.reads import ReadCounts
     from dynamic_kafka.metadata.discovery import MetadataDiscovery
 
@@ -73,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
             config = load_config(arguments.config)
             discovery = _begin(config, resources)
             telemetry = Telemetry(config, discovery, resources)
-            if not _found(discovery, stop):
+            if not _found(discovery, stop, config):
                 outcome = Outcome(ExitCode.DONE, stop.reason)
                 return outcome.code
             telemetry.start(live=live)
@@ -125,16 +126,26 @@ def _begin(config: AppConfig, resources: contextlib.ExitStack) -> MetadataDiscov
     return discovery
 
 
-def _found(discovery: MetadataDiscovery, stop: StopRequest) -> bool:
-    """Whether there is metadata; False when the application was asked to stop before."""
+def _found(discovery: MetadataDiscovery, stop: StopRequest, config: AppConfig) -> bool:
+    """Whether there is metadata; False when the application was asked to stop before.
+
+    Raises:
+        MetadataError: there is none, or it names less than is subscribed and no sink has begun: that is a typo.
+    """
     # A look-up that hangs, or a revision that does not come, must not hold up stopping. What is known stays known.
     threading.Thread(target=_stop_discovery, args=(stop, discovery), name="stop-discovery", daemon=True).start()
     try:
-        discovery.start()
+        discovery.start(refuse_missing=False)
+        if discovery.doubt is not None and not any(_has_begun(config, sink) for sink in config.sinks):
+            raise discovery.doubt
     except MetadataError:
         if not stop.asked:
             raise
     return not stop.asked
+
+
+def _has_begun(config: AppConfig, sink: Sink) -> bool:
+    return Checkpoint(config.checkpoint_of(sink)).planned is not None
 
 
 def _supervise(spark: SparkSession, telemetry: Telemetry, stop: StopRequest) -> Outcome:

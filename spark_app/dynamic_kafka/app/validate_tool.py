@@ -161,7 +161,7 @@ def _client_properties(properties: Mapping[str, str], where: str | Callable[[str
 
 
 def _secrets(client: ClusterClient) -> str:
-    resolved = client.admin_config()
+    resolved = client.consumer_config()
     check_client(client.cluster, resolved)
     return f"its configuration resolves, secrets included; servers {resolved['bootstrap.servers']}"
 

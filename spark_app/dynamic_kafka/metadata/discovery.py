@@ -87,13 +87,20 @@ class MetadataDiscovery:
         self._stopped = False
         self._start_problem: Exception | None = None
         self._start_over = False
+        self._refuse_missing = True
+        self.doubt: MetadataInvalidError | None = None
+        """Why a query that starts for the first time must be refused, if `start` was told not to refuse it."""
         self._too_old: str | None = None
         self._requested = 0
         self._served = 0
         self._vanished = VanishedStreams(subscriber, service)
 
-    def start(self) -> None:
+    def start(self, *, refuse_missing: bool = True) -> None:
         """Make the first look-up, wait for it (and for the awaited revision), then poll in the background.
+
+        Args:
+            refuse_missing: whether the subscriber's `check_at_start` refuses. Without, what it says is put into
+                `doubt`: a query that goes on from a checkpoint goes on without what metadata names no more.
 
         Raises:
             MetadataUnavailableError: there was no answer, or none within the deadline, or `stop` was called.
@@ -104,6 +111,7 @@ class MetadataDiscovery:
         with self._state:
             if self._thread is not None:
                 raise RuntimeError("discovery was started before")
+            self._refuse_missing = refuse_missing
             self._thread = threading.Thread(target=self._run, name="metadata-discovery", daemon=True)
             self._thread.start()
             # A little more, so that of two deadlines that fall together the thread's, which knows more, is heard.
@@ -293,8 +301,16 @@ class MetadataDiscovery:
                     f"the metadata is at revision {described(revision)}, and {self._awaited} did not arrive within "
                     f"{self._awaited_timeout_s:g} s; check what renders it, or `metadataRevision` and `metadataTimeout`"
                 )
-            self._subscriber.check_at_start(self._service, streams)
+            self._check_at_start(streams)
         return subscription, revision
+
+    def _check_at_start(self, streams: Sequence[KafkaStream]) -> None:
+        try:
+            self._subscriber.check_at_start(self._service, streams)
+        except MetadataInvalidError as error:
+            if self._refuse_missing:
+                raise
+            self.doubt = error
 
     def _other_token(self) -> str:
         """The revision that the service has found, unless it is the one in force: streams that do not fit together."""

@@ -35,7 +35,7 @@ class KafkaStreamSubscriber(ABC):
 
 
 class StreamIdsSubscriber(KafkaStreamSubscriber):
-    """The streams of these ids. One that vanishes while the query runs is no longer read; at start each must
+    """The streams of these ids. One that vanishes is no longer read; where a query starts for the first time each must
     exist."""
 
     def __init__(self, stream_ids: Iterable[str]) -> None:

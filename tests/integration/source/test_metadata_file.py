@@ -17,6 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dynamic_kafka.errors import (
+    MetadataInvalidError,
     MetadataTooOldError,
     MetadataUnavailableError,
 )
@@ -185,6 +186,35 @@ def test_a_revision_that_its_clusters_refute_is_told_with_its_number(brokers: Br
         write_text(path, rendered(3, {"a": brokers.a.bootstrap}, orders))
         run.until(lambda: run.report()["revision"] == "3", "the next revision")
         assert "rejectedRevision" not in run.report()
+
+
+NO_CLIENT: dict[str, dict[str, Any]] = {
+    "sasl.username": {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512"},
+    "ssl.ca.pem": {"security.protocol": "SSL", "ssl.ca.pem": "nonsense"},
+    "ssl.cipher.suites": {"security.protocol": "SSL", "ssl.cipher.suites": "NONSENSE"},
+    "max.poll.interval.ms": {"max.poll.interval.ms": 2000},  # an admin client can be made of these
+}
+"""Properties that are sound one by one, and of which librdkafka makes no consumer, by what it says of them."""
+
+
+def test_properties_that_no_client_can_be_made_of_change_nothing_while_running(
+    brokers: Brokers, orders: str, path: Path
+) -> None:
+    good = cluster("a", brokers.a, [orders])
+    write_metadata(path, stream("orders", good))
+    wanted = produce("a", brokers.a, orders, 3)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        for word, properties in NO_CLIENT.items():
+            for bad in ([cluster("a", brokers.a, [orders], properties=properties)],
+                        [good, cluster("b", brokers.b, [orders], properties=properties)]):  # fmt: skip
+                write_metadata(path, stream("orders", *bad))
+                run.until(lambda word=word: word in rejection(run), f"{word} to be rejected")  # type: ignore[misc]
+                assert f"cluster={bad[-1]['clusterId']}" in rejection(run)
+                wanted += produce("a", brokers.a, orders, 1)
+                run.until_rows(wanted)
+                write_metadata(path, stream("orders", good))
+                run.until(lambda: not rejection(run), "the good one to be back")
 
 
 # -- files as they come ------------------------------------------------------------------------------------------------
@@ -364,3 +394,42 @@ def test_a_stream_that_the_document_names_no_more_is_told_until_it_is_back(
         run.until_rows(wanted)
 
         assert "missingStreams" not in run.report()
+
+
+@pytest.mark.parametrize("pending", [False, True])
+def test_a_query_whose_stream_is_gone_goes_on_without_it_after_a_restart(
+    brokers: Brokers, orders: str, path: Path, *, pending: bool
+) -> None:
+    # Given a query that has read two streams
+    kept = stream("orders", cluster("a", brokers.a, [orders]))
+    write_metadata(path, kept, stream("returns", cluster("b", brokers.b, [orders])))
+    wanted = produce("a", brokers.a, orders, 3) + produce("b", brokers.b, orders, 2)
+    with reading(path, streamIds="orders;returns") as run:
+        run.until_rows(wanted)
+        if pending:
+            wanted += produce("a", brokers.a, orders, 1)
+            run.batch(crash="logged")
+
+        # When one of them is taken out, and the query is started again
+        write_metadata(path, kept)
+        run.restart()
+
+        # Then what only it named is parked, and the rest is read on
+        wanted += produce("a", brokers.a, orders, 2)
+        run.until_rows(wanted)
+        assert run.report()["missingStreams"] == ["returns"]
+        assert set(run.parked) == {("b", orders)}
+
+        # And it is read on where it was, once it is back
+        write_metadata(path, kept, stream("returns", cluster("b", brokers.b, [orders])))
+        wanted += produce("b", brokers.b, orders, 2)
+        run.until_rows(wanted)
+
+
+def test_a_stream_that_does_not_exist_stops_a_query_that_begins(brokers: Brokers, orders: str, path: Path) -> None:
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
+    with (
+        reading(path, streamIds="orders;returns") as run,
+        pytest.raises(MetadataInvalidError, match="'returns' does not exist"),
+    ):
+        run.batch()

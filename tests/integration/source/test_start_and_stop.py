@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from dynamic_kafka import register, stop_when_finished
 from dynamic_kafka.errors import ClusterError, DataLossError, OptionError
+from dynamic_kafka.metadata import LATEST, ClusterMetadata, KafkaMetadataService, KafkaStream
 from tests.integration.source.driving import Query, at, document, numbered, query, read_batch, static, values
 from tests.support.fixtures import Brokers
 from tests.support.kafka import KafkaCluster, Record
@@ -425,6 +426,51 @@ def test_a_bounded_stream_discovers_nothing(brokers: Brokers, topic: Topic) -> N
     assert values(rows) == texts("r", 0, 5)
     assert reading.offsets() == {("east", name): {0: 5}}
     assert reading.saved.finished
+
+
+class TakesWestOut(KafkaMetadataService):
+    """Names `east` and `west` in the first look-up of each process, and `east` alone in all later ones."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        east, west, topic = options["metadataservice.named"].split()
+        self._named = {"east": bounded(east, topic), "west": bounded(west, topic)}
+        self._looked_up = False
+
+    def get_all_streams(self) -> list[KafkaStream]:
+        named = {"east": self._named["east"]} if self._looked_up else self._named
+        self._looked_up = True
+        return [KafkaStream("orders", named)]
+
+    def describe_streams(self, stream_ids: Collection[str]) -> dict[str, KafkaStream]:
+        return {each.stream_id: each for each in self.get_all_streams()}
+
+
+def bounded(servers: str, name: str) -> ClusterMetadata:
+    return ClusterMetadata((name,), {"bootstrap.servers": servers}, stopping_offsets=LATEST)
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_run_that_metadata_bounds_reads_all_it_found_whatever_metadata_says_later(
+    brokers: Brokers, topic: Topic, *, crashes: bool
+) -> None:
+    name = filled(brokers.a, topic("orders"), "a")
+    filled(brokers.b, name, "b")
+    options = {
+        "metadataService": f"{__name__}:TakesWestOut",
+        "metadataService.named": f"{brokers.a.bootstrap} {brokers.b.bootstrap} {name}",
+        "streamIds": "orders",
+        "startingOffsets": "earliest",
+        "metadataDiscoveryInterval": "1ms",
+        "maxOffsetsPerTrigger": "2",
+    }
+    with query(options) as reading:
+        rows = reading.batch()
+        if crashes:
+            reading.restart()
+        rows += [row for batch in reading.drain() for row in batch]
+
+    assert values(rows) == texts("a", 0, 10) + texts("b", 0, 10)
+    assert reading.saved.finished and not reading.saved.parked
 
 
 def test_a_bounded_stream_with_nothing_to_read_is_finished_at_once(brokers: Brokers, topic: Topic) -> None:

@@ -70,6 +70,18 @@ def test_an_unknown_stream_at_start_names_the_known_ones(discoveries: Started) -
         discoveries.start(FakeService(stream()), "ordes")
 
 
+def test_what_goes_on_from_a_checkpoint_goes_on_without_a_stream_that_is_gone(
+    discoveries: Started, caplog: pytest.LogCaptureFixture
+) -> None:
+    discovery = discoveries.make(FakeService(stream()), "orders", "returns")
+    discovery.start(refuse_missing=False)
+    assert discovery.current().subscription.stream_ids == ("orders",)
+    assert discovery.status().missing == ("returns",)
+    assert discovery.status().rejected is None
+    assert "'returns' does not exist" in str(discovery.doubt)
+    assert "'returns' is no longer in the metadata: nothing of it is read" in caplog.text
+
+
 def test_a_pattern_may_match_nothing_yet(discoveries: Started) -> None:
     service = FakeService()
     discovery = discoveries.start(service, subscriber=StreamPatternSubscriber("orders-.*"))

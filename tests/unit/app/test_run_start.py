@@ -1,0 +1,60 @@
+"""What an application refuses before Spark is started, by what metadata names and what its checkpoints hold."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dynamic_kafka.app import run
+from dynamic_kafka.app.config import AppConfig, load_config
+from dynamic_kafka.app.stop_request import StopRequest
+from dynamic_kafka.errors import MetadataInvalidError
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> AppConfig:
+    """An application with two sinks that subscribes two streams, of which metadata names one."""
+    clusters = [{"clusterId": "east", "bootstrapServers": "e1:9092", "topics": ["orders"]}]
+    (tmp_path / "streams.json").write_text(json.dumps([{"streamId": "orders", "clusterMetadataList": clusters}]))
+    content = {
+        "name": "shop",
+        "metadata": str(tmp_path / "streams.json"),
+        "streams": {"ids": ["orders", "returns"]},
+        "checkpoint": str(tmp_path / "checkpoint"),
+        "sinks": [
+            {"name": name, "type": "parquet", "options": {"path": str(tmp_path / name)}} for name in ("lake", "copy")
+        ],
+    }
+    (tmp_path / "app.yaml").write_text(yaml.safe_dump(content))
+    return load_config(tmp_path / "app.yaml")
+
+
+@pytest.fixture
+def stop() -> Iterator[StopRequest]:
+    made = StopRequest()
+    yield made
+    made.ask("the test is over")
+
+
+def has_metadata(config: AppConfig, stop: StopRequest) -> bool:
+    with contextlib.ExitStack() as resources:
+        return run._found(run._begin(config, resources), stop, config)
+
+
+def test_a_stream_that_does_not_exist_is_refused_while_no_sink_has_begun(config: AppConfig, stop: StopRequest) -> None:
+    with pytest.raises(MetadataInvalidError, match="'returns' does not exist; known are orders"):
+        has_metadata(config, stop)
+
+
+def test_an_application_that_has_begun_is_started_again_without_a_stream_that_is_gone(
+    config: AppConfig, stop: StopRequest, tmp_path: Path
+) -> None:
+    begun = tmp_path / "checkpoint" / "copy" / "offsets"
+    begun.mkdir(parents=True)
+    (begun / "0").write_text("v1")
+    assert has_metadata(config, stop)
