@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, get_args
 
 from pydantic import ValidationError
@@ -16,6 +17,7 @@ from pydantic import ValidationError
 from dynamic_kafka.metadata.contract import (
     GROUP,
     PATTERN_ANNOTATION,
+    RELEASE_ANNOTATION,
     STRATEGY_ANNOTATION,
     STREAMS_ANNOTATION,
 )
@@ -25,6 +27,9 @@ from kafkastream_operator.models.subscription import MAX_NAME, Strategy, Subscri
 
 MADE_LABEL = f"{GROUP}/made-for"
 """On a subscription that came of annotations: the application's name."""
+OURS = (STREAMS_ANNOTATION, PATTERN_ANNOTATION, STRATEGY_ANNOTATION)
+ALIKE = 0.85
+"""So alike two keys are if one is a slip of the pen: `stream` and `streams`, `updatestrategy`, and no other word."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,9 @@ def asked_by(name: str, api_version: str, annotations: Mapping[str, str]) -> Ask
         text = f"the application's name has {len(name)} characters, that of its subscription, which is a label, too,"
         return Asked(problem=f"{text} at most {MAX_NAME}: apply a KafkaStreamSubscription with a name of its own")
     if ids is None and pattern is None:
+        if slip := misspelt(annotations):
+            # Not that there are none: a subscription would go because of it.
+            return Asked(problem=slip)
         if STRATEGY_ANNOTATION in annotations:
             return Asked(problem=f"{STRATEGY_ANNOTATION} alone does nothing: add {STREAMS_ANNOTATION}")
         return None
@@ -64,6 +72,21 @@ def asked_by(name: str, api_version: str, annotations: Mapping[str, str]) -> Ask
     if not names:
         return Asked(problem=f"{STREAMS_ANNOTATION} names no stream; write them separated by commas")
     return _asked(name, api_version, STREAMS_ANNOTATION, {"ids": names}, strategy)
+
+
+def misspelt(annotations: Mapping[str, str]) -> str:
+    """What is wrong with an annotation that is nearly one of ours; "" if none is. It would do nothing, in silence."""
+    for key in sorted(annotations):
+        if key not in (*OURS, RELEASE_ANNOTATION) and (meant := get_close_matches(key, OURS, 1, ALIKE)):
+            return f"{key[:80]} is not known and does nothing: if you mean {meant[0]}, write that"
+    return ""
+
+
+def without_effect(annotations: Mapping[str, str]) -> str:
+    """Which annotation does nothing where it stands, whatever the others ask for; "" if none does."""
+    if RELEASE_ANNOTATION in annotations:
+        return f"{RELEASE_ANNOTATION} does nothing on an application: annotate its KafkaStreamSubscription"
+    return misspelt(annotations)
 
 
 def _asked(name: str, api_version: str, annotation: str, streams: Mapping[str, Any], strategy: str) -> Asked:

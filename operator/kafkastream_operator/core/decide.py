@@ -21,7 +21,7 @@ from kafkastream_operator.core.document import MAX_BYTES, Document, Key, Version
 from kafkastream_operator.core.evidence import has_applied, missing_evidence
 from kafkastream_operator.core.moments import parse, stamp
 from kafkastream_operator.core.outcome import not_taken, waits_in_vain
-from kafkastream_operator.core.release import let_go
+from kafkastream_operator.core.release import in_vain, let_go
 from kafkastream_operator.core.render import Rendering, known, renames, render
 from kafkastream_operator.core.resolve import Resolved, resolve, secret_problem
 from kafkastream_operator.core.rollout import Step, Wanted, next_step
@@ -44,6 +44,7 @@ class _Content:
     rendering: Rendering | None
     conditions: tuple[Condition, ...]
     released: Mapping[Key, str] = field(default_factory=dict)
+    in_vain: tuple[str, ...] = ()
 
 
 def decide(view: View) -> Plan:
@@ -77,6 +78,9 @@ def decide(view: View) -> Plan:
         after = status.model_copy(update={"rollout": step.after, **restart})
     elif step.restarted:
         status = status.model_copy(update=restart)
+    events = verdicts.events(
+        view, content.document if content.written else None, content.released, step, conditions
+    ) + verdicts.released_in_vain(content.in_vain, status.draining)
     moments = (step.again, until, _gone_at(view, status), verdicts.next_look(view))
     return Plan(
         config_map=name,
@@ -85,7 +89,7 @@ def decide(view: View) -> Plan:
         status=status if status != view.status else None,
         effect=step.effect,
         after=after,
-        events=verdicts.events(view, content.document if content.written else None, content.released, step, conditions),
+        events=events,
         again=min((each for each in moments if each is not None), default=None),
     )
 
@@ -171,7 +175,8 @@ def _content(
     stored = size(pack(document))
     if stored > MAX_BYTES:
         return _Content(previous or again, previous is None or drifted, None, verdicts.too_large(stored))
-    return _Content(document, document != previous or drifted, rendering, (), rendering.released)
+    vain = in_vain(view.released, view.status.released, before.drains) if view.status.rendered else ()
+    return _Content(document, document != previous or drifted, rendering, (), rendering.released, vain)
 
 
 def _waits(view: View, resolved: Resolved) -> bool:

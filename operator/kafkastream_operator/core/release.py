@@ -6,7 +6,7 @@ that is left standing lets go of nothing that is removed later.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from kafkastream_operator.core.document import Key
 from kafkastream_operator.models.subscription import MAX_RELEASES, RELEASE_CHARACTERS
@@ -23,6 +23,12 @@ def let_go(releases: Iterable[str], spent: Iterable[str], draining: Iterable[Key
     """{what is let go: why} of what drains already."""
     fresh = set(releases) - set(spent)
     return {key: "released by hand" for key in draining if _named(key, fresh)}
+
+
+def in_vain(releases: Iterable[str], spent: Iterable[str], draining: Collection[Key]) -> tuple[str, ...]:
+    """The releases that are new and name nothing that drains: a slip of the pen, or too early, or too late."""
+    fresh = set(releases) - set(spent)
+    return tuple(sorted(fresh - {each for key in draining for each in _named(key, fresh)}))
 
 
 def spent_on(key: Key, releases: Iterable[str], spent: Iterable[str]) -> str:

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from dynamic_kafka.metadata.contract import MOUNT_PATH, SECRETS_PATH, config_map_name
@@ -28,7 +28,7 @@ from kafkastream_operator.core.resolve import Resolved
 from kafkastream_operator.core.rollout import Step
 from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition, condition, settled
-from kafkastream_operator.models.subscription import SubscriptionStatus
+from kafkastream_operator.models.subscription import DrainingTopic, SubscriptionStatus
 
 SUMMARY = ("Ready", "Reconciling", "Stalled")
 WAITING = frozenset({"NotRunning", "Waiting", "Paused", "RollingOut", "Coalescing", "Starting", "Reverted"})
@@ -198,6 +198,16 @@ def events(
     if isinstance(step.effect, Patch):
         found.append(("Restarting", f"for revision {step.effect.token}, attempt {step.effect.attempt}"))
     return (*found, *worse(view, conditions))
+
+
+def released_in_vain(releases: Iterable[str], draining: Sequence[DrainingTopic]) -> tuple[tuple[str, str], ...]:
+    """Releases that are spent on nothing, with what there is to release: nothing else tells of a slip of the pen."""
+    there = ", ".join(f"{each.cluster}/{each.topic}" for each in draining[:20]) or "nothing"
+    there += f" and {len(draining) - 20} more" if len(draining) > 20 else ""
+    text = "names nothing that drains, and counts no more, not even for what drains later"
+    return tuple(
+        ("NothingReleased", f"the release {each[:300]} {text}; there is to release: {there}") for each in releases
+    )
 
 
 def worse(view: View, conditions: Iterable[Condition]) -> tuple[tuple[str, str], ...]:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from dynamic_kafka.metadata.contract import config_map_name
 from dynamic_kafka.metadata.validation import explain
-from kafkastream_operator.core.annotated import MADE_LABEL, asked_by, subscription_for
+from kafkastream_operator.core.annotated import MADE_LABEL, asked_by, subscription_for, without_effect
 from kafkastream_operator.core.decide import decide
 from kafkastream_operator.core.moments import stamp
 from kafkastream_operator.core.rollout import USUAL, Timing
@@ -138,11 +138,14 @@ class Reconciler:
         found = self._cache.get(job.resource, job.namespace, job.name)
         if found is None or found["metadata"].get("deletionTimestamp"):
             return None
-        asked = asked_by(job.name, job.resource.api_version, found["metadata"].get("annotations") or {})
+        annotations = found["metadata"].get("annotations") or {}
+        asked = asked_by(job.name, job.resource.api_version, annotations)
         known = self._cache.get(SUBSCRIPTIONS, job.namespace, job.name)
         made = known is not None and MADE_LABEL in (known["metadata"].get("labels") or {})
         kind = kind_of(known) if known is not None else job.resource.api_version
         again = None
+        if (vain := without_effect(annotations)) and (asked is None or not asked.problem):
+            again = self._tell_now_and_then(job.resource, found, "InvalidAnnotation", vain)
         if asked is None:
             if made and known is not None and kind == job.resource.api_version:
                 # The annotations were taken out: what is rendered stays for the driver that runs.
@@ -158,10 +161,10 @@ class Reconciler:
         else:
             wanted = subscription_for(job.namespace, job.name, asked.spec)
             if known is None or any(known["spec"].get(key) != value for key, value in wanted["spec"].items()):
-                again = self._subscribe(job, found, wanted)
+                self._subscribe(job, found, wanted)
         return again
 
-    def _subscribe(self, job: Ref, application: Object, wanted: Object) -> float | None:
+    def _subscribe(self, job: Ref, application: Object, wanted: Object) -> None:
         body = {"apiVersion": SUBSCRIPTIONS.api_version, "kind": "KafkaStreamSubscription", **wanted}
         try:
             self._cache.put(SUBSCRIPTIONS, self._api.apply(SUBSCRIPTIONS, body, force=True))
@@ -170,7 +173,6 @@ class Reconciler:
                 text = f"the API server takes no KafkaStreamSubscription {job.name} for it: {error.message}"
                 self._tell_now_and_then(job.resource, application, "SubscriptionRefused", text)
             raise
-        return None
 
     def _stream(self, job: Ref) -> float | None:
         found = self._cache.get(STREAMS, job.namespace, job.name)

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.metadata.contract import STREAMS_ANNOTATION
+from dynamic_kafka.metadata.contract import RELEASE_ANNOTATION, STRATEGY_ANNOTATION, STREAMS_ANNOTATION
 from kafkastream_operator.core.annotated import MADE_LABEL
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.reconcile import Reconciler
@@ -106,6 +106,31 @@ def test_a_subscription_that_the_api_server_does_not_take_is_told_once(server: S
     server.refuses = ""
     server.application(KUBEFLOW_APPLICATIONS, ANNOTATED)
     assert len(server.applied) == 1
+
+
+def test_a_slip_of_the_pen_takes_no_subscription_away(server: Server) -> None:
+    server.application(KUBEFLOW_APPLICATIONS, ANNOTATED)
+    server.application(KUBEFLOW_APPLICATIONS, {STREAMS_ANNOTATION[:-1]: "orders"})
+    assert server.deleted == []
+    assert [each.partition(":")[0] for each in server.told] == ["InvalidAnnotation"]
+    server.application(KUBEFLOW_APPLICATIONS, {})
+    assert server.deleted == ["app"]
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("kafkastream.dev/updateStrategy", f"if you mean {STRATEGY_ANNOTATION}, write that"),
+        (RELEASE_ANNOTATION, "annotate its KafkaStreamSubscription"),
+    ],
+)
+def test_an_annotation_that_does_nothing_is_told_and_the_others_count(server: Server, key: str, said: str) -> None:
+    for _ in range(2):
+        server.application(KUBEFLOW_APPLICATIONS, {**ANNOTATED, key: "x"})
+    assert len(server.applied) == 1
+    (told,) = server.told
+    assert told.startswith(f"InvalidAnnotation: {key}")
+    assert told.endswith(said)
 
 
 @pytest.mark.parametrize("why", ["StreamMissing", "ApplicationTaken", "ConfigMapTaken"])

@@ -155,6 +155,9 @@ def test_a_pattern_that_only_re2_takes_is_refused_since_python_does_not() -> Non
 
 
 ANNOTATIONS = {
+    "one letter less": ({"kafkastream.dev/stream": "a"}, f"if you mean {STREAMS_ANNOTATION}, write that"),
+    "another group": ({"kafkastreams.dev/streams": "a"}, f"if you mean {STREAMS_ANNOTATION}, write that"),
+    "half of it": ({"kafkastream.dev/pattern": "a"}, f"if you mean {PATTERN_ANNOTATION}, write that"),
     "both": ({STREAMS_ANNOTATION: "a", PATTERN_ANNOTATION: "a"}, "not both"),
     "a strategy alone": ({STRATEGY_ANNOTATION: "Auto"}, "alone does nothing"),
     "an unknown strategy": ({STREAMS_ANNOTATION: "a", STRATEGY_ANNOTATION: "Now"}, "must be Restart, Reload, Auto"),
@@ -180,7 +183,8 @@ def test_annotations_that_are_right_ask_for_a_subscription() -> None:
     assert asked is not None
     assert asked.spec is not None
     assert (asked.spec.streams.ids, asked.spec.update_strategy) == (("a", "b"), "Reload")
-    assert asked_by("app", KUBEFLOW, {"other": "x"}) is None
+    for other in ("other", "kafkastream.dev/owner", "kubectl.kubernetes.io/last-applied-configuration"):
+        assert asked_by("app", KUBEFLOW, {other: "x"}) is None
 
 
 @pytest.mark.parametrize(

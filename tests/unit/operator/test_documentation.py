@@ -10,14 +10,16 @@ from typing import Any, get_args
 
 import pytest
 import yaml
+from pydantic.alias_generators import to_camel
 
 from dynamic_kafka.metadata import contract
 from kafkastream_operator import __main__ as command
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.verdicts import config_map_name
 from kafkastream_operator.handlers.health import READY_PATH
-from kafkastream_operator.models.stream import KafkaStreamSpec
-from kafkastream_operator.models.subscription import SubscriptionSpec
+from kafkastream_operator.models import stream, subscription
+from kafkastream_operator.models.stream import KafkaStreamSpec, KafkaStreamStatus
+from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
 from kafkastream_operator.spark import conf, kinds, kubeflow
 from tests.support.operator import rules
 from tests.support.places import ROOT
@@ -163,6 +165,19 @@ def test_the_example_deployment_runs_one_operator_with_no_more_rights_than_neede
     for probe in ("livenessProbe", "startupProbe"):
         assert given["--liveness"] == f"http://0.0.0.0:{port}{container[probe]['httpGet']['path']}"
     assert container["readinessProbe"]["httpGet"]["path"] == READY_PATH
+
+
+def test_argo_cds_health_scripts_are_for_our_kinds_and_ask_for_conditions_that_there_are() -> None:
+    patch = yaml.safe_load((ROOT / "examples" / "argocd" / "health.yaml").read_text(encoding="utf-8"))
+    kinds_of_ours = {KafkaStreamStatus: stream.KIND, SubscriptionStatus: subscription.KIND}
+    prefix = f"resource.customizations.health.{contract.GROUP}_"
+    assert list(patch["data"]) == [prefix + kind for kind in kinds_of_ours.values()]
+    for (model, kind), script in zip(kinds_of_ours.items(), patch["data"].values(), strict=True):
+        asked = set(re.findall(r'found\["(\w+)"\]|each\.type == "(\w+)"', script))
+        assert {"".join(each) for each in asked} <= calls("condition", 0)
+        assert set(re.findall(r'reason == "(\w+)"', script)) <= reasons()
+        assert set(re.findall(r"obj\.status\.(\w+)", script)) <= {to_camel(name) for name in model.model_fields}, kind
+        assert set(re.findall(r'"(Healthy|Progressing|Degraded|Suspended|Missing|Unknown)"', script)) >= {"Healthy"}
 
 
 @pytest.mark.parametrize("page", ["threat-model.md", "decisions/013-operator-writes.md"])

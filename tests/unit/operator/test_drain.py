@@ -83,6 +83,37 @@ def test_a_person_may_let_go() -> None:
     assert ("Released", "east/orders leaves the document: released by hand") in world.events
 
 
+def told_in_vain(world: World) -> list[str]:
+    """What was said of releases that let go of nothing."""
+    return [text for reason, text in world.events if reason == "NothingReleased"]
+
+
+def test_a_release_with_a_slip_of_the_pen_is_told_once_with_what_there_is_to_release() -> None:
+    world = removed()
+    world.released = frozenset({"esat/orders"})
+    world.settle()
+    world.later(minutes=30)
+    world.settle()
+    (said,) = told_in_vain(world)
+    assert said.startswith("the release esat/orders names nothing that drains")
+    assert said.endswith("there is to release: east/orders")
+    world.released = frozenset({"esat/orders", "east@2"})
+    world.settle()
+    assert world.rendered() == {"west/orders": "Active"}
+    assert len(told_in_vain(world)) == 1
+
+
+def test_a_release_in_a_pause_is_not_in_vain() -> None:
+    world = removed()
+    world.changes(pause={"reason": "freeze"})
+    world.released = frozenset({"east/orders"})
+    world.settle()
+    world.changes(pause=None)
+    world.settle()
+    assert world.rendered() == {"west/orders": "Active"}
+    assert told_in_vain(world) == []
+
+
 def test_a_release_that_is_left_standing_lets_go_of_no_later_removal() -> None:
     world = removed()
     world.released = frozenset({"east/orders", "west"})
