@@ -16,14 +16,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dynamic_kafka.errors import MetadataInvalidError, MetadataTooOldError, MetadataUnavailableError
 from dynamic_kafka.metadata.answers import checked
 from dynamic_kafka.metadata.freshness import AwaitedRevision, described
 from dynamic_kafka.metadata.lookups import Discovered, DiscoveryStatus, Lookups
-from dynamic_kafka.metadata.model import Revision
+from dynamic_kafka.metadata.model import KafkaStream, Revision
 from dynamic_kafka.metadata.service import KafkaMetadataService
 from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber
 from dynamic_kafka.metadata.subscription import Subscription, unite
