@@ -103,7 +103,7 @@ class Lookout:
         if self._discovery is None:
             for warning in self.options.warnings:
                 log.warning("%s", warning)
-            discovery = make_discovery(self.options)
+            discovery = make_discovery(self.options, once=self._frozen)
             discovery.start(refuse_missing=initial)
             self._discovery = discovery
         if initial and self._discovery.doubt is not None:

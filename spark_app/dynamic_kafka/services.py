@@ -44,8 +44,11 @@ def make_subscriber(options: SourceOptions) -> KafkaStreamSubscriber:
     return made
 
 
-def make_discovery(options: SourceOptions) -> MetadataDiscovery:
+def make_discovery(options: SourceOptions, *, once: bool = False) -> MetadataDiscovery:
     """Discovery as the options set it; bounded reading looks at metadata only once.
+
+    Args:
+        once: look only once whatever the options say, for a query that metadata has bounded in an earlier run.
 
     Raises:
         OptionError: a class cannot be loaded, or the environment names something that is no revision.
@@ -56,7 +59,7 @@ def make_discovery(options: SourceOptions) -> MetadataDiscovery:
     return MetadataDiscovery(
         make_service(options),
         make_subscriber(options),
-        interval_s=0 if options.bounded else options.metadata_discovery_interval_ms / 1000,
+        interval_s=0 if once or options.bounded else options.metadata_discovery_interval_ms / 1000,
         failure_threshold=options.metadata_failure_threshold,
         awaited_revision=awaited,
         awaited_timeout_s=options.metadata_timeout_ms / 1000,
