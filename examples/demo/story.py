@@ -23,6 +23,8 @@ AFTER_EDIT = "right after kubectl apply"
 IN_BATCH = "in the middle of a batch"
 IN_SINK = "between the sink's commit and Spark's"
 
+_ALL_KILLS_S = 240.0
+"""A story of this length has time for a kill at each kind of moment."""
 _HUNT_S = 20.0
 """How long to lie in wait for a moment; then the driver is killed anyway."""
 _STRAGGLERS = 2
@@ -35,15 +37,17 @@ _BURST = 6000
 
 @dataclass(frozen=True)
 class Fate:
-    """Where the driver dies: after one edit, and during two of the three moves.
+    """Where the driver dies: at two of three kinds of moments, unless there is time for all.
 
     Attributes:
+        moments: which two. Where changes are restarts, an edit ends the driver anyway, and it is the other two.
         edit: what the edit does to which cluster.
         in_batch: the cluster that producers move to when it dies in the middle of a batch.
         in_sink: likewise, when it dies between the two commits.
         delay_s: how long after the edit, and within the batch.
     """
 
+    moments: frozenset[str]
     edit: tuple[ChangeKind, str]
     in_batch: str
     in_sink: str
@@ -54,8 +58,10 @@ class Fate:
         """What a seed means."""
         chance = random.Random(seed)
         in_batch, in_sink = chance.sample(["B", "C", "A"], 2)
-        edits: list[tuple[ChangeKind, str]] = [("remove", "A"), ("remove", "B"), ("add", "C"), ("return", "A")]
-        return cls(chance.choice(edits), in_batch, in_sink, (chance.uniform(0, 1.5), chance.uniform(0, 0.1)))
+        # Not an addition: how soon its first record comes is measured.
+        edits: list[tuple[ChangeKind, str]] = [("remove", "A"), ("remove", "B")]
+        edit, delay_s = chance.choice(edits), (chance.uniform(0, 1.5), chance.uniform(0, 0.1))
+        return cls(frozenset(chance.sample([AFTER_EDIT, IN_BATCH, IN_SINK], 2)), edit, in_batch, in_sink, delay_s)
 
 
 class Story:
@@ -65,11 +71,17 @@ class Story:
         """Nothing happens yet."""
         self.stage = stage
         self.fate = Fate.of(stage.settings.seed)
+        if stage.settings.strategy == "restart":
+            self.moments = frozenset((IN_BATCH, IN_SINK))
+        elif stage.settings.duration >= _ALL_KILLS_S:
+            self.moments = frozenset((AFTER_EDIT, IN_BATCH, IN_SINK))
+        else:
+            self.moments = self.fate.moments
 
     def play(self) -> None:
         """From the first batch to the last record. Raises whatever did not go as told."""
         stage = self.stage
-        stage.linger(0.10)
+        stage.linger(0.05)
         self._add("B", "add", stay=_STRAGGLERS)
         stage.linger(0.30)
         self._remove("A", late=_STRAGGLERS)
@@ -111,9 +123,9 @@ class Story:
         for moved in range(COUNT - 1 - stay):
             stage.producers.move(1, cluster)
             if moved == COUNT // 2 - 1 - stay // 2:
-                if cluster == self.fate.in_batch:
+                if cluster == self.fate.in_batch and IN_BATCH in self.moments:
                     self._kill(IN_BATCH, self._amid_batch, self.fate.delay_s[1])
-                elif cluster == self.fate.in_sink:
+                elif cluster == self.fate.in_sink and IN_SINK in self.moments:
                     self._kill(IN_SINK, self._amid_commits, 0.0)
             done = len(stage.batches)
             stage.wait("the next batch", lambda done=done: len(stage.batches) > done)  # type: ignore[misc]
@@ -216,8 +228,7 @@ class Story:
         lives = " and ".join(clusters)
         applied = f"kubectl apply -f git/kafkastream.yaml: {what}; the stream lives on {lives}"
         stage.say("change", applied, at=change.at)  # what follows is timed from the call, which takes a moment
-        # Where changes are restarts, the driver is just being ended anyway.
-        if stage.settings.strategy == "live" and self.fate.edit == (kind, cluster):
+        if self.fate.edit == (kind, cluster) and AFTER_EDIT in self.moments:
             self._kill(AFTER_EDIT, lambda: True, self.fate.delay_s[0])
         return change
 

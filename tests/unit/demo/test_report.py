@@ -258,7 +258,8 @@ def test_a_seed_decides_when_the_driver_dies_and_kills_fall_into_different_moves
     fates = [Fate.of(seed) for seed in range(50)]
 
     assert fates == [Fate.of(seed) for seed in range(50)]
-    assert len({fate.edit for fate in fates}) == 4
+    assert len({fate.edit for fate in fates}) == 2
+    assert {len(fate.moments) for fate in fates} == {2} and len({fate.moments for fate in fates}) == 3
     assert all(fate.in_batch != fate.in_sink for fate in fates)
 
 
