@@ -79,7 +79,8 @@ def test_a_batch_that_asks_for_more_than_there_is_says_so(brokers: Brokers, topi
     # Given five records, and an end behind them
     name = brokers.a.create_topic(topic("orders"), 2)
     brokers.a.produce(name, numbered(5), partition=0)
-    options = static(document(east=at(brokers.a, name)), endingOffsets=json.dumps({"east": {name: {"0": asked}}}))
+    ends = {"east": {name: {"0": asked, "1": -1}}}
+    options = static(document(east=at(brokers.a, name)), endingOffsets=json.dumps(ends))
 
     # When losses count, and when they do not
     with pytest.raises(DataLossError, match=rf"east/{name}\[0\] ends at 5, before {asked}"):
