@@ -7,7 +7,7 @@ import logging
 import sys
 from typing import TextIO
 
-_YOUNG, _MIDDLE, _OLD = 50_000, 20, 100
+_YOUNG, _MIDDLE, _OLD = 10_000, 10, 10
 """Net new objects until the cyclic collector looks at those, and how many such looks until it looks at older ones."""
 
 
@@ -17,6 +17,7 @@ def set_up_planner_process() -> None:
     # A plan makes some hundred thousand objects at once for 10,000 splits, none of them in cycles: by default the
     # collector would look through all there is several times a plan, which is a third of a plan's CPU.
     gc.set_threshold(_YOUNG, _MIDDLE, _OLD)
+    gc.freeze()  # what is imported stays: no look goes through that again
 
 
 class _StandardError(logging.StreamHandler[TextIO]):
