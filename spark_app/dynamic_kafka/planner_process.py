@@ -20,11 +20,13 @@ def set_up_planner_process() -> None:
     gc.freeze()  # what is imported stays: no look goes through that again
 
 
-class _StandardError(logging.StreamHandler[TextIO]):
-    """Writes to what standard error is by then: a test runner exchanges it, and closes the one before."""
+class StandardError(logging.StreamHandler[TextIO]):
+    """Writes to what `sys.stderr` is when a line comes: a live table puts itself there, to be drawn below it, and a
+    test runner exchanges it."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.stream = sys.stderr
+        """One line."""
+        self.stream = sys.stderr  # not setStream, which flushes the one before: that may be closed
         super().emit(record)
 
 
@@ -33,7 +35,7 @@ def show_driver_log() -> None:
     writes to standard error. A user's own handlers are left alone."""
     logger = logging.getLogger("dynamic_kafka")
     if not logger.handlers and not logging.getLogger().handlers:
-        handler = _StandardError()
+        handler = StandardError()
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         logger.addHandler(handler)
         logger.setLevel(logging.INFO)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any
+
+from dynamic_kafka.planner_process import StandardError
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -45,15 +46,6 @@ class TextFormatter(logging.Formatter):
         return super().formatMessage(record) + (f": {reason}" if reason else "")
 
 
-class _StandardError(logging.StreamHandler[TextIO]):
-    """Writes to what `sys.stderr` is when a line comes: a live table puts itself there, to be drawn below it."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """One line."""
-        self.stream = sys.stderr  # not setStream, which flushes the one before: that may be closed
-        super().emit(record)
-
-
 def set_up_logs(form: str, *, quiet_batches: bool = False) -> None:
     """Let this package's loggers write to standard error.
 
@@ -61,7 +53,7 @@ def set_up_logs(form: str, *, quiet_batches: bool = False) -> None:
         form: `json` or `text`.
         quiet_batches: leave out the event of each batch, which a live display shows already.
     """
-    handler = _StandardError()
+    handler = StandardError()
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     if quiet_batches:
         handler.addFilter(lambda record: getattr(record, "event", None) != "batch")
