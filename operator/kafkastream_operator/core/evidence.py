@@ -29,11 +29,13 @@ class TopicReport:
         quiet_s: how long no end has moved, by the driver's monotonic clock, since it applied the draining revision;
             any error sets it back to 0.
         open_transaction: the last stable offset is behind the high watermark of a partition.
+        kafka_id: Kafka's own `cluster.id` of who was listed; "" if the driver tells none.
     """
 
     lag: int | None
     quiet_s: float
     open_transaction: bool = False
+    kafka_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class Report:
                         None if each.get("lag") is None else int(each["lag"]),
                         float(each.get("quiet", 0)),
                         bool(each.get("openTransaction", False)),
+                        str(each.get("kafkaId") or "")[:64],
                     )
                     for each in found.get("draining", [])
                 },

@@ -4,6 +4,9 @@
 that the stream no longer names. What counts is what the documents have, whether it drains already or its removal
 was not even looked at: a subscription may be paused, or come later in the queue. And a document that no longer has it
 is not enough: until that is in force, the driver goes by the one before.
+
+`Reconciling` and `Stalled` are kstatus's, for GitOps tools: what is applied is on its way to its subscriptions, or a
+person has to mend the stream itself. A subscription that needs a person says so by its own `Stalled`.
 """
 
 from __future__ import annotations
@@ -50,6 +53,10 @@ class Subscriber:
             return bool(self.revision)  # its status is lost, or only comes
         return rollout.token != self.revision or rollout.phase != "Confirmed"
 
+    def says(self, kind: str) -> bool:
+        """Whether a condition of the subscription's is True."""
+        return any(each.type == kind and each.status == "True" for each in self.status.conditions)
+
 
 @dataclass(frozen=True)
 class _Rest:
@@ -79,8 +86,9 @@ def stream_status(
     for cluster in sorted({each for rest in waiting for each in rest.clusters} - set(desired))[: 3 * MAX_CLUSTERS]:
         who = sorted({rest.reader.application for rest in waiting if cluster in rest.clusters})
         clusters.append(ClusterStatus(id=cluster, state="Draining", message=f"waiting for {', '.join(who)}"[:1024]))
-    conditions = [_ready(catalog, name), _safe(readers, waiting)]
     named = [each for each in readers if not each.orphan]
+    ready = _ready(catalog, name)
+    conditions = [ready, _stalled(ready), _reconciling(named, name, entry), _safe(readers, waiting)]
     return KafkaStreamStatus(
         observed_generation=generation,
         clusters=tuple(clusters),
@@ -102,6 +110,39 @@ def _ready(catalog: Catalog, name: str) -> Condition:
     if shadows:
         return condition("Ready", True, "Shadows", f"it wins over the same stream in {', '.join(shadows)}")
     return condition("Ready", True, "Valid")
+
+
+def _stalled(ready: Condition) -> Condition:
+    if ready.status == "True":
+        return condition("Stalled", False, "Settled")
+    return condition("Stalled", True, ready.reason, ready.message)
+
+
+def _reconciling(readers: list[Subscriber], name: str, entry: StreamEntry) -> Condition:
+    """Whether what the stream says now is on its way. Without numbers that move: it goes into a status."""
+    going = [
+        each.name
+        for each in readers
+        if not each.says("Stalled") and (each.says("Reconciling") or _is_news_to(each, name, entry))
+    ]
+    if not going or entry.content is None or entry.conflict:
+        return condition("Reconciling", False, "Settled")
+    more = f" and {len(going) - 5} more" if len(going) > 5 else ""
+    text = f"on its way to {', '.join(going[:5])}{more}. Which of them waits for what: kubectl get kss"
+    return condition("Reconciling", True, "RollingOut", text)
+
+
+def _is_news_to(reader: Subscriber, name: str, entry: StreamEntry) -> bool:
+    """Whether its document does not have yet what the stream names, because nobody has looked, or in a pause."""
+    if entry.content is None or name not in reader.rendered:
+        return False
+    there, desired = reader.rendered[name]["clusters"], entry.content["clusters"]
+    return any(
+        cluster not in there
+        or there[cluster].get("bootstrapServers") != content["bootstrapServers"]
+        or not set(content["topics"]) <= set(there[cluster]["topics"])
+        for cluster, content in desired.items()
+    )
 
 
 def _rest(reader: Subscriber, name: str, entry: StreamEntry) -> _Rest | None:

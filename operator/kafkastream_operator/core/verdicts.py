@@ -194,10 +194,19 @@ def events(
             found.append(("Restored", f"ConfigMap {name} was edited or deleted, and is made again as {revision} was"))
         else:
             found.append(("Rendered", f"{revision}: {', '.join(sorted(document.streams))}"))
-    found += [("Released", f"{key} leaves the document: {why}") for key, why in sorted(released.items())]
+    found += [
+        ("Released", f"{key} leaves the document: {why}{_on(view, key)}") for key, why in sorted(released.items())
+    ]
     if isinstance(step.effect, Patch):
         found.append(("Restarting", f"for revision {step.effect.token}, attempt {step.effect.attempt}"))
     return (*found, *worse(view, conditions))
+
+
+def _on(view: View, key: Key) -> str:
+    """Which Kafka cluster the driver listed: its servers may stand for another one by the time somebody reads it."""
+    report = view.driver.report if view.driver is not None else None
+    found = report.draining.get(key) if report is not None else None
+    return f" (cluster.id {found.kafka_id})" if found is not None and found.kafka_id else ""
 
 
 def released_in_vain(releases: Iterable[str], draining: Sequence[DrainingTopic]) -> tuple[tuple[str, str], ...]:

@@ -147,7 +147,7 @@ class KafkaStreamStatus(Part):
         observed_generation: of the spec that this speaks of.
         clusters: that the stream has, or had and that are still read.
         subscribers: who reads it.
-        conditions: `Ready` and `SafeToDecommission`.
+        conditions: `Ready`, `SafeToDecommission`, and kstatus's `Reconciling` and `Stalled`.
     """
 
     observed_generation: Annotated[int, Field(ge=0)] = 0

@@ -41,6 +41,7 @@ class TopicDrain:
             of them is not known.
         quiet_s: how long no end has moved.
         open_transaction: records after the last stable offset, which readers of committed ones do not see yet.
+        kafka_id: Kafka's own `cluster.id` of who was listed; None if it is not known.
     """
 
     cluster: str
@@ -48,6 +49,7 @@ class TopicDrain:
     lag: int | None
     quiet_s: float
     open_transaction: bool
+    kafka_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def _state(
     # Committed beyond the end that was listed: written to since then, or the log was cut off. It is not quiet.
     moved = any(each.next[partition] > end for each in known for partition, end in ends.latest.items())
     quiet_s = 0.0 if moved else max(0.0, seen.listed_s - seen.since_s)
-    return TopicDrain(cluster, topic, lag, quiet_s, open_transaction)
+    return TopicDrain(cluster, topic, lag, quiet_s, open_transaction, ends.kafka_id)
 
 
 def _reached(cluster: str, topic: str, ends: _Ends, document: OffsetDocument | None) -> TopicProgress | None:

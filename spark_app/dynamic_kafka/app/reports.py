@@ -169,6 +169,7 @@ def report_text(
             "lag": each.lag,
             "quiet": round(each.quiet_s, 1),
             "openTransaction": each.open_transaction,
+            "kafkaId": each.kafka_id,
         }
         left -= len(_json(entry)) + 1
         if left < 0:

@@ -230,6 +230,7 @@ def test_another_cluster_or_topic_under_the_same_name_is_not_the_one_that_was_re
     story.listed({0: 5})
     story.listed({0: 5}, **other)  # type: ignore[arg-type]
     assert story.numbers(committed({0: 5})) == (None, 0)
+    assert story.state(committed({0: 5})).kafka_id == other.get("kafka_id", "K"), "which one was listed is told"
 
 
 @pytest.mark.parametrize("untold", [{"kafka_id": None}, {"topic_id": None}])

@@ -131,7 +131,7 @@ def test_a_document_that_is_not_the_operators_is_not_reported(application: Appli
 def test_while_a_topic_drains_every_beat_tells_how_far_it_is(application: Application) -> None:
     application.listed(7)
     assert application.after(1)[-1]["draining"] == [
-        {"cluster": "east", "topic": "old", "lag": 2, "quiet": 0.0, "openTransaction": False}
+        {"cluster": "east", "topic": "old", "lag": 2, "quiet": 0.0, "openTransaction": False, "kafkaId": "K"}
     ]
     for name in ("lake", "mine"):
         application.board.update(name, document=document(2, 7))

@@ -46,7 +46,7 @@ DRAINING = replace(SITUATION, draining=(("east", "old"),))
 
 
 def test_the_operator_reads_what_the_driver_reports() -> None:
-    drains = [TopicDrain("east", "old", None, 0.0, False), TopicDrain("west", "old", 0, 312.04, True)]
+    drains = [TopicDrain("east", "old", None, 0.0, False), TopicDrain("west", "old", 0, 312.04, True, "K")]
     situation = replace(DRAINING, rejected=("6f1c/18", "another cluster"))
 
     read = Report.parse(report_text(situation, drains, pod="uid-of-pod", beat=7))
@@ -63,14 +63,14 @@ def test_the_operator_reads_what_the_driver_reports() -> None:
         beat=7,
         draining={
             Key("east", "old"): TopicReport(None, 0.0, False),
-            Key("west", "old"): TopicReport(0, 312.0, True),
+            Key("west", "old"): TopicReport(0, 312.0, True, "K"),
         },
         streams=STREAMS,
     )
 
 
 def test_the_form_is_a_promise() -> None:
-    said = json.loads(report_text(DRAINING, [TopicDrain("east", "old", 5, 1.26, False)], pod="p", beat=1))
+    said = json.loads(report_text(DRAINING, [TopicDrain("east", "old", 5, 1.26, False, "K")], pod="p", beat=1))
     assert said == {
         "contract": 1,
         "reader": 1,
@@ -81,7 +81,9 @@ def test_the_form_is_a_promise() -> None:
         "subscription": "uid-of-subscription",
         "pod": "p",
         "beat": 1,
-        "draining": [{"cluster": "east", "topic": "old", "lag": 5, "quiet": 1.3, "openTransaction": False}],
+        "draining": [
+            {"cluster": "east", "topic": "old", "lag": 5, "quiet": 1.3, "openTransaction": False, "kafkaId": "K"}
+        ],
         "streams": STREAMS,
     }
 

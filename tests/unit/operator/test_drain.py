@@ -75,6 +75,15 @@ def test_immediate_lets_go_at_once() -> None:
     assert removed(policy="Immediate").rendered() == {"west/orders": "Active"}
 
 
+@pytest.mark.parametrize("kafka_id", ["GnV1", ""])
+def test_the_event_says_which_kafka_cluster_was_found_drained(kafka_id: str) -> None:
+    world = removed()
+    world.driver_reports(east__orders=replace(DRAINED, kafka_id=kafka_id))
+    world.settle()
+    where = f" (cluster.id {kafka_id})" if kafka_id else ""
+    assert ("Released", f"east/orders leaves the document: drained{where}") in world.events
+
+
 def test_a_person_may_let_go() -> None:
     world = removed()
     world.released = frozenset({"east/orders"})

@@ -228,3 +228,59 @@ def test_what_two_streams_had_is_safe_for_neither_while_it_drains(stream: str) -
     world.settle()
     (found,) = [each for each in status_of(world, stream=stream).conditions if each.type == "SafeToDecommission"]
     assert found.status == "True"
+
+
+def kstatus(world: World, before: KafkaStreamStatus | None = None) -> dict[str, tuple[str, str]]:
+    """Status and reason of what GitOps tools look at."""
+    found = status_of(world, before).conditions
+    return {each.type: (each.status, each.reason) for each in found if each.type != "SafeToDecommission"}
+
+
+SETTLED = {"Ready": ("True", "Valid"), "Reconciling": ("False", "Settled"), "Stalled": ("False", "Settled")}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [cluster("east", "orders", "retry"), cluster("east", bootstrapServers="elsewhere:9092")],
+    ids=["topic", "servers"],
+)
+def test_a_change_is_reconciling_from_the_first_look_on_until_it_is_in_force(changed: dict[str, Any]) -> None:
+    world = running(updateStrategy="Restart")
+    assert kstatus(world) == SETTLED
+    world.stream("orders", changed)
+    assert kstatus(world) == {**SETTLED, "Reconciling": ("True", "RollingOut")}
+    world.settle()
+    assert kstatus(world) == {**SETTLED, "Reconciling": ("True", "RollingOut")}
+    (found,) = [each for each in status_of(world).conditions if each.type == "Reconciling"]
+    assert found.message == "on its way to app. Which of them waits for what: kubectl get kss"
+    world.driver_starts()
+    world.settle()
+    assert kstatus(world) == SETTLED
+
+
+def test_a_cluster_more_in_a_pause_is_reconciling_until_it_goes_on() -> None:
+    world = running(updateStrategy="Reload", pause={"reason": "freeze"})
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    assert kstatus(world)["Reconciling"] == ("True", "RollingOut")
+    world.changes(pause=None)
+    world.settle()
+    world.driver_reports()
+    world.settle()
+    assert kstatus(world) == SETTLED
+
+
+def test_a_mistake_is_stalled_and_not_under_way() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("west", startingOffsets="sometimes"))
+    assert kstatus(world) == {
+        "Ready": ("False", "InvalidStream"), "Reconciling": ("False", "Settled"), "Stalled": ("True", "InvalidStream")
+    }  # fmt: skip
+
+
+def test_a_subscription_that_needs_a_person_is_not_waited_for_by_the_stream() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west"}))
+    world.settle()
+    assert {each.type: each.status for each in world.status.conditions}["Stalled"] == "True"
+    assert kstatus(world) == SETTLED
