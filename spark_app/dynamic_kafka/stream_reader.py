@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 from dynamic_kafka.kafka.read_task import ReadTask
 from dynamic_kafka.kafka.reader import read_range
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planner_process import set_up_planner_process
+from dynamic_kafka.planner_process import HeapTrim, set_up_planner_process
 from dynamic_kafka.planning.codec import encode
 from dynamic_kafka.planning.progress import OffsetDocument
 
@@ -49,9 +49,10 @@ class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         self._made: Enumerator | None = None
+        self._trim: HeapTrim | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"options": self.options, "_made": None}
+        return {"options": self.options, "_made": None, "_trim": None}
 
     def initialOffset(self) -> dict[str, Any]:
         """The empty document: where a query starts is decided, once, in its first plan."""
@@ -64,7 +65,10 @@ class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Plan the next batch."""
-        return dict(self._enumerator().latest(start, unlimited=isinstance(limit, ReadAllAvailable)))
+        planned = dict(self._enumerator().latest(start, unlimited=isinstance(limit, ReadAllAvailable)))
+        self._trim = self._trim or HeapTrim()
+        self._trim.round_is_over()
+        return planned
 
     def reportLatestOffset(self) -> dict[str, Any]:
         """A small summary per cluster, for the progress event."""

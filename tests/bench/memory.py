@@ -50,7 +50,7 @@ def plan_through_changes(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """In the planner's process."""
     from dynamic_kafka.enumerator import Enumerator
     from dynamic_kafka.options import parse_options
-    from dynamic_kafka.planner_process import set_up_planner_process
+    from dynamic_kafka.planner_process import HeapTrim, set_up_planner_process
 
     set_up_planner_process()
     path = Path(given["folder"]) / "streams.json"
@@ -63,6 +63,7 @@ def plan_through_changes(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
         "stateLocation": f"{given['folder']}/state",
     }
     imported = rss_mb()
+    trim = HeapTrim()
     enumerator = Enumerator(parse_options(options, mode="streaming"))
     saved: dict[str, Any] = {"version": 2}
     saved = json.loads(json.dumps(enumerator.latest(saved)))
@@ -77,6 +78,7 @@ def plan_through_changes(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
         while len(saved["clusters"]) != wanted:
             assert time.monotonic() < deadline, "a change did not take effect"
             saved = json.loads(json.dumps(enumerator.latest(saved)))
+            trim.round_is_over()
         enumerator.report()
         if change in (10, 60) or change % 120 == 0:
             figures = {"rss_mb": rss_mb(), "peak_mb": peak_rss_mb(), "heap_in_use_mb": heap_in_use_mb()}

@@ -19,6 +19,7 @@ from dynamic_kafka.kafka.probe import Question, gather
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planner_process import HeapTrim
 from dynamic_kafka.planning.splits import Split
 
 INTERVAL_S = 10.0
@@ -81,7 +82,7 @@ class LagProber:
         return self._unreachable
 
     def _run(self) -> None:
-        failing = False
+        failing, trim = False, HeapTrim()
         while True:
             try:
                 self._ends = self._ask()
@@ -93,6 +94,7 @@ class LagProber:
                 if not failing:
                     log.warning("the lag is not known for now: %s", error, exc_info=not expected)
                 failing = True
+            trim.round_is_over()
             if not self._wait():
                 self._probes.close()
                 return

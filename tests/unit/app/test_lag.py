@@ -18,6 +18,7 @@ from dynamic_kafka.errors import ClusterUnreachableError, SecretError
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
+from dynamic_kafka.planner_process import HeapTrim
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.splits import Split
 
@@ -70,6 +71,15 @@ def test_whatever_is_raised_is_logged_once_and_asking_goes_on(
     assert discovery.looked.wait(10)
     said = [record.getMessage() for record in caplog.records]
     assert said == ["the lag is not known for now: bug", "the lag is not known for now: bug again"]
+
+
+def test_each_round_counts_for_giving_memory_back(probing: Probing, monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds: list[str] = []
+    monkeypatch.setattr(HeapTrim, "round_is_over", lambda _: rounds.append("round"))
+    discovery = Discovery(None, RuntimeError("bug"))
+    probing(discovery)
+    assert discovery.looked.wait(10)
+    assert len(rounds) >= 2
 
 
 def test_what_was_known_is_forgotten(probing: Probing) -> None:
