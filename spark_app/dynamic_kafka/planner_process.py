@@ -6,6 +6,7 @@ import ctypes
 import gc
 import logging
 import sys
+from collections.abc import Callable
 from typing import TextIO
 
 TRIM_EVERY = 20
@@ -35,7 +36,7 @@ class HeapTrim:
     def __init__(self) -> None:
         self._rounds = 0
         try:
-            self._trim = ctypes.CDLL(None).malloc_trim
+            self._trim: Callable[[int], int] | None = ctypes.CDLL(None).malloc_trim
         except (AttributeError, OSError, TypeError):  # not glibc: it has ways of its own
             self._trim = None
 
