@@ -63,6 +63,9 @@ _RAISED = re.compile(r"dynamic_kafka\.errors\.(\w+): (.*)")
 _TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION = re.compile(re.escape(_TRACEBACK) + r"\n((?:[ \t]+.*\n)*)(\S.*)")
 """A traceback's lines, and the one behind them: what was raised."""
+_FRAME = re.compile(r"\s+at (\S+\([^()\s]*\))")
+_CAUSE = re.compile(r"Caused by: ([\w.$]+)")
+MAX_FRAMES = 60
 _LINE = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -119,6 +122,23 @@ def reason_in(text: str, checkpoint: str | None = None) -> str:
         where = [f" ({file}:{number})" for file, number in _LINE.findall(lines)]
         first = f"{first.removesuffix(_TRACEBACK)}{wrong.strip()}{where[-1] if where else ''}"
     return first[:2000]
+
+
+def jvm_trace(text: str) -> list[str]:
+    """Where in the JVM a query failed: its frames and the classes of the causes, without what these say. Empty where an
+    error of ours tells all there is to know.
+
+    A failure within Spark itself has often no message, or one that says nothing without the place.
+    """
+    if code_of_text(text) is not ExitCode.QUERY or raised_in(text) is not None:
+        return []
+    found = []
+    for line in text.splitlines():
+        if frame := _FRAME.fullmatch(line):
+            found.append(f"at {frame[1]}")
+        elif cause := _CAUSE.match(line.strip()):
+            found.append(f"caused by {cause[1]}")
+    return found[:MAX_FRAMES]
 
 
 def told(error: BaseException) -> str:

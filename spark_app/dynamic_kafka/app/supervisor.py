@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dynamic_kafka.app.config import AppConfig
-from dynamic_kafka.app.exit_codes import ExitCode, code_of, code_of_text, reason_in, told
+from dynamic_kafka.app.exit_codes import ExitCode, code_of, code_of_text, jvm_trace, reason_in, told
 from dynamic_kafka.app.sink_query import SinkQuery, stop_quietly
 from dynamic_kafka.app.sink_status import StatusBoard
 from dynamic_kafka.app.sinks import query_name, start_query
@@ -134,7 +134,12 @@ class Supervisor:
         fields = {"event": "failed" if pause is None else "restart", "sink": each.sink.name, "reason": reason}
         if pause is None:
             self._board.update(each.sink.name, state="failed", last_error=reason)
-            log.error("sink %s: the query failed", each.sink.name, extra=fields)
+            # Of the exception PySpark has kept no more than the top; the whole trace is its cause's, which has no other
+            # name either.
+            stack = getattr(getattr(raised, "_cause", None), "_stackTrace", "")
+            trace = jvm_trace(f"{text}\n{stack}")
+            more = {"trace": trace} if trace else {}
+            log.error("sink %s: the query failed", each.sink.name, extra={**fields, **more})
             raise _EndedError(code_of_text(text), reason)
         count = self._board.sinks()[each.sink.name].restarts + 1
         self._board.update(each.sink.name, state="restarting", last_error=reason, restarts=count)

@@ -237,3 +237,20 @@ def test_another_driver_on_the_same_checkpoint_is_told_as_such(
         again.wait_until(lambda: any(getattr(each, "event", "") == "started" for each in caplog.records), "the start")
     [started] = [vars(each) for each in caplog.records if getattr(each, "event", "") == "started"]
     assert started["documentQuery"] == document
+
+
+def test_a_failure_within_spark_is_exit_code_6_and_says_where(
+    spark: SparkSession, brokers: Brokers, topic: Topic, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "dynamic_kafka")
+    name = topic("raises")
+    brokers.a.create_topic(name)
+    produce("a", brokers.a, name, 3)
+    write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name])))
+    wrong = {"sql": "SELECT raise_error(concat('no good: ', partition)) AS value FROM stream"}
+    with Running(spark, write_app(tmp_path, name=name, transformation=wrong)) as running:
+        assert running.wait_exit() == ExitCode.QUERY
+    [failed] = [vars(each) for each in caplog.records if getattr(each, "event", "") == "failed"]
+    assert "no good: 0" in failed["reason"]
+    assert any("org.apache.spark.scheduler.Task.run(" in frame for frame in failed["trace"]), failed["trace"]
+    assert not any("no good" in frame for frame in failed["trace"])

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from dynamic_kafka import errors
-from dynamic_kafka.app.exit_codes import CODES, ExitCode, code_of, code_of_text, reason_in
+from dynamic_kafka.app.exit_codes import CODES, MAX_FRAMES, ExitCode, code_of, code_of_text, jvm_trace, reason_in
 from tests.support.places import ROOT
 
 JVM = """[STREAM_FAILED] Query [id = 1] terminated with exception: Error from python worker:
@@ -106,3 +106,29 @@ def test_the_documentation_lists_them_all() -> None:
     text = (ROOT / "docs" / "application.md").read_text()
     documented = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
     assert documented == {int(code) for code in ExitCode}
+
+
+SPARKS_OWN = """[STREAM_FAILED] Query [id = 1] terminated with exception: Lost task 1.0: java.io.OptionalDataException
+\tat java.base/java.io.ObjectInputStream.readObject0(ObjectInputStream.java:1767)
+\tat org.apache.spark.scheduler.Task.run(Task.scala:171)
+
+Driver stacktrace:
+Caused by: java.sql.SQLException: password=hunter2 at host (x) is wrong
+\tat org.apache.spark.Sink$$anon$1.write(Sink.scala:1)
+\t... 23 more
+"""
+
+
+def test_of_a_failure_within_spark_the_places_are_told_and_nothing_that_a_message_says() -> None:
+    assert jvm_trace(SPARKS_OWN) == [
+        "at java.base/java.io.ObjectInputStream.readObject0(ObjectInputStream.java:1767)",
+        "at org.apache.spark.scheduler.Task.run(Task.scala:171)",
+        "caused by java.sql.SQLException",
+        "at org.apache.spark.Sink$$anon$1.write(Sink.scala:1)",
+    ]
+    assert len(jvm_trace(SPARKS_OWN + "\tat a.b(c:1)\n" * 1000)) == MAX_FRAMES
+
+
+def test_an_error_of_ours_needs_no_frames() -> None:
+    assert jvm_trace(JVM.format(name="IdentityError", message="x") + "\n\tat a.b(c:1)") == []
+    assert jvm_trace("[READ_TIMEOUT cluster=east] no progress\n\tat a.b(c:1)") == []
