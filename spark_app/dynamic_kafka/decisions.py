@@ -126,8 +126,10 @@ class Decisions:
                 strict=logged.is_initial and own is None,
             )
         stops: dict[Split, Resolution] = {}
-        candidates = {split: True for split in done.document.splits()} | dict(done.new)
-        for split in candidates if self._has_stops(observed.subscription) else ():
+        candidates: dict[Split, bool] = {}
+        if self._has_stops(observed.subscription):
+            candidates = dict.fromkeys(done.document.splits(), True) | dict(done.new)
+        for split in candidates:
             own = clusters[split.cluster].stopping_offsets if split.cluster in clusters else None
             ending = own or options.ending_for(split.cluster)
             topic = done.document.topic(split.cluster, split.topic)

@@ -175,12 +175,19 @@ def _lags(
         reading = progress.clusters.get(cluster)
         for name, topic in sorted(reading.topics.items()) if reading else ():
             seen = answer.topics.get(name)
-            for partition, following in sorted(topic.next.items()) if seen else ():
+            if seen is None:
+                continue
+            latest, stops = seen.latest, topic.stops
+            # Of thousands of splits most have nothing new, or no limit: nothing is made or asked for those.
+            for partition, following in sorted(topic.next.items()):
+                end = latest.get(partition, following)
+                if end <= following:
+                    continue
+                if partition in stops:
+                    end = min(end, stops[partition])
                 split = Split(cluster, name, partition)
-                end = seen.latest.get(partition, following) if seen else following
                 if targets is not None:
                     end = min(end, targets.get(split, following))
-                end = min(end, topic.stops.get(partition, end))
                 if end > following:
                     lags[split] = end - following
     return lags
