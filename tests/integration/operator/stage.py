@@ -151,6 +151,11 @@ class Stage:
         found = self.api.list("events.k8s.io/v1/events", self.namespace)
         return {(str(each["type"]), str(each["reason"])) for each in found}
 
+    def notes(self, reason: str) -> list[str]:
+        """What the events of this reason say."""
+        found = self.api.list("events.k8s.io/v1/events", self.namespace)
+        return [str(each.get("note", "")) for each in found if each["reason"] == reason]
+
     def subscription_now(self, name: str = "app") -> dict[str, Any]:
         """The subscription as it is."""
         return dict(self.api.get(SUBSCRIPTIONS, name, self.namespace))

@@ -174,6 +174,8 @@ def test_a_cluster_removed_too_early_is_read_until_the_driver_shows_that_it_is_d
     )
     assert f"a/{TOPIC}" not in json.dumps(stage.subscription_now()["status"].get("draining", []))
     stage.wait_document({f"b/{TOPIC}": "Active"})
+    which = f"a/{TOPIC} leaves the document: drained (cluster.id {job.brokers.a.kafka_id})"
+    wait_until(lambda: which in stage.notes("Released"), "the event that says which Kafka cluster was drained")
     # What the operator let go was read: all of it, once.
     assert_rows(parquet_rows(job.lake), job.wanted)
     job.produce("b", 10)
