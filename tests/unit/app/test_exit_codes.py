@@ -137,7 +137,7 @@ def test_an_error_of_ours_needs_no_frames() -> None:
 def test_review_frames_of_generated_and_native_code_are_told_too() -> None:
     """What Spark generates, where a sink's or an expression's failure comes through, has no file."""
     text = """Job aborted
-\tat org.apache.spark.sql.catalyst.expressions.GeneratedClass$GeneratedIteratorForCodegenStage1.processNext(Unknown Source)
+\tat org.apache.spark.sql.catalyst.expressions.GeneratedClass$Generated1.processNext(Unknown Source)
 \tat java.base/jdk.internal.misc.Unsafe.park(Native Method)
 """
     assert len(jvm_trace(text)) == 2
@@ -145,7 +145,11 @@ def test_review_frames_of_generated_and_native_code_are_told_too() -> None:
 
 def test_review_the_root_cause_is_told_behind_a_long_trace() -> None:
     """As Spark has it: the task's frames, the driver's, and only then what caused it all."""
-    text = "Job aborted\n" + "\tat a.b(c:1)\n" * 70 + "Caused by: java.net.ConnectException: x\n\tat root.cause(Here.java:7)\n"
+    text = (
+        "Job aborted\n"
+        + "\tat a.b(c:1)\n" * 70
+        + "Caused by: java.net.ConnectException: x\n\tat root.cause(Here.java:7)\n"
+    )
     found = jvm_trace(text)
     assert len(found) <= MAX_FRAMES
     assert "caused by java.net.ConnectException" in found
