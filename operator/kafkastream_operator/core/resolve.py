@@ -80,7 +80,7 @@ def resolve(
         if reason is not None:
             held.append(reason)
             if entry.stream in before:
-                streams[entry.stream] = _active(before[entry.stream])
+                streams[entry.stream] = active(before[entry.stream])
             continue
         clusters: dict[str, Any] = {}
         for name, content in (entry.content or {})["clusters"].items():
@@ -89,14 +89,14 @@ def resolve(
                 clusters[name] = content
                 continue
             held.append(problem)
-            kept = _active(before.get(entry.stream, {"clusters": {}}))["clusters"].get(name)
+            kept = active(before.get(entry.stream, {"clusters": {}}))["clusters"].get(name)
             if kept is not None:
                 clusters[name] = kept
         streams[entry.stream] = {"clusters": clusters}
     held += _too_early(wanted, before, streams, unseen)
     for held_by_text in _behind_broken(spec, catalog, before, streams):
         held.append(held_by_text)
-        streams[held_by_text.stream] = _active(before[held_by_text.stream])
+        streams[held_by_text.stream] = active(before[held_by_text.stream])
     _keep_renames(streams, unseen)
     held += _beside_held(wanted, before, streams)
     missing = [each for each in missing if each not in streams]
@@ -106,7 +106,12 @@ def resolve(
     return Resolved(streams, tuple(held), tuple(missing), broken, drain=drain)
 
 
-def _asks_for(spec: SubscriptionSpec, stream: str) -> bool:
+def asks_for(spec: SubscriptionSpec, stream: str) -> bool:
+    """Whether the subscription asks for a stream of that id.
+
+    Raises:
+        PatternError: its pattern cannot be read.
+    """
     if spec.streams.ids is not None:
         return stream in spec.streams.ids
     return pattern_of(spec.streams.pattern or "").fullmatch(stream) is not None
@@ -130,7 +135,7 @@ def _behind_broken(spec: SubscriptionSpec, catalog: Catalog, before: Streams, fo
     gone = [
         stream
         for stream in before
-        if stream not in found and _asks_for(spec, stream) and _active(before[stream])["clusters"]
+        if stream not in found and asks_for(spec, stream) and active(before[stream])["clusters"]
     ]
     text = "no readable object has stream {}, and what worked of it stays, since one cannot be read: {}"
     return [Held(stream, "InvalidConfigMap", text.format(repr(stream), said)) for stream in sorted(gone)]
@@ -171,7 +176,7 @@ def _too_early(
             break
     for each in held:
         if each.stream in before:
-            streams[each.stream] = _active(before[each.stream])
+            streams[each.stream] = active(before[each.stream])
         else:
             del streams[each.stream]
     return held
@@ -206,7 +211,7 @@ def _beside_held(wanted: Iterable[StreamEntry], before: Streams, streams: dict[s
     origins = {entry.stream: entry.origin for entry in wanted}
     held: list[Held] = []
     while True:
-        kept = {stream: _active(found) for stream, found in before.items() if stream in streams}
+        kept = {stream: active(found) for stream, found in before.items() if stream in streams}
         found = {
             stream: [text for cluster, text in said.items() if _is_news(streams[stream], kept.get(stream), cluster)]
             for stream, said in disagreements(streams).items()
@@ -264,7 +269,7 @@ def _servers(content: Mapping[str, Any]) -> Iterator[str]:
         yield each.strip()
 
 
-def _active(stream: Mapping[str, Any]) -> dict[str, Any]:
+def active(stream: Mapping[str, Any]) -> dict[str, Any]:
     """A stream as the document has it, without what drains."""
     clusters = {}
     for name, content in stream["clusters"].items():

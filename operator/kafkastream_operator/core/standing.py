@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from dynamic_kafka.metadata.document import document_hash
 from kafkastream_operator.core.catalog import Catalog, StreamEntry
 from kafkastream_operator.core.document import Key, Streams, entries
 from kafkastream_operator.core.render import renamed_to, renames
+from kafkastream_operator.core.resolve import active
 from kafkastream_operator.models.conditions import Condition, condition, settled
 from kafkastream_operator.models.fields import MAX_CLUSTERS
 from kafkastream_operator.models.stream import MAX_SUBSCRIBERS, ClusterStatus, KafkaStreamStatus, SubscriberStatus
@@ -30,6 +32,7 @@ class Subscriber:
     Attributes:
         rendered: the streams of its document.
         revision: of that document, as a roll-out has it; "" if it has none.
+        asks: whether its spec asks for the stream; else it only drains what it had.
         orphan: the ConfigMap of that, if the subscription is gone.
         unknown: it had a document, and nothing that can be read tells what is in it.
     """
@@ -42,6 +45,7 @@ class Subscriber:
     orphan: str = ""
     unknown: bool = False
     revision: str = ""
+    asks: bool = True
 
     @property
     def is_behind(self) -> bool:
@@ -123,7 +127,9 @@ def _reconciling(readers: list[Subscriber], name: str, entry: StreamEntry) -> Co
     going = [
         each.name
         for each in readers
-        if not each.says("Stalled") and (each.says("Reconciling") or _is_news_to(each, name, entry))
+        if each.asks
+        and not each.says("Stalled")
+        and (each.says("Reconciling") or each.is_behind or _is_news_to(each, name, entry))
     ]
     if not going or entry.content is None or entry.conflict:
         return condition("Reconciling", False, "Settled")
@@ -133,16 +139,19 @@ def _reconciling(readers: list[Subscriber], name: str, entry: StreamEntry) -> Co
 
 
 def _is_news_to(reader: Subscriber, name: str, entry: StreamEntry) -> bool:
-    """Whether its document does not have yet what the stream names, because nobody has looked, or in a pause."""
+    """Whether its document does not say yet what the stream says, because nobody has looked, or in a pause. What drains
+    there does not count: it is no longer what the stream names."""
     if entry.content is None or name not in reader.rendered:
         return False
-    there, desired = reader.rendered[name]["clusters"], entry.content["clusters"]
-    return any(
-        cluster not in there
-        or there[cluster].get("bootstrapServers") != content["bootstrapServers"]
-        or not set(content["topics"]) <= set(there[cluster]["topics"])
-        for cluster, content in desired.items()
-    )
+    there = active(reader.rendered[name])["clusters"]
+    # A rename stays in the document until a driver has it, after the stream has taken it out.
+    kept = {
+        cluster: {"renamedFrom": content["renamedFrom"]}
+        for cluster, content in there.items()
+        if "renamedFrom" in content
+    }
+    desired = {cluster: {**kept.get(cluster, {}), **content} for cluster, content in entry.content["clusters"].items()}
+    return document_hash({name: {"clusters": there}}) != document_hash({name: {"clusters": desired}})
 
 
 def _rest(reader: Subscriber, name: str, entry: StreamEntry) -> _Rest | None:

@@ -204,8 +204,12 @@ def events(
 
 def _on(view: View, key: Key) -> str:
     """Which Kafka cluster the driver listed: its servers may stand for another one by the time somebody reads it."""
-    report = view.driver.report if view.driver is not None else None
-    found = report.draining.get(key) if report is not None else None
+    driver, report = view.driver, view.driver.report if view.driver is not None else None
+    if driver is None or report is None or not driver.owned:
+        return ""
+    if (report.pod, report.subscription) != (driver.uid, view.uid):
+        return ""
+    found = report.draining.get(key)
     return f" (cluster.id {found.kafka_id})" if found is not None and found.kafka_id else ""
 
 

@@ -8,11 +8,13 @@ from pydantic import ValidationError
 
 from dynamic_kafka.metadata.contract import CONFIG_MAP_SUFFIX, RENDERED_ROLE, ROLE_LABEL, config_map_name
 from kafkastream_operator.core.application import Life
+from kafkastream_operator.core.patterns import PatternError
+from kafkastream_operator.core.resolve import asks_for
 from kafkastream_operator.core.standing import Subscriber
 from kafkastream_operator.handlers.observe import document_of, labels_of, rendered_of
 from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, SUBSCRIPTIONS, Object
 from kafkastream_operator.kube.cache import Cache
-from kafkastream_operator.models.subscription import KUBEFLOW, SubscriptionStatus
+from kafkastream_operator.models.subscription import KUBEFLOW, SubscriptionSpec, SubscriptionStatus
 from kafkastream_operator.spark.kinds import KINDS
 
 
@@ -22,7 +24,7 @@ def subscribers_of(cache: Cache, namespace: str, stream: str, before: Collection
     Args:
         before: subscriptions that read it when it was looked at last; their drivers may still do so.
     """
-    found = [_subscriber(cache, each) for each in cache.all(SUBSCRIPTIONS, namespace)]
+    found = [_subscriber(cache, each, stream) for each in cache.all(SUBSCRIPTIONS, namespace)]
     found += _orphans(cache, namespace)
     return [each for each in found if _reads(each, stream) or (each.name in before and each.is_behind)]
 
@@ -37,7 +39,7 @@ def kind_of(subscription: Object) -> str:
     return str(subscription["spec"]["applicationRef"].get("apiVersion", KUBEFLOW))
 
 
-def _subscriber(cache: Cache, subscription: Object) -> Subscriber:
+def _subscriber(cache: Cache, subscription: Object, stream: str) -> Subscriber:
     meta, application = subscription["metadata"], subscription["spec"]["applicationRef"]["name"]
     readable = True
     try:
@@ -56,6 +58,7 @@ def _subscriber(cache: Cache, subscription: Object) -> Subscriber:
         document.streams if document is not None else status.kept,
         unknown=unknown,
         revision=str(document.version) if document is not None else "",
+        asks=_asks(subscription, stream),
     )
 
 
@@ -84,6 +87,14 @@ def _orphans(cache: Cache, namespace: str) -> Iterator[Subscriber]:
 def _reads(reader: Subscriber, stream: str) -> bool:
     drains = any(topic.stream == stream for topic in reader.status.draining)
     return reader.unknown or stream in reader.rendered or drains
+
+
+def _asks(subscription: Object, stream: str) -> bool:
+    """Whether its spec asks for the stream; one that cannot be read is left as it is."""
+    try:
+        return asks_for(SubscriptionSpec.model_validate(subscription["spec"]), stream)
+    except (ValidationError, PatternError):
+        return False
 
 
 def _life(cache: Cache, namespace: str, name: str, kind: str) -> Life:

@@ -63,8 +63,11 @@ _RAISED = re.compile(r"dynamic_kafka\.errors\.(\w+): (.*)")
 _TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION = re.compile(re.escape(_TRACEBACK) + r"\n((?:[ \t]+.*\n)*)(\S.*)")
 """A traceback's lines, and the one behind them: what was raised."""
-_FRAME = re.compile(r"\s+at (\S+\([^()\s]*\))")
-_CAUSE = re.compile(r"Caused by: ([\w.$]+)")
+_FRAME = re.compile(
+    r"\s+at ([\w$/@<>-]+(?:\.[\w$/@<>-]+)+\((?:Unknown Source|Native Method|[\w.$<>-]+(?::\d+)?)\))", re.ASCII
+)
+_CAUSE = re.compile(r"Caused by: ((?:[\w$]+\.)+[\w$]+)(?::.*)?", re.ASCII)
+"""Narrow on purpose: a line of a message that only begins like these may hold anything."""
 MAX_FRAMES = 60
 _LINE = re.compile(r'File "([^"]+)", line (\d+)')
 
@@ -136,9 +139,11 @@ def jvm_trace(text: str) -> list[str]:
     for line in text.splitlines():
         if frame := _FRAME.fullmatch(line):
             found.append(f"at {frame[1]}")
-        elif cause := _CAUSE.match(line.strip()):
+        elif cause := _CAUSE.fullmatch(line.strip()):
             found.append(f"caused by {cause[1]}")
-    return found[:MAX_FRAMES]
+    if len(found) > MAX_FRAMES:  # the root cause comes last
+        found = [*found[: MAX_FRAMES // 2], *found[-(MAX_FRAMES // 2) :]]
+    return found
 
 
 def told(error: BaseException) -> str:

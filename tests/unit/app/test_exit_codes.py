@@ -132,3 +132,37 @@ def test_of_a_failure_within_spark_the_places_are_told_and_nothing_that_a_messag
 def test_an_error_of_ours_needs_no_frames() -> None:
     assert jvm_trace(JVM.format(name="IdentityError", message="x") + "\n\tat a.b(c:1)") == []
     assert jvm_trace("[READ_TIMEOUT cluster=east] no progress\n\tat a.b(c:1)") == []
+
+
+def test_review_frames_of_generated_and_native_code_are_told_too() -> None:
+    """What Spark generates, where a sink's or an expression's failure comes through, has no file."""
+    text = """Job aborted
+\tat org.apache.spark.sql.catalyst.expressions.GeneratedClass$Generated1.processNext(Unknown Source)
+\tat java.base/jdk.internal.misc.Unsafe.park(Native Method)
+"""
+    assert len(jvm_trace(text)) == 2
+
+
+def test_review_the_root_cause_is_told_behind_a_long_trace() -> None:
+    """As Spark has it: the task's frames, the driver's, and only then what caused it all."""
+    text = (
+        "Job aborted\n"
+        + "\tat a.b(c:1)\n" * 70
+        + "Caused by: java.net.ConnectException: x\n\tat root.cause(Here.java:7)\n"
+    )
+    found = jvm_trace(text)
+    assert len(found) <= MAX_FRAMES
+    assert "caused by java.net.ConnectException" in found
+    assert "at root.cause(Here.java:7)" in found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "\tat https://user:hunter2@registry:8081/(v1)",
+        " at jdbc:postgresql://db/x?password=hunter2&user=(me)",
+        "Caused by: hunter2 is no password",
+    ],
+)
+def test_review_a_line_of_a_message_that_looks_like_a_frame_is_none(line: str) -> None:
+    assert jvm_trace(f"the sink failed:\n{line}\n\tat a.b(c:1)") == ["at a.b(c:1)"]

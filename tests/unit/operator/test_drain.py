@@ -84,6 +84,17 @@ def test_the_event_says_which_kafka_cluster_was_found_drained(kafka_id: str) -> 
     assert ("Released", f"east/orders leaves the document: drained{where}") in world.events
 
 
+@pytest.mark.parametrize("forged", [{"owned": False}, {"uid": "another pod"}])
+def test_review_an_event_names_no_cluster_that_another_pod_tells_of(forged: dict[str, Any]) -> None:
+    world = removed()
+    world.driver_reports(east__orders=replace(DRAINED, kafka_id="FORGED"))
+    assert world.driver is not None
+    world.driver = replace(world.driver, **forged)
+    world.released = frozenset({"east/orders"})
+    world.settle()
+    assert ("Released", "east/orders leaves the document: released by hand") in world.events
+
+
 def test_a_person_may_let_go() -> None:
     world = removed()
     world.released = frozenset({"east/orders"})

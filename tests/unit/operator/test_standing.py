@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,9 @@ def status_of(
 ) -> KafkaStreamStatus:
     """The stream's, as its own reconciliation would have it now, before or after the subscription's."""
     assert world.document is not None
-    reader = Subscriber("app", "app", life, world.status, world.document.streams, revision=str(world.document.version))
+    asks = stream in (world.spec["streams"].get("ids") or ())
+    streams = json.loads(world.document.text())["streams"]
+    reader = Subscriber("app", "app", life, world.status, streams, revision=str(world.document.version), asks=asks)
     catalog = make_catalog(world.streams, [])
     return stream_status(stream, catalog, [reader], before or KafkaStreamStatus(), generation=2, now=stamp(world.now))
 
@@ -284,3 +287,115 @@ def test_a_subscription_that_needs_a_person_is_not_waited_for_by_the_stream() ->
     world.settle()
     assert {each.type: each.status for each in world.status.conditions}["Stalled"] == "True"
     assert kstatus(world) == SETTLED
+
+
+def reconciling(world: World) -> tuple[str, str]:
+    """Status and message of Reconciling."""
+    (found,) = [each for each in status_of(world).conditions if each.type == "Reconciling"]
+    return found.status, found.message
+
+
+def test_review_a_subscription_that_dropped_the_stream_is_not_waited_for() -> None:
+    """It only drains what it had: nothing that the stream says is ever on its way to it."""
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east", "orders", "retry"))
+    world.stream("other", cluster("west"))
+    world.settle()
+    world.changes(streams={"ids": ["other"]})
+    world.settle()
+    world.driver_reports()
+    world.settle()
+    assert world.rendered() == {"east/orders": "Draining", "east/retry": "Draining", "west/orders": "Active"}
+    assert reconciling(world) == ("False", "")
+    # One of the topics has drained and leaves the document; the other has a producer that was forgotten.
+    world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=400))
+    world.settle()
+    world.driver_reports(east__retry=TopicReport(lag=5, quiet_s=0))
+    world.settle()
+    assert world.rendered() == {"east/retry": "Draining", "west/orders": "Active"}
+    assert world.condition("Reconciling") == ("False", "Settled")
+    assert reconciling(world) == ("False", "")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [[cluster("east"), cluster("north")], [cluster("east", bootstrapServers="elsewhere:9092")]],
+    ids=["cluster", "servers"],
+)
+def test_review_nor_when_the_stream_changes_while_that_drains(changed: list[dict[str, Any]]) -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("other", cluster("west"))
+    world.changes(streams={"ids": ["other"]})
+    world.settle()
+    world.driver_reports()
+    world.settle()
+    world.stream("orders", *changed)
+    world.settle()
+    world.driver_reports()
+    world.settle()
+    assert world.condition("Reconciling") == ("False", "Settled")
+    assert reconciling(world) == ("False", "")
+
+
+@pytest.mark.parametrize("paused", [False, True])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        cluster("east", properties={"fetch.max.bytes": "1000000"}),
+        cluster("east", stoppingOffsets="latest"),
+        cluster("east", startingOffsets="earliest"),
+    ],
+    ids=["properties", "stop", "start"],
+)
+def test_review_every_change_is_reconciling_from_the_first_look_on(changed: dict[str, Any], paused: bool) -> None:
+    world = running(updateStrategy="Restart", **({"pause": {"reason": "freeze"}} if paused else {}))
+    world.stream("orders", changed)
+    if paused:
+        world.settle()
+    assert reconciling(world)[0] == "True"
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_review_what_comes_back_while_it_drains_is_reconciling(paused: bool) -> None:
+    world = running(updateStrategy="Restart")
+    world.stream("orders", cluster("west"))
+    world.settle()
+    world.driver_starts()
+    world.settle()
+    if paused:
+        world.changes(pause={"reason": "freeze"})
+        world.settle()
+    assert reconciling(world)[0] == "False"
+    world.stream("orders", cluster("west"), cluster("east"))
+    if paused:
+        world.settle()
+    assert world.rendered()["east/orders"] == "Draining"
+    assert reconciling(world)[0] == "True"
+
+
+def test_review_a_removal_is_reconciling_from_the_first_look_on() -> None:
+    world = running(updateStrategy="Restart")
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    world.driver_starts()
+    world.settle()
+    world.later(minutes=5)
+    world.stream("orders", cluster("east"))
+    assert reconciling(world)[0] == "True"
+
+
+def test_review_what_was_rendered_before_the_pause_and_is_not_in_force_is_reconciling() -> None:
+    world = running(updateStrategy="Restart")
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    world.driver_starts()
+    world.settle()
+    world.stream("orders", cluster("east", "orders", "retry"), cluster("west"))  # too early for a second restart
+    world.settle()
+    assert world.condition("RolledOut") == ("False", "Coalescing")
+    assert reconciling(world)[0] == "True"
+    world.changes(pause={"reason": "freeze"})
+    world.settle()
+    assert world.condition("RolledOut") == ("False", "Paused")
+    assert world.condition("Ready")[0] == "False"
+    assert reconciling(world)[0] == "True"

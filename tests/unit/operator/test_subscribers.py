@@ -126,3 +126,21 @@ def test_an_object_is_read_once_for_each_of_its_forms(there: Namespace, monkeypa
     there.put(CONFIG_MAPS, "a", labels, data={"x": text.format("another")})
     assert list(catalog_of(there.cache, "ns").streams) == ["orders", "another", "b"]
     assert read == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("streams", "asks"),
+    [
+        ({"ids": ["orders"]}, True),
+        ({"ids": ["other"]}, False),
+        ({"pattern": "ord.*"}, True),
+        ({"pattern": "oth.*"}, False),
+        ({"pattern": "("}, False),
+        ({"ids": "nothing that can be read"}, False),
+    ],
+)
+def test_a_subscription_asks_for_what_its_spec_says(there: Namespace, streams: dict[str, Any], asks: bool) -> None:
+    there.document()
+    there.put(SUBSCRIPTIONS, "app", spec={"applicationRef": {"name": "app"}, "streams": streams}, status={})
+    (found,) = subscribers_of(there.cache, "ns", "orders")
+    assert found.asks is asks
