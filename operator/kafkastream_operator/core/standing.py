@@ -57,9 +57,15 @@ class Subscriber:
             return bool(self.revision)  # its status is lost, or only comes
         return rollout.token != self.revision or rollout.phase != "Confirmed"
 
-    def says(self, kind: str) -> bool:
-        """Whether a condition of the subscription's is True."""
-        return any(each.type == kind and each.status == "True" for each in self.status.conditions)
+    def says(self, kind: str, status: str = "True") -> bool:
+        """Whether a condition of the subscription's has this status."""
+        return any(each.type == kind and each.status == status for each in self.status.conditions)
+
+    @property
+    def is_rolling_out(self) -> bool:
+        """Whether its newest document is on its way into force. What waits for a driver that never reports may wait for
+        ever, and does not count, as in the subscription's own conditions."""
+        return self.says("Reconciling") or (self.is_behind and not self.says("RolledOut", "Unknown"))
 
 
 @dataclass(frozen=True)
@@ -127,9 +133,7 @@ def _reconciling(readers: list[Subscriber], name: str, entry: StreamEntry) -> Co
     going = [
         each.name
         for each in readers
-        if each.asks
-        and not each.says("Stalled")
-        and (each.says("Reconciling") or each.is_behind or _is_news_to(each, name, entry))
+        if each.asks and not each.says("Stalled") and (each.is_rolling_out or _is_news_to(each, name, entry))
     ]
     if not going or entry.content is None or entry.conflict:
         return condition("Reconciling", False, "Settled")

@@ -134,7 +134,7 @@ def test_an_error_of_ours_needs_no_frames() -> None:
     assert jvm_trace("[READ_TIMEOUT cluster=east] no progress\n\tat a.b(c:1)") == []
 
 
-def test_review_frames_of_generated_and_native_code_are_told_too() -> None:
+def test_frames_of_generated_and_native_code_are_told_too() -> None:
     """What Spark generates, where a sink's or an expression's failure comes through, has no file."""
     text = """Job aborted
 \tat org.apache.spark.sql.catalyst.expressions.GeneratedClass$Generated1.processNext(Unknown Source)
@@ -143,7 +143,7 @@ def test_review_frames_of_generated_and_native_code_are_told_too() -> None:
     assert len(jvm_trace(text)) == 2
 
 
-def test_review_the_root_cause_is_told_behind_a_long_trace() -> None:
+def test_the_root_cause_is_told_behind_a_long_trace() -> None:
     """As Spark has it: the task's frames, the driver's, and only then what caused it all."""
     text = (
         "Job aborted\n"
@@ -164,5 +164,5 @@ def test_review_the_root_cause_is_told_behind_a_long_trace() -> None:
         "Caused by: hunter2 is no password",
     ],
 )
-def test_review_a_line_of_a_message_that_looks_like_a_frame_is_none(line: str) -> None:
+def test_a_line_of_a_message_that_looks_like_a_frame_is_none(line: str) -> None:
     assert jvm_trace(f"the sink failed:\n{line}\n\tat a.b(c:1)") == ["at a.b(c:1)"]

@@ -85,7 +85,7 @@ def test_the_event_says_which_kafka_cluster_was_found_drained(kafka_id: str) -> 
 
 
 @pytest.mark.parametrize("forged", [{"owned": False}, {"uid": "another pod"}])
-def test_review_an_event_names_no_cluster_that_another_pod_tells_of(forged: dict[str, Any]) -> None:
+def test_an_event_names_no_cluster_that_another_pod_tells_of(forged: dict[str, Any]) -> None:
     world = removed()
     world.driver_reports(east__orders=replace(DRAINED, kafka_id="FORGED"))
     assert world.driver is not None

@@ -281,6 +281,21 @@ def test_a_mistake_is_stalled_and_not_under_way() -> None:
     }  # fmt: skip
 
 
+def test_a_live_change_that_waits_for_a_driver_that_never_reports_is_not_waited_for() -> None:
+    world = World(spec={"updateStrategy": "Auto"})
+    world.stream("orders", cluster("east"))
+    world.application_is("Starting")
+    world.settle()
+    world.driver_starts(reports=False)
+    world.settle()
+    world.stream("orders", cluster("east"), cluster("west"))
+    for _ in range(3):
+        world.later(minutes=30)
+        world.settle()
+    assert world.condition("RolledOut") == ("Unknown", "Waiting")
+    assert kstatus(world) == SETTLED
+
+
 def test_a_subscription_that_needs_a_person_is_not_waited_for_by_the_stream() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west"}))
@@ -295,7 +310,7 @@ def reconciling(world: World) -> tuple[str, str]:
     return found.status, found.message
 
 
-def test_review_a_subscription_that_dropped_the_stream_is_not_waited_for() -> None:
+def test_a_subscription_that_dropped_the_stream_is_not_waited_for() -> None:
     """It only drains what it had: nothing that the stream says is ever on its way to it."""
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("east", "orders", "retry"))
@@ -322,7 +337,7 @@ def test_review_a_subscription_that_dropped_the_stream_is_not_waited_for() -> No
     [[cluster("east"), cluster("north")], [cluster("east", bootstrapServers="elsewhere:9092")]],
     ids=["cluster", "servers"],
 )
-def test_review_nor_when_the_stream_changes_while_that_drains(changed: list[dict[str, Any]]) -> None:
+def test_nor_when_the_stream_changes_while_that_drains(changed: list[dict[str, Any]]) -> None:
     world = running(updateStrategy="Reload")
     world.stream("other", cluster("west"))
     world.changes(streams={"ids": ["other"]})
@@ -347,7 +362,7 @@ def test_review_nor_when_the_stream_changes_while_that_drains(changed: list[dict
     ],
     ids=["properties", "stop", "start"],
 )
-def test_review_every_change_is_reconciling_from_the_first_look_on(changed: dict[str, Any], paused: bool) -> None:
+def test_every_change_is_reconciling_from_the_first_look_on(changed: dict[str, Any], paused: bool) -> None:
     world = running(updateStrategy="Restart", **({"pause": {"reason": "freeze"}} if paused else {}))
     world.stream("orders", changed)
     if paused:
@@ -356,7 +371,7 @@ def test_review_every_change_is_reconciling_from_the_first_look_on(changed: dict
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_review_what_comes_back_while_it_drains_is_reconciling(paused: bool) -> None:
+def test_what_comes_back_while_it_drains_is_reconciling(paused: bool) -> None:
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("west"))
     world.settle()
@@ -373,7 +388,7 @@ def test_review_what_comes_back_while_it_drains_is_reconciling(paused: bool) -> 
     assert reconciling(world)[0] == "True"
 
 
-def test_review_a_removal_is_reconciling_from_the_first_look_on() -> None:
+def test_a_removal_is_reconciling_from_the_first_look_on() -> None:
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
@@ -384,7 +399,7 @@ def test_review_a_removal_is_reconciling_from_the_first_look_on() -> None:
     assert reconciling(world)[0] == "True"
 
 
-def test_review_what_was_rendered_before_the_pause_and_is_not_in_force_is_reconciling() -> None:
+def test_what_was_rendered_before_the_pause_and_is_not_in_force_is_reconciling() -> None:
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
