@@ -4,8 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.operator.test_standing import safe, status_of
-from tests.unit.operator.world import DiedError, World, cluster, running
+from kafkastream_operator.core.moments import stamp
+from kafkastream_operator.core.standing import Subscriber, stream_status
+from kafkastream_operator.models.stream import KafkaStreamStatus
+from kafkastream_operator.models.subscription import SubscriptionStatus
+from tests.unit.operator.world import DiedError, World, cluster, make_catalog, running
+
+
+def looked_at(world: World, before: KafkaStreamStatus, generation: int) -> tuple[KafkaStreamStatus, str]:
+    """The status of stream `orders`, and whether it is safe to decommission."""
+    assert world.document is not None
+    reader = Subscriber(
+        "app", "app", "Running", world.status, world.document.streams, revision=str(world.document.version)
+    )
+    catalog = make_catalog(world.streams, [])
+    found = stream_status("orders", catalog, [reader], before, generation=generation, now=stamp(world.now))
+    (safe,) = [each.status for each in found.conditions if each.type == "SafeToDecommission"]
+    return found, safe
 
 
 def test_a_topic_that_is_let_go_at_once_is_not_safe_before_that_is_in_force() -> None:
@@ -14,17 +29,19 @@ def test_a_topic_that_is_let_go_at_once_is_not_safe_before_that_is_in_force() ->
     world.settle()
     world.driver_reports()
     world.settle()
-    before = status_of(world)
-    assert safe(world)[0] == "True"
+    before, safe = looked_at(world, KafkaStreamStatus(), 1)
+    assert safe == "True"
     world.stream("orders", cluster("east", "orders"), policy="Immediate")
     world.settle()  # looked at before the stream is
     assert world.rendered() == {"east/orders": "Active"}
     assert world.condition("RolledOut") == ("False", "RollingOut")
     # The driver goes by the document with east/retry.
-    assert safe(world, before)[0] == "False"
+    held, safe = looked_at(world, before, 2)
+    assert safe == "False"
+    assert looked_at(world, held, 2)[1] == "False"
     world.driver_reports()
     world.settle()
-    assert safe(world, before)[0] == "True"
+    assert looked_at(world, held, 2)[1] == "True"
 
 
 def test_a_restart_whose_operator_died_counts_for_the_time_between_restarts() -> None:
@@ -50,3 +67,29 @@ def test_a_stream_that_says_wait_waits_though_its_subscription_leaves_it_in_the_
     world.changes(streams={"ids": ["bills"]})
     world.settle()
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+
+
+def test_a_change_that_comes_with_the_loss_of_the_status_is_not_adopted_by_a_driver_that_runs() -> None:
+    world = World(spec={"updateStrategy": "Restart"})
+    world.stream("orders", cluster("east"))
+    world.application_is("Starting")
+    world.settle()
+    world.driver_starts(reports=False)
+    world.settle()
+    world.status = SubscriptionStatus()
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    # The driver runs with revision 1, and does not report: it takes a restart.
+    assert world.condition("RolledOut") == ("False", "RollingOut")
+    assert world.patches == 1
+
+
+def test_how_a_stream_drains_that_is_still_there_is_not_lost_with_the_document() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east"), quietPeriod="10m")
+    world.stream("bills", cluster("west"))
+    world.settle()
+    world.changes(streams={"ids": ["bills"]})
+    world.edited = True
+    world.settle()
+    assert {each.quiet_period for each in world.status.draining} == {"10m"}

@@ -26,7 +26,6 @@ from kafkastream_operator.models.subscription import SubscriptionStatus
 from tests.unit.operator.world import UID, DiedError, World, cluster, make_catalog
 
 STREAMS, CLUSTERS, TOPICS = ("a", "b", "c"), ("east", "west", "north"), ("x", "y")
-KNOWN_IMMEDIATE = True
 BROKEN = "- streamId: [\n"
 Happening = tuple[Any, ...]
 
@@ -66,16 +65,21 @@ class Teller(World):
     patched_at: Any = None
     gone_since: Any = None
     forgotten: bool = False
+    anew: set[str] = field(default_factory=set)
+    generations: dict[str, int] = field(default_factory=dict)
 
     # -- what happens ---------------------------------------------------------------------------------------------
 
     def apply(self, name: str, clusters: list[dict[str, Any]], drain: dict[str, Any]) -> None:
+        self.streams_looked_at()
+        self.generations[name] = self.generations.get(name, 0) + 1
         self.streams[name] = {"clusters": clusters, **({"drain": drain} if drain else {})}
         self.rules.setdefault(name, []).append(drain)
 
     def delete(self, name: str) -> None:
         self.streams.pop(name, None)
         self.stands.pop(name, None)
+        self.anew.add(name)
 
     def config_map(self, name: str, text: str | None) -> None:
         if text is None:
@@ -125,6 +129,7 @@ class Teller(World):
         """Of what it has in force, honestly."""
         if self.driver is None or not self.driver.running or self.in_force is None:
             return
+        self.streams_looked_at()  # before so much time has passed
         draining = {
             key: TopicReport(*said[n % 3])
             for n, key in enumerate(sorted(set(draining_in(self.in_force.streams))))
@@ -138,8 +143,13 @@ class Teller(World):
         """A report that proves nothing: that all is drained."""
         if self.driver is None or self.document is None or not self.old:
             return
+        self.streams_looked_at()
         now = self.old[-1 - back % len(self.old)] if how == "old" else self.document
         said = {key: TopicReport(0, 9999.0) for key in draining_in(self.document.streams)}
+        if how in ("silent", "news"):
+            if self.in_force is None:
+                return
+            now = self.in_force
         report = self._report(now, "live", said)
         if how == "pod":
             report = replace(report, pod="another")
@@ -172,6 +182,9 @@ class Teller(World):
             return
         if what in ("document", "both"):
             self.document = None
+        if what in ("document", "edited"):
+            for stream in STREAMS:
+                self.rules.setdefault(stream, []).append({})  # how a stream drained that is gone was in it alone
         if what == "edited":
             self.edited = True
         if what in ("status", "both"):
@@ -223,10 +236,10 @@ class Teller(World):
         for name in self.streams:
             before = self.stands.get(name, KafkaStreamStatus())
             readers = self._readers(name, before)
-            found = stream_status(name, catalog, readers, before, generation=1, now=stamp(self.now))
+            found = stream_status(name, catalog, readers, before, generation=self.generations.get(name, 1), now=stamp(self.now))
             KafkaStreamStatus.model_validate(found.model_dump())
             self.stands[name] = found
-            again = stream_status(name, catalog, self._readers(name, found), found, generation=1, now=stamp(self.now))
+            again = stream_status(name, catalog, self._readers(name, found), found, generation=self.generations.get(name, 1), now=stamp(self.now))
             if again != found:
                 raise BrokenPromiseError(f"the status of stream {name} moves while nothing happens: {found} {again}")
             _agrees({each.type: each.status for each in found.conditions}, f"stream {name}")
@@ -351,7 +364,7 @@ class Teller(World):
             for what, document in (("newest", self.last), ("in force", self.in_force if runs else None)):
                 read = {name: document.streams[name]} if document is not None and name in document.streams else {}
                 left = set(_physical(read)) - named
-                if left and not (what == "in force" and KNOWN_IMMEDIATE and entry.drain.policy == "Immediate"):
+                if left and not (what == "in force" and name in self.anew and self.in_force is not self.last):
                     raise BrokenPromiseError(f"{name} is safe to decommission, and the document {what} has {left}")
 
     # -- the parts --------------------------------------------------------------------------------------------------
