@@ -1,4 +1,4 @@
-"""Random stories of one namespace: whatever happens in whatever order, what the documents promise holds after each step.
+"""Random stories of one namespace: whatever happens in whatever order, what the documents promise holds.
 
 A story is a list of happenings, each a name with its arguments, so that it can be told again, or shortened. The rules
 are those of docs/operator.md, not of the code: servers and topics stand for the Kafka clusters themselves.
@@ -7,14 +7,14 @@ are those of docs/operator.md, not of the code: servers and topics stand for the
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from kafkastream_operator.core.catalog import ConfigMapText, config_map_entries
+from kafkastream_operator.core.catalog import ConfigMapText
 from kafkastream_operator.core.document import Document, Key, Version, draining_in, entries
 from kafkastream_operator.core.evidence import Driver, Report, TopicReport
 from kafkastream_operator.core.moments import stamp
@@ -26,6 +26,7 @@ from kafkastream_operator.models.subscription import SubscriptionStatus
 from tests.unit.operator.world import UID, DiedError, World, cluster, make_catalog
 
 STREAMS, CLUSTERS, TOPICS = ("a", "b", "c"), ("east", "west", "north"), ("x", "y")
+FORGED = ("pod", "subscription", "lineage", "silent", "news", "old")
 BROKEN = "- streamId: [\n"
 Happening = tuple[Any, ...]
 
@@ -45,12 +46,16 @@ class Teller(World):
     Attributes:
         last: the document that must be known to somebody: what it has may leave by the rules only.
         since: the first revision in which what drains now did so.
-        texts: hash by version, of all documents of the lineages.
+        hashes: by version, of all documents of the lineages.
         old: documents by version, as drivers had them.
         in_force: what the running driver goes by.
         stands: the streams' statuses.
         confirmed: tokens that the status has said to be in force.
         rules: every drain that a stream ever had.
+        patched_at, gone_since: the last restart; since when there is no application.
+        forgotten: status and document were lost, and no driver has taken a document since.
+        anew: streams that were deleted: what a status knew of them is gone.
+        generations: of streams.
     """
 
     last: Document | None = None
@@ -61,7 +66,6 @@ class Teller(World):
     stands: dict[str, KafkaStreamStatus] = field(default_factory=dict)
     confirmed: set[str] = field(default_factory=set)
     rules: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
-    lineages: int = 0
     patched_at: Any = None
     gone_since: Any = None
     forgotten: bool = False
@@ -92,8 +96,16 @@ class Teller(World):
     def change(self, spec: dict[str, Any]) -> None:
         self.changes(**spec)
 
+    def apply_invalid(self, name: str) -> None:
+        self.apply(name, [cluster("west", "x", startingOffsets="sometimes")], {})
+
+    def unpause(self) -> None:
+        self.changes(pause=None)
+
     def pause(self, minutes: int | None) -> None:
-        until = {} if minutes is None else {"until": (self.now + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")}
+        until = (
+            {} if minutes is None else {"until": (self.now + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")}
+        )
         self.changes(pause={"reason": "freeze", **until})
 
     def life(self, life: Any) -> None:
@@ -102,7 +114,7 @@ class Teller(World):
         self.driver, self.in_force = None, None
 
     def vanishes(self) -> None:
-        self.driver, self.in_force, self.application, self._attempted = None, None, None, None
+        self.driver, self.in_force, self.application, self._attempted = None, None, None, ""
         self.gone_since = self.gone_since or self.now
 
     def starts(self, reports: bool) -> None:
@@ -172,9 +184,14 @@ class Teller(World):
         self.released = frozenset(names)
 
     def lose(self, what: str) -> None:
-        behind = self.document is None or self.edited or self.status.rendered is None or (
-            (self.status.rendered.counter, self.status.rendered.lineage)
-            != (self.document.version.counter, self.document.version.lineage)
+        behind = (
+            self.document is None
+            or self.edited
+            or self.status.rendered is None
+            or (
+                (self.status.rendered.counter, self.status.rendered.lineage)
+                != (self.document.version.counter, self.document.version.lineage)
+            )
         )
         if what in ("document", "edited") and behind:
             return  # two at once is `both`
@@ -203,7 +220,7 @@ class Teller(World):
                 attempt=0,
                 resource_version=str(int(self.application.resource_version) + 1),
             )
-            self._attempted = None
+            self._attempted = ""
 
     def passes(self, seconds: float) -> None:
         self.later(seconds=seconds)
@@ -236,10 +253,19 @@ class Teller(World):
         for name in self.streams:
             before = self.stands.get(name, KafkaStreamStatus())
             readers = self._readers(name, before)
-            found = stream_status(name, catalog, readers, before, generation=self.generations.get(name, 1), now=stamp(self.now))
+            found = stream_status(
+                name, catalog, readers, before, generation=self.generations.get(name, 1), now=stamp(self.now)
+            )
             KafkaStreamStatus.model_validate(found.model_dump())
             self.stands[name] = found
-            again = stream_status(name, catalog, self._readers(name, found), found, generation=self.generations.get(name, 1), now=stamp(self.now))
+            again = stream_status(
+                name,
+                catalog,
+                self._readers(name, found),
+                found,
+                generation=self.generations.get(name, 1),
+                now=stamp(self.now),
+            )
             if again != found:
                 raise BrokenPromiseError(f"the status of stream {name} moves while nothing happens: {found} {again}")
             _agrees({each.type: each.status for each in found.conditions}, f"stream {name}")
@@ -322,24 +348,25 @@ class Teller(World):
 
     def _no_evidence(self, key: Key, now: Key, driver: Driver | None, owners: Iterable[str]) -> str:
         report = driver.report if driver is not None else None
-        if driver is None or report is None or self.application is None or self.application.life != "Running":
-            return "nobody runs"
-        if not (driver.running and driver.owned and driver.news) or driver.silent_s > 30:
-            return "the report is of no running driver, or stale"
-        if (report.pod, report.subscription) != (driver.uid, UID):
-            return "the report is of another"
-        if key not in self.since or self.last is None:
-            return "it did not drain"
-        if report.applied is None or report.applied.lineage != self.last.version.lineage:
-            return "the driver has another lineage"
-        if report.applied.counter < self.since[key]:
-            return f"it drains since {self.since[key]}, the driver has {report.applied}"
+        if driver is None or report is None or self.application is None or self.last is None:
+            return "nobody reports"
         topic = report.draining.get(now) or report.draining.get(key)
+        applied, since = report.applied, self.since.get(key)
         quiet = {"5m": 300.0, "10m": 600.0}
         wanted = max(min(quiet[rule.get("quietPeriod", "5m")] for rule in self._rules(each)) for each in owners)
-        if topic is None or topic.lag != 0 or topic.open_transaction or topic.quiet_s < wanted:
-            return f"it is not drained: {topic}"
-        return ""
+        needed = {
+            "the application runs": self.application.life == "Running",
+            "its driver runs": driver.running and driver.owned,
+            "the report is fresh": driver.news and driver.silent_s <= 30,
+            "the report is its own": (report.pod, report.subscription) == (driver.uid, UID),
+            "the driver has the lineage": applied is not None and applied.lineage == self.last.version.lineage,
+            f"it drains in {applied}, since {since}": applied is not None
+            and since is not None
+            and since <= applied.counter,
+            f"it is drained: {topic}": topic is not None and topic.lag == 0 and not topic.open_transaction,
+            f"it is quiet for {wanted}: {topic}": topic is not None and topic.quiet_s >= wanted,
+        }
+        return "; ".join(f"it is not so that {what}" for what, met in needed.items() if not met)
 
     def _rules(self, stream: str) -> list[Mapping[str, Any]]:
         """Those that may count for it; of a stream that is not there, or not valid, any that it ever had."""
@@ -370,11 +397,7 @@ class Teller(World):
     # -- the parts --------------------------------------------------------------------------------------------------
 
     def view(self) -> View:
-        seen = super().view()
-        fresh = f"fresh-{len(self.old)}"
-        if seen.config_map is not None and seen.config_map.document is not None:
-            return replace(seen, fresh_lineage=fresh)
-        return replace(seen, fresh_lineage=fresh)
+        return replace(super().view(), fresh_lineage=f"fresh-{len(self.old)}")
 
     def _texts(self) -> list[ConfigMapText]:
         return [ConfigMapText(name, {"streams.yaml": text}) for name, text in self.config_maps.items()]
@@ -462,55 +485,54 @@ def _some_text(dice: random.Random) -> str | None:
 
 
 def _some_said(dice: random.Random) -> dict[int, tuple[int | None, float, bool]]:
-    one = lambda: (dice.choice((0, 0, 0, 0, 3, None)), dice.choice((400.0, 700.0, 700.0, 0.0)), dice.random() < 0.1)  # noqa: E731
-    return {n: one() for n in range(3) if dice.random() < 0.9}
+    return {
+        n: (dice.choice((0, 0, 0, 0, 3, None)), dice.choice((400.0, 700.0, 700.0, 0.0)), dice.random() < 0.1)
+        for n in range(3)
+        if dice.random() < 0.9
+    }
+
+
+def _some_change(dice: random.Random) -> dict[str, Any]:
+    return dice.choice(
+        [
+            {"streams": {"ids": dice.sample(STREAMS, dice.choice((1, 2, 3)))}},
+            {"streams": {"pattern": dice.choice((".*", "[ab]", "z", "("))}},
+            {"updateStrategy": dice.choice(("Auto", "Reload", "Restart"))},
+        ]
+    )
+
+
+# What may happen: how likely, and with which arguments.
+MAY: dict[str, tuple[int, Callable[[random.Random, list[str]], tuple[Any, ...]]]] = {
+    "apply": (12, lambda dice, mood: (dice.choice(STREAMS), _some_clusters(dice, mood), _some_drain(dice))),
+    "apply_invalid": (1, lambda dice, _: (dice.choice(STREAMS),)),
+    "delete": (2, lambda dice, _: (dice.choice(STREAMS),)),
+    "config_map": (2, lambda dice, _: (dice.choice(("m", "n")), _some_text(dice))),
+    "change": (3, lambda dice, _: (_some_change(dice),)),
+    "pause": (2, lambda dice, _: (dice.choice((None, 1, 5)),)),
+    "unpause": (3, lambda *_: ()),
+    "life": (4, lambda dice, _: (dice.choice(("Suspended", "Completed", "Failed", "Starting", "Starting")),)),
+    "vanishes": (1, lambda *_: ()),
+    "starts": (8, lambda dice, _: (dice.random() < 0.7,)),
+    "applies": (5, lambda *_: ()),
+    "report": (14, lambda dice, _: (dice.choice(("live", "live", "")), _some_said(dice))),
+    "forged": (3, lambda dice, _: (dice.choice(FORGED), dice.randrange(5))),
+    "ends": (1, lambda *_: ()),
+    "silence": (1, lambda dice, _: (dice.choice((20.0, 31.0, 200.0)),)),
+    "release": (2, lambda dice, _: ([dice.choice(("east", "west/x", "north", "e2/y", "west@2", "esat"))],)),
+    "lose": (2, lambda dice, _: (dice.choice(("document", "edited", "status", "both")),)),
+    "reverts": (1, lambda *_: ()),
+    "passes": (8, lambda dice, _: (dice.choice((5.0, 30.0, 61.0, 130.0, 3600.0, 90000.0)),)),
+    "glance": (6, lambda *_: ()),
+    "rests": (20, lambda *_: ()),
+    "dies": (4, lambda dice, _: (dice.choice((1, 1, 2, 3, 4)),)),
+    "streams_looked_at": (14, lambda *_: ()),
+}
 
 
 def _happening(dice: random.Random, mood: list[str]) -> Happening:
-    what = dice.choices(
-        ["apply", "invalid", "delete", "config_map", "change", "pause", "unpause", "life", "vanishes", "starts",
-         "applies", "report", "forged", "ends", "silence", "release", "lose", "reverts", "passes", "glance", "rests",
-         "dies", "streams_looked_at"],
-        [12, 1, 2, 2, 3, 2, 3, 4, 1, 8, 5, 14, 3, 1, 1, 2, 2, 1, 8, 6, 20, 4, 14],
-    )[0]  # fmt: skip
-    match what:
-        case "apply":
-            return what, dice.choice(STREAMS), _some_clusters(dice, mood), _some_drain(dice)
-        case "invalid":
-            return "apply", dice.choice(STREAMS), [cluster("west", "x", startingOffsets="sometimes")], {}
-        case "delete":
-            return what, dice.choice(STREAMS)
-        case "config_map":
-            return what, dice.choice(("m", "n")), _some_text(dice)
-        case "change":
-            ids = {"ids": dice.sample(STREAMS, dice.choice((1, 2, 3)))}
-            return what, dice.choice(
-                [{"streams": ids}, {"streams": {"pattern": dice.choice((".*", "[ab]", "z", "("))}},
-                 {"updateStrategy": dice.choice(("Auto", "Reload", "Restart"))}]
-            )  # fmt: skip
-        case "pause":
-            return what, dice.choice((None, 1, 5))
-        case "unpause":
-            return "change", {"pause": None}
-        case "life":
-            return what, dice.choice(("Suspended", "Completed", "Failed", "Starting", "Starting"))
-        case "starts":
-            return what, dice.random() < 0.7
-        case "report":
-            return what, dice.choice(("live", "live", "")), _some_said(dice)
-        case "forged":
-            return what, dice.choice(("pod", "subscription", "lineage", "silent", "news", "old")), dice.randrange(5)
-        case "silence":
-            return what, dice.choice((20.0, 31.0, 200.0))
-        case "release":
-            return what, [dice.choice(("east", "west/x", "north", "e2/y", "west@2", "esat"))]
-        case "lose":
-            return what, dice.choice(("document", "edited", "status", "both"))
-        case "passes":
-            return what, dice.choice((5.0, 30.0, 61.0, 130.0, 3600.0, 90000.0))
-        case "dies":
-            return what, dice.choice((1, 1, 2, 3, 4))
-    return (what,)
+    (what,) = dice.choices(list(MAY), [likely for likely, _ in MAY.values()])
+    return what, *MAY[what][1](dice, mood)
 
 
 def a_story(seed: int, length: int = 40) -> list[Happening]:
@@ -558,8 +580,7 @@ def ends_well(world: Teller) -> None:
         world.applies()
         world.report("live", dict.fromkeys(range(3), (0, 9999.0, False)))
         world.rests()
-        said = {each.type: (each.status, each.reason) for each in world.status.conditions}
-        if said["RolledOut"] == ("True", "Confirmed") and said["Drained"][0] == said["Ready"][0] == "True":
+        if world.condition("RolledOut") == ("True", "Confirmed") and world.condition("Drained")[0] == "True":
             break
         world.passes(130.0)
         world.silence(0.0)
@@ -579,12 +600,18 @@ def ends_well(world: Teller) -> None:
         raise BrokenPromiseError(f"the stream does not end well: {world.stands['a'].conditions}")
 
 
-@pytest.mark.parametrize("made", [False, True])
-@pytest.mark.parametrize("seeds", range(4))
-def test_whatever_happens_the_promises_hold(seeds: int, *, made: bool) -> None:
-    for seed in range(seeds * 25, seeds * 25 + 25):
-        story = a_story(seed)
-        try:
-            ends_well(tell(story, made=made))
-        except AssertionError as error:
-            raise AssertionError(f"story {seed}: {error}\n" + "\n".join(map(repr, story))) from error
+def told_well(seed: int) -> None:
+    """The story of a seed, with what was broken."""
+    story = a_story(seed)
+    try:
+        ends_well(tell(story, made=seed % 3 == 0))
+    except OverError:
+        pass
+    except AssertionError as error:
+        raise AssertionError(f"story {seed}: {error}\n" + "\n".join(map(repr, story))) from error
+
+
+@pytest.mark.parametrize("seeds", [range(at, at + 10) for at in range(0, 40, 10)], ids=str)
+def test_whatever_happens_the_promises_hold(seeds: range) -> None:
+    for seed in seeds:
+        told_well(seed)
