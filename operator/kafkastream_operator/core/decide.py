@@ -221,7 +221,10 @@ def _rollout_seen(view: View) -> Rollout | None:
     if driver is not None and driver.report is not None and driver.report.applied is not None:
         return Rollout(token=str(driver.report.applied), method="Reload", phase="Confirmed", at=stamp(view.now))
     document = view.config_map.document if view.config_map is not None else None
-    if document is not None and document.version.counter > 1:
+    if document is not None and document.version.counter == 1:
+        # Nothing came after the first one, which every driver begins with: what comes now has yet to reach it.
+        return Rollout(token=str(document.version), method="Adopt", phase="Confirmed", at=stamp(view.now))
+    if document is not None:
         # Whether it reached the driver, nobody knows any more.
         unknown = str(Version(document.version.lineage, 0))
         return Rollout(token=unknown, method="Adopt", phase="Confirmed", at=stamp(view.now))

@@ -102,7 +102,7 @@ def resolve(
     missing = [each for each in missing if each not in streams]
     broken = tuple(catalog.broken.values())
     # Of one that is invalid nothing newer counts, nor how it drains, which may not even be readable.
-    drain = {entry.stream: entry.drain for entry in wanted if entry.content is not None}
+    drain = {entry.stream: entry.drain for entry in catalog.streams.values() if entry.content is not None}
     return Resolved(streams, tuple(held), tuple(missing), broken, drain=drain)
 
 

@@ -271,6 +271,8 @@ def _restart(
         text = f"revision {wanted.version.counter} takes a restart, which would end the application: "
         said = condition("RolledOut", False, "RestartRequired", text + application.unwilling)
         return Step(before, said, again=application.willing_at)
+    if not mine and _is_unnoted(before, application):
+        restarted_at = max(parse(before.at), restarted_at or parse(before.at))
     earliest = restarted_at + timing.between_restarts if restarted_at is not None else now
     if mine and before.phase == "Pending":
         attempt = before.attempts + 1
@@ -304,6 +306,12 @@ def _restart(
         return Step(failed, given_up(failed))
     again = before.model_copy(update={"phase": "Pending", "at": stamp(now)})
     return Step(again, going_on(wanted.version, "by a restart, again"), again=now)
+
+
+def _is_unnoted(before: Rollout, application: Application) -> bool:
+    """Whether an operator died right after it had made this patch: it is there, and its status does not have it."""
+    pending = (before.method, before.phase) == ("Restart", "Pending")
+    return pending and (application.token, application.attempt) == (before.token, before.attempts + 1)
 
 
 def _driver_to_end(application: Application, driver: Driver | None) -> Pod | None:

@@ -91,7 +91,9 @@ def stream_status(
     readers = sorted(subscribers, key=lambda each: each.name)
     desired = list((entry.content or {"clusters": {}})["clusters"])
     waiting = [rest for each in readers if (rest := _rest(each, name, entry)) is not None]
-    waiting += _behind(readers, waiting, before, desired)
+    # At once, a topic of a cluster that stays is gone without ever having been seen to drain.
+    at_once = entry.drain.policy == "Immediate" and generation != before.observed_generation
+    waiting += _behind(readers, waiting, before, desired, at_once=at_once)
     clusters = [ClusterStatus(id=each, state="Active") for each in desired]
     for cluster in sorted({each for rest in waiting for each in rest.clusters} - set(desired))[: 3 * MAX_CLUSTERS]:
         who = sorted({rest.reader.application for rest in waiting if cluster in rest.clusters})
@@ -192,12 +194,12 @@ def _left_behind(reader: Subscriber) -> str:
 
 
 def _behind(
-    readers: list[Subscriber], waiting: list[_Rest], before: KafkaStreamStatus, desired: list[str]
+    readers: list[Subscriber], waiting: list[_Rest], before: KafkaStreamStatus, desired: list[str], *, at_once: bool
 ) -> list[_Rest]:
     """Those whose document has let go of something since it was last safe, without that being in force."""
     left = {each.id for each in before.clusters} - set(desired)
     was_safe = any(each.type == "SafeToDecommission" and each.status == "True" for each in before.conditions)
-    if not left and was_safe:
+    if not left and was_safe and not at_once:
         return []
     known = {rest.reader.name for rest in waiting}
     return [

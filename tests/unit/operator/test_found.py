@@ -1,0 +1,95 @@
+"""Found by random stories."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkastream_operator.core.moments import stamp
+from kafkastream_operator.core.standing import Subscriber, stream_status
+from kafkastream_operator.models.stream import KafkaStreamStatus
+from kafkastream_operator.models.subscription import SubscriptionStatus
+from tests.unit.operator.world import DiedError, World, cluster, make_catalog, running
+
+
+def looked_at(world: World, before: KafkaStreamStatus, generation: int) -> tuple[KafkaStreamStatus, str]:
+    """The status of stream `orders`, and whether it is safe to decommission."""
+    assert world.document is not None
+    reader = Subscriber(
+        "app", "app", "Running", world.status, world.document.streams, revision=str(world.document.version)
+    )
+    catalog = make_catalog(world.streams, [])
+    found = stream_status("orders", catalog, [reader], before, generation=generation, now=stamp(world.now))
+    (safe,) = [each.status for each in found.conditions if each.type == "SafeToDecommission"]
+    return found, safe
+
+
+def test_a_topic_that_is_let_go_at_once_is_not_safe_before_that_is_in_force() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east", "orders", "retry"), policy="Immediate")
+    world.settle()
+    world.driver_reports()
+    world.settle()
+    before, safe = looked_at(world, KafkaStreamStatus(), 1)
+    assert safe == "True"
+    world.stream("orders", cluster("east", "orders"), policy="Immediate")
+    world.settle()  # looked at before the stream is
+    assert world.rendered() == {"east/orders": "Active"}
+    assert world.condition("RolledOut") == ("False", "RollingOut")
+    # The driver goes by the document with east/retry.
+    held, safe = looked_at(world, before, 2)
+    assert safe == "False"
+    assert looked_at(world, held, 2)[1] == "False"
+    world.driver_reports()
+    world.settle()
+    assert looked_at(world, held, 2)[1] == "True"
+
+
+def test_a_restart_whose_operator_died_counts_for_the_time_between_restarts() -> None:
+    world = running(updateStrategy="Restart")
+    world.stream("orders", cluster("west"))
+    world.dies_after = len(world.writes) + 3  # the document, its status, the patch
+    with pytest.raises(DiedError):
+        world.settle()
+    assert world.writes[-1] == "patch"
+    world.later(seconds=1)
+    world.stream("orders", cluster("west"), cluster("north"))
+    world.settle()
+    assert world.patches == 1
+    assert world.condition("RolledOut") == ("False", "Coalescing")
+
+
+def test_a_stream_that_says_wait_waits_though_its_subscription_leaves_it_in_the_same_commit() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east"), policy="Immediate")
+    world.stream("bills", cluster("west"))
+    world.settle()
+    world.stream("orders", cluster("east"), policy="WhenDrained")
+    world.changes(streams={"ids": ["bills"]})
+    world.settle()
+    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
+
+
+def test_a_change_that_comes_with_the_loss_of_the_status_is_not_adopted_by_a_driver_that_runs() -> None:
+    world = World(spec={"updateStrategy": "Restart"})
+    world.stream("orders", cluster("east"))
+    world.application_is("Starting")
+    world.settle()
+    world.driver_starts(reports=False)
+    world.settle()
+    world.status = SubscriptionStatus()
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    # The driver runs with revision 1, and does not report: it takes a restart.
+    assert world.condition("RolledOut") == ("False", "RollingOut")
+    assert world.patches == 1
+
+
+def test_how_a_stream_drains_that_is_still_there_is_not_lost_with_the_document() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east"), quietPeriod="10m")
+    world.stream("bills", cluster("west"))
+    world.settle()
+    world.changes(streams={"ids": ["bills"]})
+    world.edited = True
+    world.settle()
+    assert {each.quiet_period for each in world.status.draining} == {"10m"}
