@@ -1,0 +1,206 @@
+"""As `test_exactly_once`, in a wilder world: what changes rarely, in every order."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from dynamic_kafka.planning.plan import Limits
+from tests.unit.planning.simulation import CrashPoint, everything
+from tests.unit.planning.wild import Own, WildCluster, WildSimulation, WildTopic, create_anew
+
+CLUSTERS = st.sampled_from(["a", "b"])
+TOPICS = st.sampled_from(["t", "u"])
+TIMES = st.sampled_from([0, 400, 700, 1100])
+CRASHES: st.SearchStrategy[CrashPoint] = st.sampled_from(["planned", "logged", "amended", "reading", "delivered"])
+NAMED = st.sampled_from([{"t"}, {"u"}, {"t", "u"}, {"t", "u"}, set()])
+STARTS: st.SearchStrategy[Own] = st.sampled_from([None, "earliest", "latest", 1])
+STOPS: st.SearchStrategy[Own] = st.sampled_from([None, "latest", 3, 6])
+LIMITS = st.sampled_from(
+    [
+        Limits(),
+        Limits(),
+        Limits(max_offsets=1),
+        Limits(max_offsets=3),
+        Limits(min_offsets=4, max_delay_ms=100, waited_ms=0),
+        Limits(max_offsets=2, min_offsets=4, max_delay_ms=100, waited_ms=100),
+    ]
+)
+
+
+class AQueryInAWildWorld(RuleBasedStateMachine):
+    """Two physical clusters with two topics each; whoever runs them does what is rarely done."""
+
+    @initialize(
+        starting=st.sampled_from(["earliest", "latest"]),
+        refuse=st.sampled_from([False, False, True]),
+        flavour=st.sampled_from(["chains", "chains", "silent ids", "stops"]),
+        starts=st.lists(STARTS, min_size=2, max_size=2),
+    )
+    def a_query(
+        self,
+        starting: Literal["earliest", "latest"],
+        refuse: bool,
+        flavour: Literal["chains", "silent ids", "stops"],
+        starts: list[Own],
+    ) -> None:
+        self.world = WildSimulation(starting=starting, refuse=refuse)
+        self.flavour = flavour
+        for kafka_id, start in zip("ab", starts, strict=True):
+            topics = {name: WildTopic(f"{kafka_id}/{name}/0", {0: 2}) for name in ("t", "u")}
+            self.world.clusters[kafka_id] = WildCluster(
+                kafka_id,
+                topics,
+                f"{kafka_id}-0",
+                named={"t"},
+                start=start,
+            )
+
+    def topic(self, cluster: str, name: str) -> WildTopic:
+        return self.world.clusters[cluster].topics[name]
+
+    # -- producers and brokers -----------------------------------------------------------------------------------
+
+    @rule(cluster=CLUSTERS, counts=st.lists(st.integers(0, 3), min_size=6, max_size=6))
+    def records_arrive(self, cluster: str, counts: list[int]) -> None:
+        for name in ("t", "u"):
+            topic = self.topic(cluster, name)
+            for partition in () if topic.deleted else topic.ends:
+                topic.ends[partition] += counts[partition + 3 * (name == "u")]
+
+    @rule(cluster=CLUSTERS, topic=TOPICS)
+    def a_partition_is_added(self, cluster: str, topic: str) -> None:
+        found = self.topic(cluster, topic)
+        if 0 < len(found.ends) < 3 and not found.deleted:
+            found.ends[len(found.ends)] = 2
+
+    @rule(cluster=CLUSTERS, topic=TOPICS, by=st.integers(1, 3))
+    def records_expire(self, cluster: str, topic: str, by: int) -> None:
+        found = self.topic(cluster, topic)
+        found.first = {p: min(end, found.first.get(p, 0) + by) for p, end in found.ends.items()}
+
+    @rule(cluster=CLUSTERS, reachable=st.booleans())
+    def a_cluster_fails_or_is_back(self, cluster: str, reachable: bool) -> None:
+        self.world.clusters[cluster].reachable = reachable
+
+    @precondition(lambda self: self.flavour == "silent ids")
+    @rule(cluster=CLUSTERS, tells=st.booleans())
+    def a_cluster_tells_its_id_or_not(self, cluster: str, tells: bool) -> None:
+        self.world.clusters[cluster].tells = tells
+
+    @rule(cluster=CLUSTERS, topic=TOPICS, described=st.booleans())
+    def a_topic_is_not_described_for_a_moment(self, cluster: str, topic: str, described: bool) -> None:
+        self.topic(cluster, topic).described = described
+
+    @precondition(lambda self: self.flavour != "stops")
+    @rule(cluster=CLUSTERS, topic=TOPICS)
+    def a_topic_is_deleted(self, cluster: str, topic: str) -> None:
+        self.topic(cluster, topic).deleted = True
+        self.world.process = None
+
+    @precondition(lambda self: self.flavour != "stops")
+    @rule(
+        cluster=CLUSTERS,
+        topic=TOPICS,
+        crash=st.none() | CRASHES,
+        ends=st.lists(st.integers(0, 5), min_size=1, max_size=3),
+    )
+    def a_topic_is_created_anew(self, cluster: str, topic: str, crash: CrashPoint | None, ends: list[int]) -> None:
+        if crash is not None:
+            self.world.step(crash=crash)
+        create_anew(self.world, self.world.clusters[cluster], topic, dict(enumerate(ends)))
+
+    # -- metadata ------------------------------------------------------------------------------------------------
+
+    @rule(cluster=CLUSTERS, topics=NAMED)
+    def metadata_names(self, cluster: str, topics: set[str]) -> None:
+        self.world.clusters[cluster].named = set(topics)
+
+    @rule(cluster=CLUSTERS, start=STARTS, stop=STOPS)
+    def metadata_sets_starts_and_stops(self, cluster: str, start: Own, stop: Own) -> None:
+        self.world.clusters[cluster].start = start
+        if self.flavour == "stops":
+            self.world.clusters[cluster].stop = stop
+
+    @rule(cluster=CLUSTERS, to=st.lists(st.integers(0, 3), min_size=1, max_size=2), told=st.booleans())
+    def metadata_renames(self, cluster: str, to: list[int], told: bool) -> None:
+        physical = self.world.clusters[cluster]
+        if self.flavour == "silent ids":
+            saved = {split.cluster for split, _ in everything(self.world.last_document())}
+            if any(name != physical.name for name in saved if self.world.physical(name) is physical):
+                return
+            to, told = to[:1], True
+        for number in to:
+            name = f"{cluster}-{number}"
+            if name != physical.name:
+                physical.renamed_from, physical.name = physical.name if told else None, name
+
+    @rule(ms=TIMES)
+    def time_passes(self, ms: int) -> None:
+        self.world.now_ms += ms
+
+    # -- Spark and people ----------------------------------------------------------------------------------------
+
+    @rule(limits=LIMITS, pieces=st.sampled_from([None, 4]), skips=st.booleans(), crash=st.none() | CRASHES)
+    def spark_takes_a_step(self, limits: Limits, pieces: int | None, skips: bool, crash: CrashPoint | None) -> None:
+        self.world.step(crash=crash, limits=limits, pieces=pieces, skips=skips)
+
+    @rule(
+        crash=CRASHES,
+        more=st.lists(
+            st.tuples(
+                CLUSTERS, NAMED, st.booleans(), st.none() | st.integers(0, 3), st.none() | CRASHES, st.booleans()
+            ),
+            min_size=1,
+            max_size=5,
+        ),
+    )
+    def a_batch_is_tried_again_and_again(
+        self,
+        crash: CrashPoint,
+        more: list[tuple[str, set[str], bool, int | None, CrashPoint | None, bool]],
+    ) -> None:
+        self.records_arrive("a", [2] * 6)
+        self.records_arrive("b", [2] * 6)
+        self.world.step(crash=crash)
+        for cluster, named, reachable, to, again, skips in more:
+            physical = self.world.clusters[cluster]
+            physical.named, physical.reachable = set(named), reachable
+            if to is not None:
+                self.metadata_renames(cluster, [to], skips)
+            self.world.process = None
+            self.world.step(crash=again, skips=skips)
+            self.world.check_delivered()
+
+    @rule(cluster=CLUSTERS)
+    def somebody_abandons_a_cluster(self, cluster: str) -> None:
+        self.world.abandon(cluster)
+
+    @rule(limit=st.sampled_from([None, 1, 3]), changes=st.lists(st.tuples(CLUSTERS, NAMED, st.booleans()), max_size=3))
+    def a_run_of_available_now(self, limit: int | None, changes: list[tuple[str, set[str], bool]]) -> None:
+        self.world.run_available_now(limit, [(cluster, set(named), up) for cluster, named, up in changes])
+
+    @rule()
+    def spark_dies(self) -> None:
+        self.world.process = None
+
+    @invariant()
+    def delivered_exactly_once(self) -> None:
+        if hasattr(self, "world"):
+            self.world.check_delivered()
+
+    def teardown(self) -> None:
+        if hasattr(self, "world"):
+            self.world.drain()
+
+
+TestAQueryInAWildWorld = AQueryInAWildWorld.TestCase
+TestAQueryInAWildWorld.settings = settings(
+    max_examples=settings().max_examples,
+    stateful_step_count=40,
+    report_multiple_bugs=False,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
