@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from dynamic_kafka.planning.dataloss import DataLoss, find_data_loss
+from dynamic_kafka.planning.dataloss import DataLoss, find_data_loss, is_recreated
 from dynamic_kafka.planning.observation import ClusterObservation, Note, WantedCluster
 from dynamic_kafka.planning.plan import Limits, Plan, advance, open_splits
 from dynamic_kafka.planning.progress import OffsetDocument
@@ -82,7 +82,10 @@ def plan_batch(situation: Situation, edge: Edge) -> Planned:
     progress = edge.verify(progress)
     done = reconcile(progress, situation.wanted, observed, now_ms=situation.now_ms, retention_ms=situation.retention_ms)
     if logged.bounded:
-        done = replace(done, new={})  # a bounded run reads what it found at its first plan
+        # A bounded run reads what it found at its first plan, whatever has become of that.
+        done = replace(
+            done, new={split: new for split, new in done.new.items() if _had(progress, split, new, observed)}
+        )
     elif logged.is_initial:
         done = replace(done, document=replace(done.document, bounded=situation.bounded))
     starts, stops = edge.resolve(done)
@@ -97,3 +100,14 @@ def plan_batch(situation: Situation, edge: Edge) -> Planned:
         opened = open_splits(opened, {}, stops)
     plan = advance(logged, opened, observed=observed, limits=situation.limits, query=situation.query)
     return Planned(plan, (*notes, *done.notes), done.new)
+
+
+def _had(progress: OffsetDocument, split: Split, new_topic: bool, observed: Mapping[str, ClusterObservation]) -> bool:
+    """Whether a new split belongs to a topic that the query had, and that starts as new: it was parked for too long, or
+    was re-created, with as many partitions as it likes."""
+    parked = progress.parked.get(split.cluster)
+    if parked is not None and split.topic in parked.topics:
+        return new_topic
+    topic, answer = progress.topic(split.cluster, split.topic), observed.get(split.cluster)
+    seen = answer.topics.get(split.topic) if answer is not None else None
+    return topic is not None and seen is not None and is_recreated(topic.topic_id, seen.topic_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from dynamic_kafka.planning.dataloss import is_recreated
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split
@@ -21,16 +22,19 @@ class Targets:
     Attributes:
         ends: where each split ends; splits without an end are not read in this run.
         fixed: the clusters that have answered.
+        topic_ids: {(cluster, topic): whose ends they are}, as far as the brokers told.
     """
 
     ends: dict[Split, int] = field(default_factory=dict)
     fixed: set[str] = field(default_factory=set)
+    topic_ids: dict[tuple[str, str], str | None] = field(default_factory=dict)
 
     def fix(self, observed: Mapping[str, ClusterObservation]) -> None:
         """Take the ends of the clusters that have none yet."""
         for cluster in observed.keys() - self.fixed:
             for name, topic in observed[cluster].topics.items():
                 self.ends |= {Split(cluster, name, partition): end for partition, end in topic.latest.items()}
+                self.topic_ids[cluster, name] = topic.topic_id
         self.fixed |= observed.keys()
 
 
@@ -51,7 +55,7 @@ def _is_read(progress: OffsetDocument, cluster: str, targets: Targets | None) ->
     if not progress.bounded:
         ends = {split: end for split, end in (targets.ends if targets else {}).items() if split.cluster == cluster}
         known = targets is not None and cluster in targets.fixed
-        return known and all(_reached(progress, split, end) for split, end in ends.items())
+        return known and all(_reached(progress, split, end, targets) for split, end in ends.items())
     # A bounded run finds nothing new: what it has is all there is.
     reading = progress.clusters.get(cluster)
     open_splits = [
@@ -62,9 +66,14 @@ def _is_read(progress: OffsetDocument, cluster: str, targets: Targets | None) ->
     ]
     if targets is None or cluster not in targets.fixed:
         return not open_splits
-    return all(_reached(progress, split, targets.ends.get(split, 0)) for split in open_splits)
+    return all(_reached(progress, split, targets.ends.get(split, 0), targets) for split in open_splits)
 
 
-def _reached(progress: OffsetDocument, split: Split, end: int) -> bool:
-    following = progress.next_of(split)
-    return following is not None and following >= end
+def _reached(progress: OffsetDocument, split: Split, end: int, targets: Targets | None) -> bool:
+    topic = progress.topic(split.cluster, split.topic)
+    following = topic.next.get(split.partition) if topic is not None else None
+    if topic is None or following is None:
+        return False
+    ended = targets.topic_ids.get((split.cluster, split.topic)) if targets is not None else None
+    # An offset of the topic that was there before says nothing of the end of the one that has taken its name.
+    return following >= end and not is_recreated(topic.topic_id, ended)

@@ -269,9 +269,7 @@ class WildSimulation(Simulation):
             assert named.name in ends, "a run ends without a cluster, and nobody is told"
             for name in named.topics:
                 topic = named.physical.topics[name]
-                # That the topic of a silent cluster is another one by now is not looked at.
-                silent = named.name in absent and self.topic_id(progress, named.name, name) != topic.topic_id
-                if silent or topic.deleted or (named.name not in absent and not topic.described):
+                if topic.deleted or (named.name not in absent and not topic.described):
                     continue
                 for partition in topic.ends:
                     end = ends[named.name].get((topic.topic_id, partition))
