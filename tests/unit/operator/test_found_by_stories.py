@@ -1,4 +1,4 @@
-"""Found by random stories."""
+"""What random stories found (`test_stories.py`), each told by itself."""
 
 from __future__ import annotations
 

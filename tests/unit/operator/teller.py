@@ -1,0 +1,438 @@
+"""A namespace in which anything happens, and what has to hold after each happening.
+
+The rules are those of docs/operator.md, not of the code: servers and topics stand for the Kafka clusters themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from kafkastream_operator.core.catalog import ConfigMapText
+from kafkastream_operator.core.document import Document, Key, Version, draining_in, entries
+from kafkastream_operator.core.evidence import Driver, Report, TopicReport
+from kafkastream_operator.core.moments import stamp
+from kafkastream_operator.core.render import renames
+from kafkastream_operator.core.standing import Subscriber, stream_status
+from kafkastream_operator.core.view import Plan, View
+from kafkastream_operator.models.stream import KafkaStreamStatus
+from kafkastream_operator.models.subscription import SubscriptionStatus
+from tests.unit.operator.world import UID, DiedError, World, cluster, make_catalog
+
+STREAMS = ("a", "b", "c")
+BROKEN = "- streamId: [\n"
+Happening = tuple[Any, ...]
+
+
+class OverError(Exception):
+    """The subscription has outlived its application, and is gone."""
+
+
+class BrokenPromiseError(AssertionError):
+    """What the documents promise does not hold."""
+
+
+@dataclass
+class Teller(World):
+    """A world in which anything may happen.
+
+    Attributes:
+        last: the document that must be known to somebody: what it has may leave by the rules only.
+        since: the first revision in which what drains now did so.
+        hashes: by version, of all documents of the lineages.
+        old: documents by version, as drivers had them.
+        in_force: what the running driver goes by.
+        stands: the streams' statuses.
+        confirmed: tokens that the status has said to be in force.
+        rules: every drain that a stream ever had.
+        patched_at, gone_since: the last restart; since when there is no application.
+        forgotten: status and document were lost, and no driver has taken a document since.
+        anew: streams that were deleted: what a status knew of them is gone.
+        generations: of streams.
+    """
+
+    last: Document | None = None
+    since: dict[Key, int] = field(default_factory=dict)
+    hashes: dict[Version, str] = field(default_factory=dict)
+    old: list[Document] = field(default_factory=list)
+    in_force: Document | None = None
+    stands: dict[str, KafkaStreamStatus] = field(default_factory=dict)
+    confirmed: set[str] = field(default_factory=set)
+    rules: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+    patched_at: Any = None
+    gone_since: Any = None
+    forgotten: bool = False
+    anew: set[str] = field(default_factory=set)
+    generations: dict[str, int] = field(default_factory=dict)
+
+    # -- what happens ---------------------------------------------------------------------------------------------
+
+    def apply(self, name: str, clusters: list[dict[str, Any]], drain: dict[str, Any]) -> None:
+        self.streams_looked_at()
+        self.generations[name] = self.generations.get(name, 0) + 1
+        self.streams[name] = {"clusters": clusters, **({"drain": drain} if drain else {})}
+        self.rules.setdefault(name, []).append(drain)
+
+    def delete(self, name: str) -> None:
+        self.streams.pop(name, None)
+        self.stands.pop(name, None)
+        self.anew.add(name)
+
+    def config_map(self, name: str, text: str | None) -> None:
+        if text is None:
+            self.config_maps.pop(name, None)
+        else:
+            self.config_maps[name] = text
+            for stream in STREAMS:
+                self.rules.setdefault(stream, []).append({})
+
+    def change(self, spec: dict[str, Any]) -> None:
+        self.changes(**spec)
+
+    def apply_invalid(self, name: str) -> None:
+        self.apply(name, [cluster("west", "x", startingOffsets="sometimes")], {})
+
+    def unpause(self) -> None:
+        self.changes(pause=None)
+
+    def pause(self, minutes: int | None) -> None:
+        until = (
+            {} if minutes is None else {"until": (self.now + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")}
+        )
+        self.changes(pause={"reason": "freeze", **until})
+
+    def life(self, life: Any) -> None:
+        self.application_is(life)
+        self.gone_since = None
+        self.driver, self.in_force = None, None
+
+    def vanishes(self) -> None:
+        self.driver, self.in_force, self.application, self._attempted = None, None, None, ""
+        self.gone_since = self.gone_since or self.now
+
+    def starts(self, reports: bool) -> None:
+        """A pod waits for the document, and for the revision that it was started for."""
+        if self.application is None or self.document is None or self.edited:
+            return
+        awaited = Version.parse(self.application.token)
+        self.driver_starts(reports=False)
+        assert self.driver is not None
+        version = self.document.version
+        if awaited is not None and (awaited.lineage != version.lineage or awaited.counter > version.counter):
+            self.in_force = None
+            return
+        self.in_force, self.forgotten = self.document, False
+        if reports:
+            self.report("live", {}, news=False)
+
+    def applies(self) -> None:
+        """The running driver takes the document up, and says nothing yet."""
+        if self.driver is not None and self.driver.running and self.document is not None and not self.edited:
+            self.in_force, self.forgotten = self.document, False
+
+    def report(self, ability: str, said: dict[int, tuple[int | None, float, bool]], *, news: bool = True) -> None:
+        """Of what it has in force, honestly."""
+        if self.driver is None or not self.driver.running or self.in_force is None:
+            return
+        self.streams_looked_at()  # before so much time has passed
+        draining = {
+            key: TopicReport(*said[n % 3])
+            for n, key in enumerate(sorted(set(draining_in(self.in_force.streams))))
+            if n % 3 in said
+        }
+        self.driver = replace(
+            self.driver, report=self._report(self.in_force, ability, draining), silent_s=0.0, news=news
+        )
+
+    def forged(self, how: str, back: int) -> None:
+        """A report that proves nothing: that all is drained."""
+        if self.driver is None or self.document is None or not self.old:
+            return
+        self.streams_looked_at()
+        now = self.old[-1 - back % len(self.old)] if how == "old" else self.document
+        said = {key: TopicReport(0, 9999.0) for key in draining_in(self.document.streams)}
+        if how in ("silent", "news"):
+            if self.in_force is None:
+                return
+            now = self.in_force
+        report = self._report(now, "live", said)
+        if how == "pod":
+            report = replace(report, pod="another")
+        elif how == "subscription":
+            report = replace(report, subscription="another")
+        elif how == "lineage":
+            report = replace(report, applied=Version("another", 99))
+        self.driver = replace(self.driver, report=report, silent_s=31.0 if how == "silent" else 0.0, news=how != "news")
+
+    def ends(self) -> None:
+        """The driver's pod ends; the application does not say so yet."""
+        if self.driver is not None:
+            self.driver, self.in_force = replace(self.driver, running=False), None
+
+    def silence(self, seconds: float) -> None:
+        if self.driver is not None:
+            self.driver = replace(self.driver, silent_s=seconds)
+
+    def release(self, names: list[str]) -> None:
+        self.released = frozenset(names)
+
+    def lose(self, what: str) -> None:
+        behind = (
+            self.document is None
+            or self.edited
+            or self.status.rendered is None
+            or (
+                (self.status.rendered.counter, self.status.rendered.lineage)
+                != (self.document.version.counter, self.document.version.lineage)
+            )
+        )
+        if what in ("document", "edited") and behind:
+            return  # two at once is `both`
+        if what == "status" and (self.document is None or self.edited):
+            return
+        if what in ("document", "both"):
+            self.document = None
+        if what in ("document", "edited"):
+            for stream in STREAMS:
+                self.rules.setdefault(stream, []).append({})  # how a stream drained that is gone was in it alone
+        if what == "edited":
+            self.edited = True
+        if what in ("status", "both"):
+            self.status, self.confirmed, self.patched_at = SubscriptionStatus(), set(), None
+        if what == "both":
+            self.last, self.since, self.edited = None, {}, False
+            self.hashes.clear()
+            self.forgotten = True
+
+    def reverts(self) -> None:
+        """A GitOps tool takes the operator's keys out."""
+        if self.application is not None:
+            self.application = replace(
+                self.application,
+                token="",
+                attempt=0,
+                resource_version=str(int(self.application.resource_version) + 1),
+            )
+            self._attempted = ""
+
+    def passes(self, seconds: float) -> None:
+        self.later(seconds=seconds)
+        if self.driver is not None and self.driver.running:
+            self.driver = replace(self.driver, silent_s=self.driver.silent_s + seconds)
+
+    def glance(self) -> None:
+        """The operator looks once, and is called away."""
+        self.look()
+
+    def rests(self) -> None:
+        self.settle()
+        before = len(self.writes)
+        self.look()
+        if len(self.writes) != before:
+            raise BrokenPromiseError(f"it writes again without need: {self.writes[before:]}")
+
+    def dies(self, writes: int) -> None:
+        self.dies_after = len(self.writes) + writes
+        try:
+            self.settle()
+        except DiedError:
+            if self.writes[-1] == "patch":
+                self.patched_at = None
+        self.dies_after = None
+
+    def streams_looked_at(self) -> None:
+        """The streams' own reconciliation."""
+        catalog = make_catalog(self.streams, self._texts())
+        for name in self.streams:
+            before = self.stands.get(name, KafkaStreamStatus())
+            readers = self._readers(name, before)
+            found = stream_status(
+                name, catalog, readers, before, generation=self.generations.get(name, 1), now=stamp(self.now)
+            )
+            KafkaStreamStatus.model_validate(found.model_dump())
+            self.stands[name] = found
+            again = stream_status(
+                name,
+                catalog,
+                self._readers(name, found),
+                found,
+                generation=self.generations.get(name, 1),
+                now=stamp(self.now),
+            )
+            if again != found:
+                raise BrokenPromiseError(f"the status of stream {name} moves while nothing happens: {found} {again}")
+            _agrees({each.type: each.status for each in found.conditions}, f"stream {name}")
+
+    # -- what must hold ---------------------------------------------------------------------------------------------
+
+    def look(self) -> Plan:
+        driver, before, patches = self.driver, self.status, self.patches
+        try:
+            plan = super().look()
+        finally:
+            SubscriptionStatus.model_validate(self.status.model_dump())
+            if self.document is not None and not self.edited and self.document is not self.last:
+                self._check_document(self.document, driver)
+                self.last = self.document
+                self.old.append(self.document)
+            if self.patches > patches:
+                self._check_patch(before)
+            if self.driver is None:
+                self.in_force = None
+        if plan.delete:
+            gone = self.now - self.gone_since if self.gone_since is not None else None
+            if not self.made or self.application is not None or gone is None or gone < timedelta(days=1):
+                raise BrokenPromiseError("deleted before its orphan retention")
+            raise OverError
+        rollout = self.status.rollout
+        if rollout is not None and rollout.phase == "Confirmed":
+            self.confirmed.add(rollout.token)
+        if self.status.conditions:
+            _agrees({each.type: each.status for each in self.status.conditions}, "the subscription")
+        return plan
+
+    def _check_patch(self, before: SubscriptionStatus) -> None:
+        assert self.application is not None
+        token, spec = self.application.token, self.view().spec
+        if token in self.confirmed:
+            raise BrokenPromiseError(f"a restart for {token}, which was in force already")
+        if self.application.life not in ("Running", "Starting"):
+            raise BrokenPromiseError(f"a restart of an application that is {self.application.life}")
+        if spec.update_strategy == "Reload":
+            raise BrokenPromiseError("a restart under Reload")
+        if spec.pause is not None and (spec.pause.until is None or stamp(self.now) < spec.pause.until):
+            raise BrokenPromiseError("a restart in a pause")
+        if self.document is None or token != str(self.document.version):
+            raise BrokenPromiseError(f"a restart for {token}, which is not the newest")
+        if self.patched_at is not None and self.now - self.patched_at < timedelta(seconds=60):
+            raise BrokenPromiseError(f"two restarts within {self.now - self.patched_at}")
+        self.patched_at = self.now
+
+    def _check_document(self, found: Document, driver: Driver | None) -> None:
+        known = self.hashes.get(found.version)
+        if known is not None and known != found.hash:
+            raise BrokenPromiseError(f"revision {found.version} had another content")
+        newest = max((each.counter for each in self.hashes if each.lineage == found.version.lineage), default=0)
+        if known is None and found.version.counter <= newest:
+            raise BrokenPromiseError(f"revision {found.version} comes after {newest}")
+        self.hashes[found.version] = found.hash
+        there = {key for _, key, _ in entries(found.streams)}
+        carried = renames(found.streams)
+        since = {}
+        for key in {key for _, key, _ in entries(self.last.streams)} if self.last is not None else ():
+            now = key if key in there else key._replace(cluster=carried.get(key.cluster, key.cluster))
+            if key in self.since:
+                since[now] = self.since[key]
+            if now not in there:
+                self._check_removal(key, now, driver)
+        self.since = {key: since.get(key, found.version.counter) for key in draining_in(found.streams)}
+
+    def _check_removal(self, key: Key, now: Key, driver: Driver | None) -> None:
+        names = {key.cluster, str(key), now.cluster, str(now)}
+        if key in self.since and any(each.partition("@")[0] in names for each in self.released):
+            return
+        assert self.last is not None
+        owners = {stream for stream, each, _ in entries(self.last.streams) if each == key}
+        if all(any(rule.get("policy") == "Immediate" for rule in self._rules(each)) for each in owners):
+            return
+        why = self._no_evidence(key, now, driver, owners)
+        if why:
+            raise BrokenPromiseError(f"{key} left revision {self.last.version}: {why}")
+
+    def _no_evidence(self, key: Key, now: Key, driver: Driver | None, owners: Iterable[str]) -> str:
+        report = driver.report if driver is not None else None
+        if driver is None or report is None or self.application is None or self.last is None:
+            return "nobody reports"
+        topic = report.draining.get(now) or report.draining.get(key)
+        applied, since = report.applied, self.since.get(key)
+        quiet = {"5m": 300.0, "10m": 600.0}
+        wanted = max(min(quiet[rule.get("quietPeriod", "5m")] for rule in self._rules(each)) for each in owners)
+        needed = {
+            "the application runs": self.application.life == "Running",
+            "its driver runs": driver.running and driver.owned,
+            "the report is fresh": driver.news and driver.silent_s <= 30,
+            "the report is its own": (report.pod, report.subscription) == (driver.uid, UID),
+            "the driver has the lineage": applied is not None and applied.lineage == self.last.version.lineage,
+            f"it drains in {applied}, since {since}": applied is not None
+            and since is not None
+            and since <= applied.counter,
+            f"it is drained: {topic}": topic is not None and topic.lag == 0 and not topic.open_transaction,
+            f"it is quiet for {wanted}: {topic}": topic is not None and topic.quiet_s >= wanted,
+        }
+        return "; ".join(f"it is not so that {what}" for what, met in needed.items() if not met)
+
+    def _rules(self, stream: str) -> list[Mapping[str, Any]]:
+        """Those that may count for it; of a stream that is not there, or not valid, any that it ever had."""
+        entry = make_catalog(self.streams, self._texts()).streams.get(stream)
+        asked = self.spec["streams"].get("pattern") == ".*" or stream in (self.spec["streams"].get("ids") or ())
+        if entry is not None and entry.content is not None and asked:
+            return [entry.drain.model_dump(by_alias=True)]
+        return self.rules.get(stream) or [{}]
+
+    def check_safe(self) -> None:
+        """What is called safe, nobody reads."""
+        catalog = make_catalog(self.streams, self._texts())
+        for name, status in self.stands.items():
+            said = {each.type: each.status for each in status.conditions}
+            entry = catalog.streams[name]
+            if said["SafeToDecommission"] != "True" or entry.content is None:
+                continue
+            # Of what another stream names one says nothing.
+            others = {each: found for each, found in (self.last.streams if self.last else {}).items() if each != name}
+            named = {*_physical({name: entry.content}), *_physical(others)}
+            runs = self.application is not None and self.application.life == "Running" and not self.forgotten
+            for what, document in (("newest", self.last), ("in force", self.in_force if runs else None)):
+                read = {name: document.streams[name]} if document is not None and name in document.streams else {}
+                left = set(_physical(read)) - named
+                if left and not (what == "in force" and name in self.anew and self.in_force is not self.last):
+                    raise BrokenPromiseError(f"{name} is safe to decommission, and the document {what} has {left}")
+
+    # -- the parts --------------------------------------------------------------------------------------------------
+
+    def view(self) -> View:
+        return replace(super().view(), fresh_lineage=f"fresh-{len(self.old)}")
+
+    def _texts(self) -> list[ConfigMapText]:
+        return [ConfigMapText(name, {"streams.yaml": text}) for name, text in self.config_maps.items()]
+
+    def _readers(self, stream: str, before: KafkaStreamStatus) -> list[Subscriber]:
+        document = self.document if not self.edited else None
+        reader = Subscriber(
+            "app",
+            "app",
+            self.application.life if self.application is not None else "Absent",
+            self.status,
+            document.streams if document is not None else self.status.kept,
+            unknown=document is None and not self.status.kept and self.status.rendered is not None,
+            revision=str(document.version) if document is not None else "",
+        )
+        drains = any(each.stream == stream for each in reader.status.draining)
+        reads = reader.unknown or stream in reader.rendered or drains
+        known = any(each.name == "app" for each in before.subscribers)
+        return [reader] if reads or (known and reader.is_behind) else []
+
+    def _report(self, of: Document, ability: str, draining: Mapping[Key, TopicReport]) -> Report:
+        assert self.driver is not None
+        return Report(
+            abilities=frozenset({ability} - {""}),
+            applied=of.version,
+            hash=of.hash,
+            subscription=UID,
+            pod=self.driver.uid,
+            draining=draining,
+            streams=of.streams,
+        )
+
+
+def _physical(streams: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for _, key, content in entries(streams):
+        yield str(content["bootstrapServers"]), key.topic
+
+
+def _agrees(said: Mapping[str, str], whose: str) -> None:
+    if said.get("Ready") == "True" and "True" in (said.get("Stalled"), said.get("Reconciling")):
+        if whose.startswith("stream") and said.get("Stalled") != "True":
+            return
+        raise BrokenPromiseError(f"conditions of {whose} contradict: {said}")
