@@ -106,8 +106,12 @@ class _RangeReader:
         first = self.consumer.poll(min(POLL_S, self.task.read_timeout_s))
         if first is None:
             return []
-        more = min(rows, self.task.part.end - self.position, int(room / self.mean_bytes) + 1) - 1
-        return [first, *self.consumer.consume(more, 0)] if more > 0 and first.error() is None else [first]
+        if first.error() is not None:
+            return [first]
+        # Of the first batch nothing is known but this message: large ones are asked for a few at a time at once.
+        mean_bytes = max(self.mean_bytes, len(first))
+        more = min(rows, self.task.part.end - self.position, int(room / mean_bytes) + 1) - 1
+        return [first, *self.consumer.consume(more, 0)] if more > 0 else [first]
 
     def accept(self, messages: list[Message]) -> list[Message]:
         """Take messages into account, in order; returns the records of this range among them."""
