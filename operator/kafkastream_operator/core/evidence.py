@@ -166,12 +166,18 @@ def has_applied(version: Version, *, subscription: str, driver: Driver | None) -
     It need not run any more: what it did is in its checkpoint. That it was started for the revision is not enough: it
     may have ended before its first plan.
     """
-    report = driver.report if driver is not None else None
-    if driver is None or report is None or report.applied is None or not driver.owned:
-        return False
-    if (report.pod, report.subscription) != (driver.uid, subscription):
+    report = own_report(driver, subscription)
+    if report is None or report.applied is None:
         return False
     return report.applied.lineage == version.lineage and report.applied.counter >= version.counter
+
+
+def own_report(driver: Driver | None, subscription: str) -> Report | None:
+    """What a driver has reported, if the pod is the application's and the report is its own, for this subscription."""
+    report = driver.report if driver is not None else None
+    if driver is None or report is None or not driver.owned:
+        return None
+    return report if (report.pod, report.subscription) == (driver.uid, subscription) else None
 
 
 def _streams(found: Any) -> Mapping[str, Any] | None:

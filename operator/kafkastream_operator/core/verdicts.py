@@ -20,7 +20,7 @@ from dynamic_kafka.metadata.contract import MOUNT_PATH, SECRETS_PATH, config_map
 from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core.application import Patch
 from kafkastream_operator.core.document import MAX_BYTES, MIN_READER, Document, Key
-from kafkastream_operator.core.evidence import FRESH_S
+from kafkastream_operator.core.evidence import FRESH_S, own_report
 from kafkastream_operator.core.moments import parse
 from kafkastream_operator.core.release import spent_on
 from kafkastream_operator.core.render import Rendering
@@ -204,12 +204,8 @@ def events(
 
 def _on(view: View, key: Key) -> str:
     """Which Kafka cluster the driver listed: its servers may stand for another one by the time somebody reads it."""
-    driver, report = view.driver, view.driver.report if view.driver is not None else None
-    if driver is None or report is None or not driver.owned:
-        return ""
-    if (report.pod, report.subscription) != (driver.uid, view.uid):
-        return ""
-    found = report.draining.get(key)
+    report = own_report(view.driver, view.uid)
+    found = report.draining.get(key) if report is not None else None
     return f" (cluster.id {found.kafka_id})" if found is not None and found.kafka_id else ""
 
 
