@@ -56,7 +56,7 @@ def _is_read(progress: OffsetDocument, cluster: str, targets: Targets | None) ->
         ends = {split: end for split, end in (targets.ends if targets else {}).items() if split.cluster == cluster}
         known = targets is not None and cluster in targets.fixed
         return known and all(_reached(progress, split, end, targets) for split, end in ends.items())
-    # A bounded run finds nothing new: what it has is all there is.
+    # A bounded run finds no topic that it did not have: what it has is all there is.
     reading = progress.clusters.get(cluster)
     open_splits = [
         Split(cluster, name, partition)

@@ -18,7 +18,7 @@ from dynamic_kafka.metadata.model import OffsetSpec
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.amendments import Amendment
-from dynamic_kafka.planning.batch import Planned, Situation, plan_batch
+from dynamic_kafka.planning.batch import Edge, Planned, Situation, plan_batch
 from dynamic_kafka.planning.codec import decode, encode, fingerprint
 from dynamic_kafka.planning.dataloss import DataLoss, skip_losses
 from dynamic_kafka.planning.identity import identity_problems
@@ -254,9 +254,12 @@ class Simulation:
             limits=limits,
             query="q",
         )
-        planned = plan_batch(situation, SimulatedEdge(self, logged.is_initial))
-        assert plan_batch(situation, SimulatedEdge(self, logged.is_initial)) == planned, "a plan is a function"
+        planned = plan_batch(situation, self.edge(logged.is_initial))
+        assert plan_batch(situation, self.edge(logged.is_initial)) == planned, "a plan is a function"
         return planned, situation
+
+    def edge(self, initial: bool) -> Edge:
+        return SimulatedEdge(self, initial)
 
     def ranges(self, batch: int) -> list[SplitRange]:
         """The ranges of a batch, as the product gives them; what it left out since the last attempt is accounted."""

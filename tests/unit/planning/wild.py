@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from dynamic_kafka.metadata.model import OffsetSpec
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.planning.amendments import Amendment
-from dynamic_kafka.planning.batch import Planned, Situation, plan_batch
+from dynamic_kafka.planning.batch import Edge, Planned, Situation
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.dataloss import DataLoss, skip_losses
 from dynamic_kafka.planning.ending import Targets, still_to_read
@@ -163,26 +163,13 @@ class WildSimulation(Simulation):
             return False
 
     def planned(self, logged: OffsetDocument, limits: Limits) -> tuple[Planned, Situation]:
-        assert self.process is not None
         if self.targets is not None:
             self.targets.fix(self.answers())
             limits = replace(limits, targets=self.targets.ends)
-        situation = Situation(
-            logged=logged,
-            progress=self.process.amendments.after(logged),
-            wanted={
-                cluster: WantedCluster(named.topics, named.renamed_from)
-                for cluster, named in self.subscription().clusters.items()
-            },
-            observed=self.answers(),
-            now_ms=self.now_ms,
-            retention_ms=RETENTION_MS,
-            limits=limits,
-            query="q",
-        )
-        planned = plan_batch(situation, WildEdge(self, logged.is_initial))
-        assert plan_batch(situation, WildEdge(self, logged.is_initial)) == planned, "a plan is a function"
-        return planned, situation
+        return super().planned(logged, limits)
+
+    def edge(self, initial: bool) -> Edge:
+        return WildEdge(self, initial)
 
     # -- what a person and Spark do ------------------------------------------------------------------------------
 
