@@ -15,6 +15,7 @@ import kopf
 
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.options.durations import parse_duration_ms
+from dynamic_kafka.options.flags import parse_flags
 from kafkastream_operator.core.rollout import Timing
 from kafkastream_operator.errors import LoginError
 from kafkastream_operator.handlers.health import READY_PATH, Health, address, answer_probes
@@ -87,13 +88,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ("confirm", "how long a restart may take until its patch counts as lost"),
         ("confirm-live", "how long a live change may take until it counts as not confirmed"),
         ("between-restarts", "the least time between two restarts of one application"),
+        ("gather", "how long a change that takes a restart waits for more, so that one restart brings them all"),
     ):
         default = getattr(Timing(), name.replace("-", "_")).total_seconds()
         parser.add_argument(f"--{name}", type=_duration, default=f"{default:.0f}s", help=f"{doc} (%(default)s)")
-    given = parser.parse_args(arguments)
+    given = parse_flags(parser, sys.argv[1:] if arguments is None else arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("kopf").setLevel(logging.WARNING)
-    timing = Timing(given.confirm, given.confirm_live, given.between_restarts)
+    timing = Timing(given.confirm, given.confirm_live, given.between_restarts, given.gather)
     health = Health()
     if given.liveness:
         try:

@@ -27,6 +27,7 @@ from kafkastream_operator.models.subscription import MAX_NAME, Strategy, Subscri
 
 MADE_LABEL = f"{GROUP}/made-for"
 """On a subscription that came of annotations: the application's name."""
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 OURS = (STREAMS_ANNOTATION, PATTERN_ANNOTATION, STRATEGY_ANNOTATION)
 ALIKE = 0.85
 """So alike two keys are if one is a slip of the pen: `stream` and `streams`, `updatestrategy`, and no other word."""
@@ -106,3 +107,20 @@ def subscription_for(namespace: str, name: str, spec: SubscriptionSpec) -> dict[
         "metadata": {"name": name, "namespace": namespace, "labels": {MADE_LABEL: name}},
         "spec": content,
     }
+
+
+def is_applied_by_hand(subscription: Mapping[str, Any], *, but: str) -> bool:
+    """Whether somebody, `but` this field manager, has applied a manifest of what annotations made: it says by itself
+    whose application it is for.
+
+    On the server's side the manager owns that field then. On the client's, `kubectl apply` writes what differs only,
+    and keeps the manifest in an annotation.
+    """
+    meta = subscription["metadata"]
+    if LAST_APPLIED in (meta.get("annotations") or {}):
+        return True
+    return any(
+        "f:applicationRef" in ((each.get("fieldsV1") or {}).get("f:spec") or {})
+        for each in meta.get("managedFields") or []
+        if each.get("manager") != but
+    )

@@ -78,7 +78,9 @@ def stream_entry(name: str, spec: Mapping[str, Any]) -> StreamEntry:
     try:
         WireStream.model_validate(content)
     except ValidationError as error:
+        # The source speaks of the document, in which the operator puts what a stream calls otherwise.
         text = "; ".join(f"{_path(p.path)}: {p.text}" for p in explain(error, WireStream))
+        text = text.replace("secret folder", "Secret").replace("`secretFolder`", "`secretRef`")
         return StreamEntry(name, origin, None, drain=model.drain, problem=text)
     if why := misfit({name: content}):
         return StreamEntry(name, origin, None, drain=model.drain, problem=why)

@@ -18,13 +18,14 @@ from dynamic_kafka.metadata.contract import config_map_name
 from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core import verdicts
 from kafkastream_operator.core.document import MAX_BYTES, Document, Key, Version, make_document, misfit, pack, size
-from kafkastream_operator.core.evidence import has_applied, missing_evidence
+from kafkastream_operator.core.evidence import has_applied, missing_evidence, own_report
+from kafkastream_operator.core.in_force import Wanted
 from kafkastream_operator.core.moments import parse, stamp
 from kafkastream_operator.core.outcome import not_taken, waits_in_vain
 from kafkastream_operator.core.release import in_vain, let_go
 from kafkastream_operator.core.render import Rendering, known, renames, render
 from kafkastream_operator.core.resolve import Resolved, resolve, secret_problem
-from kafkastream_operator.core.rollout import Step, Wanted, next_step
+from kafkastream_operator.core.rollout import Step, next_step
 from kafkastream_operator.core.view import Plan, View
 from kafkastream_operator.models.conditions import Condition, settled
 from kafkastream_operator.models.subscription import MAX_DRAINING, Rendered, Rollout, SubscriptionStatus
@@ -123,6 +124,18 @@ def _is_older_than_status(view: View, document: Document | None) -> bool:
     return document.version.lineage == rendered.lineage and document.version.counter < rendered.counter
 
 
+def _is_behind_its_driver(view: View, document: Document) -> bool:
+    """Whether the driver goes by a later revision than there is, as when etcd comes back from a backup.
+
+    It leaves the document aside then, until that has a number of its own; and what it reads may be in no other place.
+    """
+    report = own_report(view.driver, view.uid)
+    if report is None or report.applied is None or report.hash == document.hash:
+        return False
+    applied = report.applied
+    return applied.lineage == document.version.lineage and document.version.counter < applied.counter <= MAX_SAID
+
+
 def _content(
     view: View, resolved: Resolved, previous: Document | None, older: Document | None, paused: str
 ) -> _Content:
@@ -135,6 +148,9 @@ def _content(
     drifted = view.config_map is None or view.config_map.drifted
     if previous is not None and (paused or resolved.problem):
         return _Content(previous, drifted, None, ())
+    behind = previous is not None and _is_behind_its_driver(view, previous)
+    if previous is not None and behind:
+        before = replace(known(None, view.status.draining, previous.streams, reported), drain=previous.drain)
     remembered = _remembered(view)
     if remembered is not None:
         again: Document | None = make_document(remembered.version, remembered.streams, {}, view.uid)
@@ -163,7 +179,7 @@ def _content(
         released=let_go(view.released if view.status.rendered else (), view.status.released, before.drains),
     )
     document = make_document(Version(lineage, counter), rendering.streams, rendering.drain, view.uid)
-    if previous is not None and document.hash == previous.hash:
+    if previous is not None and document.hash == previous.hash and not behind:
         document = replace(document, version=previous.version)
     elif previous is None and view.status.rendered is not None and document.hash == view.status.rendered.hash:
         # The document was lost or edited: what is put right is no new revision.
@@ -202,7 +218,9 @@ def _step(view: View, document: Document, paused: str) -> Step:
         restarted_at=parse(restarted) if restarted else None,
         paused=paused,
         asked_anew=view.generation != view.status.observed_generation,
-        promised=not said.isdisjoint(("NotRunning", "Waiting")),
+        # Where all is restored but the status, no driver is there that could have an older document than this.
+        promised=not said.isdisjoint(("NotRunning", "Waiting"))
+        or (view.status.rollout is None and view.driver is None),
         timing=view.timing,
     )
     in_vain = waits_in_vain(document.version, view.application, view.driver)

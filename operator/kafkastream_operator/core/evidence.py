@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from dynamic_kafka.metadata.contract import REPORT_BEAT_S
@@ -18,6 +19,15 @@ from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.document import Key, Version
 
 FRESH_S = 3 * REPORT_BEAT_S
+_WITHOUT_DRIVER: Mapping[Life, str] = {
+    "Running": "is Running, and its driver has no pod: see its status, and whether its operator runs",
+    "Starting": "is Starting: if that lasts, kubectl describe it and its driver's pod",
+    "Suspended": "is Suspended: set its spec.suspend to false",
+    "Failed": "is Failed: mend what its status and its driver's log say, and start it again",
+    "Completed": "is Completed: start it again",
+    "Absent": "is not there: apply it",
+}
+"""What is said of an application whose driver is not there, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +120,9 @@ class Driver:
         news: its report followed another one at the pace of a driver that lives. Else it may be what one has left
             behind: an operator that starts, or was cut off, cannot tell when it was written.
         mounted: whether it mounts the document; None: not known.
+        mount_fault: what is wrong with how it mounts it; "" if it does not at all.
+        unreadable: there is a report, and it cannot be read.
+        namespace, account: where it runs, and by which ServiceAccount.
     """
 
     name: str
@@ -121,6 +134,18 @@ class Driver:
     silent_s: float = 0.0
     news: bool = True
     mounted: bool | None = None
+    mount_fault: str = ""
+    unreadable: bool = False
+    namespace: str = ""
+    account: str = ""
+
+
+def time_left_to_report(driver: Driver | None, patience: timedelta) -> timedelta | None:
+    """How much longer a driver that has just started may take to report at all; None: it has, or its time is over."""
+    if driver is None or not driver.running or driver.report is not None:
+        return None
+    left = patience - timedelta(seconds=driver.silent_s)
+    return left if left > timedelta() else None
 
 
 def missing_evidence(
@@ -135,14 +160,12 @@ def missing_evidence(
         life: what the application is doing. The driver of one that does not run is gone: whatever has its pod's name by
             now is another one.
     """
-    if driver is None:
-        return "there is no driver: it is read on when the application runs"
+    if life != "Running" or driver is None:
+        return f"the application {_WITHOUT_DRIVER[life]}. It is read on when a driver runs"
     if not driver.owned:
         return f"pod {driver.name} does not belong to the application"
     if not driver.running:
-        return f"driver {driver.name} is not running: it is read on when the next one does"
-    if life != "Running":
-        return f"the application is {life}, not Running: it is read on when it runs"
+        return f"driver {driver.name} is not running: it is read on when the next one is; see its status"
     report = driver.report
     if report is None:
         return f"driver {driver.name} reports nothing: see Reporting"

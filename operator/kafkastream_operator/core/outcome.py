@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from dynamic_kafka.metadata.contract import REVISION_ANNOTATION, REVISION_ENVIRONMENT
+from dynamic_kafka.metadata.contract import REVISION_ANNOTATION, REVISION_ENVIRONMENT, SECRETS_PATH
 from kafkastream_operator.core.application import Application
 from kafkastream_operator.core.document import Version
 from kafkastream_operator.core.evidence import Driver
@@ -38,7 +39,9 @@ def taken_back(before: Rollout) -> Condition:
 
 def waits_in_vain(version: Version, application: Application | None, driver: Driver | None) -> Condition | None:
     """A driver waits, or the next one would, for a revision that this document never becomes: that of another line of
-    documents, as a manifest of another Kubernetes has it, or a backup. None if none does."""
+    documents, as a manifest of another Kubernetes has it, or a backup. None if none does.
+
+    Drivers of this version go on without one of another lineage. Which version a driver has, only its report tells."""
     if application is None or application.life not in ("Starting", "Running"):
         return None
     mine = driver if driver is not None and driver.owned and driver.running else None
@@ -47,22 +50,30 @@ def waits_in_vain(version: Version, application: Application | None, driver: Dri
     awaited = Version.parse(mine.token if mine is not None else application.token)
     if awaited is None or (awaited.lineage == version.lineage and awaited.counter <= version.counter):
         return None
+    waits = "its driver waits for it until it fails"
+    if awaited.lineage != version.lineage:
+        waits += " if its image is an older one; a newer one begins with a warning, and this goes when it reports"
     text = (
-        f"the application makes its driver wait for revision {awaited}, and the document is {version}, which never"
-        " becomes that: a manifest from elsewhere, or a backup, has brought it along. Take the operator's keys out of"
-        f" the application's spec ({REVISION_ANNOTATION} of the driver's annotations, and"
+        f"the application's spec names revision {awaited}, and the document is {version}, which never becomes that: a"
+        f" manifest from elsewhere, or a backup, has brought it along, and {waits}. Take the operator's keys out of the"
+        f" application's spec ({REVISION_ANNOTATION} of the driver's annotations, and"
         f" spark.kubernetes.driverEnv.{REVISION_ENVIRONMENT} of sparkConf), and restart it"
     )
     return condition("RolledOut", False, "AwaitsAnother", text)
 
 
-def restart_required(why: str, strategy: Strategy, application: Application) -> Condition:
-    """The strategy makes no restart, and it takes one."""
+def mounting(secrets: Iterable[str]) -> str:
+    """What mounts Secrets, in words: two keys for each."""
+    keys = [f"spark.kubernetes.{who}.secrets.{name}" for name in sorted(secrets) for who in ("driver", "executor")]
+    more = f" and {len(keys) - 8} more" if len(keys) > 8 else ""
+    return f"sparkConf {', '.join(keys[:8])}{more}: {SECRETS_PATH}/<its name>"
+
+
+def restart_required(why: str, strategy: Strategy, application: Application, how_to: str = "") -> Condition:
+    """The strategy makes no restart, and it takes one. `how_to`: with what, if it is made by hand."""
     how = "Auto or Restart" if application.restarts_itself else "Restart, which spends one of its restart attempts"
-    text = (
-        f"{why}, which takes a restart, and updateStrategy is {strategy}: restart the application when it suits, or"
-        f" set updateStrategy: {how}"
-    )
+    by_hand = " ".join(filter(None, ("restart the application when it suits", how_to)))
+    text = f"{why}, which takes a restart, and updateStrategy is {strategy}: {by_hand}, or set updateStrategy: {how}"
     return condition("RolledOut", False, "RestartRequired", text)
 
 

@@ -237,18 +237,20 @@ def _is_news(stream: Mapping[str, Any], kept: Mapping[str, Any] | None, cluster:
 def secret_problem(cluster: str, content: Mapping[str, Any], bindings: Iterable[SecretBinding]) -> str:
     """Why a cluster that drains must not have the Secret that it was rendered with; "" if it may."""
     by_cluster = {binding.cluster: binding for binding in bindings}
-    held = _binding_problem("what drains", cluster, content, by_cluster.get(cluster))
+    held = _binding_problem("", cluster, content, by_cluster.get(cluster))
     return held.message if held is not None else ""
 
 
 def _binding_problem(
     stream: str, cluster: str, content: Mapping[str, Any], binding: SecretBinding | None
 ) -> Held | None:
+    """`stream`: "" for what drains, which may be of several."""
     wanted = content.get("secretFolder")
     if wanted is None:
         return None
+    who = f"stream {stream!r}" if stream else "what drains"
     if binding is None or binding.name != wanted:
-        asks = f"stream {stream!r} asks for Secret {wanted!r} on cluster {cluster!r}"
+        asks = f"{who} asks for Secret {wanted!r} on cluster {cluster!r}"
         add = f"{{cluster: {cluster}, name: {wanted}, allowedServers: […]}}"
         text = f"{asks}, which the subscription does not bind: add {add} to spec.secrets"
         if binding is not None:
@@ -257,7 +259,7 @@ def _binding_problem(
     foreign = [each for each in _servers(content) if each not in binding.allowed_servers]
     if foreign:
         text = (
-            f"stream {stream!r} would send Secret {wanted!r} to {', '.join(foreign)}, which"
+            f"{who} would send Secret {wanted!r} to {', '.join(foreign)}, which"
             f" spec.secrets[cluster={cluster}].allowedServers does not name: add them if they are yours"
         )
         return Held(stream, "ServerNotAllowed", text, cluster)

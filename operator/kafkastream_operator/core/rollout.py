@@ -13,10 +13,18 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from kafkastream_operator.core.application import Application, Patch, Pod, Refresh
-from kafkastream_operator.core.document import Version
-from kafkastream_operator.core.evidence import Driver
+from kafkastream_operator.core.evidence import Driver, time_left_to_report
+from kafkastream_operator.core.in_force import Wanted, is_able, is_in_force, mounts_are_gone
 from kafkastream_operator.core.moments import parse, stamp
-from kafkastream_operator.core.outcome import REVERSIONS, given_up, going_on, kept_apart, restart_required, taken_back
+from kafkastream_operator.core.outcome import (
+    REVERSIONS,
+    given_up,
+    going_on,
+    kept_apart,
+    mounting,
+    restart_required,
+    taken_back,
+)
 from kafkastream_operator.models.conditions import Condition, condition
 from kafkastream_operator.models.subscription import Rollout, Strategy
 
@@ -31,11 +39,13 @@ class Timing:
         confirm: a restart, until its patch counts as lost.
         confirm_live: a live change; the kubelet alone may need a minute and a half. Also a driver's first report.
         between_restarts: the least time between two restarts of one application.
+        gather: from a change that takes a restart until it begins, for more that come with it.
     """
 
     confirm: timedelta = timedelta(seconds=90)
     confirm_live: timedelta = timedelta(seconds=120)
     between_restarts: timedelta = timedelta(seconds=60)
+    gather: timedelta = timedelta(seconds=2)
 
 
 USUAL = Timing()
@@ -60,19 +70,6 @@ class Step:
     after: Rollout | None = None
     again: datetime | None = None
     restarted: bool = False
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What should be in force: a revision, and the Secrets that it needs mounted."""
-
-    version: Version
-    secrets: frozenset[str]
-
-    @property
-    def token(self) -> str:
-        """The revision as annotations have it."""
-        return str(self.version)
 
 
 def next_step(
@@ -100,7 +97,8 @@ def next_step(
     """
     if before is None:
         return _adopt(wanted, now)
-    if _is_in_force(wanted, before, application, driver):
+    gone = mounts_are_gone(wanted, before, application)
+    if not gone and is_in_force(wanted, before, application, driver, strategy, promised=promised):
         return _confirmed(wanted, before, now)
     if application is None or application.life in ("Absent", "Suspended", "Completed", "Failed"):
         life = "is not there" if application is None else f"is {application.life}"
@@ -117,10 +115,16 @@ def next_step(
             return Step(before, given_up(before))
         # The application has changed, or is another one of that name: perhaps in what stood in the way. Or who answers
         # for it has seen to that, or wants another strategy.
-        before = Rollout(token=wanted.token, method="Restart", phase="Pending", at=stamp(now))
+        before = Rollout(
+            token=wanted.token,
+            method="Restart",
+            phase="Pending",
+            at=stamp(now),
+            submission=application.submission,
+        )
         if strategy != "Reload":
             return Step(before, going_on(wanted.version, "by a restart"), again=now)
-    silent = _has_yet_to_report(driver, timing)
+    silent = time_left_to_report(driver, timing.confirm_live)
     method = _method(strategy, wanted, before, application, driver, silent=silent is not None)
     begun = (before.token, before.method) == (wanted.token, "Restart")
     if method == "Restart" and promised and not begun and wanted.secrets <= application.mounts:
@@ -135,7 +139,11 @@ def next_step(
         return Step(before, condition("RolledOut", None, "Waiting", text), again=now + (silent or timedelta()))
     if method == "Reload":
         return _live(wanted, strategy, before, application, driver, now=now, timing=timing)
-    return _restart(wanted, before, application, driver, now=now, restarted_at=restarted_at, timing=timing)
+    return (
+        _mounted_again(wanted, before, application, now)
+        if gone
+        else _restart(wanted, before, application, driver, now=now, restarted_at=restarted_at, timing=timing)
+    )
 
 
 def _adopt(wanted: Wanted, now: datetime) -> Step:
@@ -143,44 +151,23 @@ def _adopt(wanted: Wanted, now: datetime) -> Step:
     return _confirmed(wanted, adopted, now)
 
 
-def _is_in_force(wanted: Wanted, before: Rollout, application: Application | None, driver: Driver | None) -> bool:
-    """Whether the running driver has at least this revision, by its token or by its own report.
-
-    A report does not tell of Secrets: a driver may go by a revision, and wait for the cluster whose Secret it lacks.
-    """
-    if before.token == wanted.token and before.phase == "Confirmed":
-        return True
-    if driver is None or not driver.running or not driver.owned:
-        return False
-    restarting = (before.token, before.method) == (wanted.token, "Restart") and before.phase != "Failed"
-    lacks = application is not None and (restarting or not wanted.secrets <= application.mounts)
-    counts = driver.report is not None and driver.report.pod == driver.uid and not (wanted.secrets and lacks)
-    applied = driver.report.applied if driver.report is not None and counts else None
-    seen = [Version.parse(driver.token), applied]
-    return any(
-        each is not None and each.lineage == wanted.version.lineage and each.counter >= wanted.version.counter
-        for each in seen
-    )
-
-
 def _confirmed(wanted: Wanted, before: Rollout, now: datetime) -> Step:
     if before.token == wanted.token and before.phase == "Confirmed":
         done = before
     else:
-        method = before.method if before.token == wanted.token else "Reload"
-        done = Rollout(token=wanted.token, method=method, phase="Confirmed", at=stamp(now), attempts=before.attempts)
+        same = before.token == wanted.token
+        done = Rollout(
+            token=wanted.token,
+            method=before.method if same else "Reload",
+            phase="Confirmed",
+            at=stamp(now),
+            attempts=before.attempts,
+            reverted=before.reverted if same else 0,
+        )
     if done.method == "Adopt":
         text = "the first document was rendered; the application takes it when it starts"
         return Step(done, condition("RolledOut", True, "Adopted", text))
     return Step(done, condition("RolledOut", True, "Confirmed", f"revision {wanted.version.counter} is in force"))
-
-
-def _has_yet_to_report(driver: Driver | None, timing: Timing) -> timedelta | None:
-    """How much longer a driver that has just started may take to report at all; None: it has, or its time is over."""
-    if driver is None or not driver.running or driver.report is not None:
-        return None
-    left = timing.confirm_live - timedelta(seconds=driver.silent_s)
-    return left if left > timedelta() else None
 
 
 def _method(
@@ -202,12 +189,7 @@ def _method(
     if silent:
         return "Wait"
     # Where restarts are counted, and end the application when they are spent, only who asks for one gets it.
-    return "Reload" if _is_able(driver) or not application.restarts_itself else "Restart"
-
-
-def _is_able(driver: Driver | None) -> bool:
-    """Whether the driver says that it takes a revision up live."""
-    return driver is not None and driver.report is not None and "live" in driver.report.abilities
+    return "Reload" if is_able(driver) or not application.restarts_itself else "Restart"
 
 
 def _live(
@@ -223,18 +205,18 @@ def _live(
     unmounted = wanted.secrets - application.mounts
     if unmounted:
         why = f"revision {wanted.version.counter} needs the Secrets {', '.join(sorted(unmounted))} mounted"
-        return Step(before, restart_required(why, strategy, application))
+        return Step(before, restart_required(why, strategy, application, f"with {mounting(unmounted)}"))
     rejected = driver.report.rejected if driver is not None and driver.report is not None else None
     if rejected is not None and rejected[0] == wanted.token:
         text = (
             f"the driver refuses revision {wanted.version.counter} and goes on with the one before, until it ends: the"
-            f" next one would not start with it. {rejected[1]}"
+            f" next one would not start with it. {rejected[1]}. Mend the stream, or revert it"
         )
         return Step(before, condition("RolledOut", False, "Rejected", text))
     if driver is None or not driver.running:
         text = f"revision {wanted.version.counter} waits for the driver to run"
         return Step(before, condition("RolledOut", None, "Waiting", text))
-    if strategy == "Auto" and not _is_able(driver):
+    if not is_able(driver) and (strategy == "Auto" or driver.report is not None):
         why = f"the driver {driver.name} does not report that it takes revision {wanted.version.counter} live"
         return Step(before, restart_required(why, strategy, application))
     if before.token != wanted.token or before.method != "Reload":
@@ -272,7 +254,8 @@ def _restart(
         said = condition("RolledOut", False, "RestartRequired", text + application.unwilling)
         return Step(before, said, again=application.willing_at)
     if not mine and _is_unnoted(before, application):
-        restarted_at = max(parse(before.at), restarted_at or parse(before.at))
+        made_at = min(now, parse(before.at) + timing.gather)
+        restarted_at = max(made_at, restarted_at or made_at)
     earliest = restarted_at + timing.between_restarts if restarted_at is not None else now
     if mine and before.phase == "Pending":
         attempt = before.attempts + 1
@@ -281,8 +264,11 @@ def _restart(
         update = {"phase": "Patched", "at": stamp(now), "attempts": attempt, "submission": application.submission}
         done = before.model_copy(update=update)
         if (application.token, application.attempt) == (wanted.token, attempt) and ends is None:
-            # An operator that died right after it has made this patch.
+            # An operator that died right after it has made this patch; what was submitted since was so because of it.
+            done = done.model_copy(update={"submission": before.submission})
             return Step(done, going_on(wanted.version, "by a restart"), again=now + timing.confirm, restarted=True)
+        if now < (gathered := _gathered_at(before, timing)):
+            return Step(before, going_on(wanted.version, "by a restart"), again=gathered)
         if now < earliest:
             # It was made, and lost or taken back: who does that at once gets it no sooner than anybody else.
             return Step(before, kept_apart(before, wanted.version, timing.between_restarts), again=earliest)
@@ -290,8 +276,16 @@ def _restart(
     if not mine:
         if now < earliest:
             return Step(before, kept_apart(None, wanted.version, timing.between_restarts), again=earliest)
-        began = Rollout(token=wanted.token, method="Restart", phase="Pending", at=stamp(now))
-        return Step(began, going_on(wanted.version, "by a restart"), again=now)
+        # What came before is not begun yet: one restart is for both, and no later because of this one.
+        gathering = before.method == "Restart" and before.phase == "Pending" and not before.attempts
+        began = Rollout(
+            token=wanted.token,
+            method="Restart",
+            phase="Pending",
+            at=before.at if gathering and not before.reverted else stamp(now),
+            submission=application.submission,
+        )
+        return Step(began, going_on(wanted.version, "by a restart"), again=max(now, _gathered_at(began, timing)))
     if application.token != wanted.token:
         return _reverted(before, now)
     due = parse(before.at) + timing.confirm
@@ -308,6 +302,12 @@ def _restart(
     return Step(again, going_on(wanted.version, "by a restart, again"), again=now)
 
 
+def _gathered_at(before: Rollout, timing: Timing) -> datetime:
+    """When the first patch for a revision may be made: until then, more changes may come that it can bring as well."""
+    begun = before.attempts or before.reverted
+    return parse(before.at) + (timedelta() if begun else timing.gather)
+
+
 def _is_unnoted(before: Rollout, application: Application) -> bool:
     """Whether an operator died right after it had made this patch: it is there, and its status does not have it."""
     pending = (before.method, before.phase) == ("Restart", "Pending")
@@ -319,6 +319,20 @@ def _driver_to_end(application: Application, driver: Driver | None) -> Pod | Non
     if application.restarts_itself or driver is None or not (driver.running and driver.owned):
         return None
     return Pod(driver.name, driver.uid)
+
+
+def _mounted_again(wanted: Wanted, before: Rollout, application: Application, now: datetime) -> Step:
+    """What was confirmed holds no more: the application lacks the Secrets that a restart had mounted."""
+    # An attempt that its spec names is one that was made; the next patch has to differ from that.
+    attempts = application.attempt if application.token == wanted.token else 0
+    begun = before.model_copy(
+        update={"method": "Restart", "attempts": attempts, "submission": application.submission, "problem": ""}
+    )
+    if application.generation > 1 or application.token:
+        return _reverted(begun, now)
+    # It was deleted and applied again, as its manifest has it: nobody is against the patch.
+    again = begun.model_copy(update={"phase": "Pending", "at": stamp(now)})
+    return Step(again, going_on(wanted.version, "by a restart"), again=now)
 
 
 def _reverted(before: Rollout, now: datetime) -> Step:

@@ -11,7 +11,7 @@ person has to mend the stream itself. A subscription that needs a person says so
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dynamic_kafka.metadata.document import document_hash
@@ -21,7 +21,13 @@ from kafkastream_operator.core.render import renamed_to, renames
 from kafkastream_operator.core.resolve import active
 from kafkastream_operator.models.conditions import Condition, condition, settled
 from kafkastream_operator.models.fields import MAX_CLUSTERS
-from kafkastream_operator.models.stream import MAX_SUBSCRIBERS, ClusterStatus, KafkaStreamStatus, SubscriberStatus
+from kafkastream_operator.models.stream import (
+    MAX_SUBSCRIBERS,
+    NAMES_CHARACTERS,
+    ClusterStatus,
+    KafkaStreamStatus,
+    SubscriberStatus,
+)
 from kafkastream_operator.models.subscription import SubscriptionStatus
 
 
@@ -104,12 +110,23 @@ def stream_status(
     return KafkaStreamStatus(
         observed_generation=generation,
         clusters=tuple(clusters),
+        cluster_names=_names(clusters),
         subscribers=tuple(
             SubscriberStatus(name=each.name, application=each.application, state=each.life)
             for each in named[:MAX_SUBSCRIBERS]
         ),
         conditions=settled(conditions, before.conditions, generation=generation, now=now),
     )
+
+
+def _names(clusters: Sequence[ClusterStatus]) -> str:
+    """The clusters in one line, as many as fit: of a list `kubectl get` would show the first alone."""
+    names = [each.id if each.state == "Active" else f"{each.id} (draining)" for each in clusters]
+    for count in range(len(names), 0, -1):
+        more = f" and {len(names) - count} more" if count < len(names) else ""
+        if len(line := ", ".join(names[:count]) + more) <= NAMES_CHARACTERS:
+            return line
+    return ""
 
 
 def _ready(catalog: Catalog, name: str) -> Condition:

@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from dynamic_kafka.metadata.contract import MOUNT_PATH, SECRETS_PATH, config_map_name
+from dynamic_kafka.metadata.contract import config_map_name
 from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core.application import Patch
-from kafkastream_operator.core.document import MAX_BYTES, MIN_READER, Document, Key
+from kafkastream_operator.core.attached import mounted, reporting, time_to_report
+from kafkastream_operator.core.document import MAX_BYTES, Document, Key
 from kafkastream_operator.core.evidence import FRESH_S, own_report
 from kafkastream_operator.core.moments import parse
 from kafkastream_operator.core.release import spent_on
@@ -33,7 +34,10 @@ from kafkastream_operator.models.subscription import DrainingTopic, Subscription
 SUMMARY = ("Ready", "Reconciling", "Stalled")
 WAITING = frozenset({"NotRunning", "Waiting", "Paused", "RollingOut", "Coalescing", "Starting", "Reverted"})
 """Reasons of `RolledOut` that pass by themselves, or that a person chose."""
-TOLD = frozenset({"StreamsResolved", "RolledOut", "NotMounted", "DrainTimedOut", "ImageTooOld"})
+TOLD = frozenset(
+    {"StreamsResolved", "RolledOut", "DrainTimedOut"}
+    | {"NotMounted", "SecretsNotMounted", "NoReport", "ReportUnreadable", "ImageTooOld"}
+)
 """Conditions, and reasons of others, that are worth an Event when they are bad."""
 
 
@@ -63,8 +67,8 @@ def all_of(
         *content,
         _held_up(rolled_out, "nothing newer is rolled out", paused),
         _application(view),
-        _mounted(view, secrets),
-        _reporting(view),
+        mounted(view, secrets),
+        reporting(view),
         _held_up(_drained(view, rendering), "no drain ends", paused),
     ]
     return summed_up(tuple({each.type: each for each in found}.values()))
@@ -179,7 +183,8 @@ def summed_up(found: tuple[Condition, ...]) -> tuple[Condition, ...]:
 
 def next_look(view: View) -> datetime | None:
     """When something becomes true by the passing of time alone."""
-    return view.now + timedelta(seconds=FRESH_S) if view.status.draining else None
+    waits = (timedelta(seconds=FRESH_S) if view.status.draining else None, time_to_report(view))
+    return min((view.now + each for each in waits if each is not None), default=None)
 
 
 def events(
@@ -221,14 +226,18 @@ def released_in_vain(releases: Iterable[str], draining: Sequence[DrainingTopic])
 
 def worse(view: View, conditions: Iterable[Condition]) -> tuple[tuple[str, str], ...]:
     """The conditions that have become bad, or bad in another way, since they were written last."""
-    before = {each.type: each for each in view.status.conditions}
+    before, now = ({each.type: each for each in those} for those in (view.status.conditions, conditions))
+    waited, waits = ("RolledOut" in those and those["RolledOut"].reason in WAITING for those in (before, now))
     found = []
-    for each in (each for each in conditions if each.type not in SUMMARY):
+    for each in (each for each in now.values() if each.type not in SUMMARY):
         old = before.get(each.type)
         # What is said of streams changes only with them; what is said of a roll-out or a drain goes on changing.
         same = old is not None and old.reason == each.reason
         if each.type == "StreamsResolved":
             same = same and old is not None and old.message == each.message
+        if each.reason == "SecretsNotMounted":
+            # A restart that is on its way mounts them, and what comes in its way is told of the roll-out.
+            same = waits or (same and not waited)
         if each.status == "False" and not same and (each.type in TOLD or each.reason in TOLD):
             found.append((each.reason, each.message))
     return tuple(found)
@@ -244,42 +253,6 @@ def _application(view: View) -> Condition:
     return condition(
         "ApplicationFound", False, "ApplicationMissing", f"there is no SparkApplication {name} of {kind} yet"
     )
-
-
-def _mounted(view: View, secrets: frozenset[str]) -> Condition:
-    name = config_map_name(view.spec.application_ref.name)
-    how = f"mount ConfigMap {name} as the folder {MOUNT_PATH}; `python -m dynamic_kafka.app manifest` prints the lines"
-    unmounted = sorted(secrets - view.application.mounts) if view.application is not None else []
-    if unmounted:
-        text = (
-            f"the application does not mount the Secrets {', '.join(unmounted)} for driver and executors: the next"
-            f" restart by the operator does, or add sparkConf spark.kubernetes.driver.secrets.{unmounted[0]} and"
-            f" spark.kubernetes.executor.secrets.{unmounted[0]}: {SECRETS_PATH}/{unmounted[0]}"
-        )
-        return condition("Mounted", False, "SecretsNotMounted", text)
-    if view.driver is not None and view.driver.running and view.driver.mounted is not None:
-        if view.driver.mounted:
-            return condition("Mounted", True, "Mounted")
-        return condition("Mounted", False, "NotMounted", f"driver {view.driver.name} does not have the document: {how}")
-    if view.application is not None and view.application.document is False:
-        return condition("Mounted", False, "NotMounted", f"the application's spec does not have the document: {how}")
-    return condition("Mounted", None, "NoDriver", "no driver runs")
-
-
-def _reporting(view: View) -> Condition:
-    driver = view.driver
-    if driver is None or not driver.running:
-        return condition("Reporting", None, "NoDriver", "no driver runs")
-    if driver.report is None:
-        text = (
-            f"driver {driver.name} has not reported: drains cannot end. Run the bundled application, and let its"
-            " service account get and patch pods of its namespace (examples/operator/rbac-driver.yaml)"
-        )
-        return condition("Reporting", False, "NoReport", text)
-    if driver.report.reader < MIN_READER:
-        text = f"the image of {driver.name} reads contract {driver.report.reader}, {MIN_READER} is needed: update it"
-        return condition("Reporting", False, "ImageTooOld", text)
-    return condition("Reporting", True, "Reporting")
 
 
 def _drained(view: View, rendering: Rendering | None) -> Condition:

@@ -1,8 +1,8 @@
 """What probes are told. A thread of its own answers, from the first moment to the last: also while another operator
 holds the lease, when kopf does not run yet.
 
-- Live: it waits for the lease, or the event loop has shown within `STUCK_S` that it goes round, and nothing that has to
-  go on with it has ended.
+- Live: it waits for the lease, or the event loop has shown within `STUCK_S` that it goes round, nothing that has to go
+  on with it has ended, and every watch tells of what changes.
 - Ready: as soon as it could do its work: it waits for the lease, or has listed everything and serves.
 """
 
@@ -16,6 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 from urllib.parse import urlsplit
 
+from kafkastream_operator.handlers.hearing import Hearing
+
 STUCK_S = 30.0
 BEAT_S = 1.0
 READY_PATH = "/readyz"
@@ -28,6 +30,9 @@ class Health:
 
     Args:
         clock: monotonic seconds.
+
+    Attributes:
+        hearing: what the watches have told.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -35,6 +40,7 @@ class Health:
         self._phase: Phase = "standby"
         self._beat = clock()
         self._broken = ""
+        self.hearing = Hearing(clock)
 
     def becomes(self, phase: Phase) -> None:
         """It has come so far."""
@@ -58,6 +64,8 @@ class Health:
         silent_s = self._clock() - self._beat
         if self._phase != "standby" and silent_s > STUCK_S:
             return False, f"{self._phase}: the event loop has stood still for {silent_s:.0f} s"
+        if deaf := self.hearing.deaf():
+            return False, f"{self._phase}: {deaf}"
         return True, self._phase
 
     def ready(self) -> tuple[bool, str]:

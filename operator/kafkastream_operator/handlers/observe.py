@@ -11,8 +11,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from dynamic_kafka.metadata.contract import (
+    CONFIG_MAP_SUFFIX,
     METADATA_ROLE,
     RELEASE_ANNOTATION,
+    RENDERED_ROLE,
     REPORT_ANNOTATION,
     REVISION_ANNOTATION,
     ROLE_LABEL,
@@ -38,6 +40,9 @@ from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, PODS, STREA
 from kafkastream_operator.kube.cache import Cache, ref_of
 from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
 from kafkastream_operator.spark.kinds import KINDS, Kind
+
+DRIVER_CONTAINER = "spark-kubernetes-driver"
+"""As Spark calls it, unless a pod template has another name for it."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ def see(cache: Cache, namespace: str, name: str, now: datetime, timing: Timing) 
         spec=spec,
         status=status_of(found),
         catalog=catalog_of(cache, namespace),
-        config_map=rendered_of(cache, namespace, document, name),
+        config_map=rendered_of(cache, namespace, document, found),
         application=known,
         driver=_driver(cache, pod, owned, document) if pod is not None else None,
         now=now,
@@ -97,7 +102,9 @@ def catalog_of(cache: Cache, namespace: str) -> Catalog:
     config_maps = {
         each["metadata"]["name"]: cache.made_of(each, _entries)
         for each in cache.all(CONFIG_MAPS, namespace)
-        if labels_of(each).get(ROLE_LABEL) == METADATA_ROLE and not each["metadata"].get("deletionTimestamp")
+        if labels_of(each).get(ROLE_LABEL) == METADATA_ROLE
+        and not each["metadata"].get("deletionTimestamp")
+        and owner_of(cache, each) is None
     }
     return put_together(streams, config_maps)
 
@@ -118,13 +125,47 @@ def status_of(found: Object) -> SubscriptionStatus:
         return SubscriptionStatus()
 
 
-def rendered_of(cache: Cache, namespace: str, name: str, subscription: str) -> ConfigMap | None:
-    """The ConfigMap of a document; None if there is none, or it is being deleted."""
+def rendered_of(cache: Cache, namespace: str, name: str, subscription: Object) -> ConfigMap | None:
+    """The ConfigMap of a subscription's document; None if there is none, or it is being deleted.
+
+    It is the subscription's by its label, or where somebody has edited that, by what it says itself.
+    """
     found = cache.get(CONFIG_MAPS, namespace, name)
     if found is None or found["metadata"].get("deletionTimestamp"):
         return None
-    document, drifted = cache.made_of(found, _document)
-    return ConfigMap(name, found["metadata"]["resourceVersion"], document_of(found) == subscription, document, drifted)
+    document, drifted = document_in(cache, found)
+    meta = subscription["metadata"]
+    labelled = document_of(found) == meta["name"]
+    ours = labelled or (document is not None and document.subscription == meta["uid"])
+    drifted = drifted or not labelled or labels_of(found).get(ROLE_LABEL) != RENDERED_ROLE
+    return ConfigMap(name, found["metadata"]["resourceVersion"], ours, document, drifted)
+
+
+def document_in(cache: Cache, found: Object) -> tuple[Document | None, bool]:
+    """What a ConfigMap says, and whether its keys are not exactly what that packs to."""
+    return cache.made_of(found, _document)
+
+
+def claims(subscription: Object | None, config_map: str) -> bool:
+    """Whether a document of that name is the subscription's, if its labels say so as well."""
+    return subscription is not None and config_map == config_map_name(subscription["spec"]["applicationRef"]["name"])
+
+
+def owner_of(cache: Cache, found: Object) -> Object | None:
+    """The subscription whose document a ConfigMap is; None if there is none such."""
+    namespace, name = found["metadata"]["namespace"], found["metadata"]["name"]
+    if not name.endswith(CONFIG_MAP_SUFFIX):
+        return None
+    labelled = cache.get(SUBSCRIPTIONS, namespace, document_of(found))
+    if claims(labelled, name):
+        return labelled
+    document, _ = document_in(cache, found)
+    if document is None:
+        return None
+    for each in cache.all(SUBSCRIPTIONS, namespace):
+        if each["metadata"]["uid"] == document.subscription and claims(each, name):
+            return each
+    return None
 
 
 def document_of(found: Object) -> str:
@@ -133,7 +174,6 @@ def document_of(found: Object) -> str:
 
 
 def _document(found: Object) -> tuple[Document | None, bool]:
-    """What a ConfigMap says, and whether its keys are not exactly what that packs to."""
     data, binary = found.get("data") or {}, found.get("binaryData") or {}
     document = read_document(data, binary)
     return document, document is None or pack(document) != (dict(data), dict(binary))
@@ -159,6 +199,7 @@ def _driver(cache: Cache, pod: Object, owned: bool, document: str) -> Driver:
     annotations = meta.get("annotations") or {}
     text = annotations.get(REPORT_ANNOTATION)
     running = pod.get("status", {}).get("phase") == "Running" and not meta.get("deletionTimestamp")
+    report, (mounted, fault) = Report.parse(text), _mounts(pod, document)
     silent_s, news = cache.heard(ref_of(PODS, pod), meta["uid"], text or f"running: {running}")
     return Driver(
         name=meta["name"],
@@ -166,16 +207,36 @@ def _driver(cache: Cache, pod: Object, owned: bool, document: str) -> Driver:
         owned=owned,
         running=running,
         token=annotations.get(REVISION_ANNOTATION, ""),
-        report=Report.parse(text),
+        report=report,
         silent_s=silent_s,
         news=news,
-        mounted=_mounts(pod, document),
+        mounted=mounted,
+        mount_fault=fault,
+        unreadable=bool(text) and report is None,
+        namespace=meta["namespace"],
+        account=str(pod.get("spec", {}).get("serviceAccountName") or "default"),
     )
 
 
-def _mounts(pod: Object, document: str) -> bool:
-    volumes = pod.get("spec", {}).get("volumes") or []
-    return any((each.get("configMap") or {}).get("name") == document for each in volumes)
+def _mounts(pod: Object, document: str) -> tuple[bool, str]:
+    """Whether the driver has the folder of the document; if it has it in a way that does not serve, in which."""
+    spec = pod.get("spec") or {}
+    volumes = {each["name"] for each in spec.get("volumes") or [] if document in _config_maps(each)}
+    containers = spec.get("containers") or []
+    drivers = [each for each in containers if each.get("name") == DRIVER_CONTAINER] or containers
+    mounts = [each for one in drivers for each in one.get("volumeMounts") or [] if each.get("name") in volumes]
+    whole = any(not each.get("subPath") and not each.get("subPathExpr") for each in mounts)
+    if whole or not volumes:
+        return whole, ""
+    if mounts:
+        return False, "mounts a part of the document by subPath, which Kubernetes never updates"
+    return False, "has a volume with the document, and no volumeMount of it in the driver's container"
+
+
+def _config_maps(volume: Mapping[str, Any]) -> set[str]:
+    """The ConfigMaps that a volume shows, alone or beside others."""
+    parts = [volume, *((volume.get("projected") or {}).get("sources") or [])]
+    return {str((each.get("configMap") or {}).get("name", "")) for each in parts}
 
 
 def _rival(cache: Cache, namespace: str, found: Object) -> str:

@@ -11,7 +11,13 @@ from pydantic import ValidationError
 
 from dynamic_kafka.metadata.contract import config_map_name
 from dynamic_kafka.metadata.validation import explain
-from kafkastream_operator.core.annotated import MADE_LABEL, asked_by, subscription_for, without_effect
+from kafkastream_operator.core.annotated import (
+    MADE_LABEL,
+    asked_by,
+    is_applied_by_hand,
+    subscription_for,
+    without_effect,
+)
 from kafkastream_operator.core.decide import decide
 from kafkastream_operator.core.moments import stamp
 from kafkastream_operator.core.rollout import USUAL, Timing
@@ -24,6 +30,7 @@ from kafkastream_operator.handlers.subscribers import kind_of, subscribers_of
 from kafkastream_operator.kube.api import (
     APPLICATIONS,
     CONFIG_MAPS,
+    MANAGER,
     STREAMS,
     SUBSCRIPTIONS,
     Api,
@@ -148,8 +155,7 @@ class Reconciler:
             again = self._tell_now_and_then(job.resource, found, "InvalidAnnotation", vain)
         if asked is None:
             if made and known is not None and kind == job.resource.api_version:
-                # The annotations were taken out: what is rendered stays for the driver that runs.
-                self._api.delete(SUBSCRIPTIONS, job.namespace, job.name, uid=known["metadata"]["uid"])
+                self._unsubscribe(job, known)
         elif asked.spec is None:
             again = self._tell_now_and_then(job.resource, found, "InvalidAnnotation", asked.problem)
         elif known is not None and not made:
@@ -163,6 +169,15 @@ class Reconciler:
             if known is None or any(known["spec"].get(key) != value for key, value in wanted["spec"].items()):
                 self._subscribe(job, found, wanted)
         return again
+
+    def _unsubscribe(self, job: Ref, known: Object) -> None:
+        """The annotations were taken out: what is rendered stays for the driver that runs. And so does a subscription
+        that somebody has applied as well, secrets and all: from now on it is theirs."""
+        if not is_applied_by_hand(known, but=MANAGER):
+            self._api.delete(SUBSCRIPTIONS, job.namespace, job.name, uid=known["metadata"]["uid"])
+            return
+        meta = {"resourceVersion": known["metadata"]["resourceVersion"], "labels": {MADE_LABEL: None}}
+        self._cache.put(SUBSCRIPTIONS, self._api.merge(SUBSCRIPTIONS, job.namespace, job.name, {"metadata": meta}))
 
     def _subscribe(self, job: Ref, application: Object, wanted: Object) -> None:
         body = {"apiVersion": SUBSCRIPTIONS.api_version, "kind": "KafkaStreamSubscription", **wanted}

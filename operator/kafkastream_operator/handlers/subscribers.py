@@ -11,7 +11,7 @@ from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.patterns import PatternError
 from kafkastream_operator.core.resolve import asks_for
 from kafkastream_operator.core.standing import Subscriber
-from kafkastream_operator.handlers.observe import document_of, labels_of, rendered_of
+from kafkastream_operator.handlers.observe import document_in, document_of, labels_of, owner_of, rendered_of
 from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, SUBSCRIPTIONS, Object
 from kafkastream_operator.kube.cache import Cache
 from kafkastream_operator.models.subscription import KUBEFLOW, SubscriptionSpec, SubscriptionStatus
@@ -29,11 +29,6 @@ def subscribers_of(cache: Cache, namespace: str, stream: str, before: Collection
     return [each for each in found if _reads(each, stream) or (each.name in before and each.is_behind)]
 
 
-def claims(subscription: Object | None, config_map: str) -> bool:
-    """Whether a document of that name is the subscription's, if its labels say so as well."""
-    return subscription is not None and config_map == config_map_name(subscription["spec"]["applicationRef"]["name"])
-
-
 def kind_of(subscription: Object) -> str:
     """The `apiVersion` of its application."""
     return str(subscription["spec"]["applicationRef"].get("apiVersion", KUBEFLOW))
@@ -46,7 +41,7 @@ def _subscriber(cache: Cache, subscription: Object, stream: str) -> Subscriber:
         status = SubscriptionStatus.model_validate(subscription.get("status") or {})
     except ValidationError:
         status, readable = SubscriptionStatus(), False
-    found = rendered_of(cache, meta["namespace"], config_map_name(application), meta["name"])
+    found = rendered_of(cache, meta["namespace"], config_map_name(application), subscription)
     document = found.document if found is not None and found.ours else None
     # Without its document the status has to tell, where it is not too large for that.
     unknown = document is None and not status.kept and (not readable or status.rendered is not None)
@@ -64,15 +59,13 @@ def _subscriber(cache: Cache, subscription: Object, stream: str) -> Subscriber:
 
 def _orphans(cache: Cache, namespace: str) -> Iterator[Subscriber]:
     """Documents whose subscription is gone: a job may run with one, or start."""
-    subscriptions = {each["metadata"]["name"]: each for each in cache.all(SUBSCRIPTIONS, namespace)}
     for each in cache.all(CONFIG_MAPS, namespace):
-        name, owner = each["metadata"]["name"], document_of(each)
-        if labels_of(each).get(ROLE_LABEL) != RENDERED_ROLE or claims(subscriptions.get(owner), name):
+        name, owner, going = each["metadata"]["name"], document_of(each), each["metadata"].get("deletionTimestamp")
+        if labels_of(each).get(ROLE_LABEL) != RENDERED_ROLE or going or owner_of(cache, each) is not None:
             continue
         application = name.removesuffix(CONFIG_MAP_SUFFIX)
         lives = [_life(cache, namespace, application, kind) for kind in KINDS]
-        found = rendered_of(cache, namespace, name, owner)
-        document = found.document if found is not None else None
+        document, _ = document_in(cache, each)
         yield Subscriber(
             owner or name,
             application,
@@ -80,7 +73,7 @@ def _orphans(cache: Cache, namespace: str) -> Iterator[Subscriber]:
             SubscriptionStatus(),
             document.streams if document is not None else {},
             orphan=name,
-            unknown=found is not None and document is None,
+            unknown=document is None,
         )
 
 

@@ -18,9 +18,10 @@ from dynamic_kafka.metadata.contract import ROLE_LABEL, SUBSCRIPTION_LABEL
 from kafkastream_operator.core.rollout import USUAL, Timing
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.health import Health
+from kafkastream_operator.handlers.hearing import Watch
+from kafkastream_operator.handlers.observe import claims
 from kafkastream_operator.handlers.queue import WorkQueue
 from kafkastream_operator.handlers.reconcile import Reconciler
-from kafkastream_operator.handlers.subscribers import claims
 from kafkastream_operator.kube.api import (
     APPLICATIONS,
     CONFIG_MAPS,
@@ -98,6 +99,7 @@ class Operator:
             if event.get("type") is None:
                 self._listed_anew.set()
             self.take(resource, str(event.get("type") or ""), event["object"])
+            self.health.hearing.told(self._watch(resource, event["object"]))
 
         changed.__name__ = f"{resource.plural}_changed"
         return changed
@@ -105,7 +107,9 @@ class Operator:
     def take(self, resource: Resource, kind: str, found: Mapping[str, Any]) -> None:
         """Take an event in."""
         if kind == "DELETED":
-            self.cache.drop(ref_of(resource, found), found["metadata"]["uid"])
+            # Also of one that has lost the label by which it is watched: its form before that, with the version after.
+            meta = found["metadata"]
+            self.cache.drop(ref_of(resource, found), meta["uid"], int(meta["resourceVersion"]))
         else:
             self.cache.put(resource, found)
 
@@ -118,6 +122,10 @@ class Operator:
 
     async def _start(self, settings: kopf.OperatorSettings, **_: Any) -> None:
         settings.posting.enabled = False
+        for resource, labels in WATCHED:
+            if labels is not None:
+                # What a handler chooses it chooses at home; of all ConfigMaps and pods that there are, few concern us.
+                settings.watching.label_selectors[resource] = labels
         self._loop = asyncio.get_running_loop()
         self._tasks = [asyncio.create_task(self.health.beat())]
         # Everything is known before anything is decided: half a picture would drain what has not been listed yet.
@@ -160,23 +168,38 @@ class Operator:
             self._listed_anew.clear()
             try:
                 await asyncio.to_thread(self.resync, but=() if everything else frozenset(self._heard_of))
+                if everything:
+                    self.health.hearing.listed(True)
             except ApiError as error:
+                self.health.hearing.listed(False)
                 log.warning("the cluster could not be listed: %s", error)
             except Exception:  # whatever it is: what is missed stays missed until it is listed
                 log.exception("the cluster could not be listed")
             if everything:
                 last = time.monotonic()
 
+    def _watch(self, resource: Resource, found: Object) -> Watch:
+        """The watch that tells of an object."""
+        return resource, None if self.namespaces == (None,) else found["metadata"]["namespace"]
+
     def _look(self, ref: Ref, found: Object) -> None:
         """Put into the queue what an object concerns."""
         namespace, resource = ref.namespace, ref.resource
+        # What goes may have lost its label before, and what lacks it was asked for by name: no watch tells of that.
+        if self.cache.get(*ref) is not None and _is_watched(resource, found):
+            self.health.hearing.changed(self._watch(resource, found))
         if resource == SUBSCRIPTIONS:
             self._add(Ref(resource, namespace, ref.name))
             self._add_all(STREAMS, namespace)
+            for kind in APPLICATIONS.values():
+                # Annotations on it ask for exactly this one, whatever somebody has done to it.
+                if self.cache.get(kind, namespace, ref.name) is not None:
+                    self._add(Ref(kind, namespace, ref.name))
         elif resource == STREAMS:
             self._add(Ref(resource, namespace, ref.name))
             self._add_all(SUBSCRIPTIONS, namespace)
             self._add_metadata(namespace)
+            self._add_neighbours(found, namespace)
         elif resource == CONFIG_MAPS:
             self._look_at_config_map(ref, found["metadata"].get("labels") or {})
         else:
@@ -196,9 +219,11 @@ class Operator:
             self._add_all(STREAMS, ref.namespace)
             self._add_metadata(ref.namespace)
             return
-        owner = Ref(SUBSCRIPTIONS, ref.namespace, labels[SUBSCRIPTION_LABEL])
-        self._add(owner)
-        if not claims(self.cache.get(*owner), ref.name):
+        known = self.cache.all(SUBSCRIPTIONS, ref.namespace)
+        owners = {each["metadata"]["name"] for each in known if claims(each, ref.name)}
+        for name in owners | {labels[SUBSCRIPTION_LABEL]}:
+            self._add(Ref(SUBSCRIPTIONS, ref.namespace, name))
+        if labels[SUBSCRIPTION_LABEL] not in owners:
             self._add_all(STREAMS, ref.namespace)  # nobody's document: no status follows that would do so
 
     def _add_metadata(self, namespace: str) -> None:
@@ -206,6 +231,13 @@ class Operator:
         for each in self.cache.all(CONFIG_MAPS, namespace):
             if SUBSCRIPTION_LABEL not in (each["metadata"].get("labels") or {}):
                 self._add(Ref(CONFIG_MAPS, namespace, each["metadata"]["name"]))
+
+    def _add_neighbours(self, found: Object, namespace: str) -> None:
+        """Streams with a cluster of this one: they may disagree now. And those that did with any, perhaps with this."""
+        mine = _clusters(found)
+        for each in self.cache.all(STREAMS, namespace):
+            if mine & _clusters(each) or _is_in_conflict(each):
+                self._add(Ref(STREAMS, namespace, each["metadata"]["name"]))
 
     def _add_all(self, resource: Resource, namespace: str) -> None:
         for each in self.cache.all(resource, namespace):
@@ -215,3 +247,21 @@ class Operator:
         # Perhaps from a thread that lists: the queue belongs to the loop.
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self.queue.add, job)
+
+
+def _clusters(stream: Object) -> set[str]:
+    """The ids by which a stream calls its clusters, or called them before. Nothing is known of its form yet."""
+    clusters = (stream.get("spec") or {}).get("clusters") or []
+    return {str(each[key]) for each in clusters for key in ("id", "renamedFrom") if each.get(key)}
+
+
+def _is_in_conflict(stream: Object) -> bool:
+    conditions = (stream.get("status") or {}).get("conditions") or []
+    return any(each.get("reason") == "Conflict" for each in conditions)
+
+
+def _is_watched(resource: Resource, found: Object) -> bool:
+    """Whether an object has the label by which its kind is watched."""
+    key, _, value = (dict(WATCHED)[resource] or "").partition("=")
+    there = (found["metadata"].get("labels") or {}).get(key)
+    return not key or (there is not None and there == (value or there))

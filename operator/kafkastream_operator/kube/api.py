@@ -53,6 +53,17 @@ APPLICATIONS: Mapping[str, Resource] = {each.api_version: each for each in (KUBE
 """By `apiVersion`."""
 
 
+class Listing(NamedTuple):
+    """All objects of a kind at a moment.
+
+    Attributes:
+        version: that moment, in the versions of objects; 0: of a kind that is not installed.
+    """
+
+    objects: list[Object]
+    version: int
+
+
 class Api:
     """A connection to an API server."""
 
@@ -88,7 +99,7 @@ class Api:
         """An object. Raises NotFoundError if there is none."""
         return self._call("GET", resource.path(namespace, name))
 
-    def list(self, resource: Resource, namespace: str | None, *, labels: str | None = None) -> list[Object]:
+    def list(self, resource: Resource, namespace: str | None, *, labels: str | None = None) -> Listing:
         """All objects of a namespace (None: of all), page by page. None, where their kind is not installed."""
         found: list[Object] = []
         query = {"limit": "500"} | ({"labelSelector": labels} if labels else {})
@@ -96,13 +107,14 @@ class Api:
             try:
                 page = self._call("GET", resource.path(namespace), query=query)
             except NotFoundError:
-                return []
+                return Listing([], 0)
             kind = str(page.get("kind", "")).removesuffix("List")
             for each in page.get("items", []):
                 found.append({"apiVersion": resource.api_version, "kind": kind, **each})
-            more = page.get("metadata", {}).get("continue")
+            meta = page.get("metadata", {})
+            more = meta.get("continue")
             if not more:
-                return found
+                return Listing(found, int(meta.get("resourceVersion", 0)))
             query["continue"] = more
 
     def apply(self, resource: Resource, body: Object, *, force: bool = False) -> Object:

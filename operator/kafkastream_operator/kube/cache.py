@@ -6,18 +6,23 @@ answers to the operator's own writes. Never the older of two forms wins.
 
 from __future__ import annotations
 
+import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from kafkastream_operator.core.evidence import FRESH_S
-from kafkastream_operator.kube.api import Object, Resource
+from kafkastream_operator.kube.api import Listing, Object, Resource
 
 Made = TypeVar("Made")
+log = logging.getLogger(__name__)
 
 REMEMBERED_S = 600.0
-"""How long an object that went is remembered. A UID never comes back, but an older answer may arrive late."""
+"""How long an object that went is remembered: what was said of it before may arrive late."""
+FOR_GOOD = sys.maxsize
+"""What was asked for by name and is not there: nothing that is said of it is newer."""
 
 BACKLOG_S, SILENCE_S = 1.0, FRESH_S
 """The least and the most time between two texts of one object of which the second is said to be news."""
@@ -29,6 +34,16 @@ class Heard(NamedTuple):
     text: str
     since_s: float
     news: bool
+
+
+class Gone(NamedTuple):
+    """When an object went, and up to which version what is said of it is from before that.
+
+    What is newer than that is back: it had lost the label by which it is watched, and has it again.
+    """
+
+    at_s: float
+    version: int
 
 
 class Ref(NamedTuple):
@@ -61,7 +76,7 @@ class Cache:
         self._lock, self._clock = threading.Lock(), clock
         self._objects: dict[tuple[Resource, str], dict[str, Object]] = {}
         self._heard: dict[tuple[Ref, str], Heard] = {}
-        self._gone: dict[str, float] = {}
+        self._gone: dict[str, Gone] = {}
         self._made: dict[str, dict[Callable[[Object], Any], tuple[str, Any]]] = {}
         self.on_change: Callable[[Ref, Object], None] = lambda ref, found: None
 
@@ -69,52 +84,76 @@ class Cache:
         """Take an object in; False if it is known already, or older than what is."""
         ref = ref_of(resource, found)
         with self._lock:
-            if found["metadata"].get("uid") in self._gone:
+            gone = self._gone.get(found["metadata"].get("uid"))
+            if gone is not None and _version(found) <= gone.version:
                 return False  # a listing or an answer that was on its way when the object went
             known = self._objects.setdefault((ref.resource, ref.namespace), {})
             if ref.name in known and not _is_newer(found, known[ref.name]):
                 return False
             known[ref.name] = found
+            self._gone.pop(found["metadata"].get("uid"), None)
         self.on_change(ref, found)
         return True
 
-    def drop(self, ref: Ref, uid: str | None = None) -> bool:
-        """Forget an object that is gone. One that was made again since, with another UID, stays."""
+    def drop(self, ref: Ref, uid: str | None = None, version: int = FOR_GOOD) -> bool:
+        """Forget an object that is gone. One that was made again since, with another UID, stays.
+
+        Args:
+            version: at which it is gone; what is newer than that counts again.
+        """
         with self._lock:
             now = self._clock()
-            self._gone = {each: at for each, at in self._gone.items() if now - at < REMEMBERED_S}
-            if uid is not None:
-                self._gone[uid] = now  # also when its successor is known already: a listing may still bring it back
+            self._gone = {each: gone for each, gone in self._gone.items() if now - gone.at_s < REMEMBERED_S}
             known = self._objects.get((ref.resource, ref.namespace), {})
-            if ref.name not in known or (uid is not None and known[ref.name]["metadata"].get("uid") != uid):
+            there = known.get(ref.name)
+            if there is not None and uid not in (None, there["metadata"].get("uid")):
+                there = None  # its successor
+            if there is not None and _version(there) > version:
+                return False  # it is back already
+            went = uid if there is None else there["metadata"]["uid"]
+            if went is not None:
+                # Also when its successor is known already: a listing may still bring it back.
+                self._gone[went] = Gone(now, max(version, self._gone.get(went, Gone(now, 0)).version))
+            if there is None:
                 return False
-            gone = known.pop(ref.name)
-            self._gone[gone["metadata"]["uid"]] = now
-            self._made.pop(gone["metadata"]["uid"], None)
+            del known[ref.name]
+            self._made.pop(there["metadata"]["uid"], None)
             self._heard = {key: value for key, value in self._heard.items() if key[0] != ref}
-        self.on_change(ref, gone)
+        self.on_change(ref, there)
         return True
 
-    def take_listing(self, resource: Resource, namespace: str | None, list_them: Callable[[], list[Object]]) -> None:
-        """Take a listing in. What was known before and is not in it is gone."""
+    def take_listing(self, resource: Resource, namespace: str | None, list_them: Callable[[], Listing]) -> None:
+        """Take a listing in. What was known before and is not in it is gone.
+
+        Except where the very kind is said not to be there, which a front end in trouble says as well: who deletes a
+        kind deletes its objects first, and each of those deletions is an event.
+        """
         before = [
             (ref, found["metadata"]["uid"])
             for ref in self.refs(resource)
             if namespace in (None, ref.namespace) and (found := self.get(*ref)) is not None
         ]
         listed = list_them()
-        seen = {ref_of(resource, found) for found in listed}
-        for found in listed:
+        if before and not listed.version:
+            log.warning("%s: 404 for a kind of which objects are known; they stay as they are", resource.plural)
+            return
+        seen = {ref_of(resource, found) for found in listed.objects}
+        for found in listed.objects:
             self.put(resource, found)
         for ref, uid in before:
             if ref not in seen:
-                self.drop(ref, uid)
+                self.drop(ref, uid, listed.version)
 
     def take_answer(self, ref: Ref, ask: Callable[[], Object | None]) -> None:
         """Take in what the API server answers for one object, None: there is none."""
-        before = self.get(*ref)
+        with self._lock:
+            before, gone = self._objects.get((ref.resource, ref.namespace), {}).get(ref.name), dict(self._gone)
         found = ask()
         if found is not None:
+            with self._lock:
+                uid = found["metadata"]["uid"]
+                if uid in gone and gone[uid] is self._gone.get(uid):
+                    del self._gone[uid]  # it went before it was asked for: without its label it is there still
             self.put(ref.resource, found)
         elif before is not None:
             self.drop(ref, before["metadata"]["uid"])  # not one that was made while it answered
@@ -170,4 +209,8 @@ def _is_newer(found: Object, known: Object) -> bool:
         if created[0] != created[1]:
             return created[0] > created[1]
         # Both were made within one second.
-    return int(found["metadata"]["resourceVersion"]) > int(known["metadata"]["resourceVersion"])
+    return _version(found) > _version(known)
+
+
+def _version(found: Object) -> int:
+    return int(found["metadata"]["resourceVersion"])

@@ -19,9 +19,11 @@ from kafkastream_operator.models import stream, subscription
 
 _KEPT = (
     "type", "format", "enum", "pattern", "minLength", "maxLength", "minItems", "maxItems", "maxProperties", "minimum",
-    "maximum", "default", "description", "x-kubernetes-preserve-unknown-fields",
+    "maximum", "default", "description", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-map-type",
 )  # fmt: skip
 INT_MAX = 2**63 - 1
+CATEGORY = "dynamic-kafka"
+"""For both kinds. The name of neither: `kubectl delete` of one would take the other along."""
 
 
 def crd(module: ModuleType, spec: type[BaseModel], status: type[BaseModel]) -> dict[str, Any]:
@@ -58,7 +60,7 @@ def crd(module: ModuleType, spec: type[BaseModel], status: type[BaseModel]) -> d
                 "singular": module.SINGULAR,
                 "kind": module.KIND,
                 "shortNames": list(module.SHORT_NAMES),
-                "categories": ["kafkastreams"],
+                "categories": [CATEGORY],
             },
             "versions": [
                 {

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from dynamic_kafka.metadata.contract import GROUP, VERSION
 from kafkastream_operator.models import stream, subscription
-from kafkastream_operator.models.crd import crd
+from kafkastream_operator.models.crd import CATEGORY, crd
 
 HEAD = """<!-- Generated from operator/kafkastream_operator/models by `make crds`: edit those. -->
 # Custom resources
@@ -93,7 +93,7 @@ def attributes(model: type[BaseModel]) -> dict[str, str]:
 
 def _about(module: ModuleType) -> str:
     about = (module.__doc__ or "").split("\n", 1)[0].removesuffix(" Pure.").partition(": ")[2]
-    return f"{about[:1].upper()}{about[1:]} Short name: `{module.SHORT_NAMES[0]}`."
+    return f"{about[:1].upper()}{about[1:]} Short name: `{module.SHORT_NAMES[0]}`; category: `{CATEGORY}`."
 
 
 def _summary(model: type[BaseModel]) -> str:

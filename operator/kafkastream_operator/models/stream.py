@@ -28,6 +28,8 @@ from kafkastream_operator.models.fields import (
 
 MAX_SUBSCRIBERS = 1024
 """So many are told of; the conditions count all."""
+NAMES_CHARACTERS = 280
+"""One name of the longest, and how many more there are: a column of `kubectl get` is no place for more."""
 
 
 class SecretRef(Part):
@@ -66,7 +68,7 @@ class StreamCluster(Part):
     starting_offsets: Offsets = None
     stopping_offsets: Offsets = None
     renamed_from: FormerName | None = None
-    cluster_ref: Annotated[str, Field(max_length=253)] | None = None
+    cluster_ref: ObjectName | None = None
 
     def wire(self) -> dict[str, Any]:
         """The cluster as the document has it, not yet checked."""
@@ -146,12 +148,14 @@ class KafkaStreamStatus(Part):
     Attributes:
         observed_generation: of the spec that this speaks of.
         clusters: that the stream has, or had and that are still read.
+        cluster_names: the same in one line, which is what `kubectl get` can show.
         subscribers: who reads it.
         conditions: `Ready`, `SafeToDecommission`, and kstatus's `Reconciling` and `Stalled`.
     """
 
     observed_generation: Annotated[int, Field(ge=0)] = 0
     clusters: Annotated[tuple[ClusterStatus, ...], Field(max_length=4 * MAX_CLUSTERS)] = ()
+    cluster_names: Annotated[str, Field(max_length=NAMES_CHARACTERS)] = ""
     subscribers: Annotated[tuple[SubscriberStatus, ...], Field(max_length=MAX_SUBSCRIBERS)] = ()
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
 
@@ -159,7 +163,7 @@ class KafkaStreamStatus(Part):
 PLURAL, SINGULAR, KIND = "kafkastreams", "kafkastream", "KafkaStream"
 SHORT_NAMES = ("kst",)
 COLUMNS = (
-    {"name": "Clusters", "type": "string", "jsonPath": ".spec.clusters[*].id"},
+    {"name": "Clusters", "type": "string", "jsonPath": ".status.clusterNames"},
     {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
     {"name": "Reason", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].reason'},
     {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from kafkastream_operator.models.conditions import Condition
 from kafkastream_operator.models.fields import (
@@ -58,6 +58,9 @@ class Streams(Part):
             and none is held.
         pattern: a regular expression (RE2's) that must match a whole stream id of this namespace.
     """
+
+    # Whoever applies one of the two takes the other out by that.
+    model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
 
     ids: Annotated[tuple[StreamName, ...], Field(min_length=1, max_length=MAX_STREAMS)] | None = None
     pattern: Regex | None = None

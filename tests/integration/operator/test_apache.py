@@ -67,7 +67,8 @@ class Apache(Stage):
         owner = {"apiVersion": "spark.apache.org/v1", "kind": "SparkApplication", "name": "app"}
         prefix = "spark.kubernetes.driver.secrets."
         secrets = [key.removeprefix(prefix) for key in conf if key.startswith(prefix)]
-        mounts = [{"name": each, "mountPath": f"/etc/kafkastreams-secrets/{each}"} for each in secrets]
+        mounts = [{"name": "kafkastreams", "mountPath": "/etc/kafkastreams"}]
+        mounts += [{"name": each, "mountPath": f"/etc/kafkastreams-secrets/{each}"} for each in secrets]
         pod = {
             "metadata": {
                 "name": name,

@@ -15,6 +15,7 @@ from kafkastream_operator.core.document import Document, Key, Version, draining_
 from kafkastream_operator.core.evidence import Driver, Report, TopicReport
 from kafkastream_operator.core.moments import stamp
 from kafkastream_operator.core.render import renames
+from kafkastream_operator.core.rollout import Timing
 from kafkastream_operator.core.standing import Subscriber, stream_status
 from kafkastream_operator.core.view import Plan, View
 from kafkastream_operator.models.stream import KafkaStreamStatus
@@ -66,6 +67,7 @@ class Teller(World):
     forgotten: bool = False
     anew: set[str] = field(default_factory=set)
     generations: dict[str, int] = field(default_factory=dict)
+    timing: Timing = field(default_factory=Timing)
 
     # -- what happens ---------------------------------------------------------------------------------------------
 
@@ -109,7 +111,7 @@ class Teller(World):
         self.driver, self.in_force = None, None
 
     def vanishes(self) -> None:
-        self.driver, self.in_force, self.application, self._attempted = None, None, None, ""
+        self.driver, self.in_force, self.application, self.attempted = None, None, None, ""
         self.gone_since = self.gone_since or self.now
 
     def starts(self, reports: bool) -> None:
@@ -215,7 +217,7 @@ class Teller(World):
                 attempt=0,
                 resource_version=str(int(self.application.resource_version) + 1),
             )
-            self._attempted = ""
+            self.attempted = ""
 
     def passes(self, seconds: float) -> None:
         self.later(seconds=seconds)

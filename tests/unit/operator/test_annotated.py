@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from dynamic_kafka.metadata.contract import RELEASE_ANNOTATION, STRATEGY_ANNOTATION, STREAMS_ANNOTATION
-from kafkastream_operator.core.annotated import MADE_LABEL
+from kafkastream_operator.core.annotated import MADE_LABEL, is_applied_by_hand
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.reconcile import Reconciler
 from kafkastream_operator.kube.api import APACHE_APPLICATIONS, KUBEFLOW_APPLICATIONS, SUBSCRIPTIONS, Api, Resource
@@ -155,3 +155,18 @@ def test_a_subscription_that_never_had_a_document_goes_after_its_application(why
     world.settle()
     world.later(days=7)
     assert world.look().delete
+
+
+@pytest.mark.parametrize(
+    ("metadata", "by_hand"),
+    [
+        ({}, False),
+        ({"managedFields": [{"manager": "us", "fieldsV1": {"f:spec": {"f:applicationRef": {}}}}]}, False),
+        ({"managedFields": [{"manager": "kubectl-patch", "fieldsV1": {"f:spec": {"f:secrets": {}}}}]}, False),
+        ({"managedFields": [{"manager": "them", "operation": "Update"}]}, False),
+        ({"managedFields": [{"manager": "flux", "fieldsV1": {"f:spec": {"f:applicationRef": {}}}}]}, True),
+        ({"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}}, True),
+    ],
+)
+def test_what_somebody_applies_as_well_is_theirs(metadata: dict[str, Any], by_hand: bool) -> None:
+    assert is_applied_by_hand({"metadata": metadata}, but="us") == by_hand

@@ -44,6 +44,11 @@ def test_a_refusal_that_is_no_status_is_one_all_the_same(body: bytes) -> None:
 
 
 def test_a_listing_is_one() -> None:
-    body = b'{"kind": "KafkaStreamList", "items": [{"metadata": {"name": "orders"}}]}'
-    [found] = answered(200, body).list(STREAMS, None)
+    body = (
+        b'{"kind": "KafkaStreamList", "metadata": {"resourceVersion": "7"},'
+        b' "items": [{"metadata": {"name": "orders"}}]}'
+    )
+    listing = answered(200, body).list(STREAMS, None)
+    [found] = listing.objects
+    assert listing.version == 7
     assert (found["kind"], found["metadata"]["name"]) == ("KafkaStream", "orders")

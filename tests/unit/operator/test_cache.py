@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from kafkastream_operator.kube.api import STREAMS
+import pytest
+
+from kafkastream_operator.kube.api import STREAMS, Listing
 from kafkastream_operator.kube.cache import REMEMBERED_S, Cache, Ref
 
 REF = Ref(STREAMS, "ns", "orders")
@@ -39,6 +42,71 @@ def test_an_answer_that_comes_after_the_object_went_does_not_bring_it_back() -> 
     assert not cache.put(STREAMS, stream(6))
     assert cache.get(*REF) is None
     assert cache.put(STREAMS, stream(7, "two"))
+
+
+def listed_without(cache: Cache, version: int) -> None:
+    cache.take_listing(STREAMS, "ns", lambda: Listing([], version))
+
+
+def watched_going(cache: Cache, version: int) -> None:
+    cache.drop(REF, "one", version)
+
+
+WENT = pytest.mark.parametrize("went", [listed_without, watched_going])
+"""How a label that was taken off is noticed: the object is not listed by it, or said to be deleted."""
+
+
+@WENT
+@pytest.mark.parametrize("after_s", [1.0, REMEMBERED_S + 1])
+def test_an_object_whose_label_is_put_back_is_known_again(went: Callable[[Cache, int], None], after_s: float) -> None:
+    now = [0.0]
+    cache = Cache(lambda: now[0])
+    cache.put(STREAMS, stream(5))
+    went(cache, 7)
+    assert cache.get(*REF) is None
+    assert not cache.put(STREAMS, stream(6))  # an answer that was on its way
+    assert not cache.put(STREAMS, stream(7))
+    now[0] = after_s
+    assert cache.put(STREAMS, stream(8))
+    assert not cache.put(STREAMS, stream(6))
+    assert cache.get(*REF) == stream(8)
+
+
+@WENT
+def test_an_object_that_is_back_already_does_not_go_once_more(went: Callable[[Cache, int], None]) -> None:
+    cache = Cache()
+    cache.put(STREAMS, stream(8))
+    went(cache, 7)
+    assert cache.get(*REF) == stream(8)
+
+
+def test_what_is_asked_for_by_name_is_there_though_it_is_not_watched_any_more() -> None:
+    cache = Cache()
+    cache.put(STREAMS, stream(5))
+    cache.drop(REF, "one", 9)
+    cache.take_answer(REF, lambda: stream(7))
+    assert cache.get(*REF) == stream(7)
+
+
+def test_what_goes_while_it_is_asked_for_is_gone() -> None:
+    cache = Cache()
+    cache.put(STREAMS, stream(5))
+    cache.drop(REF, "one", 6)
+
+    def late() -> Any:
+        cache.drop(REF, "one", 9)
+        return stream(7)
+
+    cache.take_answer(REF, late)
+    assert cache.get(*REF) is None
+
+
+def test_what_was_asked_for_by_name_and_is_not_there_never_comes_back() -> None:
+    cache = Cache()
+    cache.put(STREAMS, stream(5))
+    cache.take_answer(REF, lambda: None)
+    cache.drop(REF, "one", 6)
+    assert not cache.put(STREAMS, stream(7))
 
 
 def test_an_object_that_was_made_again_survives_the_end_of_its_predecessor() -> None:
@@ -78,11 +146,11 @@ def test_what_a_listing_does_not_have_is_gone_but_not_what_came_meanwhile() -> N
     cache = Cache()
     cache.put(STREAMS, stream(5))
 
-    def listing() -> list[Any]:
+    def listing() -> Listing:
         newer = stream(9, "three")
         newer["metadata"]["name"] = "newer"
         cache.put(STREAMS, newer)
-        return []
+        return Listing([], 8)
 
     cache.take_listing(STREAMS, None, listing)
     assert [each["metadata"]["name"] for each in cache.all(STREAMS, "ns")] == ["newer"]
@@ -133,3 +201,18 @@ def test_what_went_is_not_remembered_for_ever() -> None:
     cache.put(STREAMS, stream(2, "two"))
     cache.drop(REF)
     assert len(cache._gone) == 1
+
+
+def test_a_kind_that_is_said_not_to_be_installed_keeps_the_objects_that_are_known(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    # A front end that answers 404 for a moment, and no deletion of thousands of streams, each of which would drain.
+    cache = Cache()
+    cache.put(STREAMS, stream(5))
+    cache.take_listing(STREAMS, "ns", lambda: Listing([], 0))
+    assert cache.get(*REF) == stream(5)
+    assert "404 for a kind of which objects are known" in caplog.text
+    assert cache.put(STREAMS, stream(6))
+    cache.drop(REF, "one", 7)
+    cache.take_listing(STREAMS, "ns", lambda: Listing([], 0))
+    assert cache.get(*REF) is None

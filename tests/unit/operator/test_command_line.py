@@ -55,3 +55,10 @@ def test_without_a_kubeconfig_it_runs_in_a_pod_only(
         command.main([])
     assert ended.value.code == 2
     assert "no --kubeconfig, no pod: Service host/port is not set" in capsys.readouterr().err
+
+
+def test_a_misspelt_flag_is_told_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main(["--between-restart", "2m", "--liveliness", "http://0.0.0.0:8080/healthz"])
+    assert ended.value.code == 2
+    assert "did you mean --liveness?" in capsys.readouterr().err

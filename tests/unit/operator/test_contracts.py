@@ -72,7 +72,7 @@ def test_an_image_that_cannot_read_what_is_written_is_named_and_what_it_refuses_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The day on which documents need another reader: operator N, image N-1."""
-    for module in ("document", "verdicts"):
+    for module in ("document", "attached"):
         monkeypatch.setattr(f"kafkastream_operator.core.{module}.MIN_READER", CONTRACT + 1)
     world = removed()
     assert world.document is not None

@@ -23,6 +23,7 @@ from kafkastream_operator.models.subscription import SubscriptionSpec, Subscript
 from kafkastream_operator.spark import conf, kinds, kubeflow
 from tests.support.operator import rules
 from tests.support.places import ROOT
+from tests.unit.operator.test_crash_points import LEASE, POINTS
 
 GUIDE = (ROOT / "docs" / "operator.md").read_text(encoding="utf-8")
 CODE = ROOT / "operator" / "kafkastream_operator"
@@ -178,6 +179,14 @@ def test_argo_cds_health_scripts_are_for_our_kinds_and_ask_for_conditions_that_t
         assert set(re.findall(r'reason == "(\w+)"', script)) <= reasons()
         assert set(re.findall(r"obj\.status\.(\w+)", script)) <= {to_camel(name) for name in model.model_fields}, kind
         assert set(re.findall(r'"(Healthy|Progressing|Degraded|Suspended|Missing|Unknown)"', script)) >= {"Healthy"}
+
+
+def test_every_write_of_the_operators_has_its_death() -> None:
+    page = (ROOT / "docs" / "decisions" / "013-operator-writes.md").read_text(encoding="utf-8")
+    table = page.partition("| # | Write |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| (\d+'?) \|", table, re.MULTILINE)
+    assert len(rows) == len(table.splitlines()) - 2
+    assert set(rows) == {row for row, _, _ in POINTS} | {LEASE}
 
 
 @pytest.mark.parametrize("page", ["threat-model.md", "decisions/013-operator-writes.md"])

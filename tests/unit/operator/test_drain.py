@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.document import Version, make_document
 from kafkastream_operator.core.evidence import TopicReport
+from kafkastream_operator.core.moments import stamp
+from kafkastream_operator.core.standing import Subscriber, stream_status
+from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
-from tests.unit.operator.world import UID, DiedError, World, cluster, running
+from tests.unit.operator.world import UID, DiedError, World, cluster, make_catalog, running, version
 
 DRAINED = TopicReport(lag=0, quiet_s=400)
 
@@ -359,6 +362,44 @@ def test_an_application_that_does_not_run_drains_nothing_whatever_pod_has_its_dr
     assert world.rendered() == {"west/orders": "Active"}
 
 
+REMEDIES: dict[Life, str] = {
+    "Running": "whether its operator runs",
+    "Starting": "kubectl describe",
+    "Suspended": "set its spec.suspend to false",
+    "Completed": "is Completed: start it again",
+    "Failed": "its driver's log",
+    "Absent": "apply it",
+}
+
+
+@pytest.mark.parametrize("life", get_args(Life))
+def test_without_a_driver_each_state_of_the_application_has_a_reason_and_a_remedy_of_its_own(life: Life) -> None:
+    world = removed()
+    world.driver = None
+    world.application_is(life)
+    if life == "Absent":
+        world.application = None
+    world.settle()
+    reason = world.status.draining[0].message
+    assert [each for each, what in REMEDIES.items() if what in reason] == [life]
+    world.later(hours=1)
+    before = len(world.writes)
+    world.settle()
+    assert len(world.writes) == before
+    assert reason in safe_to_decommission(world, life)
+
+
+def safe_to_decommission(world: World, life: str) -> str:
+    """What the stream says of its subscriber."""
+    assert world.document is not None
+    reader = Subscriber("app", "app", life, world.status, world.document.streams)
+    catalog = make_catalog(world.streams, [])
+    status = stream_status("orders", catalog, [reader], KafkaStreamStatus(), generation=1, now=stamp(world.now))
+    (found,) = [each for each in status.conditions if each.type == "SafeToDecommission"]
+    assert found.status == "False"
+    return found.message
+
+
 def east_drains(world: World) -> bool:
     """Whether the drain of east ends once its driver has the newest document, and says that it is over."""
     world.driver_reports()
@@ -396,6 +437,39 @@ def test_a_document_of_a_backup_does_not_hide_what_has_begun_to_drain_since() ->
     drains, world.document = world.document, before
     world.settle()
     assert world.document == drains
+
+
+@pytest.mark.parametrize("since", ["a cluster", "a property"])
+def test_when_all_comes_back_from_a_backup_the_driver_gets_a_revision_that_it_takes(since: str) -> None:
+    """It goes by a later one than document and status know, and leaves the earlier one aside."""
+    world = running(updateStrategy="Reload")
+    document, status = world.document, world.status
+    more = {"properties": {"fetch.min.bytes": "1000"}} if since == "a property" else {}
+    world.stream("orders", cluster("east", **more), *([] if more else [cluster("west")]))
+    world.settle()
+    world.driver_reports()
+    world.settle()
+    applied = version(world)
+
+    world.document, world.status = document, status
+    world.stream("orders", cluster("east"))
+    world.spec["pause"] = {"reason": "restored"}
+    world.settle()
+    assert world.document == document, "in a pause all stays as it is"
+    del world.spec["pause"]
+    world.settle()
+
+    assert version(world) == replace(applied, counter=applied.counter + 1)
+    west = {} if more else {"west/orders": "Draining"}
+    assert world.rendered() == {"east/orders": "Active", **west}
+    assert world.condition("RolledOut") == ("False", "RollingOut")
+    if west:
+        world.driver_reports(west__orders=DRAINED)
+        world.settle()
+        assert world.rendered() == {"east/orders": "Active"}
+    world.driver_reports()
+    world.settle()
+    assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
 def test_a_mark_of_an_earlier_drain_says_nothing_of_a_later_one() -> None:

@@ -9,6 +9,8 @@ import pytest
 import urllib3
 
 from kafkastream_operator.handlers.health import STUCK_S, Health, address, answer_probes
+from kafkastream_operator.handlers.hearing import DEAF_S, Watch
+from kafkastream_operator.kube.api import PODS
 from tests.support.ports import reserve_ports
 
 
@@ -56,6 +58,54 @@ def test_an_event_loop_that_stands_still_is_neither(health: Health, clock: Clock
 
     asyncio.run(round_it_goes())
     assert health.live() == (True, "serving")
+
+
+PODS_HERE: Watch = (PODS, "here")
+
+
+def passes(health: Health, clock: Clock, seconds: float, *, answers: bool = True) -> None:
+    """Time passes, the event loop goes round, and everything is listed, or nobody answers."""
+    clock.now += seconds
+    health.becomes("serving")
+    health.hearing.listed(answers)
+
+
+def test_a_watch_that_does_not_tell_of_what_has_changed_is_not_live(health: Health, clock: Clock) -> None:
+    health.becomes("serving")
+    health.hearing.told(PODS_HERE)
+    health.hearing.changed(PODS_HERE)
+    passes(health, clock, DEAF_S / 2)
+    health.hearing.changed(PODS_HERE)
+    assert health.live()[0]
+    passes(health, clock, DEAF_S / 2 + 1)
+    assert health.live() == (False, "serving: the watch of pods in here has been silent about a change for 301 s")
+    health.hearing.told(PODS_HERE)
+    assert health.live() == (True, "serving")
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_watch_of_which_nothing_is_expected_is_live_for_as_long_as_it_takes(
+    health: Health, clock: Clock, told: bool
+) -> None:
+    if told:
+        health.hearing.told(PODS_HERE)
+    else:
+        health.hearing.changed(PODS_HERE)  # its kind may not be installed for kopf
+    passes(health, clock, 100 * DEAF_S)
+    assert health.live()[0]
+
+
+def test_nothing_is_held_against_a_watch_while_the_api_server_is_away(health: Health, clock: Clock) -> None:
+    health.becomes("serving")
+    health.hearing.told(PODS_HERE)
+    health.hearing.changed(PODS_HERE)
+    for _ in range(10):
+        passes(health, clock, DEAF_S, answers=False)
+        assert health.live()[0]
+    passes(health, clock, DEAF_S)
+    assert health.live()[0]
+    passes(health, clock, DEAF_S)
+    assert not health.live()[0]
 
 
 @pytest.fixture

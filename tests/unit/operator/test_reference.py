@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafkastream_operator.models import subscription
-from kafkastream_operator.models.crd import crd
+from kafkastream_operator.models.crd import crd, crds
 from kafkastream_operator.models.reference import KINDS, attributes, main, reference, rows
 from kafkastream_operator.models.subscription import DrainingTopic
 from tests.support.places import ROOT
@@ -39,6 +39,14 @@ def test_the_columns_say_what_the_conditions_say() -> None:
     paths = {column["name"]: column["jsonPath"] for column in subscription.COLUMNS}
     assert paths["Roll-out"] == '.status.conditions[?(@.type=="RolledOut")].reason'
     assert not [path for path in paths.values() if path.startswith(".status.rollout")]
+
+
+def test_a_category_is_the_name_of_no_kind() -> None:
+    """kubectl takes it for all kinds that have it, whatever else is called so."""
+    names = [each["spec"]["names"] for each in crds().values()]
+    taken = {name for each in names for name in (each["plural"], each["singular"], *each["shortNames"])}
+    assert [each["categories"] for each in names] == [["dynamic-kafka"]] * 2
+    assert "dynamic-kafka" not in taken
 
 
 def test_what_two_fields_share_is_said_of_both() -> None:

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from dynamic_kafka.metadata.freshness import AwaitedRevision
-from dynamic_kafka.metadata.model import Revision
+from dynamic_kafka.metadata.model import Rendering, Revision
 from kafkastream_operator.core.decide import after_refusal, decide
 from kafkastream_operator.core.document import Version
 from kafkastream_operator.core.rollout import ATTEMPTS
@@ -129,9 +129,10 @@ def test_a_driver_that_waits_for_a_revision_of_elsewhere_is_not_left_waiting_wit
     # A manifest that was taken from another Kubernetes, or a backup: it has the keys of the operator that was there.
     world.application_is("Starting", token=token)
     world.settle()
-    awaited = AwaitedRevision.parse(token)
+    awaited = AwaitedRevision.of_environment({"KAFKASTREAMS_REVISION": token})
     now = version(world)
-    assert not awaited.reached_by(Revision("sha256:0", now.counter, now.lineage))
+    begins = awaited is not None and awaited.reached_by(Revision("sha256:0", now.counter, now.lineage, Rendering()))
+    assert begins == (token == "other/57") == ("begins with a warning" in world.message("RolledOut"))
     assert world.condition("RolledOut") == world.condition("Ready") == ("False", "AwaitsAnother")
     assert world.condition("Stalled") == ("True", "AwaitsAnother")
     assert token in world.message("Ready")
@@ -330,6 +331,7 @@ def test_what_the_driver_refuses_is_said_and_never_forced() -> None:
     world.settle()
     assert world.condition("RolledOut") == ("False", "Rejected")
     assert "the next one would not start with it. west is another cluster than before" in world.message("RolledOut")
+    assert "revert" in world.message("RolledOut")
     assert "west is another cluster" in world.message("RolledOut")
 
 

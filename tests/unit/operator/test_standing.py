@@ -414,3 +414,25 @@ def test_what_was_rendered_before_the_pause_and_is_not_in_force_is_reconciling()
     assert world.condition("RolledOut") == ("False", "Paused")
     assert world.condition("Ready")[0] == "False"
     assert reconciling(world)[0] == "True"
+
+
+def test_the_clusters_stand_in_one_line_with_those_that_drain() -> None:
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("west"), cluster("north"))
+    world.settle()
+    assert status_of(world).cluster_names == "west, north, east (draining)"
+
+
+@pytest.mark.parametrize(
+    ("ids", "line"),
+    [
+        ((), ""),
+        ([f"c{n}" for n in range(64)], ", ".join(f"c{n}" for n in range(56)) + " and 8 more"),
+        ([f"{n:063}" for n in range(64)], ", ".join(f"{n:063}" for n in range(4)) + " and 60 more"),
+    ],
+    ids=["none", "many", "long"],
+)
+def test_of_many_clusters_as_many_are_named_as_a_column_takes(ids: list[str], line: str) -> None:
+    catalog = make_catalog({"orders": {"clusters": [cluster(each) for each in ids]}}, [])
+    found = stream_status("orders", catalog, [], KafkaStreamStatus(), generation=1, now="2026-11-01T00:00:00Z")
+    assert found.cluster_names == line

@@ -8,14 +8,15 @@ import pytest
 
 from dynamic_kafka.metadata.contract import METADATA_ROLE, RENDERED_ROLE, ROLE_LABEL, SUBSCRIPTION_LABEL
 from kafkastream_operator.core.document import Version, make_document, pack
+from kafkastream_operator.core.rollout import USUAL
 from kafkastream_operator.core.standing import stream_status
 from kafkastream_operator.handlers import observe
-from kafkastream_operator.handlers.observe import catalog_of
+from kafkastream_operator.handlers.observe import catalog_of, see
 from kafkastream_operator.handlers.subscribers import subscribers_of
 from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS, Resource
 from kafkastream_operator.kube.cache import Cache, Ref
 from kafkastream_operator.models.stream import KafkaStreamStatus
-from tests.unit.operator.world import cluster
+from tests.unit.operator.world import START, cluster
 
 EAST = {"orders": {"clusters": {"east": {"bootstrapServers": "east:9092", "topics": ["orders"]}}}}
 UNREADABLE = {"draining": "nothing"}
@@ -33,6 +34,7 @@ class Namespace:
         self.count += 1
         meta = {"name": name, "namespace": "ns", "uid": f"{resource.plural}-{name}", "labels": labels or {}}
         meta["resourceVersion"] = str(self.count)
+        meta["creationTimestamp"] = "2026-11-01T00:00:00Z"
         self.cache.put(resource, {"metadata": meta, **content})
 
     def subscription(self, **status: Any) -> None:
@@ -105,6 +107,50 @@ def test_who_had_a_document_that_nobody_can_read_is_not_passed_over(there: Names
     there.subscription(**status)
     there.document("edited by hand")
     assert not there.safe()[0]
+
+
+def edited(there: Namespace, labels: dict[str, str], uid: str = "kafkastreamsubscriptions-app") -> None:
+    """The document of a subscription by what it says, with these labels."""
+    data, _ = pack(make_document(Version("l", 3), EAST, {}, uid))
+    there.subscription()
+    there.put(CONFIG_MAPS, "app-kafkastreams", labels, data=data)
+
+
+RIGHT = {ROLE_LABEL: RENDERED_ROLE, SUBSCRIPTION_LABEL: "app"}
+LABELS = {
+    "as they were": RIGHT,
+    "without the role": {SUBSCRIPTION_LABEL: "app"},
+    "with another role": {**RIGHT, ROLE_LABEL: METADATA_ROLE},
+    "without the subscription": {ROLE_LABEL: RENDERED_ROLE},
+    "with another subscription": {**RIGHT, SUBSCRIPTION_LABEL: "other"},
+    "without both": {},
+}
+
+
+@pytest.mark.parametrize("what", LABELS)
+def test_a_document_is_its_subscriptions_by_what_it_says_where_its_labels_are_edited(
+    there: Namespace, what: str
+) -> None:
+    edited(there, LABELS[what])
+    seen = see(there.cache, "ns", "app", START, USUAL)
+    assert seen is not None
+    assert seen.view.config_map is not None
+    assert seen.view.config_map.ours
+    assert seen.view.config_map.drifted == (what != "as they were")
+    # Until its labels are right again it neither counts as left behind, nor as metadata of a user's.
+    assert "is gone" not in there.safe()[1]
+    assert [each.name for each in there.stream().subscribers] == ["app"]
+    assert (list(seen.view.catalog.streams), dict(seen.view.catalog.broken)) == (["orders"], {})
+
+
+@pytest.mark.parametrize("what", ["without the subscription", "with another subscription"])
+def test_a_document_of_which_nothing_says_that_it_is_ours_is_not(there: Namespace, what: str) -> None:
+    edited(there, LABELS[what], "another-uid")
+    seen = see(there.cache, "ns", "app", START, USUAL)
+    assert seen is not None
+    assert seen.view.config_map is not None
+    assert not seen.view.config_map.ours
+    assert "is gone" in there.safe()[1]
 
 
 def test_who_never_had_a_document_holds_up_nobody(there: Namespace) -> None:

@@ -12,6 +12,7 @@ from kafkastream_operator.core.catalog import Catalog, ConfigMapText, config_map
 from kafkastream_operator.core.decide import decide
 from kafkastream_operator.core.document import Document, Key, Version
 from kafkastream_operator.core.evidence import Driver, Report, TopicReport
+from kafkastream_operator.core.rollout import Timing
 from kafkastream_operator.core.view import ConfigMap, Plan, View
 from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
 from tests.support.resources import states
@@ -47,6 +48,8 @@ class World:
         writes: what the operator wrote, one word each.
         made: the subscription came of annotations.
         dies_after: the operator dies after so many writes.
+        attempted: the last patch that the spec has: the same again changes nothing.
+        timing: how long things may take; nothing is gathered, unless a story is about that.
     """
 
     streams: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -68,6 +71,8 @@ class World:
     events: list[tuple[str, str]] = field(default_factory=list)
     dies_after: int | None = None
     again: datetime | None = None
+    timing: Timing = field(default_factory=lambda: Timing(gather=timedelta()))
+    attempted: str = ""
 
     def __post_init__(self) -> None:
         self.spec = {"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}, **self.spec}
@@ -92,7 +97,16 @@ class World:
         assert self.application is not None
         count = int(self.application.submission.removeprefix("s") or 0) + 1
         self.application_is("Running", submission=f"s{count}")
-        self.driver = Driver(f"driver-{count}", f"uid-{count}", True, True, self.application.token, mounted=True)
+        self.driver = Driver(
+            f"driver-{count}",
+            f"uid-{count}",
+            True,
+            True,
+            self.application.token,
+            mounted=True,
+            namespace="jobs",
+            account="shop",
+        )
         if reports:
             self.driver_reports()
 
@@ -181,6 +195,7 @@ class World:
             released=self.released,
             rival=self.rival,
             made=self.made,
+            timing=self.timing,
         )
 
     # -- what can be asked ------------------------------------------------------------------------------------------
@@ -222,9 +237,9 @@ class World:
         assert effect.expected == self.application.resource_version
         attempted = f"{effect.token}#{effect.attempt}"
         self._write("patch")
-        if attempted != getattr(self, "_attempted", None):
+        if attempted != self.attempted:
             # Only what changes the spec does anything.
-            self._attempted = attempted
+            self.attempted = attempted
             self.application = replace(
                 self.application,
                 token=effect.token,

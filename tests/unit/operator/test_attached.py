@@ -1,0 +1,255 @@
+"""A driver that does not mount, or does not report: what is said of it, and told, and what to run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+
+from dynamic_kafka.app.manifest_tool import ROLE as PRINTED_ROLE
+from dynamic_kafka.metadata.contract import REPORT_ANNOTATION
+from kafkastream_operator.core.attached import ROLE, reporting
+from kafkastream_operator.core.rollout import USUAL
+from kafkastream_operator.core.view import View
+from kafkastream_operator.handlers.observe import see
+from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, PODS, SUBSCRIPTIONS
+from kafkastream_operator.kube.cache import Cache
+from kafkastream_operator.models.conditions import MESSAGE_CHARACTERS
+from tests.support.places import ROOT
+from tests.unit.operator.world import START, World, cluster, running
+
+PATIENCE_S = USUAL.confirm_live.total_seconds()
+
+
+def silent() -> World:
+    """A driver has started, and has not reported."""
+    world = World(spec={"updateStrategy": "Reload"})
+    world.stream("orders", cluster("east"))
+    world.application_is("Starting")
+    world.settle()
+    world.driver_starts(reports=False)
+    world.settle()
+    return world
+
+
+def goes_on(world: World, seconds: float) -> None:
+    """Its driver says nothing for so long."""
+    assert world.driver is not None
+    world.later(seconds=seconds)
+    world.driver = replace(world.driver, silent_s=world.driver.silent_s + seconds)
+    world.settle()
+
+
+def told(world: World, reason: str) -> int:
+    """How often this was an Event."""
+    return [each for each, _ in world.events].count(reason)
+
+
+def test_a_driver_has_time_for_its_first_report_and_then_its_silence_is_told_once() -> None:
+    world = silent()
+    assert world.condition("Reporting") == ("Unknown", "AwaitsReport")
+    assert world.again is not None
+    assert (world.again - world.now).total_seconds() == PATIENCE_S
+    goes_on(world, PATIENCE_S - 1)
+    assert world.condition("Reporting") == ("Unknown", "AwaitsReport")
+    goes_on(world, 1)
+    assert world.condition("Reporting") == ("False", "NoReport")
+    goes_on(world, 3600)
+    assert told(world, "NoReport") == 1
+    world.driver_reports()
+    world.settle()
+    assert world.condition("Reporting") == ("True", "Reporting")
+
+
+def test_an_operator_that_starts_anew_says_the_same_of_a_silent_driver() -> None:
+    world = silent()
+    goes_on(world, PATIENCE_S)
+    assert world.driver is not None
+    world.driver = replace(world.driver, silent_s=0.0)
+    before = len(world.writes)
+    world.settle()
+    assert len(world.writes) == before
+
+
+def commands(message: str) -> list[str]:
+    """What a message tells to run."""
+    return re.findall(r"`(kubectl [^`]+)`", message)
+
+
+def test_what_a_silent_driver_lacks_can_be_run_as_it_stands_there() -> None:
+    world = silent()
+    goes_on(world, PATIENCE_S)
+    assert commands(world.message("Reporting")) == [
+        "kubectl create role kafkastream-reporter -n jobs --verb=get,patch --resource=pods",
+        "kubectl create rolebinding kafkastream-reporter-shop -n jobs --role=kafkastream-reporter"
+        " --serviceaccount=jobs:shop",
+        "kubectl auth can-i patch pods -n jobs --as system:serviceaccount:jobs:shop",
+    ]
+    (note,) = [text for reason, text in world.events if reason == "NoReport"]
+    assert commands(note[:1024]) == commands(note)
+
+
+def test_what_to_run_fits_whatever_the_names_are() -> None:
+    world = silent()
+    goes_on(world, PATIENCE_S)
+    assert world.driver is not None
+    world.driver = replace(world.driver, name="p" * 253, namespace="n" * 63, account="a" * 253)
+    world.status = world.status.model_copy(update={"conditions": ()})
+    found = reporting(world.view())
+    assert len(found.message) < MESSAGE_CHARACTERS
+    assert len(commands(found.message)) == 3
+
+
+def test_the_commands_give_what_the_example_and_the_printed_manifest_give() -> None:
+    text = (ROOT / "examples" / "operator" / "rbac-driver.yaml").read_text(encoding="utf-8")
+    role = next(yaml.safe_load_all(text))
+    assert role["metadata"]["name"] == ROLE == PRINTED_ROLE
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "patch"]}]
+
+
+SECRET = {"cluster": "east", "name": "login", "allowedServers": ["east:9092"]}
+
+
+def with_a_secret(*, mounts: frozenset[str] = frozenset()) -> World:
+    """An application on east, which takes a Secret."""
+    world = World(spec={"secrets": [SECRET]})
+    world.stream("orders", cluster("east", secretRef={"name": "login"}))
+    world.application_is("Starting", mounts=mounts)
+    world.settle()
+    world.driver_starts()
+    world.settle()
+    return world
+
+
+def test_secrets_that_the_first_document_lacks_are_told_once() -> None:
+    world = with_a_secret()
+    goes_on(world, 60)
+    assert world.condition("Mounted") == ("False", "SecretsNotMounted")
+    assert told(world, "SecretsNotMounted") == 1
+
+
+@pytest.mark.parametrize(("strategy", "times"), [("Restart", 0), ("Reload", 1)])
+def test_secrets_are_told_when_no_restart_is_on_its_way_that_mounts_them(strategy: str, times: int) -> None:
+    world = running(updateStrategy=strategy, secrets=[SECRET | {"cluster": "west", "allowedServers": ["west:9092"]}])
+    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "login"}))
+    world.settle()
+    assert told(world, "SecretsNotMounted") == times
+
+
+def test_secrets_are_told_when_the_restart_that_mounts_them_is_given_up() -> None:
+    world = running(updateStrategy="Restart", secrets=[SECRET | {"cluster": "west", "allowedServers": ["west:9092"]}])
+    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "login"}))
+    world.look()
+    assert world.condition("Mounted") == ("False", "SecretsNotMounted")
+    assert told(world, "SecretsNotMounted") == 0
+    world.changes(updateStrategy="Reload")
+    world.settle()
+    assert world.condition("RolledOut") == ("False", "RestartRequired")
+    assert told(world, "SecretsNotMounted") == 1
+
+
+DRIVER = "spark-kubernetes-driver"
+DOCUMENT = {"name": "streams", "configMap": {"name": "app-kafkastreams"}}
+PROJECTED = {"name": "streams", "projected": {"sources": [{"secret": {}}, {"configMap": {"name": "app-kafkastreams"}}]}}
+FOLDER = {"name": "streams", "mountPath": "/etc/kafkastreams"}
+
+
+def seen(spec: Mapping[str, Any], report: str | None = None) -> View:
+    """What the operator sees of a driver whose pod has this spec."""
+    cache = Cache()
+    meta = {"namespace": "ns", "resourceVersion": "1", "creationTimestamp": "x"}
+    asked = {"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}}
+    cache.put(SUBSCRIPTIONS, {"metadata": {**meta, "name": "app", "uid": "s"}, "spec": asked})
+    status = {"applicationState": {"state": "RUNNING"}, "driverInfo": {"podName": "app-driver"}}
+    cache.put(KUBEFLOW_APPLICATIONS, {"metadata": {**meta, "name": "app", "uid": "a"}, "spec": {}, "status": status})
+    labels = {"spark-role": "driver", "sparkoperator.k8s.io/app-name": "app"}
+    annotations = {} if report is None else {REPORT_ANNOTATION: report}
+    pod = {**meta, "name": "app-driver", "uid": "p", "labels": labels, "annotations": annotations}
+    cache.put(PODS, {"metadata": pod, "spec": spec, "status": {"phase": "Running"}})
+    found = see(cache, "ns", "app", START, USUAL)
+    assert found is not None
+    return found.view
+
+
+def pod(*volumes: Mapping[str, Any], mounts: list[dict[str, Any]], container: str = DRIVER) -> dict[str, Any]:
+    """A pod's spec, in which one container beside an idle one has these mounts."""
+    containers = [{"name": container, "volumeMounts": mounts}]
+    return {"volumes": [{"name": "other", "emptyDir": {}}, *volumes], "containers": [{"name": "idle"}, *containers]}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pod(DOCUMENT, mounts=[FOLDER]),
+        pod(PROJECTED, mounts=[FOLDER]),
+        pod(DOCUMENT, mounts=[FOLDER], container="as-a-template-calls-it"),
+        pod(DOCUMENT, mounts=[FOLDER | {"subPath": "streams.json"}, FOLDER]),
+    ],
+    ids=["volume", "projected", "other name", "folder beside a file"],
+)
+def test_a_driver_that_has_the_folder_has_the_document(spec: dict[str, Any]) -> None:
+    assert seen(spec).driver is not None
+    assert seen(spec).driver.mounted is True  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("spec", "fault"),
+    [
+        (pod(mounts=[]), ""),
+        (pod(DOCUMENT | {"configMap": {"name": "another"}}, mounts=[FOLDER]), ""),
+        (pod(DOCUMENT, mounts=[]), "no volumeMount"),
+        (pod(DOCUMENT, mounts=[FOLDER | {"name": "other"}]), "no volumeMount"),
+        (
+            {
+                **pod(DOCUMENT, mounts=[FOLDER]),
+                "containers": [{"name": "idle", "volumeMounts": [FOLDER]}, {"name": DRIVER}],
+            },
+            "no volumeMount",
+        ),
+        (pod(DOCUMENT, mounts=[FOLDER | {"subPath": "streams.json"}]), "subPath"),
+        (pod(PROJECTED, mounts=[FOLDER | {"subPathExpr": "$(X)"}]), "subPath"),
+    ],
+    ids=["nothing", "another", "unmounted", "another volume", "another container", "subPath", "subPathExpr"],
+)
+def test_a_driver_that_has_not_the_folder_is_said_to_lack_it_and_why(spec: dict[str, Any], fault: str) -> None:
+    driver = seen(spec).driver
+    assert driver is not None
+    assert driver.mounted is False
+    assert fault in driver.mount_fault
+    assert bool(fault) == bool(driver.mount_fault)
+
+
+def test_how_it_is_mounted_wrongly_is_said() -> None:
+    world = running(updateStrategy="Reload")
+    assert world.driver is not None
+    world.driver = replace(world.driver, mounted=False, mount_fault="mounts a part of the document by subPath")
+    world.settle()
+    assert world.condition("Mounted") == ("False", "NotMounted")
+    assert "by subPath: mount ConfigMap app-kafkastreams as the folder /etc/kafkastreams" in world.message("Mounted")
+
+
+def test_a_report_that_cannot_be_read_is_told_apart_from_none() -> None:
+    garbled, none = seen(pod(mounts=[]), "{"), seen(pod(mounts=[]))
+    assert reporting(garbled).reason == "ReportUnreadable"
+    assert reporting(none).reason == "AwaitsReport"
+
+
+@pytest.mark.parametrize(("given", "account"), [({"serviceAccountName": "spark"}, "spark"), ({}, "default")])
+def test_the_account_is_the_one_that_the_pod_runs_by(given: dict[str, Any], account: str) -> None:
+    driver = seen({**pod(mounts=[]), **given}).driver
+    assert driver is not None
+    assert (driver.namespace, driver.account) == ("ns", account)
+
+
+def test_of_a_pod_that_only_looks_like_the_driver_nothing_is_said() -> None:
+    world = silent()
+    assert world.driver is not None
+    world.driver = replace(world.driver, owned=False, mounted=False, account="evil")
+    goes_on(world, PATIENCE_S)
+    assert world.condition("Reporting") == ("Unknown", "NoDriver")
+    assert world.condition("Mounted") == ("Unknown", "NoDriver")
+    assert "evil" not in str(world.status)

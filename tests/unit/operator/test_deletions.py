@@ -1,0 +1,128 @@
+"""Whatever is deleted, in any order: the document of a running driver loses nothing, and what drains is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from dynamic_kafka.metadata.contract import STREAMS_ANNOTATION
+from kafkastream_operator.core.document import Document
+from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS
+from tests.support.resources import states
+from tests.unit.operator.server import DOCUMENT, Operator, Server
+from tests.unit.operator.world import cluster
+
+ANNOTATED = {STREAMS_ANNOTATION: "orders"}
+DELETED = ("stream", "subscription", "application", "document")
+LAGS: Mapping[str, Any] = {"lag": 5, "quiet": 0}
+DRAINED: Mapping[str, Any] = {"lag": 0, "quiet": 400}
+
+
+class Story:
+    """East was taken out of the stream and drains; the driver reads on, with west beside it.
+
+    Attributes:
+        read: the newest document that the driver's mount has had: the kubelet keeps what was there when it goes.
+    """
+
+    def __init__(self, *, annotated: bool) -> None:
+        self.server, self.annotated = Server(), annotated
+        self.operator, self.read = Operator(self.server), Document.__new__(Document)
+        self.server.stream(cluster("east"), cluster("west"))
+        self.applies_again()
+        self.server.report()
+        self.rests()
+        self.server.stream(cluster("west"))
+        self.rests()
+        self.server.report(east__orders=LAGS)
+        self.rests()
+        assert states(self.read) == {"east/orders": "Draining", "west/orders": "Active"}
+
+    def applies_again(self) -> None:
+        """The application, and what subscribes it."""
+        self.server.put(KUBEFLOW_APPLICATIONS, "app", {}, annotations=ANNOTATED if self.annotated else {})
+        if not self.annotated:
+            self.server.subscription()
+        self.rests()
+
+    def rests(self) -> None:
+        """Operator and Spark go on until nothing changes."""
+        for _ in range(5):
+            self.operator.works()
+            self.server.spark()
+        self.read = self.server.document() or self.read
+
+    def deletes(self, what: str) -> None:
+        """`kubectl delete`; a subscription by annotations goes with these, while there is where to take them out."""
+        if what == "stream":
+            self.server.remove(STREAMS, "orders")
+        elif what == "application":
+            self.server.remove(KUBEFLOW_APPLICATIONS, "app")
+        elif what == "document":
+            self.server.remove(CONFIG_MAPS, DOCUMENT)
+        elif self.annotated and self.server.find(KUBEFLOW_APPLICATIONS) is not None:
+            self.server.put(KUBEFLOW_APPLICATIONS, "app", {})
+        else:
+            self.server.remove(SUBSCRIPTIONS, "app")
+        self.rests()
+
+    def drains(self) -> bool:
+        """Whether east stays in the document until its driver shows that it is drained, and no longer."""
+        found = states(self.server.document())
+        assert found is not None
+        if found.get("east/orders") != "Draining":
+            return False
+        beats: Iterable[Mapping[str, Any]] = (LAGS, LAGS, DRAINED)
+        for beat, topic in enumerate(beats):
+            assert "east/orders" in (states(self.server.document()) or {})
+            self.server.now += timedelta(seconds=10)
+            self.server.report(beat, east__orders=topic)
+            self.rests()
+        assert states(self.server.document()) == {"west/orders": "Active"}
+        return True
+
+
+@pytest.mark.parametrize("annotated", [True, False], ids=["annotated", "by hand"])
+@pytest.mark.parametrize("order", list(permutations(DELETED)), ids="-".join)
+def test_what_is_deleted_in_any_order_harms_no_running_job_and_loses_no_drain(
+    order: tuple[str, ...], annotated: bool
+) -> None:
+    story = Story(annotated=annotated)
+    for what in order:
+        story.deletes(what)
+        assert set(states(story.read) or {}) == {"east/orders", "west/orders"}, f"after {what}"
+        assert (states(story.read) or {})["east/orders"] == "Draining"
+    # Only who deletes the subscription and then its document has told everybody to forget it.
+    left = story.server.document() is not None
+    assert left == (order.index("document") < order.index("subscription"))
+    story.server.stream(cluster("west"))
+    story.applies_again()
+    assert story.drains() == left
+
+
+@pytest.mark.parametrize("order", list(permutations(["stream", "subscription", "document"])), ids="-".join)
+def test_a_driver_that_runs_remembers_what_drains_when_all_else_is_deleted(order: tuple[str, ...]) -> None:
+    story = Story(annotated=False)
+    for what in order:
+        story.deletes(what)
+    story.server.stream(cluster("west"))
+    story.applies_again()
+    assert story.drains()
+
+
+@pytest.mark.parametrize("order", list(permutations(["stream", "application", "document"])), ids="-".join)
+def test_an_orphan_remembers_what_drains_until_its_retention_is_over(order: tuple[str, ...]) -> None:
+    story = Story(annotated=True)
+    for what in order:
+        story.deletes(what)
+    story.server.now += timedelta(days=7) - timedelta(seconds=1)
+    story.rests()
+    assert (states(story.server.document()) or {})["east/orders"] == "Draining"
+    story.server.now += timedelta(seconds=2)
+    story.rests()
+    assert story.server.document() is None
+    assert story.server.find(SUBSCRIPTIONS) is None

@@ -1,0 +1,79 @@
+"""What the API server counts a CEL rule's cost from: every string, list and map of a resource has its bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from kafkastream_operator.models.crd import crds
+
+WORDS = {
+    "spec.clusters[].properties{}": "values of Kafka's own properties: any text",
+    "spec.streams.pattern": "a regular expression",
+    "spec.pause.reason": "for who wonders",
+}
+"""Strings of specs that may be anything of their length."""
+
+OPEN = {
+    "kafkastreams.yaml": {"spec.clusters[].startingOffsets", "spec.clusters[].stoppingOffsets"},
+    "kafkastreamsubscriptions.yaml": {"status.kept"},
+}
+"""What no structural schema describes, and no CEL rule looks at."""
+
+Node = Mapping[str, Any]
+
+
+def nodes(schema: Node, path: str) -> Iterator[tuple[str, Node]]:
+    """Every value that an object may have, by its path."""
+    yield path, schema
+    for name, each in schema.get("properties", {}).items():
+        yield from nodes(each, f"{path}.{name}")
+    if "items" in schema:
+        yield from nodes(schema["items"], f"{path}[]")
+    if "additionalProperties" in schema:
+        yield from nodes(schema["additionalProperties"], f"{path}{{}}")
+
+
+def schema_of(name: str) -> Node:
+    """What an object of the kind is."""
+    (version,) = crds()[name]["spec"]["versions"]
+    schema: Node = version["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def values(name: str, *parts: str) -> list[tuple[str, Node]]:
+    """Every value of these parts of an object."""
+    return [found for part in parts for found in nodes(schema_of(name)["properties"][part], part)]
+
+
+@pytest.mark.parametrize("name", crds())
+def test_every_string_list_and_map_ends_somewhere(name: str) -> None:
+    found = values(name, "spec", "status")
+    strings = [(path, node) for path, node in found if node.get("type") == "string" and "enum" not in node]
+    lists = [(path, node) for path, node in found if node.get("type") == "array"]
+    maps = [(path, node) for path, node in found if "additionalProperties" in node]
+    assert strings
+    assert lists
+    assert [path for path, node in strings if "maxLength" not in node] == []
+    assert [path for path, node in lists if "maxItems" not in node] == []
+    assert [path for path, node in maps if "maxProperties" not in node] == []
+
+
+@pytest.mark.parametrize("name", crds())
+def test_what_a_user_writes_has_a_form_where_it_is_not_any_text(name: str) -> None:
+    """A status is the operator's own: it is never refused for its words."""
+    strings = [(path, node) for path, node in values(name, "spec") if node.get("type") == "string"]
+    formless = {path for path, node in strings if not {"pattern", "enum", "format"} & node.keys()}
+    assert formless - WORDS.keys() == set()
+    assert formless == {path for path, _ in strings} & WORDS.keys()
+
+
+@pytest.mark.parametrize("name", crds())
+def test_what_no_schema_describes_is_known(name: str) -> None:
+    open_to_all = {
+        path for path, node in values(name, "spec", "status") if node.get("x-kubernetes-preserve-unknown-fields")
+    }
+    assert {path for path, node in values(name, "spec", "status") if "type" not in node} <= open_to_all
+    assert open_to_all == OPEN[name]
