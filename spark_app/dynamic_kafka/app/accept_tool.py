@@ -202,6 +202,7 @@ def _loss(split: Split, seen: Preview | None, document: OffsetDocument) -> Accep
         "topicId": topic_id,
         "from": following,
         "to": resume,
+        "document": document.number,
     }
     meaning = f"The loss at {split} from offset {following} on is accepted{why}: {cost}, and reading {goes_on}"
     name = f"data-loss-{_plain(split.cluster)}-{_plain(split.topic)}-{split.partition}"

@@ -130,15 +130,21 @@ class Checkpoint:
 
     def wire(self, batch: int) -> dict[str, Any] | None:
         """The same as it was saved."""
-        for logged in self.offsets(batch):
-            if logged.text is not None and (found := our_document(logged.text)) is not None:
-                return found
-        return None
+        return next(iter(self._wires(batch)), None)
+
+    def _wires(self, batch: int) -> list[dict[str, Any]]:
+        found = [our_document(logged.text) for logged in self.offsets(batch) if logged.text is not None]
+        return [each for each in found if each is not None]
 
     def last_committed(self) -> OffsetDocument | None:
         """The document that the query has reached for good, None before the first commit."""
         batch = self.committed
         return None if batch is None else self.document(batch)
+
+    def all_committed(self) -> list[OffsetDocument]:
+        """The same of each of its sources of ours: a join of the stream with itself may have two."""
+        batch = self.committed
+        return [] if batch is None else [decode(wire) for wire in self._wires(batch)]
 
 
 def our_document(text: str) -> dict[str, Any] | None:

@@ -19,6 +19,7 @@ from typing import Protocol, cast
 
 from dynamic_kafka.app.exit_codes import ExitCode, code_of
 from dynamic_kafka.errors import DynamicKafkaError
+from dynamic_kafka.options.flags import parse_flags
 
 COMMANDS: Mapping[str, str] = {
     "run": "dynamic_kafka.app.run",
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m dynamic_kafka.app", description="Read many Kafka clusters as one Spark stream."
     )
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
-    loaded = {}
+    loaded, parsers = {}, {}
     near = difflib.get_close_matches(given[0], COMMANDS, n=1) if given and given[0] not in COMMANDS else []
     if near:
         parser.error(f"no command {given[0]!r}; did you mean {near[0]!r}?")
@@ -65,8 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in [asked] if asked else COMMANDS:
         module = cast(Command, importlib.import_module(COMMANDS[name]))
         loaded[name] = module
-        module.add_arguments(commands.add_parser(name, help=module.HELP, description=module.HELP))
-    parsed = parser.parse_args(given)
+        parsers[name] = commands.add_parser(name, help=module.HELP, description=module.HELP)
+        module.add_arguments(parsers[name])
+    parsed = parse_flags(parser, given, parsers[asked] if asked else None)
     if parsed.command != "run":
         # A tool's answer says what came of it; librdkafka's lines, hundreds a minute, would bury it.
         logging.getLogger("dynamic_kafka.librdkafka").setLevel(logging.CRITICAL)

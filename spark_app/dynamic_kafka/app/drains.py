@@ -37,8 +37,8 @@ class TopicDrain:
     """How far one topic is.
 
     Attributes:
-        lag: offsets that no committed batch has, over all partitions, of the sink that is furthest behind; None if any
-            of them is not known.
+        lag: offsets that no committed batch has, over all partitions, of the source that is furthest behind among those
+            of all sinks; None if any of them is not known.
         quiet_s: how long no end has moved.
         open_transaction: records after the last stable offset, which readers of committed ones do not see yet.
         kafka_id: Kafka's own `cluster.id` of who was listed; None if it is not known.
@@ -103,7 +103,8 @@ class Drains:
         """How far they are, in order.
 
         Args:
-            documents: what each sink has committed, with what was left out of its last batch back in; None: not known.
+            documents: what each sink has committed, by each of its sources, with what was left out of its last batch
+                back in; None: not known.
         """
         return [_state(*key, seen, documents, now_s) for key, seen in sorted(self._topics.items(), key=lambda t: t[0])]
 

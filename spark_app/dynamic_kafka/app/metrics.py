@@ -73,7 +73,7 @@ METRICS: Mapping[str, Described] = {
     "restarts": Described(SINK, "Restarts of the query within the process.", counter=True),
     "metadata_failures": Described((), "Look-ups in a row that had no answer."),
     "metadata_rejected": Described(
-        (), "1 while newer metadata is not in force: it is invalid, or does not fit the clusters that it names."
+        (), "1 while the metadata found last is not in force: it is invalid, does not fit its clusters, or is older."
     ),
 }
 """Every metric by its name without the prefix; Prometheus adds `_total` to counters."""

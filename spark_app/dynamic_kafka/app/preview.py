@@ -302,9 +302,10 @@ class _Previewing:
     def resolve(self, done: Reconciled) -> tuple[Mapping[Split, int], Mapping[Split, int]]:
         starts, stops = self.decisions().resolve(done)
         if self.done is None:
-            self.done, self.opened = done, open_splits(done.document, starts, stops)
+            self.done, self.opened = done, open_splits(done.document, starts, stops, self.observed.answers)
         return starts, stops
 
     def accept(self, opened: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, list[Note]]:
-        self.losses = self.decisions().really_lost(opened, losses)
-        return skip_losses(opened, self.losses), []
+        decisions = self.decisions()
+        self.losses = decisions.really_lost(opened, losses)
+        return skip_losses(opened, decisions.as_said(opened, self.losses)), []

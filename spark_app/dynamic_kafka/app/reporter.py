@@ -38,17 +38,21 @@ class CommittedProgress:
 
     def __init__(self, board: StatusBoard, states: Mapping[str, str | None]) -> None:
         self._board, self._states = board, states
-        self._known: dict[str, tuple[OffsetDocument, OffsetDocument]] = {}
+        self._known: dict[tuple[str, int], tuple[OffsetDocument, OffsetDocument]] = {}
         self._failing = False
 
     def documents(self) -> list[OffsetDocument | None]:
-        """A document per sink; None where it is not known."""
-        return [self._document(name, status.document) for name, status in self._board.sinks().items()]
+        """A document per source of each sink; None where it is not known."""
+        return [
+            self._document(name, place, document)
+            for name, status in self._board.sinks().items()
+            for place, document in enumerate((status.document, *status.others))
+        ]
 
-    def _document(self, name: str, committed: OffsetDocument) -> OffsetDocument | None:
+    def _document(self, name: str, place: int, committed: OffsetDocument) -> OffsetDocument | None:
         if committed.is_initial:
             return None
-        known = self._known.get(name)
+        known = self._known.get((name, place))
         if known is not None and known[0] is committed:
             # What a batch leaves out is decided before it runs: nothing is added once it is committed.
             return known[1]
@@ -62,7 +66,7 @@ class CommittedProgress:
             return None
         self._failing = False
         progress = Amendments(found).after(committed)
-        self._known[name] = (committed, progress)
+        self._known[name, place] = (committed, progress)
         return progress
 
 

@@ -15,6 +15,7 @@ from dynamic_kafka.app.checkpoints import Checkpoint
 from dynamic_kafka.app.config import AppConfig
 from dynamic_kafka.app.config_file import Sink
 from dynamic_kafka.app.exit_codes import reason_in
+from dynamic_kafka.app.left_out import LeftOut
 from dynamic_kafka.app.restarts import RestartPolicy
 from dynamic_kafka.app.sink_status import StatusBoard
 from dynamic_kafka.app.sinks import query_name
@@ -48,6 +49,7 @@ class SinkQuery:
             is_named=lambda cluster: is_named(discovery, cluster),
             pause_s=config.file.restart_backoff / 1000,
         )
+        self._left_out = LeftOut(self.options.state_location)
         self.committer: GroupCommitter | None = None
         group = self.options.group_id
         if self.options.commit_offsets and group is not None:
@@ -79,9 +81,30 @@ class SinkQuery:
         """Let the board begin with what the checkpoint says is done."""
         # What is wrong with the checkpoint is told when the query starts.
         with contextlib.suppress(DynamicKafkaError, OSError):
-            document = self.checkpoint.last_committed()
-            if document is not None:
-                board.restored(self.sink.name, document, time.monotonic())
+            documents = self.checkpoint.all_committed()
+            if documents:
+                board.restored(self.sink.name, documents, time.monotonic())
+
+    def started(self, query: StreamingQuery) -> None:
+        """It runs, for the first time or again."""
+        self.query, self.restart_at, self.stopping = query, None, False
+        self._left_out.started()
+
+    def commit(self, committed: OffsetDocument) -> None:
+        """Commit a document that Spark has committed to the clusters' groups, aside. What its batch had to leave out
+        is not read; where that cannot be looked at just now, a later call commits.
+
+        Raises:
+            GroupInUseError, StaleCheckpointError: see `GroupCommitter.commit`.
+        """
+        if self.committer is None:
+            return
+        try:
+            reached = self._left_out.after(committed)
+        except (DynamicKafkaError, OSError) as error:
+            log.warning("sink %s: its last batch is not committed to the group: %s", self.sink.name, error)
+            return
+        self.committer.commit(reached)
 
     def commit_reached(self) -> None:
         """Commit what the checkpoint says is done: also the last batch, whatever became of its event."""
@@ -90,7 +113,7 @@ class SinkQuery:
         try:
             document = self.checkpoint.last_committed()
             if document is not None:
-                self.committer.commit(document)
+                self.commit(document)
         except (OptionError, OSError) as error:  # also a file system that does not answer just now
             log.warning("sink %s: its last batch is not committed to the group: %s", self.sink.name, error)
         except DynamicKafkaError as error:

@@ -7,7 +7,7 @@ readers get a copy. What a cluster had is forgotten when it goes, and so are its
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ class SinkStatus:
 
     Attributes:
         document: how far it has read, in batches that Spark has committed.
+        others: the same of its further sources, where it reads the stream more than once, as a join with itself may.
         summary: what the planner reports: lag per cluster, stalled clusters, rejected metadata.
         batch: number of the last batch, -1 before the first.
         rows_per_second: of the last batch.
@@ -37,6 +38,7 @@ class SinkStatus:
 
     name: str
     document: OffsetDocument = field(default_factory=OffsetDocument)
+    others: tuple[OffsetDocument, ...] = ()
     summary: Mapping[str, Any] = field(default_factory=dict)
     batch: int = -1
     rows: int = 0
@@ -76,9 +78,12 @@ class StatusBoard:
             self._sinks[name] = replace(self._sinks[name], **changes)
             return self._sinks[name]
 
-    def restored(self, name: str, document: OffsetDocument, now: float) -> SinkStatus:
-        """Take in what the query had reached when it was last stopped: its series are there before its first batch."""
-        return self.update(name, document=document, advanced_at=dict.fromkeys(document.splits(), now))
+    def restored(self, name: str, documents: Sequence[OffsetDocument], now: float) -> SinkStatus:
+        """Take in what the query had reached when it was last stopped, a document for each of its sources: its series
+        are there before its first batch."""
+        document, *others = documents
+        advanced = dict.fromkeys(document.splits(), now)
+        return self.update(name, document=document, others=tuple(others), advanced_at=advanced)
 
     def idle(self, name: str, event: Mapping[str, Any]) -> None:
         """Take in what the planner says in progress that is no batch: Spark sends no event of that.
@@ -89,19 +94,20 @@ class StatusBoard:
             latest = source.get("latestOffset")
             if isinstance(latest, Mapping) and {"clusters", "document", "revision"} <= latest.keys():
                 self.update(name, summary=latest)
-        source = our_source(event)
+        sources = our_sources(event)
         # What a batch has reached is told by its own event, which counts what it has read.
-        idle = source is not None and source["endOffset"] == source.get("startOffset")
-        if source is not None and idle and self.sinks()[name].document.is_initial:
-            self.update(name, document=decode(source["endOffset"]))
+        idle = bool(sources) and all(source["endOffset"] == source.get("startOffset") for source in sources)
+        if idle and self.sinks()[name].document.is_initial:
+            document, *others = (decode(source["endOffset"]) for source in sources)
+            self.update(name, document=document, others=tuple(others))
 
     def progress(self, name: str, event: Mapping[str, Any], now: float) -> SinkStatus | None:
         """Take a progress event in, as Spark's JSON; None if it says nothing of a source of ours."""
-        source = our_source(event)
-        if source is None:
+        sources = our_sources(event)
+        if not sources:
             return None
-        before = self.sinks()[name]
-        document = decode(source["endOffset"])
+        source, before = sources[0], self.sinks()[name]
+        document, *others = (decode(each["endOffset"]) for each in sources)
         active = set(document.splits())
         records = {split: before.records.get(split, 0) for split in active}
         advanced = {split: before.advanced_at.get(split, now) for split in active}
@@ -117,6 +123,7 @@ class StatusBoard:
         return self.update(
             name,
             document=document,
+            others=tuple(others),
             summary=latest if isinstance(latest, Mapping) else {},
             batch=int(event["batchId"]),
             rows=int(event.get("numInputRows", 0)),
@@ -129,10 +136,10 @@ class StatusBoard:
         )
 
 
-def our_source(event: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The part of a progress event that is about a source of ours, with the offsets that it has reached."""
-    for source in event.get("sources", []):
-        end = source.get("endOffset")
-        if isinstance(end, Mapping) and {"version", "query", "clusters"} <= end.keys():
-            return dict(source)
-    return None
+def our_sources(event: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The parts of a progress event that are about sources of ours, with the offsets that they have reached."""
+    return [source for source in event.get("sources", []) if _is_ours(source.get("endOffset"))]
+
+
+def _is_ours(end: object) -> bool:
+    return isinstance(end, Mapping) and {"version", "query", "clusters"} <= end.keys()

@@ -84,14 +84,14 @@ class Supervisor:
 
     def _start(self, each: SinkQuery) -> None:
         reports = self._read_reports.get(each.sink.name)
-        each.query = start_query(self._spark, self._config, each.sink, read_reports=reports)
-        each.restart_at, each.stopping = None, False
+        query = start_query(self._spark, self._config, each.sink, read_reports=reports)
+        each.started(query)
         reached = self._board.sinks()[each.sink.name].document
         fields = {
-            "event": "started", "sink": each.sink.name, "query": str(each.query.id),
+            "event": "started", "sink": each.sink.name, "query": str(query.id),
             "documentQuery": reached.query or None,
         }  # fmt: skip
-        log.info("sink %s: query %s has started", each.sink.name, each.query.id, extra=fields)
+        log.info("sink %s: query %s has started", each.sink.name, query.id, extra=fields)
 
     def _look_after(self) -> None:
         now = time.monotonic()
@@ -151,7 +151,7 @@ class Supervisor:
         if each.committer is None or document.is_initial:
             return
         try:
-            each.committer.commit(document)
+            each.commit(document)
         except DynamicKafkaError as error:
             each.failure = error
         self._board.update(each.sink.name, commits=each.committer.counts(), committed=each.committer.committed())
@@ -166,7 +166,7 @@ class Supervisor:
             each.restarts.progressed()
         if each.committer is not None:
             try:
-                each.committer.commit(status.document)
+                each.commit(status.document)
             except DynamicKafkaError as error:
                 each.failure = error
             self._board.update(each.sink.name, commits=each.committer.counts(), committed=each.committer.committed())

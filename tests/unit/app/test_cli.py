@@ -153,3 +153,18 @@ def test_a_metadata_path_that_leads_nowhere_is_told_once_and_whole(
     said = capsys.readouterr().err.splitlines()[-1]
     assert f"{app.parent}/none.yaml: cannot be read" in said and "`metadata` in app.yaml" in said
     assert said.count("check") == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "near"),
+    [(["validate", "--jsno", "app.yaml"], "--json"), (["accept", "--identiy=east", "app.yaml"], "--identity")],
+)
+def test_a_misspelt_flag_is_told_the_nearest_of_its_command(
+    given: list[str], near: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(given)
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert f"did you mean {near}?" in said
+    assert f"usage: python -m dynamic_kafka.app {given[0]}" in said

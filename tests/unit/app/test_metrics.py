@@ -180,7 +180,7 @@ def test_what_the_planner_says_without_a_batch_is_seen(board: StatusBoard) -> No
 
 def test_series_are_there_before_the_first_batch_of_a_restart() -> None:
     board = StatusBoard(["lake"])
-    board.restored("lake", document(7, "east", "west", offset=10), 20.0)
+    board.restored("lake", [document(7, "east", "west", offset=10)], 20.0)
     scrape = Scrape(board, FINE)
     assert scrape.value("cluster_lag", sink="lake", cluster="east") == 130
     assert scrape.value("split_idle_seconds", sink="lake", cluster="west", topic="orders", partition="0") == 40

@@ -34,7 +34,7 @@ def test_a_query_whose_checkpoint_cannot_be_read_tells_how_far_it_is_while_it_is
 
 def test_how_far_a_query_is_by_its_batches_is_not_told_again() -> None:
     board = StatusBoard(["lake"])
-    board.restored("lake", document(3, 9), 1.0)
+    board.restored("lake", [document(3, 9)], 1.0)
     before = board.sinks()["lake"].document
     board.idle("lake", noted(document(3, 9)))
     assert board.sinks()["lake"].document is before

@@ -1,0 +1,74 @@
+"""What a batch had to leave out is not committed to the groups as if it had been read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from dynamic_kafka.app.left_out import LeftOut
+from dynamic_kafka.app.sink_query import SinkQuery
+from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.codec import fingerprint
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.state import StateLocation
+
+OLD = Split("east", "old", 0)
+
+
+def document(number: int, following: int, previous: str = "") -> OffsetDocument:
+    east = ClusterProgress({"old": TopicProgress("orders", {0: following})}, "K")
+    return OffsetDocument("q", number, previous, clusters={"east": east})
+
+
+def leave_out(state: str, of: OffsetDocument, start: int, end: int) -> None:
+    part = SplitRange(OLD, start, end)
+    StateLocation(state).save_amendment(
+        Amendment(of.query, of.number, of.previous, fingerprint(of), (part,), {"east": "unreachable"}, 1)
+    )
+
+
+@pytest.fixture
+def committed() -> list[int | None]:
+    return []
+
+
+@pytest.fixture
+def query(tmp_path: Path, committed: list[int | None]) -> SinkQuery:
+    made = SinkQuery.__new__(SinkQuery)
+    made._left_out = LeftOut(str(tmp_path / "state"))
+    made.sink = SimpleNamespace(name="lake")  # type: ignore[assignment]
+    made.committer = SimpleNamespace(commit=lambda reached: committed.append(reached.next_of(OLD)))  # type: ignore[assignment]
+    return made
+
+
+def test_a_range_that_a_repeated_batch_left_out_is_committed_only_when_it_is_read(
+    query: SinkQuery, tmp_path: Path, committed: list[int | None]
+) -> None:
+    # Given a query that has read up to 5, and starts again with a batch up to 9
+    before = document(1, 5)
+    repeated = document(2, 9, fingerprint(before))
+    query.commit(before)
+    query.started(SimpleNamespace())  # type: ignore[arg-type]
+    query.commit(before)  # what failed is tried again, while the batch is not decided yet
+    leave_out(str(tmp_path / "state"), repeated, 5, 9)
+
+    # When that batch is done without its range, and the next one reads it
+    query.commit(repeated)
+    query.commit(document(3, 9, fingerprint(repeated)))
+
+    # Then
+    assert committed == [5, 5, 5, 9]
+
+
+def test_what_cannot_be_looked_at_is_not_committed(
+    query: SinkQuery, tmp_path: Path, committed: list[int | None], caplog: pytest.LogCaptureFixture
+) -> None:
+    damaged = tmp_path / "state" / "q" / "amendments" / "000000000002-x-y-z.json"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_text("{")
+    query.commit(document(2, 9))
+    assert committed == []
+    assert "sink lake: its last batch is not committed to the group" in caplog.text

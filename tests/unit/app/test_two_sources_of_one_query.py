@@ -1,0 +1,60 @@
+"""A query that reads the stream twice, as a join of it with itself does: it has read what both of its sources have."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from dynamic_kafka.app.checkpoints import Checkpoint
+from dynamic_kafka.app.drains import Drains, Listing
+from dynamic_kafka.app.reporter import CommittedProgress
+from dynamic_kafka.app.sink_status import StatusBoard
+from dynamic_kafka.planning.codec import encode
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+
+OLD = {"east": frozenset({"old"})}
+
+
+def document(query: str, following: int) -> OffsetDocument:
+    east = ClusterProgress({"old": TopicProgress("orders", {0: following}, starts={0: 0})}, "K")
+    return OffsetDocument(query, 1, clusters={"east": east})
+
+
+def source(reached: OffsetDocument) -> dict[str, Any]:
+    return {"startOffset": None, "endOffset": encode(reached), "latestOffset": None}
+
+
+def lag_by(board: StatusBoard) -> int | None:
+    drains = Drains()
+    answer = ClusterObservation({"old": TopicObservation({0: 5})}, "K")
+    drains.take(OLD, {"east": Listing(10.0, 10.0, OLD["east"], answer)}, ())
+    [state] = drains.states(CommittedProgress(board, {}).documents(), 10.0)
+    return state.lag
+
+
+def test_a_topic_is_not_drained_while_one_of_two_sources_is_behind() -> None:
+    # Given a batch of a self-join, for whose second source the cluster was too slow to be in its plan
+    board = StatusBoard(["lake"])
+    board.progress(
+        "lake", {"batchId": 0, "sources": [source(document("first", 5)), source(document("second", 2))]}, 1.0
+    )
+
+    # When it is asked how far the topic is, then the source that is behind counts
+    assert lag_by(board) == 3
+
+
+def test_nor_is_it_after_a_restart_before_the_first_batch(tmp_path: Path) -> None:
+    # Given what Spark has logged of such a batch
+    for folder in ("offsets", "commits"):
+        (tmp_path / folder).mkdir()
+        logged = [json.dumps(encode(each)) for each in (document("first", 5), document("second", 2))]
+        (tmp_path / folder / "0").write_text("\n".join(["v1", "{}", *logged]))
+
+    # When the board begins with it
+    board = StatusBoard(["lake"])
+    board.restored("lake", Checkpoint(str(tmp_path)).all_committed(), 1.0)
+
+    # Then the source that is behind counts
+    assert lag_by(board) == 3
