@@ -14,11 +14,11 @@ from functools import partial
 from dynamic_kafka.errors import ClusterError, DataLossError, IdentityError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.probe import EARLIEST, LATEST, resolve
-from dynamic_kafka.lookout import Observed, RevisionRejectedError, is_bounded
+from dynamic_kafka.lookout import Observed, RevisionRejectedError, is_bounded, starts_elsewhere
 from dynamic_kafka.metadata import OffsetSpec
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planning.dataloss import DataLoss, describe, skip_losses
+from dynamic_kafka.planning.dataloss import AcceptedLoss, DataLoss, describe, skip_losses
 from dynamic_kafka.planning.identity import identity_problems, saved_identity
 from dynamic_kafka.planning.observation import Note
 from dynamic_kafka.planning.progress import OffsetDocument
@@ -83,12 +83,8 @@ class Decisions:
             unclear = sorted(
                 set(self.observed.subscription.clusters[cluster].topics) - answer.topics.keys() - answer.missing
             )
-            if unclear and self.logged.is_initial and is_bounded(self.options, self.observed.subscription):
-                raise ClusterError(
-                    cluster,
-                    f"lists the topic {unclear[0]!r} but does not describe it (it is being created or moved): a bounded"
-                    " run finds all its topics in its first plan, so it would be left out. Start again in a moment",
-                )
+            if unclear and self.logged.is_initial:
+                self._refuse_unclear(cluster, unclear[0])
             if answer.kafka_id is None:
                 text = f"cluster {cluster!r} tells no cluster.id: that it is still the same one cannot be checked"
                 self.status.once(logging.WARNING, "no-id", cluster, text=text)
@@ -101,6 +97,17 @@ class Decisions:
             and saved_identity(progress, cluster) not in (None, answer.kafka_id)
         }
         return forget(progress, swapped) if swapped else progress
+
+    def _refuse_unclear(self, cluster: str, topic: str) -> None:
+        """A first plan that may not miss a topic does not wait for it: whoever starts the query tries again."""
+        if is_bounded(self.options, self.observed.subscription):
+            why = "a bounded run finds all its topics in its first plan, so it would be left out"
+        elif starts_elsewhere(self.options, self.observed.subscription, cluster):
+            why = "found later, it would be read from its first record, not from where this query is to start"
+        else:
+            return
+        told = f"lists the topic {topic!r} but does not describe it (it is being created or moved): {why}"
+        raise ClusterError(cluster, f"{told}. Start again in a moment")
 
     def resolve(self, done: Reconciled) -> tuple[dict[Split, int], dict[Split, int]]:
         """Starts of new splits, and stops of splits that should have one: numbers that the document then keeps."""
@@ -117,6 +124,7 @@ class Decisions:
                 new_topic=new_topic,
                 configured=options.starting_for(split.cluster),
                 own=own,
+                anew=split in done.anew,
             )
             starts[split] = resolve_start(
                 spec,
@@ -140,7 +148,7 @@ class Decisions:
 
     def _tell_of_kept_stops(self, document: OffsetDocument) -> None:
         """A stop is resolved once. Whoever takes it back, or moves it, in a query that goes on would wait in vain."""
-        clusters = {} if document.bounded else self.observed.subscription.clusters
+        clusters = self.observed.subscription.clusters
         stopped = [
             (cluster, name, topic.stops)
             for cluster in clusters.keys() & document.clusters.keys()
@@ -150,12 +158,16 @@ class Decisions:
         for cluster, name, stops in sorted(stopped, key=lambda found: found[:2]):
             ending = clusters[cluster].stopping_offsets or self.options.ending_for(cluster)
             key = ("kept-stop", cluster, name)
-            if not any(_differs(ending, Split(cluster, name, p), stop) for p, stop in stops.items()):
+            # What bounded a run may be gone while it goes on: it ends where it would have ended.
+            if (document.bounded and ending is None) or not any(
+                _differs(ending, Split(cluster, name, p), stop) for p, stop in stops.items()
+            ):
                 self.status.forget(*key)
                 continue
             has = "other stopping offsets" if ending else "no stopping offsets any more"
+            who = "metadata has" if clusters[cluster].stopping_offsets or not ending else "the options have"
             text = (
-                f"metadata has {has} for topic {name!r} of cluster {cluster!r}, but those that were resolved when it"
+                f"{who} {has} for topic {name!r} of cluster {cluster!r}, but those that were resolved when it"
                 " was first read stay: nothing behind them is read. To read on, start a query with a new checkpoint"
             )
             self.status.once(logging.WARNING, *key, text=text)
@@ -166,6 +178,7 @@ class Decisions:
     def _numbers(self, wanted: Mapping[Split, Resolution]) -> dict[Split, int]:
         numbers = {split: offset for split, offset in wanted.items() if isinstance(offset, int)}
         queries: dict[Split, OffsetQuery] = {}
+        ends: dict[Split, int] = {}
         for split, query in wanted.items():
             if isinstance(query, int):
                 continue
@@ -176,8 +189,9 @@ class Decisions:
                 numbers[split] = seen.earliest[split.partition]
             else:
                 queries[split] = query
+                ends[split] = seen.latest[split.partition]
         if queries:
-            numbers |= resolve(self.observed.probes, queries, self.options.group_id)
+            numbers |= resolve(self.observed.probes, queries, self.options.group_id, ends)
         return numbers
 
     def accept(self, opened: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, list[Note]]:
@@ -194,13 +208,16 @@ class Decisions:
         # Where a re-created topic begins is asked now only: first offsets are known of clusters just opened.
         begins = {loss.split: EARLIEST for loss in losses if loss.recreated and loss.resume_at is not None}
         first = self._numbers(begins)
-        losses = [replace(loss, resume_at=first.get(loss.split, loss.resume_at)) for loss in losses]
+        losses = [
+            replace(loss, resume_at=first.get(loss.split, loss.resume_at)) for loss in self.as_said(opened, losses)
+        ]
         notes = [Note("data-loss", loss.split.cluster, f"data loss accepted: {describe([loss])}") for loss in losses]
         return skip_losses(opened, losses), notes
 
     def really_lost(self, opened: OffsetDocument, losses: list[DataLoss]) -> list[DataLoss]:
         """The losses without splits whose records are only not to be seen: read before their cluster was to be read by
-        committed records, they are behind the beginning of a transaction that is still open."""
+        committed records, they are behind the beginning of a transaction that is still open. And without those that
+        start at a commit, or at a record, that is newer than the look: they have no past that could be lost."""
         behind: dict[str, dict[Split, int]] = {}
         for loss in losses:
             following = opened.next_of(loss.split)
@@ -208,7 +225,9 @@ class Decisions:
             if following is not None and past_end and not loss.recreated:
                 behind.setdefault(loss.split.cluster, {})[loss.split] = following
         asked = {
-            cluster: self.observed.probes[cluster].ask(partial(_ends_for_everyone, splits=tuple(splits)))
+            cluster: self.observed.probes[cluster].ask(
+                partial(_ends_for_everyone, splits=tuple(splits), new=frozenset(filter(self._is_new, splits)))
+            )
             for cluster, splits in behind.items()
         }
         hidden = {
@@ -219,24 +238,43 @@ class Decisions:
         }
         return [loss for loss in losses if loss.split not in hidden]
 
+    def _is_new(self, split: Split) -> bool:
+        parked = self.logged.parked.get(split.cluster)
+        return self.logged.next_of(split) is None and (parked is None or split.topic not in parked.topics)
+
     def not_accepted(self, opened: OffsetDocument, losses: list[DataLoss]) -> list[DataLoss]:
         """Those of the losses that end the query."""
-        if not (losses and self.options.fail_on_data_loss):
-            return []
-        allowed = self.state.accepted_losses(opened.query or self.query) if self.state else {}
-        return [
-            loss
+        accepted = self._accepted(opened, losses)
+        return [loss for loss in losses if loss.split not in accepted] if self.options.fail_on_data_loss else []
+
+    def as_said(self, opened: OffsetDocument, losses: list[DataLoss]) -> list[DataLoss]:
+        """The losses with where a person has accepted that reading goes on, as far as they have."""
+        said = {split: word.goes_on_at for split, word in self._accepted(opened, losses).items()}
+        return [replace(loss, resume_at=said[loss.split](loss)) if loss.split in said else loss for loss in losses]
+
+    def _accepted(self, opened: OffsetDocument, losses: list[DataLoss]) -> dict[Split, AcceptedLoss]:
+        """What a person has said of these losses; looked up only where it matters, as in `verify`."""
+        if not losses or self.state is None or not self.options.fail_on_data_loss:
+            return {}
+        said = self.state.accepted_losses(opened.query or self.query)
+        active = set(self.logged.splits())
+        return {
+            loss.split: said[loss.split]
             for loss in losses
-            if loss.split not in allowed or not allowed[loss.split].covers(loss, opened.next_of(loss.split))
-        ]
+            if loss.split in said
+            and said[loss.split].covers(
+                loss, opened.next_of(loss.split), self.logged.number if loss.split in active else None
+            )
+        }
 
 
-def _ends_for_everyone(admin: ClusterAdmin, splits: tuple[Split, ...]) -> dict[Split, int]:
-    """High watermarks, where planning goes by last stable offsets."""
-    if not admin.read_committed:
+def _ends_for_everyone(admin: ClusterAdmin, splits: tuple[Split, ...], new: frozenset[Split]) -> dict[Split, int]:
+    """High watermarks, where planning goes by last stable offsets; those of new splits in any case."""
+    asked = [split for split in splits if admin.read_committed or split in new]
+    if not asked:
         return {}
-    found = admin.offsets({(split.topic, split.partition): LATEST for split in splits}, uncommitted=True)
-    return {split: found[split.topic, split.partition][0] for split in splits}
+    found = admin.offsets({(split.topic, split.partition): LATEST for split in asked}, uncommitted=True)
+    return {split: found[split.topic, split.partition][0] for split in asked}
 
 
 def _differs(ending: OffsetSpec | None, split: Split, stop: int) -> bool:

@@ -14,6 +14,7 @@ import logging
 import time
 import uuid
 from collections.abc import Mapping
+from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any
 
@@ -22,14 +23,25 @@ from dynamic_kafka.decisions import Decisions
 from dynamic_kafka.errors import ClusterError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.commits import CommitMark, GroupCommitter, check_group
+from dynamic_kafka.kafka.groups import Commits
 from dynamic_kafka.kafka.read_task import ReadTask
-from dynamic_kafka.lookout import Lookout, Observed, RevisionRejectedError, is_bounded, wanted_clusters
+from dynamic_kafka.lookout import (
+    GRACE_S,
+    Lookout,
+    Observed,
+    RevisionRejectedError,
+    is_bounded,
+    must_find_all,
+    wanted_clusters,
+)
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.batch import Situation, plan_batch
 from dynamic_kafka.planning.codec import decode, encode
+from dynamic_kafka.planning.deleted import tell_deleted
 from dynamic_kafka.planning.ending import Targets, still_to_read
+from dynamic_kafka.planning.observation import ClusterObservation, WantedCluster
 from dynamic_kafka.planning.plan import Limits, Plan
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.progress import Column, OffsetDocument
 from dynamic_kafka.planning.splits import slice_ranges
 from dynamic_kafka.replay import Replays
 from dynamic_kafka.state import StateLocation
@@ -54,9 +66,11 @@ class Enumerator:
         self.replays = Replays(options, self.state, self.lookout.look)
         self._committer: GroupCommitter | None = None
         self._group_checked: set[str] = set()
+        self._group_looks: dict[str, Future[Commits]] = {}
         self._targets: Targets | None = None
         self._absent: frozenset[str] = frozenset()
         self._awaited: frozenset[str] = frozenset()
+        self._ends: dict[str, dict[str, Column]] = {}
         self._last_batch_at: float | None = None
         self._latest = OffsetDocument()
         self._query = uuid.uuid4().hex
@@ -121,7 +135,8 @@ class Enumerator:
                 lambda cluster: client_of(self.options, self.lookout.in_force().subscription, cluster),
                 allow_old_checkpoint=self.options.allow_old_checkpoint,
             )
-        self._committer.commit(decode(end))
+        # What the batch had to leave out is not read.
+        self._committer.commit(self.replays.amendments.after(decode(end)))
 
     def report(self) -> dict[str, Any]:
         """The summary for Spark's progress event."""
@@ -138,6 +153,7 @@ class Enumerator:
 
     def _restore(self, saved: OffsetDocument) -> None:
         self.replays.restore(saved)
+        self.replays.undo()
         if saved.bounded:
             self.lookout.freeze()
 
@@ -166,9 +182,9 @@ class Enumerator:
                 observed = observed.without(error.cluster)
 
     def _fails(self, logged: OffsetDocument, observed: Observed) -> bool:
-        """Whether a cluster's failure ends the query. A bounded run resolves everything in its first plan."""
-        bounded = logged.is_initial and is_bounded(self.options, observed.subscription)
-        return self.options.cluster_failure_policy == "fail" or bounded
+        """Whether a cluster's failure ends the query: a first plan without it may be no first plan for it any more."""
+        needed = logged.is_initial and must_find_all(self.options, observed.subscription)
+        return self.options.cluster_failure_policy == "fail" or needed
 
     def _before_the_end(self, plan: Plan, unlimited: bool) -> Plan:
         """A plan without news may be the end of a run that ends by itself: not before all its clusters are read.
@@ -204,6 +220,9 @@ class Enumerator:
         situation = self.situation(logged, observed, unlimited=unlimited)
         done = plan_batch(situation, self.decisions(logged, observed))
         self.lookout.adopt(observed)
+        for cluster, answer in observed.answers.items():
+            seen = {name: topic.latest for name, topic in answer.topics.items()}
+            self._ends[cluster] = {**self._ends.get(cluster, {}), **seen}
         self.check_group(logged, observed)
         self.status.note([*done.notes, *new_notes(done.new)])
         self.status.lag = done.plan.left
@@ -212,17 +231,35 @@ class Enumerator:
     def situation(self, logged: OffsetDocument, observed: Observed, *, unlimited: bool = False) -> Situation:
         """What a plan is made from. The tool `plan` plans with it too, and writes nothing."""
         progress = self.replays.amendments.after(logged)
+        wanted, answers = self._with_deleted(progress, observed)
         return Situation(
             logged=logged,
             progress=progress,
-            wanted=wanted_clusters(observed.subscription),
-            observed=observed.answers,
+            wanted=wanted,
+            observed=answers,
             now_ms=time.time_ns() // 1_000_000,
             retention_ms=self.options.removed_cluster_retention_ms,
             limits=self._limits(unlimited),
             query=self._query,
             bounded=logged.is_initial and is_bounded(self.options, observed.subscription),
         )
+
+    def _with_deleted(
+        self, progress: OffsetDocument, observed: Observed
+    ) -> tuple[dict[str, WantedCluster], dict[str, ClusterObservation]]:
+        """What is wanted, and what was answered; see `planning.deleted`."""
+        wanted, answers, single = wanted_clusters(observed.subscription), dict(observed.answers), self.options.single
+        reading = progress.clusters.get(single.cluster_id) if single is not None else None
+        if single is None or single.pattern is None or reading is None or not self.options.fail_on_data_loss:
+            return wanted, answers
+        name = single.cluster_id
+        if name not in wanted:  # it has listed its topics, and none is there any more
+            wanted[name], answers[name] = WantedCluster({}), ClusterObservation({})
+        if name in answers:
+            # A run that ends by itself counts its topics at its start, and would wait for one that is parked.
+            ends = {} if progress.bounded or self._targets is not None else self._ends.get(name, {})
+            wanted[name], answers[name] = tell_deleted(single.pattern, reading, wanted[name], answers[name], ends)
+        return wanted, answers
 
     def decisions(self, logged: OffsetDocument, observed: Observed) -> Decisions:
         """What a plan asks back. The tool `plan` asks the same."""
@@ -235,6 +272,7 @@ class Enumerator:
 
     def check_group(self, logged: OffsetDocument, observed: Observed) -> None:
         """Once a cluster, when it first answers: is the group somebody else's there, or ahead of this checkpoint?
+        What a slow cluster says counts for a later plan.
 
         Raises:
             GroupInUseError, StaleCheckpointError: it is.
@@ -244,20 +282,26 @@ class Enumerator:
             return
         mark = CommitMark(logged.query or self._query, logged.number, 0)
         allow_old = self.options.allow_old_checkpoint
-        checks = {}
+        start = not (self._group_checked or self._group_looks)
+        asked = []
         for cluster, answer in observed.answers.items():
-            if cluster in self._group_checked:
+            if cluster in self._group_checked or cluster in self._group_looks:
                 continue
             keys = [(name, partition) for name, topic in answer.topics.items() for partition in topic.latest]
-            checks[cluster] = observed.probes[cluster].ask(
-                partial(ClusterAdmin.committed, group=group, partitions=keys)
-            )
-        for cluster, check in checks.items():
+            look = observed.probes[cluster].ask(partial(ClusterAdmin.committed, group=group, partitions=keys))
+            self._group_looks[cluster] = look
+            asked.append(look)
+        # A start must know, since a sink may skip what is read again. Later on a cluster that hangs holds up no other.
+        wait(asked, timeout=None if start else GRACE_S)
+        for cluster, look in [each for each in self._group_looks.items() if each[1].done()]:
+            del self._group_looks[cluster]
+            if cluster not in observed.subscription.clusters:
+                continue
             try:
-                check_group(cluster, group, check.result(), mark, allow_old=allow_old)
+                check_group(cluster, group, look.result(), mark, allow_old=allow_old)
             except ClusterError as error:
                 log.warning("the commits of group %s cannot be looked at: %s", group, error)
-        self._group_checked |= checks.keys()
+            self._group_checked.add(cluster)
 
     def _limits(self, unlimited: bool) -> Limits:
         options = self.options

@@ -70,6 +70,19 @@ def is_bounded(options: SourceOptions, subscription: Subscription) -> bool:
     return options.bounded or (bool(own) and all(own))
 
 
+def starts_elsewhere(options: SourceOptions, subscription: Subscription, cluster: str) -> bool:
+    """Whether what a query's first plan misses of a cluster would be found later, and read from another place: from
+    its first record."""
+    return (subscription.clusters[cluster].starting_offsets or options.starting_for(cluster)).kind != "earliest"
+
+
+def must_find_all(options: SourceOptions, subscription: Subscription) -> bool:
+    """Whether a query's first plan must have all its clusters, whatever the policy: it alone applies `startingOffsets`,
+    and in a bounded run it finds all there is to read."""
+    elsewhere = any(starts_elsewhere(options, subscription, cluster) for cluster in subscription.clusters)
+    return elsewhere or is_bounded(options, subscription)
+
+
 class Lookout:
     """The metadata in force and its clusters, as one query sees them.
 
@@ -172,8 +185,7 @@ class Lookout:
         """Ask all clusters that metadata names at once, and wait a little for the slower ones.
 
         Args:
-            initial: for a query's first plan. It alone applies `startingOffsets`, and in a bounded run it finds all
-                there is to read: a cluster that it would miss must answer, whatever the policy.
+            initial: for a query's first plan, which may have to find all there is (`must_find_all`).
             everyone: wait until each cluster has answered or failed; each must answer, whatever the policy.
 
         Raises:
@@ -194,7 +206,7 @@ class Lookout:
             for cluster, probe in probes.items()
         }
         first = self._good is None
-        needed = bounded or (initial and self._starts_elsewhere(subscription))
+        needed = initial and must_find_all(self.options, subscription)
         everyone = everyone or needed or (first and self.options.cluster_failure_policy == "fail")
         # Each hanging cluster is waited for once, and then no more until it has answered, unless it must.
         known = set() if everyone else {*self.status.stalled, *self._late}
@@ -230,14 +242,6 @@ class Lookout:
             for cluster, error in broken.items()
             if cluster not in good or _access(good[cluster]) != _access(subscription.clusters[cluster])
         }
-
-    def _starts_elsewhere(self, subscription: Subscription) -> bool:
-        """Whether a cluster would start elsewhere if it were found later: then it would start at earliest."""
-        starts = (
-            named.starting_offsets or self.options.starting_for(cluster)
-            for cluster, named in subscription.clusters.items()
-        )
-        return any(start.kind != "earliest" for start in starts)
 
     def judge(self, failures: Mapping[str, DynamicKafkaError]) -> None:
         """Under `fail`, raise the failures as one error; under `stall`, note them."""

@@ -77,6 +77,7 @@ class Replays:
         self.amendments = Amendments()
         self._settled: set[tuple[str, str]] = set()
         self._restored = False
+        self._undone: tuple[str, list[Amendment]] = ("", [])
 
     def restore(self, document: OffsetDocument) -> None:
         """Load the query's amendments, with the first saved document that this process sees.
@@ -91,11 +92,12 @@ class Replays:
         if self._state is None or not document.query:
             return
         found = self._state.amendments(document.query)
-        later = [amendment.number for amendment in found if amendment.number > document.number]
+        later = [amendment for amendment in found if amendment.number > document.number]
         if later and not self._options.allow_old_checkpoint:
+            newest = max(amendment.number for amendment in later)
             raise StaleCheckpointError(
                 f"the checkpoint ends at document {document.number} of query {document.query}, but {self._state.uri}"
-                f" holds an amendment of document {max(later)}: the checkpoint was restored from a backup and is older"
+                f" holds an amendment of document {newest}: the checkpoint was restored from a backup and is older"
                 " than what this query has done since. Restore the newer checkpoint, start with a new one, or set"
                 " allowOldCheckpoint=true to go on and read again what came after it; not with a file sink, which skips"
                 " the batches that it has by number, new records among them"
@@ -103,6 +105,16 @@ class Replays:
         for amendment in found:
             if amendment.number <= document.number:
                 self.amendments.add(amendment)
+        self._undone = (document.query, later)
+
+    def undo(self) -> None:
+        """Write down that a person has gone back to before some amendments, before there are new documents of their
+        numbers: a batch that is planned anew may be the very one that they speak of, and reads all of its ranges."""
+        query, later = self._undone
+        if later and self._state is not None:
+            self._state.undo_amendments(query, later)
+            log.warning("%d amendments of batches after the checkpoint are obeyed no more", len(later))
+        self._undone = ("", [])
 
     def planned(self, start: OffsetDocument, end: OffsetDocument) -> None:
         """This process planned the batch just now: its metadata is fresh, nothing has to be checked again."""

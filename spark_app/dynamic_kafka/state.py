@@ -5,6 +5,7 @@ or hdfs URIs). Every file is written once, whole, under a name that tells its co
 either the file or nothing.
 
     <stateLocation>/<query>/amendments/<number>-<start>-<end>-<mark>.json
+    <stateLocation>/<query>/undone/<mark>.json
     <stateLocation>/<query>/accepted/<number>-<what>.json
     <stateLocation>/audit/<time>-<tool>.json
 """
@@ -17,7 +18,7 @@ import os
 import re
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -95,12 +96,26 @@ class StateLocation:
         return contents
 
     def amendments(self, query: str) -> list[Amendment]:
-        """All amendments of a query, by batch; those of one batch in no particular order."""
+        """All amendments of a query, by batch; those of one batch in no particular order. None that was undone."""
         folder, found = f"{query}/amendments", []
         for name, wire in self.read_folder(folder).items():
             with self._whole(f"{folder}/{name}"):
                 found.append(Amendment.from_wire(wire))
-        return found
+        undone = self._marks(query) if found else ()
+        return [each for each in found if _undone(each) not in undone]
+
+    def undo_amendments(self, query: str, undone: Collection[Amendment]) -> None:
+        """Obey these no more: a person has gone back to before their batches. The same may be made anew later."""
+        marks = sorted(_undone(each) for each in undone)
+        name = hashlib.sha256("".join(marks).encode()).hexdigest()[:16]
+        self.write(f"{query}/undone/{name}.json", {"version": 1, "amendments": marks})
+
+    def _marks(self, query: str) -> set[str]:
+        marks: set[str] = set()
+        for name, wire in self.read_folder(f"{query}/undone").items():
+            with self._whole(f"{query}/undone/{name}"):
+                marks.update(map(str, wire["amendments"]))
+        return marks
 
     def save_amendment(self, amendment: Amendment) -> None:
         """Make an amendment durable. Only after this may its batch run."""
@@ -128,7 +143,9 @@ class StateLocation:
                     identities[str(wire["cluster"])] = str(wire["kafkaId"])
                 elif wire["kind"] == "data-loss":
                     split = Split(str(wire["cluster"]), str(wire["topic"]), int(wire["partition"]))
-                    losses[split] = AcceptedLoss(int(wire["from"]), wire.get("topicId"))
+                    losses[split] = AcceptedLoss(
+                        int(wire["from"]), wire.get("topicId"), wire.get("to"), wire.get("document")
+                    )
                 else:
                     raise ValueError(f"kind {wire['kind']!r} is not known")
         return identities, losses
@@ -154,6 +171,11 @@ class StateLocation:
             raise OffsetDocumentError(
                 f"{self.uri}/{path} is damaged: {text}; restore the file, or read it with the version that wrote it"
             ) from None
+
+
+def _undone(amendment: Amendment) -> str:
+    """One amendment, told from the same one made at another time."""
+    return hashlib.sha256(json.dumps(amendment.to_wire(), sort_keys=True).encode()).hexdigest()
 
 
 def has_scheme(uri: str) -> bool:

@@ -32,7 +32,7 @@ class PlanStatus:
     Attributes:
         revision: hash (or counter) of the metadata in force.
         lineage: whose counter that is; empty for a hash.
-        rejected: why newer metadata is not in force, None if it is.
+        rejected: why the metadata found last is not in force, None if it is.
         rejected_token: which revision that is, `<lineage>/<counter>`, if it is known.
         missing: ids of subscribed streams that metadata does not name.
         lag: offsets that no batch has taken yet, per reachable cluster.

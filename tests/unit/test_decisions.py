@@ -25,6 +25,7 @@ from dynamic_kafka.status import PlanStatus
 
 GIVEN = {"streamIds": "orders", "metadataPath": "streams.yaml"}
 OPTIONS = parse_options(GIVEN, mode="streaming")
+EARLIEST = parse_options(GIVEN | {"startingOffsets": "earliest"}, mode="streaming")
 BOUNDED = parse_options(GIVEN | {"endingOffsets": "latest"}, mode="streaming")
 SAVED = OffsetDocument("q", 3, "p", clusters={"east": ClusterProgress({"t": TopicProgress("orders", {0: 5})}, "Mk")})
 
@@ -75,10 +76,18 @@ def test_a_bounded_run_does_not_begin_without_a_topic_that_is_listed_and_not_des
     assert "Start again in a moment" in str(refused.value)
 
 
-@pytest.mark.parametrize(("options", "logged"), [(OPTIONS, OffsetDocument()), (BOUNDED, SAVED)], ids=["on", "later"])
-def test_a_plan_that_is_not_the_first_of_a_bounded_run_leaves_such_a_topic_to_the_next(
-    options: SourceOptions, logged: OffsetDocument
-) -> None:
+def test_a_first_plan_that_starts_elsewhere_does_not_miss_such_a_topic() -> None:
+    # Found later, it would start at its first record
+    with pytest.raises(ClusterError, match=r"cluster=east\] lists the topic 'u' .* read from its first record"):
+        unclear(OPTIONS, OffsetDocument()).verify(OffsetDocument())
+
+
+@pytest.mark.parametrize(
+    ("options", "logged"),
+    [(EARLIEST, OffsetDocument()), (OPTIONS, SAVED), (BOUNDED, SAVED)],
+    ids=["from the start", "later", "bounded, later"],
+)
+def test_any_other_plan_leaves_such_a_topic_to_the_next(options: SourceOptions, logged: OffsetDocument) -> None:
     assert unclear(options, logged).verify(logged) is logged
 
 
@@ -156,14 +165,14 @@ class Ends:
         return future
 
 
-def behind_the_end(given: Mapping[str, str], probe: Ends) -> OffsetDocument:
-    """What `accept` makes of a split that was read up to 5, of a log that seems to end at 3."""
+def behind_the_end(given: Mapping[str, str], probe: Ends, *, logged: OffsetDocument = SAVED) -> OffsetDocument:
+    """What `accept` makes of a split that was read up to 5, or is to start there, of a log that seems to end at 3."""
     subscription = Subscription({"east": SubscribedCluster({"t": "orders"}, {})}, ("orders",))
     answer = ClusterObservation({"t": TopicObservation({0: 3})}, "Mk")
     found = Discovered(subscription, Revision("sha256:x"), 1)
     observed = Observed(subscription, {"east": answer}, found, {"east": cast(ClusterProbe, probe)}, False)
     options = parse_options(GIVEN | given, mode="streaming")
-    plan = Decisions(options, None, PlanStatus(), SAVED, observed, frozenset({"east"}), "q")
+    plan = Decisions(options, None, PlanStatus(), logged, observed, frozenset({"east"}), "q")
     return plan.accept(SAVED, find_data_loss(SAVED, observed.answers))[0]
 
 
@@ -179,6 +188,17 @@ def test_a_log_that_ends_earlier_for_everyone_was_cut_off(probe: Ends) -> None:
         behind_the_end({}, probe)
     after = behind_the_end({"failOnDataLoss": "false"}, probe)
     assert after.next_of(Split("east", "t", 0)) == 3
+
+
+def test_a_start_that_is_newer_than_the_look_is_no_loss() -> None:
+    # A commit, or the first record since a time: its cluster was asked for it after its ends
+    found = behind_the_end({}, Ends(5, read_committed=False), logged=OffsetDocument())
+    assert found.next_of(Split("east", "t", 0)) == 5
+
+
+def test_a_start_behind_the_end_is_a_loss() -> None:
+    with pytest.raises(DataLossError, match="the log ends at 3, before the next offset 5"):
+        behind_the_end({}, Ends(4, read_committed=False), logged=OffsetDocument())
 
 
 def stopped(status: PlanStatus, rule: OffsetSpec | None, *, bounded: bool = False) -> None:
@@ -225,3 +245,8 @@ def test_of_a_stop_that_is_as_it_was_or_that_nobody_asks_for_again_nothing_is_sa
     stopped(PlanStatus(), OffsetSpec("timestamp", timestamp_ms=5))
     stopped(PlanStatus(), None, bounded=True)
     assert not caplog.records
+
+
+def test_of_other_ends_for_a_bounded_run_that_has_its_own_it_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    stopped(PlanStatus(), OffsetSpec("explicit", offsets={"t": {0: 5}}), bounded=True)
+    assert "metadata has other stopping offsets for topic 't' of cluster 'east'" in caplog.text

@@ -114,8 +114,8 @@ def test_acceptances_are_told_apart(uri: str) -> None:
     state.write("q/accepted/000000000004-data-loss.json", {**loss, "partition": 1, "topicId": "T"})
     assert state.accepted_identities("q") == {"east": "Qx"}
     assert state.accepted_losses("q") == {
-        Split("east", "t", 0): AcceptedLoss(5),
-        Split("east", "t", 1): AcceptedLoss(5, "T"),
+        Split("east", "t", 0): AcceptedLoss(5, to=9),
+        Split("east", "t", 1): AcceptedLoss(5, "T", to=9),
     }
 
 
@@ -189,3 +189,14 @@ def test_a_secret_in_the_query_of_a_place_is_refused_and_not_shown(query: str) -
 def test_a_place_that_nobody_reaches_is_refused(wrong: str) -> None:
     with pytest.raises(OptionError, match="stateLocation"):
         StateLocation(wrong)
+
+
+def test_an_amendment_that_was_undone_is_obeyed_no_more_until_it_is_made_anew(tmp_path: Path) -> None:
+    state = StateLocation(str(tmp_path))
+    made = Amendment("q", 3, "s", "e", (SplitRange(Split("a", "t", 0), 1, 5),), {"a": "removed"}, 7)
+    state.save_amendment(made)
+    state.undo_amendments("q", [made])
+    assert state.amendments("q") == []
+    anew = replace(made, made_ms=8)
+    state.save_amendment(anew)
+    assert state.amendments("q") == [anew]

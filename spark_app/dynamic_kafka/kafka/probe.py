@@ -206,9 +206,16 @@ def gather(
 
 
 def resolve(
-    probes: Mapping[str, ClusterProbe], queries: Mapping[Split, OffsetQuery], group: str | None
+    probes: Mapping[str, ClusterProbe],
+    queries: Mapping[Split, OffsetQuery],
+    group: str | None,
+    ends: Mapping[Split, int],
 ) -> dict[Split, int]:
     """Answer the questions of new splits, one bulk call a kind and cluster, all clusters at once.
+
+    Args:
+        ends: the ends of the splits that ask by timestamp, seen before now: where no record is as new as the timestamp
+            they start there. Ends of after that answer would pass over what was produced in between.
 
     Raises:
         OptionError: a strict question has no answer: no commit, or no record as new as the timestamp.
@@ -218,7 +225,7 @@ def resolve(
     for split, query in queries.items():
         by_cluster.setdefault(split.cluster, {})[split] = query
     futures = [
-        probes[cluster].ask(lambda admin, own=own: _resolve(admin, own, group))  # type: ignore[misc]
+        probes[cluster].ask(lambda admin, own=own: _resolve(admin, own, group, ends))  # type: ignore[misc]
         for cluster, own in by_cluster.items()
     ]
     answers: dict[Split, int] = {}
@@ -227,7 +234,9 @@ def resolve(
     return answers
 
 
-def _resolve(admin: ClusterAdmin, queries: Mapping[Split, OffsetQuery], group: str | None) -> dict[Split, int]:
+def _resolve(
+    admin: ClusterAdmin, queries: Mapping[Split, OffsetQuery], group: str | None, ends: Mapping[Split, int]
+) -> dict[Split, int]:
     committed = [split for split, query in queries.items() if query.kind == "committed"]
     listed = {split: query for split, query in queries.items() if query.kind != "committed"}
     answers: dict[Split, int] = {}
@@ -252,11 +261,8 @@ def _resolve(admin: ClusterAdmin, queries: Mapping[Split, OffsetQuery], group: s
             f"no record of {_some(strict)} is as new as the starting timestamp: choose an earlier one, or set"
             " startingOffsetsByTimestampStrategy=latest to start such partitions at their end"
         )
-    ends = admin.offsets({(split.topic, split.partition): LATEST for split in late}) if late else {}
-    for split in listed:
-        key = (split.topic, split.partition)
-        answers[split] = (ends if key in ends else found)[key][0]
-    return answers
+    answers |= {split: found[split.topic, split.partition][0] for split in listed}
+    return answers | {split: ends[split] for split in late}
 
 
 def _some(splits: Iterable[Split], limit: int = 5) -> str:

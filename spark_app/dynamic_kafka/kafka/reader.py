@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from dynamic_kafka.errors import DataLossError, ReadTimeoutError
+from dynamic_kafka.errors import ClusterError, DataLossError, ReadTimeoutError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.columns import arrow_schema, to_batch
 from dynamic_kafka.kafka.consumers import CONSUMERS, CachedConsumer
@@ -35,6 +35,12 @@ POLL_S = 0.5
 """Longest wait in one call, so that a task that is killed notices soon."""
 GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC)
 """Said of a topic that was deleted, and for a moment of one that is just being made."""
+LOST = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
+"""Said once of offsets that are not there; nothing more is read of the partition then."""
+LAST_WORD_S = 1.0
+"""How long a cluster that has brought nothing for `readTimeout` is asked why: who hangs does not answer that either."""
+END_WORD_S = 5.0
+"""The same for where its log ends: that takes connections of its own, with their log-in."""
 SEEK_PAUSE_S = 0.005
 """Pause before a seek is tried again."""
 _OR_ABORTED = ". A very large aborted transaction, which takes longer than that to pass over, looks the same"
@@ -138,14 +144,10 @@ class _RangeReader:
             # The end as this isolation sees it: everything before it was delivered, gaps and all.
             self.log_end = message.offset() or 0
             self.position = max(self.position, self.log_end)
-        elif code in (
-            KafkaError._AUTO_OFFSET_RESET,
-            KafkaError.OFFSET_OUT_OF_RANGE,
-            KafkaError._LOG_TRUNCATION,
-        ):
+        elif code in LOST:
             self.lost(error.str())
         elif code in GONE:
-            self.check_existence()
+            self.check_existence(self.task.read_timeout_s)
         elif code not in UNREACHABLE and code not in TRANSIENT:
             raise translate(self.task.part.split.cluster, f"read {self.task.part}", KafkaException(error))
 
@@ -182,14 +184,14 @@ class _RangeReader:
         if self.position < self.task.part.end:
             self.assign(self.position, -1)
 
-    def check_existence(self) -> bool:
+    def check_existence(self, patience_s: float) -> bool:
         """A topic or partition that was deleted under the range is a loss; a broker that does not answer is none.
 
         Returns False if that was accepted: nothing is left of the range.
         """
         split = self.task.part.split
         try:
-            listed = self.consumer.list_topics(timeout=self.task.read_timeout_s).topics.get(split.topic)
+            listed = self.consumer.list_topics(timeout=patience_s).topics.get(split.topic)
         except KafkaException:
             return True
         exists = listed is not None and (listed.error is not None or split.partition in listed.partitions)
@@ -207,11 +209,19 @@ class _RangeReader:
             raise translate(split.cluster, f"ask for the first offset of {split}", raised, self.cached.hint) from None
         return int(low)
 
-    def real_end(self) -> int:
+    def real_end_in_time(self) -> int | None:
+        """`real_end` within the time that is left to a range that is given up; None if that is not told."""
+        try:
+            return self.real_end(END_WORD_S)
+        except ClusterError as error:
+            log.warning("where the log of %s ends was not told: %s", self.task.part.split, error)
+            return None
+
+    def real_end(self, patience_s: float = LONGEST_CALL_S) -> int:
         """Where the log ends for everyone: a consumer under read_committed is told where the first open transaction
         begins, and what lies behind that is not lost."""
         split, client = self.task.part.split, self.task.client
-        deadline = min(self.task.read_timeout_s, LONGEST_CALL_S)
+        deadline = min(self.task.read_timeout_s, patience_s)
         admin = ClusterAdmin(split.cluster, client.admin_config(), read_committed=False, deadline_s=deadline)
         try:
             end, _ = admin.offsets({(split.topic, split.partition): OffsetQuery("latest")})[
@@ -232,21 +242,32 @@ class _RangeReader:
         start = TopicPartition(split.topic, split.partition, offset, "", epoch)
         self.consumer.assign([start])
         while not self.seek(start):
-            time.sleep(SEEK_PAUSE_S)
+            pass
 
     def seek(self, start: TopicPartition) -> bool:
-        """Whether it could be done: not before the client is through with the assignment, in its own threads."""
+        """Whether it is settled where to read from: not before the client is through with the assignment, in its own
+        threads."""
         try:
             self.consumer.seek(start)
         except KafkaException as raised:
             code = raised.args[0].code()
             if code not in (KafkaError._STATE, KafkaError._PREV_IN_PROGRESS):
                 raise translate(self.task.part.split.cluster, f"read {self.task.part}", raised) from None
-            if time.monotonic() > self.deadline:
-                self.give_up()
-            else:
-                return False
+            if time.monotonic() <= self.deadline:
+                return self.is_settled_without(start)
+            self.give_up()
         return True
+
+    def is_settled_without(self, start: TopicPartition) -> bool:
+        """Wait a little, and see what the assignment alone has brought: on a slow machine it reads before it can be
+        sought. Its records come again after the seek. But if it is told that the offset is not there, it reads no more,
+        and no seek is ever taken."""
+        message = self.consumer.poll(SEEK_PAUSE_S)
+        error = message.error() if message is not None else None
+        if message is None or error is None or error.code() == KafkaError._PARTITION_EOF:
+            return False
+        self.handle(error, message)
+        return error.code() in LOST or self.position != start.offset
 
     def batch(self, taken: list[Message]) -> pa.RecordBatch:
         split = self.task.part.split
@@ -260,11 +281,11 @@ class _RangeReader:
         )
 
     def give_up(self) -> None:
-        if not self.check_existence():
+        if not self.check_existence(min(LAST_WORD_S, self.task.read_timeout_s)):
             return
         if self.log_end is not None and self.log_end < self.task.part.end:
-            end = self.real_end()
-            if end < self.task.part.end:
+            end = self.real_end_in_time()
+            if end is not None and end < self.task.part.end:
                 # The broker answers; there just are no such offsets any more.
                 return self.lost(f"the log ends at {end}")
             # They are there, only not to be seen yet: an open transaction, or a leader that is catching up.

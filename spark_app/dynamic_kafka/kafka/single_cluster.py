@@ -6,6 +6,7 @@ Flink's `SingleClusterTopicMetadataService`; also what Spark's `kafka.bootstrap.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 
 from dynamic_kafka.errors import ClusterError, MetadataUnavailableError
@@ -16,6 +17,8 @@ from dynamic_kafka.metadata.service import KafkaMetadataService
 from dynamic_kafka.options import SingleCluster
 
 DEADLINE_S = 30.0
+log = logging.getLogger(__name__)
+
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Kafka's own topics: a pattern does not match them, as in Spark's source; they may be named."""
 
@@ -26,9 +29,14 @@ class SingleClusterService(KafkaMetadataService):
     Args:
         single: the cluster's id and the topics, if they are given by name.
         properties: client properties as given, `bootstrap.servers` among them; secrets by reference.
+        stall: `clusterFailurePolicy=stall`: while the cluster does not answer, it has the topics that it had last. The
+            planner asks it too, and tells that it is stalled.
     """
 
-    def __init__(self, single: SingleCluster, properties: Mapping[str, str]) -> None:
+    def __init__(self, single: SingleCluster, properties: Mapping[str, str], *, stall: bool = False) -> None:
+        self._stall = stall
+        self._last: set[str] | None = None
+        self._silent = False
         self._single = single
         self._client = ClusterClient(single.cluster_id, properties, {})
         self._servers = properties["bootstrap.servers"]
@@ -70,7 +78,14 @@ class SingleClusterService(KafkaMetadataService):
                 deadline_s=DEADLINE_S,
             )
         try:
-            return self._admin.list_topics() - INTERNAL
+            listed = self._admin.list_topics() - INTERNAL
         except ClusterError as error:
             self.close()  # a client that has lost its brokers finds none again (see `admin.kafka_id`)
-            raise MetadataUnavailableError(str(error)) from error
+            if not self._stall or self._last is None:
+                raise MetadataUnavailableError(str(error)) from error
+            if not self._silent:
+                log.warning("its topics are not listed, those that it had are kept until it answers: %s", error)
+            self._silent = True
+            return self._last
+        self._last, self._silent = listed, False
+        return listed

@@ -5,6 +5,7 @@ What a look-up may come to:
 
     a valid answer    in force from now on; the count of failures starts anew
     an invalid one    the last good one, if any, stays in force; logged once, and told by `status().rejected`
+    an older one      likewise: a lower revision of the lineage in force
     none (an error,   a failure: the last good one stays for `failure_threshold` of them in a row, and with the
     or it hangs)      next one `current()` raises
 
@@ -82,7 +83,7 @@ class MetadataDiscovery:
         self._clock = clock
         # Guards everything below; notified whenever any of it changes.
         self._state = threading.Condition()
-        self._lookups = Lookups(failure_threshold=failure_threshold, deadline_s=self._deadline_s)
+        self._lookups = Lookups(failure_threshold=failure_threshold, deadline_s=self._deadline_s, awaited=self._awaited)
         self._thread: threading.Thread | None = None
         self._stopped = False
         self._start_problem: Exception | None = None
@@ -324,7 +325,10 @@ class MetadataDiscovery:
     def _conclude(self, found: tuple[Subscription, Revision] | None, problem: Exception | None) -> None:
         now = self._clock()
         if found is not None:
-            if self._lookups.answer(*found):
+            answer = self._lookups.answer(*found)
+            if answer.warning is not None:
+                _log.warning("%s", answer.warning)
+            if answer.changed:
                 clusters = ", ".join(found[0].clusters) or "none"
                 # Whether it comes into force is for the query to say, when it has asked those clusters.
                 _log.info("metadata %s was read; clusters: %s", described(found[1]), clusters)

@@ -1,4 +1,8 @@
-"""The revision that an application waits for before it plans. Driver; pure."""
+"""How revisions follow each other, and the one that an application waits for before it plans. Driver; pure.
+
+Equal content has one hash, and counters order the revisions of one lineage. Of two lineages none is older, and what
+names no lineage, as most documents by hand, has no order while it runs.
+"""
 
 from __future__ import annotations
 
@@ -60,8 +64,11 @@ class AwaitedRevision:
             raise OptionError(f"{REVISION_ENVIRONMENT} in the environment: {error}") from None
 
     def reached_by(self, revision: Revision) -> bool:
-        """Whether `revision` is at least as new. A hash has no order: only the very content reaches it."""
-        if self.by_operator and revision.rendering is None:
+        """Whether `revision` is at least as new. A hash has no order: only the very content reaches it.
+
+        What the operator has named is reached by another lineage of its documents, too: there it never comes.
+        """
+        if self.is_replaced_by(revision) or (self.by_operator and revision.rendering is None):
             return True
         if self.counter is None:
             return revision.hash == self.hash
@@ -69,11 +76,29 @@ class AwaitedRevision:
             return False
         return revision.counter >= self.counter
 
+    def is_replaced_by(self, revision: Revision) -> bool:
+        """Whether the operator has named another lineage than the one that it has rendered since."""
+        if not self.by_operator or revision.rendering is None or self.lineage is None:
+            return False
+        return revision.lineage not in (None, self.lineage)
+
     def __str__(self) -> str:
         origin = f" ({REVISION_ENVIRONMENT})" if self.by_operator else ""
         if self.counter is None:
             return f"{self.hash}{origin}"
         return f"{self.lineage}/{self.counter}{origin}" if self.lineage is not None else f"{self.counter}{origin}"
+
+
+def is_older(revision: Revision, than: Revision) -> bool:
+    """Whether `revision` comes before `than` in their lineage. Without one, or of two, none does."""
+    if revision.counter is None or than.counter is None or not revision.lineage:
+        return False
+    return revision.lineage == than.lineage and revision.counter < than.counter
+
+
+def is_of_other_lineage(revision: Revision, than: Revision) -> bool:
+    """Whether both are numbered in a lineage, and not the same."""
+    return bool(revision.token and than.token) and revision.lineage != than.lineage
 
 
 def described(revision: Revision) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dynamic_kafka.errors import MetadataUnavailableError
+from dynamic_kafka.metadata.freshness import AwaitedRevision, described, is_of_other_lineage, is_older
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.subscription import Subscription
 
@@ -31,7 +32,7 @@ class DiscoveryStatus:
         revision: of the metadata in force; None before the first look-up.
         consecutive_failures: look-ups without an answer since the last answer.
         last_error: text of the last failure, until a look-up has an answer.
-        rejected: why the newest metadata is not in force; None if it is.
+        rejected: why what was found last is not in force; None if it is.
         missing: ids of subscribed streams that the metadata in force does not name.
         rejected_token: which revision that is, `<lineage>/<counter>`; empty if it is not known.
     """
@@ -44,18 +45,33 @@ class DiscoveryStatus:
     rejected_token: str = ""
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What a valid answer came to.
+
+    Attributes:
+        changed: whether other metadata is in force now.
+        warning: what is to be said of its revision, and was not said before.
+    """
+
+    changed: bool
+    warning: str | None = None
+
+
 class Lookups:
     """The account of one discovery.
 
     Args:
         failure_threshold: consecutive failures that are tolerated.
         deadline_s: a look-up that hangs counts as one failure for each such time that passes.
+        awaited: the revision that the start waits for; the first answer that is told here has reached it.
     """
 
-    def __init__(self, *, failure_threshold: int, deadline_s: float) -> None:
+    def __init__(self, *, failure_threshold: int, deadline_s: float, awaited: AwaitedRevision | None = None) -> None:
         self.current: Discovered | None = None
         self._threshold = failure_threshold
         self._deadline_s = deadline_s
+        self._awaited = awaited
         self._busy_since: float | None = None
         self._failures = 0
         self._last_error: str | None = None
@@ -63,6 +79,7 @@ class Lookups:
         self._rejected_token = ""
         self._rejected_fingerprint: str | None = None
         self._last_rejection: tuple[str, str] | None = None
+        self._told: tuple[str, str | None] | None = None
 
     def begin(self, now: float) -> None:
         """A call to the service begins."""
@@ -72,17 +89,24 @@ class Lookups:
         """The call came back, and says nothing by itself."""
         self._busy_since = None
 
-    def answer(self, subscription: Subscription, revision: Revision) -> bool:
-        """A valid answer; whether it changed what is in force."""
+    def answer(self, subscription: Subscription, revision: Revision) -> Answer:
+        """A valid answer. One that is older than what is in force is left aside: whatever has put it back, a cache or a
+        backup, knows less than this process does."""
         self._answered()
         if self._last_rejection is not None and self._last_rejection[0] != subscription.fingerprint:
             self._last_rejection = None  # what is rejected after this is news, also for the same reason
         if subscription.fingerprint == self._rejected_fingerprint:
             self._rejected_token = revision.token
-            return False
+            return Answer(False)
+        in_force = self.current.revision if self.current else None
+        if in_force is not None and is_older(revision, in_force):
+            if revision.hash != in_force.hash:
+                return self._leave_aside(revision, in_force)
+            revision = in_force  # the same content under an earlier number
         self._rejected = self._rejected_fingerprint = None
         self._rejected_token = ""
-        return self._enforce(subscription, revision)
+        warning = self._other_lineage(revision, in_force)
+        return Answer(self._enforce(subscription, revision), warning)
 
     def invalid(self, text: str, token: str = "") -> bool:
         """An answer that cannot be used; whether that is news. Not a failure: the service did answer.
@@ -157,6 +181,32 @@ class Lookups:
             return False
         self.current = Discovered(subscription, revision, before.sequence + 1 if before else 1)
         return True
+
+    def _leave_aside(self, revision: Revision, in_force: Revision) -> Answer:
+        text = (
+            f"{described(revision)} is older than {described(in_force)}, which stays in force: a cache is behind, or it"
+            " was put back by hand or from a backup; what is to come into force needs a higher revision, or a restart"
+        )
+        news = text != self._rejected
+        self._rejected, self._rejected_fingerprint, self._rejected_token = text, None, revision.token
+        return Answer(False, f"metadata {text}" if news else None)
+
+    def _other_lineage(self, revision: Revision, in_force: Revision | None) -> str | None:
+        """A warning, if nobody can tell whether `revision` is newer than what it comes instead of. Once, also if the
+        query rejects it, and it is tried again."""
+        awaited = self._awaited
+        if in_force is not None:
+            before = described(in_force) if is_of_other_lineage(revision, in_force) else None
+        else:
+            before = str(awaited) if awaited is not None and awaited.is_replaced_by(revision) else None
+        told = None if before is None else (before, revision.lineage)
+        if told is None or told == self._told:
+            return None
+        self._told = told
+        return (
+            f"metadata {described(revision)} is taken instead of {before}, of another lineage: its subscription"
+            " was made anew, or it comes from elsewhere, as from a backup; which of the two is newer nobody can tell"
+        )
 
     def _answered(self) -> None:
         self._busy_since = None

@@ -5,6 +5,7 @@ One call of `get_subscribed_streams` makes one look-up at the service.
 
 from __future__ import annotations
 
+import logging
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
@@ -13,6 +14,8 @@ from dynamic_kafka.errors import MetadataInvalidError, OptionError
 from dynamic_kafka.metadata.model import KafkaStream
 from dynamic_kafka.metadata.properties import nearest
 from dynamic_kafka.metadata.service import KafkaMetadataService
+
+_log = logging.getLogger(__name__)
 
 
 class KafkaStreamSubscriber(ABC):
@@ -70,6 +73,20 @@ class StreamPatternSubscriber(KafkaStreamSubscriber):
 
     def get_subscribed_streams(self, service: KafkaMetadataService) -> list[KafkaStream]:
         return [stream for stream in service.get_all_streams() if self._pattern.fullmatch(stream.stream_id)]
+
+    def check_at_start(self, service: KafkaMetadataService, found: Sequence[KafkaStream]) -> None:
+        """Refuse nothing; tell of a pattern that is meant to match a part of a name, as elsewhere it may."""
+        if found:
+            return
+        part = sorted(each.stream_id for each in service.get_all_streams() if self._pattern.search(each.stream_id))
+        if part:
+            _log.warning(
+                "the pattern %r matches no whole name, so nothing is read; it matches a part of %s: write .*(%s).* to"
+                " read what contains it",
+                self._pattern.pattern,
+                ", ".join(part[:10]) + (f" and {len(part) - 10} more" if len(part) > 10 else ""),
+                self._pattern.pattern,
+            )
 
 
 def known_streams(wanted: str, known: Sequence[str]) -> str:

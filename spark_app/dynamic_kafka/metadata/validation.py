@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, get_args
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_camel
@@ -93,9 +93,15 @@ def _fields_at(model: type[BaseModel], loc: Path) -> list[str]:
             here = by_name.get(str(step))
         else:  # a list's item, or a mapping's value
             here = get_args(here)[-1] if get_args(here) else None
-        models = [each for each in get_args(here) if isinstance(each, type) and issubclass(each, BaseModel)]
-        if type(None) in get_args(here) and models:
-            here = models[0]
+        here = _bare(here)
+        if type(None) in get_args(here):
+            offered = [_bare(each) for each in get_args(here)]
+            here = next((each for each in offered if isinstance(each, type) and issubclass(each, BaseModel)), here)
     if isinstance(here, type) and issubclass(here, BaseModel):
         return [field.alias or name for name, field in here.model_fields.items()]
     return []
+
+
+def _bare(annotation: Any) -> Any:
+    """An annotation without the validators that stand around it."""
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation

@@ -60,9 +60,13 @@ def read_yaml(text: str, source: str) -> Located:
     try:
         return _Reader(text).read()
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+        # A quote or bracket that is never closed is found out at the end, and mended where it was opened.
+        cut_off = error.problem is not None and "end of stream" in error.problem
+        mark = (cut_off and error.context_mark) or error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
         what = ", ".join(part for part in (error.context, error.problem) if part)
+        if error.context_mark and error.context_mark.line + 1 != line:
+            what += f" (it begins on line {error.context_mark.line + 1})"
         hint = "check indentation and quotes around this line, or whether the file was cut off"
         raise Located(None).report([Problem((), f"not valid YAML: {what}; {hint}", line)], source) from None
     except yaml.reader.ReaderError as error:

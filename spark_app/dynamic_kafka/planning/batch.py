@@ -89,7 +89,7 @@ def plan_batch(situation: Situation, edge: Edge) -> Planned:
     elif logged.is_initial:
         done = replace(done, document=replace(done.document, bounded=situation.bounded))
     starts, stops = edge.resolve(done)
-    opened = open_splits(done.document, starts, stops)
+    opened = open_splits(done.document, starts, stops, observed)
     losses = find_data_loss(opened, observed, before=progress)
     if losses:
         opened, lost = edge.accept(opened, losses)
@@ -97,7 +97,7 @@ def plan_batch(situation: Situation, edge: Edge) -> Planned:
     if any(loss.recreated for loss in losses):
         # Their stops went with the old topics: the same rules stop the new ones.
         _, stops = edge.resolve(replace(done, document=opened, new={}))
-        opened = open_splits(opened, {}, stops)
+        opened = open_splits(opened, {}, stops, observed)
     plan = advance(logged, opened, observed=observed, limits=situation.limits, query=situation.query)
     return Planned(plan, (*notes, *done.notes), done.new)
 

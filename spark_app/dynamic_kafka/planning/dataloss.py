@@ -36,16 +36,30 @@ class DataLoss:
 class AcceptedLoss:
     """A person's word that what one split has lost behind one offset of one topic is lost.
 
-    `topic_id` is None where the cluster tells no ids.
+    `topic_id` is None where the cluster tells no ids; `to` is where the person was told that reading goes on, None if
+    nobody could tell; `document` is the number of the offset document that the person saw, None in a word from before
+    there was one.
     """
 
     offset: int
     topic_id: str | None = None
+    to: int | None = None
+    document: int | None = None
 
-    def covers(self, loss: DataLoss, following: int | None) -> bool:
-        """Whether this loss, at the split's next offset, is the one that was accepted, and no later one."""
+    def covers(self, loss: DataLoss, following: int | None, document: int | None) -> bool:
+        """Whether this loss, at the split's next offset, is the one that was accepted, and no later one: reading goes
+        on behind it with the next document, and may come to the same offset again. `document`: the number of the last
+        one, None for a split that is parked in it, which others may have followed since the person looked."""
         same_topic = self.topic_id == loss.topic_id or (self.topic_id is None and not loss.recreated)
-        return self.offset == following and same_topic
+        return self.offset == following and same_topic and (document is None or self.document in (None, document))
+
+    def goes_on_at(self, loss: DataLoss) -> int | None:
+        """Where reading goes on behind a loss that it covers. What has come to a log that was cut off since the person
+        saw its end is nothing that was given up; records that expired since are gone, whatever was said."""
+        cut_off = loss.resume_at is not None and loss.resume_at < self.offset and not loss.recreated
+        if self.to is None or loss.resume_at is None or not cut_off:
+            return loss.resume_at
+        return min(self.to, loss.resume_at)
 
 
 def find_data_loss(

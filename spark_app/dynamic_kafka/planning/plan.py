@@ -57,12 +57,17 @@ class Plan:
     admitted: int = 0
 
 
-def open_splits(progress: OffsetDocument, starts: Mapping[Split, int], stops: Mapping[Split, int]) -> OffsetDocument:
+def open_splits(
+    progress: OffsetDocument,
+    starts: Mapping[Split, int],
+    stops: Mapping[Split, int],
+    observed: Mapping[str, ClusterObservation],
+) -> OffsetDocument:
     """Enter new splits at their chosen start, and stopping offsets where they were resolved.
 
     Topics that still have no split at all, since nobody could say where they start, wait for a later plan.
     """
-    return _with_stops(_with_new(progress, starts), stops)
+    return _with_stops(_with_new(progress, starts, observed), stops)
 
 
 def advance(
@@ -137,15 +142,24 @@ def ranges_between(start: OffsetDocument, end: OffsetDocument) -> list[SplitRang
     return ranges
 
 
-def _with_new(progress: OffsetDocument, starts: Mapping[Split, int]) -> OffsetDocument:
-    """Enter new splits at their start. Topics that still have no split at all are left out until a later plan."""
+def _with_new(
+    progress: OffsetDocument, starts: Mapping[Split, int], observed: Mapping[str, ClusterObservation]
+) -> OffsetDocument:
+    """Enter new splits at their start. Topics that still have no split at all are left out until a later plan.
+
+    With the leader epoch of the look, as those that were read: until something is read of them a log may be cut off
+    and grow again, too. It says nothing of a start that is newer than the look.
+    """
     clusters = {cluster: dict(found.topics) for cluster, found in progress.clusters.items()}
     added: dict[tuple[str, str], dict[int, int]] = {}
     for split, start in starts.items():
         added.setdefault((split.cluster, split.topic), {})[split.partition] = start
     for (cluster, name), offsets in added.items():
-        topic = clusters[cluster][name]
-        clusters[cluster][name] = replace(topic, next={**topic.next, **offsets})
+        topic, answer = clusters[cluster][name], observed.get(cluster)
+        seen = answer.topics.get(name) if answer else None
+        told = seen.epochs if seen else {}
+        own = {p: told[p] for p, start in offsets.items() if seen and p in told and start <= seen.latest.get(p, -1)}
+        clusters[cluster][name] = replace(topic, next={**topic.next, **offsets}, epochs={**topic.epochs, **own})
     kept = {
         cluster: replace(progress.clusters[cluster], topics={n: t for n, t in topics.items() if t.next})
         for cluster, topics in clusters.items()

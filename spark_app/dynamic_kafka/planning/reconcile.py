@@ -32,12 +32,14 @@ class Reconciled:
         new: splits without any progress; True where the topic itself is new to the query, False for a new partition
             of a topic that is already read.
         notes: what happened, for the user.
+        anew: those of the new splits whose topic has taken the name of another one, of which there was progress.
     """
 
     document: OffsetDocument
     moved: frozenset[Split]
     new: Mapping[Split, bool]
     notes: tuple[Note, ...]
+    anew: frozenset[Split] = frozenset()
 
 
 def rename(document: OffsetDocument, wanted: Mapping[str, WantedCluster]) -> tuple[OffsetDocument, list[Note]]:
@@ -173,6 +175,7 @@ class _Reconciliation:
         }
         self.moved: set[Split] = set()
         self.new: dict[Split, bool] = {}
+        self.anew: set[Split] = set()
         self.notes: list[Note] = []
 
     def run(self) -> Reconciled:
@@ -188,7 +191,7 @@ class _Reconciliation:
                 seen = answer.topics.get(topic)
                 if seen is not None:
                     self.take_up(cluster, topic, stream, seen)
-        return Reconciled(self.result(), frozenset(self.moved), self.new, tuple(self.notes))
+        return Reconciled(self.result(), frozenset(self.moved), self.new, tuple(self.notes), frozenset(self.anew))
 
     def park(self) -> None:
         for cluster, topics in self.active.items():
@@ -233,6 +236,9 @@ class _Reconciliation:
         progress = active.get(topic)
         known = progress is not None
         parked = self.parked.get(cluster, {}).pop(topic, None)
+        kept = self.document.parked.get(cluster)
+        was = active.get(topic) or (kept.topics.get(topic) if kept else None)
+        anew = was is not None and is_recreated(was.topic_id, seen.topic_id)
         if progress is None:
             progress = TopicProgress(stream, {}, topic_id=seen.topic_id)
         if parked is not None and is_recreated(parked.topic_id, seen.topic_id):
@@ -244,7 +250,9 @@ class _Reconciliation:
         if known and is_recreated(progress.topic_id, seen.topic_id):
             self.note("recreated", cluster, topic, f"was re-created (id {progress.topic_id}, now {seen.topic_id})")
         for partition in sorted(set(seen.latest) - set(progress.next)):
-            self.new[Split(cluster, topic, partition)] = not known
+            self.new[split := Split(cluster, topic, partition)] = not known
+            if anew:
+                self.anew.add(split)
         active[topic] = replace(progress, stream=stream, topic_id=seen.topic_id or progress.topic_id)
 
     def resume(self, cluster: str, topic: str, progress: TopicProgress, parked: ParkedTopic) -> TopicProgress:

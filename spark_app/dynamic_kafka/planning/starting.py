@@ -43,6 +43,7 @@ def starting_spec(
     new_topic: bool,
     configured: OffsetSpec | None,
     own: OffsetSpec | None,
+    anew: bool = False,
 ) -> OffsetSpec:
     """The rule for one new split.
 
@@ -51,10 +52,12 @@ def starting_spec(
         new_topic: whether the topic is new to the query; otherwise the split is a partition added to a topic in use.
         configured: the source's `startingOffsets` for this cluster.
         own: what metadata says of this cluster.
+        anew: whether the topic has taken the name of one that the query had.
     """
     if first_plan:
         return own or configured or LATEST
-    if own is None:
+    # Numbers were said of the log that they were found in.
+    if own is None or (anew and own.kind == "explicit"):
         return EARLIEST
     # A partition added to a topic that is being read holds records that were produced since: "latest" or "committed"
     # were said of the topic as it was found, and applied here they would skip what came in before the discovery.

@@ -244,6 +244,37 @@ def test_a_range_in_flight_fails_after_the_read_timeout_and_under_stall_its_repl
         assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 6}}
 
 
+@pytest.mark.parametrize("how", ["pause", "kill"])
+@pytest.mark.parametrize("when", ["before a record", "in the middle"])
+def test_a_range_in_flight_waits_no_longer_than_the_read_timeout(
+    fresh_cluster: FreshCluster, path: Path, when: str, how: str
+) -> None:
+    # Given a range of a cluster that hangs, or dies, while it is read
+    broker = fresh_cluster("hangs")
+    broker.create_topic("orders")
+    broker.produce("orders", (b"x" * 900 for _ in range(60_000 if when == "in the middle" else 10)))
+    write_metadata(path, stream("orders", cluster("s", broker, ["orders"])))
+    with reading(path, readTimeout="6s", **{"kafka.queued.max.messages.kbytes": 2048}) as run:
+        run.batch(crash="partitioned")
+        [task] = run.tasks
+        rows = read(task)
+        if when == "in the middle":
+            next(rows)
+        else:  # the servers have just said who they are, to a task before
+            list(rows)
+            rows = read(task)
+        getattr(broker, how)()
+
+        # When no record has come for as long as `readTimeout`
+        last = time.monotonic()
+        with pytest.raises(ReadTimeoutError):
+            for _ in rows:
+                last = time.monotonic()
+
+        # Then its batch fails
+        assert time.monotonic() - last < 9
+
+
 def test_under_fail_a_pending_batch_of_a_cluster_that_hangs_is_not_left_out(
     brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
 ) -> None:

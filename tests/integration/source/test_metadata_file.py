@@ -376,6 +376,22 @@ def test_the_start_waits_for_the_awaited_revision_and_goes_by_it(
         run.until_rows(of_a + of_b)
 
 
+def test_an_older_revision_takes_nothing_back_while_the_query_runs(brokers: Brokers, orders: str, path: Path) -> None:
+    write_text(path, rendered(2, {"a": brokers.a.bootstrap, "b": brokers.b.bootstrap}, orders))
+    wanted = produce("a", brokers.a, orders, 3) + produce("b", brokers.b, orders, 3)
+    with reading(path) as run:
+        run.until_rows(wanted)
+
+        # When an earlier document is put back, which does not have `b` yet
+        write_text(path, rendered(1, {"a": brokers.a.bootstrap}, orders))
+        run.until(lambda: "is older than l/2" in str(run.report().get("rejected")), "the older one to be found")
+
+        # Then `b` is read on
+        wanted += produce("b", brokers.b, orders, 2)
+        run.until_rows(wanted)
+        assert run.parked == {} and run.report()["revision"] == "2"
+
+
 # -- a stream that is gone ---------------------------------------------------------------------------------------------
 
 

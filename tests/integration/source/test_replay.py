@@ -346,3 +346,54 @@ def test_a_checkpoint_from_a_backup_that_is_older_than_an_amendment_is_noticed(
 
         assert run.next == {("b", orders): {0: 8}}
         assert run.parked == {("a", orders): {0: 5}}
+
+
+def test_what_a_batch_has_left_out_is_not_committed_to_the_group(
+    brokers: Brokers, orders: str, topic: Callable[[str], str], path: Path
+) -> None:
+    # Given a pending batch, one of whose topics is taken out of the metadata
+    other, group = brokers.a.create_topic(topic("other")), topic("group")
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders, other])))
+    produce("a", brokers.a, orders, 5)
+    wanted = produce("a", brokers.a, other, 6)
+    with reading(path, **{"kafka.group.id": group}) as run:
+        run.batch(crash="partitioned")
+        write_metadata(path, stream("orders", cluster("a", brokers.a, [other])))
+
+        # When the batch is done without it
+        run.until_rows(wanted)
+        run.until(lambda: bool(run.parked), "the topic to be parked")
+        assert run.parked == {("a", orders): {0: 0}}
+        assert run.enumerator._committer is not None and run.enumerator._committer.flush(20)
+
+        # Then nobody is told that it was read
+        assert brokers.a.committed_offsets(group).get((orders, 0), 0) == 0
+
+
+def test_an_amendment_of_a_batch_that_an_old_checkpoint_has_made_undone_is_not_obeyed_later(
+    brokers: Brokers, orders: str, path: Path
+) -> None:
+    # Given a query whose last batch has left a cluster out, and a backup from before that batch
+    a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
+    write_metadata(path, stream("orders", a, b))
+    wanted = produce("a", brokers.a, orders, 5) + produce("b", brokers.b, orders, 5)
+    with reading(path) as run:
+        run.until_rows(wanted)
+        backup = list(run.offsets)
+        of_a, of_b = produce("a", brokers.a, orders, 3), produce("b", brokers.b, orders, 3)
+        run.batch(crash="logged")
+        write_metadata(path, stream("orders", b))
+        run.until_rows(wanted + of_b)
+
+        # When a person goes back to the backup, with the sink, and says so; the cluster is named again
+        write_metadata(path, stream("orders", a, b))
+        run.offsets, run.commits = backup, len(backup)
+        run.delivered = {number: rows for number, rows in run.delivered.items() if number < len(backup)}
+        run.restart(allowOldCheckpoint="true")
+        run.until_rows(wanted + of_a + of_b)
+
+        # Then a later restart finds nothing to read again
+        run.restart(allowOldCheckpoint=None)
+        while run.batch():
+            pass
+        assert_rows(run.rows(), wanted + of_a + of_b)

@@ -93,8 +93,8 @@ def test_a_truncation_is_noticed_after_a_batch_that_has_left_the_cluster_out(
         truncated.until(lambda: truncated.rows().total() > 0, "rows")
 
 
-def test_a_truncation_that_was_accepted_is_told_once(truncated: SourceRun, elected: KafkaCluster, path: Path) -> None:
-    # Given a log that is shorter by now than what was read of it, and a person who has accepted that
+def accepted(truncated: SourceRun, elected: KafkaCluster, path: Path) -> int:
+    """A person accepts, as `accept` records it, that reading goes on at the log's end, which is returned."""
     end = elected.end_offsets("orders")[0]
     saved(truncated, moved(truncated.document, end + 10))
     with pytest.raises(DataLossError, match="truncated"):
@@ -106,6 +106,12 @@ def test_a_truncation_that_was_accepted_is_told_once(truncated: SourceRun, elect
     StateLocation(str(path.parent / "state")).write(
         f"{found.query}/accepted/000001-x.json", {**said, "from": end + 10, "to": end}
     )
+    return end
+
+
+def test_a_truncation_that_was_accepted_is_told_once(truncated: SourceRun, elected: KafkaCluster, path: Path) -> None:
+    # Given a log that is shorter by now than what was read of it, and a person who has accepted that
+    end = accepted(truncated, elected, path)
     truncated.until(lambda: truncated.next["east", "orders"] == {0: end}, "reading to go on at the end")
 
     # When records come after that

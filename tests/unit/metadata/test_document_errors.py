@@ -261,7 +261,7 @@ def test_a_duplicate_json_key_names_both_lines() -> None:
         (LIST_FORM.replace("      topics", "     topics"), 5, "not valid YAML"),
         (LIST_FORM.replace("      topics", "\ttopics"), 5, "not valid YAML"),
         (LIST_FORM.replace("[orders]", "[orders"), 6, "not valid YAML"),
-        (LIST_FORM.replace("me}", "'me}"), 10, "not valid YAML"),
+        (LIST_FORM.replace("me}", "'me}"), 6, "not valid YAML"),
         (LIST_FORM.replace("east", "ea\x07st", 1), 3, "not valid YAML"),
         ('{"streams": {"a": ', 2, "not valid YAML"),
         ("- !!python/object/apply:os.system [id]", 1, "a tag (!…) is not allowed"),

@@ -101,3 +101,10 @@ def test_a_users_class_is_loaded_by_its_path() -> None:
 def test_a_path_that_leads_to_no_such_class_says_why(path: str, said: str) -> None:
     with pytest.raises(OptionError, match=said):
         load_class(path, KafkaStreamSubscriber)
+
+
+def test_a_pattern_that_matches_parts_of_names_only_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    service = FakeService(stream("orders-eu"), stream("payments"))
+    subscriber = StreamPatternSubscriber("orders")
+    subscriber.check_at_start(service, subscriber.get_subscribed_streams(service))
+    assert "matches no whole name" in caplog.text and ".*(orders).*" in caplog.text

@@ -115,11 +115,29 @@ def test_a_topic_that_was_recreated_is_read_from_its_first_record_without_what_w
         (AcceptedLoss(4, "T"), DataLoss(SPLIT, "", 9, "T"), True),
         (AcceptedLoss(4), DataLoss(SPLIT, "", 9, "T"), True),
         (AcceptedLoss(4, "S"), DataLoss(SPLIT, "", 9, "T"), False),
+        (AcceptedLoss(4, "T", 2, document=7), DataLoss(SPLIT, "", 3, "T"), True),
+        # Cut off once more, after reading had gone on and come to the same offset.
+        (AcceptedLoss(4, "T", 2, document=6), DataLoss(SPLIT, "", 3, "T"), False),
     ],
 )
 def test_an_acceptance_holds_for_one_offset_of_one_topic(word: AcceptedLoss, loss: DataLoss, covered: bool) -> None:
     # A second re-creation meets the same offset, usually 0, and is another loss
-    assert word.covers(loss, 4) is covered
+    assert word.covers(loss, 4, 7) is covered
+
+
+@pytest.mark.parametrize(
+    ("word", "loss", "at"),
+    [
+        (AcceptedLoss(9, to=4), DataLoss(SPLIT, "cut off, and grown since", 7), 4),
+        (AcceptedLoss(9, to=4), DataLoss(SPLIT, "cut off once more", 3), 3),
+        (AcceptedLoss(9), DataLoss(SPLIT, "of a word from before", 7), 7),
+        (AcceptedLoss(9, to=12), DataLoss(SPLIT, "more has expired", 15), 15),
+        (AcceptedLoss(9, "T", to=0), DataLoss(SPLIT, "another topic", 2, "T", recreated=True), 2),
+        (AcceptedLoss(9, to=4), DataLoss(SPLIT, "gone", None), None),
+    ],
+)
+def test_after_an_acceptance_reading_goes_on_where_it_said(word: AcceptedLoss, loss: DataLoss, at: int | None) -> None:
+    assert word.goes_on_at(loss) == at
 
 
 def test_a_topic_that_its_cluster_does_not_list() -> None:
@@ -155,3 +173,7 @@ def test_what_is_gone_is_dropped_with_all_that_was_said_of_it() -> None:
 def test_many_findings_are_told_in_a_few_lines() -> None:
     many = [DataLoss(Split("east", "t", partition), "gone", None) for partition in range(12)]
     assert describe(many).endswith("east/t[9]: gone; and 2 more")
+
+
+def test_a_word_of_a_split_that_is_parked_holds_whatever_documents_follow() -> None:
+    assert AcceptedLoss(4, "T", 2, document=6).covers(DataLoss(SPLIT, "", 3, "T"), 4, None)

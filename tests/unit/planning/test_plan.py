@@ -176,12 +176,19 @@ def test_starts_are_those_of_one_batch() -> None:
 
 
 def test_new_splits_are_entered_at_their_start_and_with_their_stop() -> None:
-    opened = open_splits(logged(east=at()), {EAST: 7}, {EAST: 9})
+    opened = open_splits(logged(east=at()), {EAST: 7}, {EAST: 9}, {})
     assert opened.topic("east", "t") == at(7, stops={0: 9})
 
 
+@pytest.mark.parametrize(("start", "epochs"), [(7, {0: 3}), (8, {0: 3}), (9, {})])
+def test_new_splits_are_entered_with_the_leader_epoch_of_the_look(start: int, epochs: dict[int, int]) -> None:
+    # A start behind the end that was seen belongs to a later look
+    opened = open_splits(logged(east=at()), {EAST: start}, {}, ends(epoch=3, east=8))
+    assert opened.topic("east", "t") == at(start, epochs=epochs)
+
+
 def test_a_topic_of_which_nobody_knows_the_start_waits() -> None:
-    assert open_splits(logged(east=at(), west=at(1)), {}, {}) == logged(west=at(1))
+    assert open_splits(logged(east=at(), west=at(1)), {}, {}, {}) == logged(west=at(1))
 
 
 # -- ranges ------------------------------------------------------------------------------------------------------------

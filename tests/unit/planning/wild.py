@@ -350,7 +350,7 @@ class WildSimulation(Simulation):
         rule: Own = physical.start
         if logged.is_initial:
             rule = rule or self.starting_rule
-        elif (is_active and was != topic_id) or (
+        elif (was not in (None, topic_id) and (is_active or isinstance(rule, int))) or (
             rule == "latest" and (is_active or (topic_id, self.lifetimes[topic_id]) in known)
         ):
             rule = "earliest"
@@ -469,7 +469,13 @@ class WildEdge:
         starts = {}
         for split, new_topic in done.new.items():
             own = self.spec(self.world.physical(split.cluster).start)
-            spec = starting_spec(first_plan=self.first, new_topic=new_topic, configured=self.world.starting, own=own)
+            spec = starting_spec(
+                first_plan=self.first,
+                new_topic=new_topic,
+                configured=self.world.starting,
+                own=own,
+                anew=split in done.anew,
+            )
             starts[split] = self.number(split, resolve_start(spec, split, lenient=not self.first))
         stops = {}
         for split in dict.fromkeys(done.document.splits(), True) | dict(done.new):

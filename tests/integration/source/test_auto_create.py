@@ -1,0 +1,170 @@
+"""A broker as Kafka comes creates a topic that a client asks for. The clients of the source never make it do so."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from confluent_kafka import Consumer
+
+from dynamic_kafka.app.cli import main
+from dynamic_kafka.app.lag import LagProber
+from dynamic_kafka.errors import ClusterError, OptionError
+from dynamic_kafka.services import make_discovery
+from tests.integration.source.driving import query
+from tests.support.kafka import KafkaCluster
+from tests.support.source_run import SourceRun, reading
+from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
+
+SOON = {"metadataDiscoveryInterval": "50ms", "partitionDiscoveryInterval": "50ms"}
+
+
+@pytest.fixture(scope="module")
+def eager() -> Iterator[KafkaCluster]:
+    """A cluster that creates topics when it is asked about them."""
+    with KafkaCluster("eager", overrides={"auto.create.topics.enable": "true"}) as made:
+        yield made.start().wait_ready()
+
+
+@pytest.fixture
+def there(eager: KafkaCluster, topic: Callable[[str], str]) -> str:
+    """A topic that somebody has created."""
+    return eager.create_topic(topic("there"))
+
+
+@pytest.fixture
+def absent(eager: KafkaCluster, topic: Callable[[str], str]) -> Iterator[str]:
+    """A topic that nobody has created, before the test and after it. Its name comes before that of `there`."""
+    name = topic("absent")
+    yield name
+    assert name not in names(eager)
+
+
+def names(at: KafkaCluster) -> set[str]:
+    """The topics of a cluster. Asked for all at once, it creates none."""
+    return set(at.admin.list_topics(timeout=30).topics)
+
+
+def deleted(at: KafkaCluster, name: str) -> None:
+    """Delete a topic, and forget the client that has done it, and may ask for it again by itself."""
+    (done,) = at.admin.delete_topics([name]).values()
+    done.result()
+    at.forget_admin()
+    deadline = time.monotonic() + 30
+    while name in names(at):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def batches(run: SourceRun, count: int = 5) -> None:
+    """So many triggers, with looks at the metadata between them."""
+    for _ in range(count):
+        run.batch()
+        time.sleep(0.1)
+
+
+def test_this_broker_does_create_what_a_client_asks_for(eager: KafkaCluster, topic: Callable[[str], str]) -> None:
+    wanted = topic("wanted")
+    asking = Consumer({"bootstrap.servers": eager.bootstrap, "group.id": "g", "allow.auto.create.topics": True})
+    deadline = time.monotonic() + 30
+    while wanted not in names(eager):
+        asking.list_topics(wanted, timeout=30)
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    asking.close()
+
+
+def test_what_metadata_names_is_not_created_at_the_start(
+    eager: KafkaCluster, there: str, absent: str, path: Path
+) -> None:
+    write_metadata(path, stream("orders", cluster("east", eager, [absent, there])))
+    with reading(path) as run:
+        for _ in range(3):
+            with pytest.raises(ClusterError, match=f"has no topic '{absent}'"):
+                run.batch()
+
+
+def test_what_metadata_comes_to_name_is_not_created(eager: KafkaCluster, there: str, absent: str, path: Path) -> None:
+    write_metadata(path, stream("orders", cluster("east", eager, [there])))
+    wanted = produce("east", eager, there, 5)
+    with reading(path, **SOON) as run:
+        run.until_rows(wanted)
+        write_metadata(path, stream("orders", cluster("east", eager, [absent, there])))
+        run.until(lambda: "rejected" in run.report(), "the rejection")
+        wanted += produce("east", eager, there, 5)
+        run.until_rows(wanted)
+
+
+def test_what_positions_name_is_not_created(eager: KafkaCluster, there: str, absent: str, path: Path) -> None:
+    write_metadata(path, stream("orders", cluster("east", eager, [there])))
+    positions = json.dumps({"east": {there: {"0": 0}, absent: {"0": 0}}})
+    with reading(path, startingOffsets=positions) as run, pytest.raises(OptionError, match=absent):
+        run.batch()
+
+
+@pytest.mark.parametrize("by", ["subscribe", "assign", "subscribePattern"])
+def test_what_sparks_own_options_name_is_not_created(
+    eager: KafkaCluster, there: str, absent: str, path: Path, by: str
+) -> None:
+    named = {
+        "subscribe": f"{absent},{there}",
+        "assign": json.dumps({absent: [0], there: [0]}),
+        "subscribePattern": f"{absent}|{there}",
+    }
+    produce("default", eager, there, 5)
+    options = {"kafka.bootstrap.servers": eager.bootstrap, by: named[by], "startingOffsets": "earliest"}
+    with query(options) as reading:
+        if by == "subscribePattern":
+            assert len(reading.batch()) == 5
+        else:
+            with pytest.raises(ClusterError, match=absent):
+                reading.batch()
+
+
+@pytest.mark.parametrize("pending", [False, True], ids=["between batches", "under a pending batch"])
+def test_what_is_deleted_while_it_is_read_is_not_created_anew(
+    eager: KafkaCluster, there: str, absent: str, path: Path, pending: bool
+) -> None:
+    # Given a query that reads two topics, commits to a group, and has its lag looked at
+    eager.create_topic(absent)
+    write_metadata(path, stream("orders", cluster("east", eager, [absent, there])))
+    wanted = produce("east", eager, there, 5) + produce("east", eager, absent, 5)
+    group = {"kafka.group.id": absent, "commitOffsets": True, "failOnDataLoss": False, "readTimeout": "5s"}
+    with reading(path, **SOON, **group) as run:
+        run.until_rows(wanted)
+        discovery = make_discovery(run.enumerator.options)
+        discovery.start()
+        prober = LagProber(run.enumerator.options, discovery, 0.05)
+        prober.start()
+        try:
+            # When one of them is deleted, perhaps with a batch under way
+            late = produce("east", eager, absent, 5)
+            if pending:
+                run.batch(crash="logged")
+            deleted(eager, absent)
+            wanted += produce("east", eager, there, 5)
+
+            # Then the other is read on, and the deleted one is not made anew
+            run.until(lambda: (run.rows() - late).total() >= wanted.total(), "the topic that is left")
+            batches(run)
+        finally:
+            prober.stop()
+            discovery.stop()
+        assert_rows(run.rows() - late, wanted)
+
+
+def test_the_tools_create_nothing(
+    eager: KafkaCluster, there: str, absent: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metadata = write_metadata(tmp_path / "streams.json", stream("orders", cluster("east", eager, [absent, there])))
+    app = tmp_path / "app.yaml"
+    described = {"name": "shop", "metadata": str(metadata), "streams": {"ids": ["orders"]}}
+    sinks = [{"name": "out", "type": "console"}]
+    app.write_text(yaml.safe_dump({**described, "checkpoint": str(tmp_path / "checkpoint"), "sinks": sinks}))
+    assert main(["validate", str(app)]) == 0
+    assert main(["plan", str(app)]) != 0
+    assert f"has no topic '{absent}'" in capsys.readouterr().out

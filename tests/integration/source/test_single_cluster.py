@@ -1,0 +1,93 @@
+"""One cluster whose topics are the streams: by ids, a pattern, or a class of the user's; and a topic that goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from dynamic_kafka.metadata import KafkaMetadataService, KafkaStream, KafkaStreamSubscriber
+from tests.support.fixtures import Brokers
+from tests.support.source_run import DEADLINE_S, SourceRun
+from tests.support.streams import produce
+
+
+class Suffixed(KafkaStreamSubscriber):
+    """The streams whose ids end as an option says."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._suffix = options["streamSubscriber.suffix"]
+
+    def get_subscribed_streams(self, service: KafkaMetadataService) -> list[KafkaStream]:
+        return [each for each in service.get_all_streams() if each.stream_id.endswith(self._suffix)]
+
+
+def chosen_by(way: str, prefix: str) -> dict[str, str]:
+    """Options that choose the streams `<prefix>-read` and `<prefix>-late-read`, and not `<prefix>-other`."""
+    return {
+        "streamIds": {"streamIds": f"{prefix}-read;{prefix}-late-read"},
+        "streamPattern": {"streamPattern": f"{prefix}-.*read"},
+        "streamSubscriber": {
+            "streamSubscriber": f"{__name__}:Suffixed",
+            "streamSubscriber.suffix": f"{prefix}-read",
+        },
+    }[way]
+
+
+@pytest.mark.parametrize("way", ["streamIds", "streamPattern", "streamSubscriber"])
+def test_the_topics_of_a_cluster_are_streams_that_are_chosen_like_any_others(
+    brokers: Brokers, topic: Callable[[str], str], way: str
+) -> None:
+    # Given three topics, of which two are to be read
+    prefix = topic("single")
+    names = [f"{prefix}-read", f"{prefix}-other"]
+    if way == "streamIds":
+        names.append(f"{prefix}-late-read")
+    for name in names:
+        brokers.a.create_topic(name)
+    wanted = produce("default", brokers.a, f"{prefix}-read", 5)
+    produce("default", brokers.a, f"{prefix}-other", 5)
+
+    options = {"metadataService": "single-cluster", "kafka.bootstrap.servers": brokers.a.bootstrap}
+    with SourceRun(**options, **chosen_by(way, prefix)) as run:
+        run.until_rows(wanted)
+        if way == "streamIds":
+            wanted += produce("default", brokers.a, f"{prefix}-late-read", 4)
+        if way == "streamPattern":
+            # When another one appears that matches
+            brokers.a.create_topic(f"{prefix}-late-read")
+            wanted += produce("default", brokers.a, f"{prefix}-late-read", 4)
+        run.until_rows(wanted)
+
+        # Then each is a stream of its own name, and a restart goes on where it was
+        run.restart()
+        wanted += produce("default", brokers.a, f"{prefix}-read", 3)
+        run.until_rows(wanted)
+        found = run.document.clusters["default"].topics
+        assert {name: progress.stream for name, progress in found.items()} == {name: name for name in found}
+        assert f"{prefix}-other" not in found
+
+
+def test_a_topic_that_is_deleted_under_a_pattern_is_parked_and_the_others_are_read_on(
+    brokers: Brokers, topic: Callable[[str], str]
+) -> None:
+    # Given Spark's own options, and two topics that match
+    prefix = topic("single")
+    gone, kept = (brokers.a.create_topic(f"{prefix}-{name}") for name in ("gone", "kept"))
+    wanted = produce("default", brokers.a, gone, 5) + produce("default", brokers.a, kept, 5)
+    options = {"kafka.bootstrap.servers": brokers.a.bootstrap, "subscribePattern": f"{prefix}-.*"}
+    with SourceRun(**options) as run:
+        run.until_rows(wanted)
+
+        # When one is deleted, and the cluster lists it no more before the next plan
+        looked_up = run.enumerator.lookout.in_force().sequence
+        brokers.a.delete_topic(gone)
+        discovery = run.enumerator.lookout._discovery
+        assert discovery is not None and discovery.wait_changed(looked_up, DEADLINE_S)
+
+        # Then it is parked where it was, and nothing fails
+        run.until(lambda: ("default", gone) in run.parked, "the parked topic")
+        assert run.parked == {("default", gone): {0: 5}}
+        wanted += produce("default", brokers.a, kept, 4)
+        run.until_rows(wanted)
+        assert run.next == {("default", kept): {0: 9}}

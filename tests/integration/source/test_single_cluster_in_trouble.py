@@ -1,0 +1,112 @@
+"""Spark's own form, one cluster whose topics are named or matched by a pattern: topics that go, and a hang."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dynamic_kafka.errors import DataLossError
+from dynamic_kafka.kafka import single_cluster
+from tests.integration.source.driving import Row, numbered, query
+from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.source_run import SourceRun
+from tests.support.streams import produce
+from tests.support.waiting import eventually
+
+Topic = Callable[[str], str]
+
+
+@pytest.mark.parametrize("way", ["subscribe", "subscribePattern"])
+def test_a_topic_that_is_deleted_with_unread_records_is_data_loss(brokers: Brokers, topic: Topic, way: str) -> None:
+    # Given a query that has read a part of two topics
+    prefix = topic("gone")
+    names = [brokers.a.create_topic(f"{prefix}-{each}") for each in ("one", "two")]
+    for name in names:
+        brokers.a.produce(name, numbered(10))
+    options = {
+        "kafka.bootstrap.servers": brokers.a.bootstrap,
+        way: ",".join(names) if way == "subscribe" else f"{prefix}-.*",
+        "startingOffsets": "earliest",
+        "metadataDiscoveryInterval": "100ms",
+        "maxOffsetsPerTrigger": "4",
+    }
+    with query(options) as run:
+        run.batch()
+        assert run.reader._made is not None
+        lookout = run.reader._made.lookout
+        before = lookout.in_force()
+
+        # When one is deleted, and the list of topics is looked at before the next plan
+        brokers.a.delete_topic(names[1])
+        if way == "subscribePattern":
+            assert lookout._discovery is not None and lookout._discovery.wait_changed(before.sequence, 20)
+
+        # Then the plan refuses
+        with pytest.raises(DataLossError):
+            eventually(lambda: bool(run.batch()) and False, 5)
+
+
+@pytest.mark.parametrize("way", ["subscribe", "subscribePattern"])
+def test_a_topic_that_is_deleted_with_unread_records_while_the_query_is_down_is_data_loss(
+    brokers: Brokers, topic: Topic, way: str
+) -> None:
+    first, second = topic("gone-x"), topic("gone-y")
+    for name in (first, second):
+        brokers.a.create_topic(name)
+    wanted = produce("default", brokers.a, first, 3) + produce("default", brokers.a, second, 3)
+    chosen = f"{first},{second}" if way == "subscribe" else f"{first}|{second}"
+    with SourceRun(**{"kafka.bootstrap.servers": brokers.a.bootstrap, way: chosen}) as run:
+        run.until_rows(wanted)
+        run.stop()
+        produce("default", brokers.a, first, 4)
+        brokers.a.delete_topic(first)
+
+        with pytest.raises(DataLossError):
+            run.until(lambda: bool(run.parked), "the loss to be told, or the topic to be parked in silence")
+
+
+def test_a_topic_that_is_deleted_when_all_was_read_is_parked(brokers: Brokers, topic: Topic) -> None:
+    first, second = topic("read-x"), topic("read-y")
+    for name in (first, second):
+        brokers.a.create_topic(name)
+    wanted = produce("default", brokers.a, first, 3) + produce("default", brokers.a, second, 3)
+    options = {"kafka.bootstrap.servers": brokers.a.bootstrap, "subscribePattern": f"{first}|{second}"}
+    with SourceRun(**options) as run:
+        run.until_rows(wanted)
+        run.batch()  # a plan sees that there is nothing more
+        brokers.a.delete_topic(first)
+        run.until(lambda: run.parked == {("default", first): {0: 3}}, "the topic to be parked")
+
+
+@pytest.mark.parametrize("way", ["subscribe", "subscribePattern"])
+def test_under_stall_a_single_cluster_that_hangs_is_waited_for(
+    fresh_cluster: FreshCluster, tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(single_cluster, "DEADLINE_S", 2.0)
+    broker = fresh_cluster("alone")
+    broker.create_topic("orders")
+    broker.produce("orders", numbered(3))
+    options = {
+        "kafka.bootstrap.servers": broker.bootstrap,
+        way: "orders",
+        "startingOffsets": "earliest",
+        "clusterFailurePolicy": "stall",
+        "stateLocation": str(tmp_path / "state"),
+        "metadataDiscoveryInterval": "500ms",
+        "kafka.socket.timeout.ms": "2000",
+    }
+    with query(options) as run:
+        assert len(run.batch()) == 3
+        broker.pause()
+        assert not eventually(lambda: bool(run.batch()), 15)  # raises, if the query ends
+        broker.resume()
+        broker.produce("orders", numbered(2))
+        rows: list[Row] = []
+
+        def all_read() -> bool:
+            rows.extend(run.batch())
+            return len(rows) == 2
+
+        assert eventually(all_read, 30)

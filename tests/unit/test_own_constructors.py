@@ -1,0 +1,70 @@
+"""Classes of the user's own whose constructors raise: one line with the class and the cause, and a code of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import pytest
+
+from dynamic_kafka.app.exit_codes import ExitCode, code_of
+from dynamic_kafka.errors import DynamicKafkaError
+from dynamic_kafka.metadata import KafkaMetadataService, KafkaStream, KafkaStreamSubscriber
+from dynamic_kafka.options import parse_options
+from dynamic_kafka.services import make_discovery
+
+HERE = "tests.unit.test_own_constructors"
+
+
+class _Service(KafkaMetadataService):
+    def get_all_streams(self) -> list[KafkaStream]:
+        return []
+
+    def describe_streams(self, stream_ids: Collection[str]) -> dict[str, KafkaStream]:
+        return {}
+
+
+class Away(_Service):
+    def __init__(self, options: Mapping[str, str]) -> None:
+        raise ConnectionError(f"the registry at {options['metadataService.host']} does not answer")
+
+
+class TakesNothing(_Service):
+    def __init__(self) -> None:
+        pass
+
+
+class Chooser(KafkaStreamSubscriber):
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._team = options["streamSubscriber.team"]
+
+    def get_subscribed_streams(self, service: KafkaMetadataService) -> list[KafkaStream]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "told"),
+    [
+        (
+            {"metadataService": f"{HERE}:Away", "streamIds": "s", "metadataService.host": "registry"},
+            ExitCode.METADATA,
+            f"{HERE}:Away cannot be made: ConnectionError: the registry at registry does not answer",
+        ),
+        (
+            {"metadataService": f"{HERE}:TakesNothing", "streamIds": "s"},
+            ExitCode.CONFIGURATION,
+            f"{HERE}:TakesNothing cannot be made: TypeError",
+        ),
+        (
+            {"metadataService": "static", "metadataDocument": '{"streams": {}}', "streamSubscriber": f"{HERE}:Chooser"},
+            ExitCode.CONFIGURATION,
+            f"{HERE}:Chooser cannot be made: KeyError: 'streamSubscriber.team'",
+        ),
+    ],
+)
+def test_a_class_that_cannot_be_made_is_named_with_the_cause(
+    options: dict[str, str], code: ExitCode, told: str
+) -> None:
+    with pytest.raises(DynamicKafkaError) as raised:
+        make_discovery(parse_options(options, mode="stream"))
+    assert code_of(raised.value) == code
+    assert told in str(raised.value)
