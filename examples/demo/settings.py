@@ -20,8 +20,8 @@ DISCOVERY_S = 5.0
 """`metadataDiscoveryInterval` in the same file. (The source looks at the document each second besides; that is its
 affair.)"""
 RESTART_S = 90.0
-"""What a restart may take: so long, the operator of KafkaStreams waits before it counts its patch as lost. The old
-driver ends in order, Kubeflow's operator submits the new one, and Spark starts."""
+"""What a restart may take, with one patch that is lost and made again after 60 s. The old driver ends in order,
+Kubeflow's operator submits the new one, and Spark starts."""
 
 DEFAULT_DURATION_S = 150
 SHORTEST_S = 60

@@ -10,7 +10,8 @@ import json
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -41,6 +42,7 @@ class Call:
 @dataclass(eq=False)
 class _Watch:
     path: str
+    labels: str
     send: Callable[[bytes], None]
     upstream: urllib3.BaseHTTPResponse
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -51,7 +53,8 @@ class FrontDoor:
 
     Attributes:
         refuse: asked before each call but watches: after how many seconds to come again; None lets it through.
-        calls: those that were answered, watches apart.
+        calls: those that were answered, watches apart. Whoever looks at them for what the server has shown already asks
+            `settled` instead: an object may be seen in the server before the call that wrote it has come back here.
     """
 
     def __init__(self, cluster: KubeCluster) -> None:
@@ -72,6 +75,7 @@ class FrontDoor:
         self._muted: set[str] = set()
         self.refuse: Callable[[str, str], int | None] = lambda method, path: None
         self.calls: list[Call] = []
+        self._under_way: set[object] = set()
 
     def __enter__(self) -> Self:
         self._server.start()
@@ -113,10 +117,23 @@ class FrontDoor:
             found = self._changed.wait_for(lambda: any(_is_of(each, plural) for each in self._watches), timeout_s)
         assert found, f"nobody watches {plural} after {timeout_s:g} s"
 
+    def selectors(self, plural: str) -> set[str]:
+        """By which labels the watches of this kind that are open choose; "": by none."""
+        with self._changed:
+            return {each.labels for each in self._watches if _is_of(each, plural)}
+
     def wait(self, done: Callable[[list[Call]], bool], what: str, timeout_s: float = 30) -> None:
         """Wait until the calls that came are as they should be."""
         with self._changed:
             assert self._changed.wait_for(lambda: done(self.calls), timeout_s), f"waited {timeout_s:g} s for {what}"
+
+    def settled(self, timeout_s: float = 30) -> list[Call]:
+        """The calls so far, with every one that has begun by now: so with all whose effects may have been seen."""
+        with self._changed:
+            begun = frozenset(self._under_way)
+            ended = self._changed.wait_for(lambda: begun.isdisjoint(self._under_way), timeout_s)
+            assert ended, f"a call is still under way after {timeout_s:g} s"
+            return list(self.calls)
 
     def _note(self, method: str, path: str, status: int) -> None:
         with self._changed:
@@ -129,30 +146,56 @@ class FrontDoor:
         body = handler.rfile.read(int(handler.headers.get("Content-Length", 0))) or None
         headers = {key: value for key, value in handler.headers.items() if key.lower() not in _HOP}
         watching = query.get("watch", ["false"])[0] in ("true", "1")
-        wait = None if watching else self.refuse(method, path)
-        if wait is not None:
-            text = json.dumps({"kind": "Status", "reason": "TooManyRequests", "message": "later", "code": 429})
-            _answer(handler, 429, {"Content-Type": "application/json", "Retry-After": str(wait)}, text.encode())
-            self._note(method, path, 429)
+        if watching:
+            answer = self._ask(method, target, body, headers)
+            if answer.status == 200:
+                self._stream(handler, path, query.get("labelSelector", [""])[0], answer)
+            else:
+                self._pass_on(handler, answer)
             return
-        answer = self._pool.request(
+        with self._begun():
+            wait = self.refuse(method, path)
+            if wait is not None:
+                text = json.dumps({"kind": "Status", "reason": "TooManyRequests", "message": "later", "code": 429})
+                _answer(handler, 429, {"Content-Type": "application/json", "Retry-After": str(wait)}, text.encode())
+                self._note(method, path, 429)
+                return
+            answer = self._ask(method, target, body, headers)
+            self._pass_on(handler, answer)
+            self._note(method, path, answer.status)
+
+    @contextmanager
+    def _begun(self) -> Iterator[None]:
+        call = object()
+        with self._changed:
+            self._under_way.add(call)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._under_way.discard(call)
+                self._changed.notify_all()
+
+    def _ask(self, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> urllib3.BaseHTTPResponse:
+        return self._pool.request(
             method, target, body=body, headers=headers, timeout=_SECONDS * 10, preload_content=False, redirect=False
         )
-        if watching and answer.status == 200:
-            self._stream(handler, path, answer)
-            return
+
+    @staticmethod
+    def _pass_on(handler: BaseHTTPRequestHandler, answer: urllib3.BaseHTTPResponse) -> None:
         kept = {key: value for key, value in answer.headers.items() if key.lower() not in _HOP}
         _answer(handler, answer.status, kept, answer.read(decode_content=False))
         answer.release_conn()
-        self._note(method, path, answer.status)
 
-    def _stream(self, handler: BaseHTTPRequestHandler, path: str, answer: urllib3.BaseHTTPResponse) -> None:
+    def _stream(
+        self, handler: BaseHTTPRequestHandler, path: str, labels: str, answer: urllib3.BaseHTTPResponse
+    ) -> None:
         handler.send_response(200)
         handler.send_header("Content-Type", "application/json")
         handler.send_header("Connection", "close")
         handler.end_headers()
         handler.close_connection = True
-        watch = _Watch(path, lambda data: _send(handler, data), answer)
+        watch = _Watch(path, labels, lambda data: _send(handler, data), answer)
         with self._changed:
             self._watches.add(watch)
             self._changed.notify_all()
