@@ -52,7 +52,7 @@ def test_an_api_server_that_has_too_much_to_do_is_left_alone_for_as_long_as_it_a
     stage.subscription()
     stage.wait_condition("RolledOut", "Adopted")
     stage.wait_document({"east/orders": "Active"})
-    calls = written(door.calls, plural, 200, 201, 429)
+    calls = written(door.settled(), plural, 200, 201, 429)
     assert [each.status for each in calls[:2]] == [429, 429]
     # A change of an object is looked at at once; what is only tried again waits.
     assert calls[2].at_s - calls[1].at_s >= 1.9
