@@ -58,6 +58,7 @@ METRICS: Mapping[str, Described] = {
     "cluster_records_read": Described(CLUSTER, "Sum of its splits' records read.", counter=True),
     "cluster_bytes_read": Described(CLUSTER, "Sum of its splits' bytes read.", counter=True),
     "cluster_event_time_lag_seconds": Described(CLUSTER, "Largest event-time lag of its splits."),
+    "cluster_idle_seconds": Described(CLUSTER, "Time since any of its splits last got on."),
     "cluster_commits_succeeded": Described(CLUSTER, "Commits to the consumer group.", counter=True),
     "cluster_commits_failed": Described(CLUSTER, "Commits to the consumer group that failed.", counter=True),
     "clusters": Described(STREAM, "Clusters with active splits."),
@@ -132,7 +133,7 @@ class AppCollector(Collector):
             known = lags(status, ends)
             reads = self._reads(status.name, status.document.splits())
             _splits(found, status, known, reads, now)
-            _clusters(found, status, known, reads)
+            _clusters(found, status, known, reads, now)
             _stalled(found, status, self._named(), self._unreachable())
             _streams(found, status)
             _sink(found, status, known)
@@ -189,7 +190,7 @@ def _splits(found: _Family, status: SinkStatus, known: Lags, reads: Reads, now: 
         found.add("split_idle_seconds", labels, now - status.advanced_at.get(split, now))
 
 
-def _clusters(found: _Family, status: SinkStatus, known: Lags, reads: Reads) -> None:
+def _clusters(found: _Family, status: SinkStatus, known: Lags, reads: Reads, now: float) -> None:
     for cluster in status.document.clusters:
         labels = (status.name, cluster)
         own = [split for split in status.document.splits() if split.cluster == cluster]
@@ -204,6 +205,9 @@ def _clusters(found: _Family, status: SinkStatus, known: Lags, reads: Reads) -> 
             found.add("cluster_bytes_read", labels, sum(each.size for each in reported))
             behind = [each.event_lag_s for each in reported if each.event_lag_s is not None]
             found.add("cluster_event_time_lag_seconds", labels, max(behind, default=None))
+        found.add(
+            "cluster_idle_seconds", labels, now - max((status.advanced_at.get(each, now) for each in own), default=now)
+        )
         if cluster in status.commits:
             found.add("cluster_commits_succeeded", labels, status.commits[cluster].succeeded)
             found.add("cluster_commits_failed", labels, status.commits[cluster].failed)

@@ -128,6 +128,15 @@ def test_a_cluster_sums_up_its_splits_and_counts_commits(scrape: Scrape) -> None
     assert scrape.value("cluster_event_time_lag_seconds", **labels) == 2.5
 
 
+def test_a_cluster_is_idle_for_as_long_as_all_of_its_splits_are(board: StatusBoard) -> None:
+    first, second = (Split("east", "orders", partition) for partition in (0, 1))
+    board.update("lake", advanced_at={first: 20.0, second: 45.0})
+    scrape = Scrape(board, FINE)
+    idle = [scrape.value("split_idle_seconds", sink="lake", cluster="east", topic="orders", partition=p) for p in "01"]
+    assert idle == [40, 15]
+    assert scrape.value("cluster_idle_seconds", sink="lake", cluster="east") == 15
+
+
 def test_without_timestamps_there_is_no_event_time_lag_and_without_reports_no_count(
     board: StatusBoard, scrape: Scrape, monkeypatch: pytest.MonkeyPatch
 ) -> None:
