@@ -70,7 +70,7 @@ lock: ## Pin everything anew, within what pyproject.toml allows (UPGRADE=1: to t
 	$(UV_COMPILE) requirements/build.in -o requirements/build.lock
 	$(UV_COMPILE) pyproject.toml --extra spark --extra operator --extra dev -o requirements/dev.lock
 	grep -Ev '^(pyspark|py4j)==' requirements/dev.lock | grep -E '^[a-z]' | sed 's/ *\\$$//' > build/constraints.txt
-	$(UV_COMPILE) pyproject.toml --extra spark -c requirements/spark42.in -c build/constraints.txt \
+	$(UV_COMPILE) pyproject.toml requirements/spark42.in --extra spark -c build/constraints.txt \
 		-o requirements/spark42.lock
 
 clean: ## Remove what was built here (the user's cache stays)
