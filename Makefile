@@ -21,7 +21,7 @@ setup: ## Virtual environment from the lock, broker jars into the user's cache
 	@.ci/venv .venv requirements/dev.lock
 	@$(BIN)/python -m tests.support.kafka.warm_up
 
-setup-spark42: ## A second environment with the oldest supported Spark, for the tests that compare
+setup-spark42: ## A second environment with the oldest supported Spark, for the tests that compare, and for Spark Connect
 	@.ci/venv .venv-spark42 requirements/spark42.lock
 
 setup-kube: setup ## Kubernetes and the spark-operator for tests, built once per machine into the user's cache
