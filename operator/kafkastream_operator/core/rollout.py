@@ -126,7 +126,7 @@ def next_step(
             return Step(before, going_on(wanted.version, "by a restart"), again=now)
     silent = time_left_to_report(driver, timing.confirm_live)
     method = _method(strategy, wanted, before, application, driver, silent=silent is not None)
-    begun = (before.token, before.method) == (wanted.token, "Restart")
+    begun = (before.token, before.method) == (wanted.token, "Restart") and before.phase != "Pending"
     if method == "Restart" and promised and not begun and wanted.secrets <= application.mounts:
         # Patched now, it would start twice.
         if driver is None or not driver.running:
@@ -261,7 +261,8 @@ def _restart(
         attempt = before.attempts + 1
         ends = _driver_to_end(application, driver)
         patch = Patch(wanted.token, wanted.secrets, attempt, application.resource_version, ends)
-        update = {"phase": "Patched", "at": stamp(now), "attempts": attempt, "submission": application.submission}
+        submission = _submission(application, driver)
+        update = {"phase": "Patched", "at": stamp(now), "attempts": attempt, "submission": submission}
         done = before.model_copy(update=update)
         if (application.token, application.attempt) == (wanted.token, attempt) and ends is None:
             # An operator that died right after it has made this patch; what was submitted since was so because of it.
@@ -283,7 +284,7 @@ def _restart(
             method="Restart",
             phase="Pending",
             at=before.at if gathering and not before.reverted else stamp(now),
-            submission=application.submission,
+            submission=_submission(application, driver),
         )
         return Step(began, going_on(wanted.version, "by a restart"), again=max(now, _gathered_at(began, timing)))
     if application.token != wanted.token:
@@ -312,6 +313,15 @@ def _is_unnoted(before: Rollout, application: Application) -> bool:
     """Whether an operator died right after it had made this patch: it is there, and its status does not have it."""
     pending = (before.method, before.phase) == ("Restart", "Pending")
     return pending and (application.token, application.attempt) == (before.token, before.attempts + 1)
+
+
+def _submission(application: Application, driver: Driver | None) -> str:
+    """Whose driver does not count, since it was made from the spec as it is; "" if any that comes was made after this.
+
+    Where a patch submits nothing, an attempt whose driver has no pod yet gets one from the patched spec.
+    """
+    made = driver is not None and driver.owned
+    return application.submission if application.restarts_itself or made else ""
 
 
 def _driver_to_end(application: Application, driver: Driver | None) -> Pod | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -44,8 +45,19 @@ from kafkastream_operator.models.subscription import ApplicationRef, Subscriptio
 
 TOLD_AGAIN_S = 3000.0
 """Between Events of what has no conditions that stay: Kubernetes forgets an Event after an hour."""
+LONGEST_S, FORGIVEN_S = 60.0, 600.0
+"""Between two times that the same is put right for annotations, if somebody changes it each time; and after what time
+that is forgotten."""
 
 log = logging.getLogger(__name__)
+
+
+class Applied(NamedTuple):
+    """What was applied for annotations, when, and how often in succession."""
+
+    spec: Mapping[str, Any]
+    at: datetime
+    times: int
 
 
 class Reconciler:
@@ -60,6 +72,7 @@ class Reconciler:
     ) -> None:
         self._api, self._cache, self._timing, self._now = api, cache, timing, now
         self._said: dict[tuple[str, str], datetime] = {}
+        self._applied: dict[Ref, Applied] = {}
 
     def __call__(self, job: Ref) -> float | None:
         """Look at one. Returns in how many seconds to look again."""
@@ -167,7 +180,7 @@ class Reconciler:
         else:
             wanted = subscription_for(job.namespace, job.name, asked.spec)
             if known is None or any(known["spec"].get(key) != value for key, value in wanted["spec"].items()):
-                self._subscribe(job, found, wanted)
+                again = self._subscribe(job, found, wanted)
         return again
 
     def _unsubscribe(self, job: Ref, known: Object) -> None:
@@ -179,7 +192,16 @@ class Reconciler:
         meta = {"resourceVersion": known["metadata"]["resourceVersion"], "labels": {MADE_LABEL: None}}
         self._cache.put(SUBSCRIPTIONS, self._api.merge(SUBSCRIPTIONS, job.namespace, job.name, {"metadata": meta}))
 
-    def _subscribe(self, job: Ref, application: Object, wanted: Object) -> None:
+    def _subscribe(self, job: Ref, application: Object, wanted: Object) -> float | None:
+        """Put it right: at once, unless somebody takes exactly that back again and again. Returns in how many seconds
+        to look again."""
+        now, last = self._now(), self._applied.get(job)
+        if last is not None and (last.spec != wanted["spec"] or (now - last.at).total_seconds() > FORGIVEN_S):
+            last = None
+        count = last.times if last is not None else 0
+        left = min(LONGEST_S, 2.0 ** (count - 2)) - (now - last.at).total_seconds() if last and count > 1 else 0.0
+        if left > 0:
+            return left
         body = {"apiVersion": SUBSCRIPTIONS.api_version, "kind": "KafkaStreamSubscription", **wanted}
         try:
             self._cache.put(SUBSCRIPTIONS, self._api.apply(SUBSCRIPTIONS, body, force=True))
@@ -188,6 +210,8 @@ class Reconciler:
                 text = f"the API server takes no KafkaStreamSubscription {job.name} for it: {error.message}"
                 self._tell_now_and_then(job.resource, application, "SubscriptionRefused", text)
             raise
+        self._applied[job] = Applied(wanted["spec"], now, count + 1)
+        return None
 
     def _stream(self, job: Ref) -> float | None:
         found = self._cache.get(STREAMS, job.namespace, job.name)
@@ -229,5 +253,7 @@ class Reconciler:
     def _find(self, resource: Resource, namespace: str, name: str) -> Object | None:
         try:
             return self._api.get(resource, namespace, name)
-        except NotFoundError:
+        except NotFoundError as error:
+            if error.reason != "NotFound":
+                raise  # not Kubernetes' own word: somebody in between, or a server that does not know the kind yet
             return None

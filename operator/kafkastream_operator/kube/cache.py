@@ -73,7 +73,8 @@ class Cache:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._lock, self._clock = threading.Lock(), clock
+        # One that `on_change` may take again: what is put in and what is made of that are one step for all others.
+        self._lock, self._clock = threading.RLock(), clock
         self._objects: dict[tuple[Resource, str], dict[str, Object]] = {}
         self._heard: dict[tuple[Ref, str], Heard] = {}
         self._gone: dict[str, Gone] = {}
@@ -92,7 +93,7 @@ class Cache:
                 return False
             known[ref.name] = found
             self._gone.pop(found["metadata"].get("uid"), None)
-        self.on_change(ref, found)
+            self.on_change(ref, found)
         return True
 
     def drop(self, ref: Ref, uid: str | None = None, version: int = FOR_GOOD) -> bool:
@@ -119,7 +120,7 @@ class Cache:
             del known[ref.name]
             self._made.pop(there["metadata"]["uid"], None)
             self._heard = {key: value for key, value in self._heard.items() if key[0] != ref}
-        self.on_change(ref, there)
+            self.on_change(ref, there)
         return True
 
     def take_listing(self, resource: Resource, namespace: str | None, list_them: Callable[[], Listing]) -> None:
@@ -133,12 +134,20 @@ class Cache:
             for ref in self.refs(resource)
             if namespace in (None, ref.namespace) and (found := self.get(*ref)) is not None
         ]
+        with self._lock:
+            denied = {uid: gone for uid, gone in self._gone.items() if gone.version == FOR_GOOD}
         listed = list_them()
         if before and not listed.version:
             log.warning("%s: 404 for a kind of which objects are known; they stay as they are", resource.plural)
             return
         seen = {ref_of(resource, found) for found in listed.objects}
         for found in listed.objects:
+            with self._lock:
+                uid = found["metadata"]["uid"]
+                if uid in denied and denied[uid] is self._gone.get(uid):
+                    del self._gone[
+                        uid
+                    ]  # it was not there by its name, before it was listed: who said so was in trouble
             self.put(resource, found)
         for ref, uid in before:
             if ref not in seen:

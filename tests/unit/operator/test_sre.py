@@ -1,0 +1,106 @@
+"""What a review of annotated subscriptions and of liveness proved."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from datetime import timedelta
+from typing import Any
+
+import kopf
+import pytest
+
+from dynamic_kafka.metadata.contract import STREAMS_ANNOTATION
+from kafkastream_operator.errors import NotFoundError
+from kafkastream_operator.handlers import watch
+from kafkastream_operator.handlers.health import Health
+from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS
+from kafkastream_operator.kube.cache import Ref
+from tests.unit.operator.server import Operator, Server, rest
+from tests.unit.operator.test_watch import LABEL, config_map
+from tests.unit.operator.test_watch import Server as Nothing
+from tests.unit.operator.world import cluster
+
+
+def test_a_second_writer_of_what_annotations_made_is_not_fought_at_once_and_for_ever() -> None:
+    server = Server()
+    server.put(KUBEFLOW_APPLICATIONS, "app", {}, annotations={STREAMS_ANNOTATION: "orders"})
+    server.stream(cluster("east"))
+    rest(server)
+    operator = Operator(server)
+    before = len(server.writes)
+    for _ in range(50):  # all within one second: a GitOps tool, or another controller, has another manifest of it
+        found = server.find(SUBSCRIPTIONS)
+        assert found is not None
+        server.put(
+            SUBSCRIPTIONS, "app", {**found["spec"], "updateStrategy": "Reload"}, labels=found["metadata"]["labels"]
+        )
+        operator.works()
+    applied = [each for each in server.writes[before:] if (each.method, each.plural) == ("PATCH", SUBSCRIPTIONS.plural)]
+    assert len(applied) < 10, len(applied)
+
+
+def test_an_event_that_comes_between_a_write_and_its_note_is_no_silence() -> None:
+    """The answer to a write of ours is taken in by a worker's thread, the event of the same by the loop's."""
+    seconds = [0.0]
+    health = Health(lambda: seconds[0])
+    api: Any = Nothing()
+    operator = watch.Operator(api, health=health)
+
+    async def story() -> None:
+        await operator._start(settings=kopf.OperatorSettings())
+        tells = operator._handler(CONFIG_MAPS)
+        await tells({"type": "ADDED", "object": config_map(1, **LABEL)})
+        look, between = operator.cache.on_change, threading.Event()
+
+        def told_meanwhile(ref: Ref, found: Any) -> None:
+            between.set()
+            time.sleep(0.2)  # the worker's thread has to wait for its turn
+            look(ref, found)
+
+        operator.cache.on_change = told_meanwhile
+        worker = asyncio.create_task(asyncio.to_thread(operator.cache.put, CONFIG_MAPS, config_map(2, **LABEL)))
+        await asyncio.to_thread(between.wait, 10)
+        await tells({"type": "MODIFIED", "object": config_map(2, **LABEL)})
+        await worker
+        await operator._stop()
+
+    asyncio.run(story())
+    seconds[0] += 3600
+    health.becomes("serving")
+    health.hearing.listed(True)
+    assert health.live() == (True, "serving")
+
+
+def absent(*_: Any, **__: Any) -> Any:
+    raise NotFoundError("GET", 404, "Not Found", "default backend - 404")
+
+
+@pytest.mark.parametrize("after_s", [0, 3600])
+def test_what_a_front_end_in_trouble_says_is_not_there_is_known_again_when_it_is_listed(after_s: float) -> None:
+    server = Server()
+    server.put(KUBEFLOW_APPLICATIONS, "app", {})
+    server.stream(cluster("east"), cluster("west"))
+    server.subscription()
+    rest(server)
+    server.report()
+    server.stream(cluster("east"))
+    operator = Operator(server)
+    operator.works()
+    assert safe(server) == "False"  # west drains
+    well = server.get, server.replace
+    server.get = server.replace = absent  # type: ignore[method-assign]
+    server.subscription(updateStrategy="Reload")  # its status is to be written
+    operator.works()
+    server.get, server.replace = well  # type: ignore[method-assign]
+    server.now += timedelta(seconds=after_s)
+    operator.works()  # everything is listed anew, as every five minutes
+    assert (operator._cache.get(SUBSCRIPTIONS, "ns", "app") is not None, safe(server)) == (True, "False")
+
+
+def safe(server: Server) -> str:
+    """Whether the stream says that what it no longer names may be taken down."""
+    found = server.find(STREAMS, "orders")
+    assert found is not None
+    return next(each["status"] for each in found["status"]["conditions"] if each["type"] == "SafeToDecommission")
