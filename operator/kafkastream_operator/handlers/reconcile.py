@@ -201,6 +201,9 @@ class Reconciler:
         count = last.times if last is not None else 0
         left = min(LONGEST_S, 2.0 ** (count - 2)) - (now - last.at).total_seconds() if last and count > 1 else 0.0
         if left > 0:
+            text = f"KafkaStreamSubscription {job.name} is put right again and again: somebody else writes or deletes"
+            text += " what these annotations ask for; end that, or take the annotations out"
+            self._tell_now_and_then(job.resource, application, "SubscriptionTakenBack", text)
             return left
         body = {"apiVersion": SUBSCRIPTIONS.api_version, "kind": "KafkaStreamSubscription", **wanted}
         try:

@@ -145,9 +145,7 @@ class Cache:
             with self._lock:
                 uid = found["metadata"]["uid"]
                 if uid in denied and denied[uid] is self._gone.get(uid):
-                    del self._gone[
-                        uid
-                    ]  # it was not there by its name, before it was listed: who said so was in trouble
+                    del self._gone[uid]  # whoever said before that it was not there was in trouble
             self.put(resource, found)
         for ref, uid in before:
             if ref not in seen:

@@ -1,4 +1,4 @@
-"""What a review of restarts proved."""
+"""Restarts of an application whose next driver has not begun yet."""
 
 from __future__ import annotations
 
