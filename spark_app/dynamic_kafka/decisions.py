@@ -226,7 +226,11 @@ class Decisions:
                 behind.setdefault(loss.split.cluster, {})[loss.split] = following
         asked = {
             cluster: self.observed.probes[cluster].ask(
-                partial(_ends_for_everyone, splits=tuple(splits), new=frozenset(filter(self._is_new, splits)))
+                partial(
+                    _ends_for_everyone,
+                    splits=tuple(splits),
+                    new=frozenset(split for split, start in splits.items() if self._is_new(split, start)),
+                )
             )
             for cluster, splits in behind.items()
         }
@@ -238,9 +242,12 @@ class Decisions:
         }
         return [loss for loss in losses if loss.split not in hidden]
 
-    def _is_new(self, split: Split) -> bool:
+    def _is_new(self, split: Split, start: int) -> bool:
+        """Whether it has no past: it is not read, and does not go on where it was parked."""
         parked = self.logged.parked.get(split.cluster)
-        return self.logged.next_of(split) is None and (parked is None or split.topic not in parked.topics)
+        kept = parked.topics.get(split.topic) if parked is not None else None
+        was = kept.next.get(split.partition) if kept is not None else None
+        return self.logged.next_of(split) is None and was != start
 
     def not_accepted(self, opened: OffsetDocument, losses: list[DataLoss]) -> list[DataLoss]:
         """Those of the losses that end the query."""
@@ -249,8 +256,19 @@ class Decisions:
 
     def as_said(self, opened: OffsetDocument, losses: list[DataLoss]) -> list[DataLoss]:
         """The losses with where a person has accepted that reading goes on, as far as they have."""
-        said = {split: word.goes_on_at for split, word in self._accepted(opened, losses).items()}
-        return [replace(loss, resume_at=said[loss.split](loss)) if loss.split in said else loss for loss in losses]
+        said = self._accepted(opened, losses)
+        return [
+            replace(loss, resume_at=said[loss.split].goes_on_at(loss, self._first(loss.split)))
+            if loss.split in said
+            else loss
+            for loss in losses
+        ]
+
+    def _first(self, split: Split) -> int:
+        """The first offset that is there, 0 where it was not asked for."""
+        answer = self.observed.answers.get(split.cluster)
+        seen = answer.topics.get(split.topic) if answer is not None else None
+        return seen.earliest.get(split.partition, 0) if seen is not None else 0
 
     def _accepted(self, opened: OffsetDocument, losses: list[DataLoss]) -> dict[Split, AcceptedLoss]:
         """What a person has said of these losses; looked up only where it matters, as in `verify`."""
@@ -263,7 +281,10 @@ class Decisions:
             for loss in losses
             if loss.split in said
             and said[loss.split].covers(
-                loss, opened.next_of(loss.split), self.logged.number if loss.split in active else None
+                loss,
+                opened.next_of(loss.split),
+                self.logged.number if loss.split in active else None,
+                opened.epoch_of(loss.split),
             )
         }
 

@@ -153,7 +153,6 @@ class Enumerator:
 
     def _restore(self, saved: OffsetDocument) -> None:
         self.replays.restore(saved)
-        self.replays.undo()
         if saved.bounded:
             self.lookout.freeze()
 

@@ -77,7 +77,7 @@ class Replays:
         self.amendments = Amendments()
         self._settled: set[tuple[str, str]] = set()
         self._restored = False
-        self._undone: tuple[str, list[Amendment]] = ("", [])
+        self._later: list[Amendment] = []
 
     def restore(self, document: OffsetDocument) -> None:
         """Load the query's amendments, with the first saved document that this process sees.
@@ -105,20 +105,21 @@ class Replays:
         for amendment in found:
             if amendment.number <= document.number:
                 self.amendments.add(amendment)
-        self._undone = (document.query, later)
-
-    def undo(self) -> None:
-        """Write down that a person has gone back to before some amendments, before there are new documents of their
-        numbers: a batch that is planned anew may be the very one that they speak of, and reads all of its ranges."""
-        query, later = self._undone
-        if later and self._state is not None:
-            self._state.undo_amendments(query, later)
-            log.warning("%d amendments of batches after the checkpoint are obeyed no more", len(later))
-        self._undone = ("", [])
+        self._later = later
 
     def planned(self, start: OffsetDocument, end: OffsetDocument) -> None:
-        """This process planned the batch just now: its metadata is fresh, nothing has to be checked again."""
-        self._settled = {(fingerprint(start), fingerprint(end))}
+        """This process planned the batch just now: its metadata is fresh, nothing has to be checked again.
+
+        If a person has gone back to before amendments, the batch may be the very one that they speak of. Planned anew
+        it reads all of its ranges, and they are obeyed no more; that is written down before Spark knows of the batch.
+        Not earlier: the checkpoint that they belong to may be put back.
+        """
+        key = (fingerprint(start), fingerprint(end))
+        undone = [amendment for amendment in self._later if (amendment.start, amendment.end) == key]
+        if undone and self._state is not None:
+            self._state.undo_amendments(end.query, undone)
+            log.warning("%d amendments of the batch of document %d are obeyed no more", len(undone), end.number)
+        self._settled = {key}
 
     def ranges(self, start: OffsetDocument, end: OffsetDocument) -> list[SplitRange]:
         """The ranges to read for a batch, however often Spark asks.

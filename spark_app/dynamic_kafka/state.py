@@ -144,7 +144,7 @@ class StateLocation:
                 elif wire["kind"] == "data-loss":
                     split = Split(str(wire["cluster"]), str(wire["topic"]), int(wire["partition"]))
                     losses[split] = AcceptedLoss(
-                        int(wire["from"]), wire.get("topicId"), wire.get("to"), wire.get("document")
+                        int(wire["from"]), wire.get("topicId"), wire.get("to"), wire.get("document"), wire.get("epoch")
                     )
                 else:
                     raise ValueError(f"kind {wire['kind']!r} is not known")

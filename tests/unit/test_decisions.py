@@ -17,7 +17,13 @@ from dynamic_kafka.metadata import Discovered, OffsetSpec, Revision, SubscribedC
 from dynamic_kafka.options import SourceOptions, parse_options
 from dynamic_kafka.planning.dataloss import DataLoss, find_data_loss
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.progress import (
+    ClusterProgress,
+    OffsetDocument,
+    ParkedCluster,
+    ParkedTopic,
+    TopicProgress,
+)
 from dynamic_kafka.planning.reconcile import Reconciled
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.planning.starting import OffsetQuery
@@ -250,3 +256,16 @@ def test_of_a_stop_that_is_as_it_was_or_that_nobody_asks_for_again_nothing_is_sa
 def test_of_other_ends_for_a_bounded_run_that_has_its_own_it_is_said(caplog: pytest.LogCaptureFixture) -> None:
     stopped(PlanStatus(), OffsetSpec("explicit", offsets={"t": {0: 5}}), bounded=True)
     assert "metadata has other stopping offsets for topic 't' of cluster 'east'" in caplog.text
+
+
+@pytest.mark.parametrize("kept", [{1: 9}, {0: 2}], ids=["a partition that was added", "past its retention"])
+def test_a_start_that_is_newer_than_the_look_is_no_loss_in_a_topic_that_was_parked(kept: dict[int, int]) -> None:
+    parked = {"east": ParkedCluster({"t": ParkedTopic("orders", kept, until_ms=1)}, "Mk")}
+    found = behind_the_end({}, Ends(5, read_committed=False), logged=OffsetDocument("q", 2, "p", parked=parked))
+    assert found.next_of(Split("east", "t", 0)) == 5
+
+
+def test_a_split_that_goes_on_where_it_was_parked_is_not_new() -> None:
+    parked = {"east": ParkedCluster({"t": ParkedTopic("orders", {0: 5}, until_ms=1)}, "Mk")}
+    with pytest.raises(DataLossError, match="the log ends at 3, before the next offset 5"):
+        behind_the_end({}, Ends(5, read_committed=False), logged=OffsetDocument("q", 2, "p", parked=parked))

@@ -177,6 +177,7 @@ def _losses(texts: Iterable[str], seen: Preview | None, document: OffsetDocument
 
 def _loss(split: Split, seen: Preview | None, document: OffsetDocument) -> Acceptance:
     following = (seen.opened.next_of(split) if seen and seen.opened else None) or document.next_of(split)
+    epoch = (seen.opened if seen and seen.opened else document).epoch_of(split)
     loss = next((each for each in seen.losses if each.split == split), None) if seen else None
     if seen is not None and seen.opened is None:
         raise OptionError(f"--data-loss {split}: no plan can be made; `plan` says why, and that comes first")
@@ -203,6 +204,7 @@ def _loss(split: Split, seen: Preview | None, document: OffsetDocument) -> Accep
         "from": following,
         "to": resume,
         "document": document.number,
+        "epoch": epoch,
     }
     meaning = f"The loss at {split} from offset {following} on is accepted{why}: {cost}, and reading {goes_on}"
     name = f"data-loss-{_plain(split.cluster)}-{_plain(split.topic)}-{split.partition}"

@@ -120,6 +120,11 @@ class OffsetDocument:
         found = self.topic(split.cluster, split.topic)
         return found.next.get(split.partition) if found else None
 
+    def epoch_of(self, split: Split) -> int | None:
+        """The leader epoch of that offset, None where it is not known."""
+        found = self.topic(split.cluster, split.topic)
+        return found.epochs.get(split.partition) if found else None
+
     @property
     def finished(self) -> bool:
         """Whether every split of a bounded run has reached its stopping offset."""

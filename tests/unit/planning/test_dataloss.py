@@ -118,11 +118,16 @@ def test_a_topic_that_was_recreated_is_read_from_its_first_record_without_what_w
         (AcceptedLoss(4, "T", 2, document=7), DataLoss(SPLIT, "", 3, "T"), True),
         # Cut off once more, after reading had gone on and come to the same offset.
         (AcceptedLoss(4, "T", 2, document=6), DataLoss(SPLIT, "", 3, "T"), False),
+        (AcceptedLoss(4, "T", 2, document=6, epoch=1), DataLoss(SPLIT, "", 3, "T"), False),
+        # Only other clusters were read since.
+        (AcceptedLoss(4, "T", 2, document=6, epoch=2), DataLoss(SPLIT, "", 3, "T"), True),
+        # Behind records that have expired nobody comes to the same offset again.
+        (AcceptedLoss(4, "T", 9, document=6), DataLoss(SPLIT, "", 9, "T"), True),
     ],
 )
 def test_an_acceptance_holds_for_one_offset_of_one_topic(word: AcceptedLoss, loss: DataLoss, covered: bool) -> None:
     # A second re-creation meets the same offset, usually 0, and is another loss
-    assert word.covers(loss, 4, 7) is covered
+    assert word.covers(loss, 4, 7, epoch=2) is covered
 
 
 @pytest.mark.parametrize(
@@ -138,6 +143,10 @@ def test_an_acceptance_holds_for_one_offset_of_one_topic(word: AcceptedLoss, los
 )
 def test_after_an_acceptance_reading_goes_on_where_it_said(word: AcceptedLoss, loss: DataLoss, at: int | None) -> None:
     assert word.goes_on_at(loss) == at
+
+
+def test_after_an_acceptance_reading_does_not_go_back_to_what_has_expired_since() -> None:
+    assert AcceptedLoss(9, to=4).goes_on_at(DataLoss(SPLIT, "cut off, and grown since", 7), first=6) == 6
 
 
 def test_a_topic_that_its_cluster_does_not_list() -> None:
