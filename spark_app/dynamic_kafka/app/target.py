@@ -115,7 +115,9 @@ def open_target(arguments: argparse.Namespace, *, may_be_new: bool = False) -> T
         options = config.parsed_options(sink)
         uri, name, files = options.state_location, f"{config.source}, sink {sink.name}", sink.folder
     state = StateLocation(uri) if uri else None
-    new = may_be_new and config is not None and checkpoint.planned is None
+    new = config is not None and checkpoint.planned is None
+    if new and not may_be_new:
+        raise OptionError(f"{name}: its query has planned nothing yet, {checkpoint.uri} has no batch: run it first")
     saved = nothing_saved() if new else read_saved(checkpoint, arguments.source)
     return Target(name, checkpoint, saved, options, state, files)
 

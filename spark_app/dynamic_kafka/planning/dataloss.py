@@ -59,7 +59,9 @@ class AcceptedLoss:
         same_topic = self.topic_id == loss.topic_id or (self.topic_id is None and not loss.recreated)
         since = document is not None and self.document not in (None, document)
         unmoved = self.epoch is not None and self.epoch == epoch
-        return self.offset == following and same_topic and (not since or unmoved or not self._is_cut_off(loss))
+        # Where nobody tells ids, it may be another topic by now that has come as far.
+        once = self.topic_id is not None and not self._is_cut_off(loss)
+        return self.offset == following and same_topic and (not since or unmoved or once)
 
     def goes_on_at(self, loss: DataLoss, first: int = 0) -> int | None:
         """Where reading goes on behind a loss that it covers. What has come to a log that was cut off since the person

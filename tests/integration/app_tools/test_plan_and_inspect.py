@@ -162,6 +162,29 @@ def test_a_checkpoint_that_is_older_than_its_group_is_refused_by_the_plan_too(
     assert f"has commits of its document {later}" in tools.said
 
 
+def test_a_group_that_has_the_mark_of_a_batch_which_spark_is_to_repeat_is_ahead_for_the_plan_too(
+    brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
+) -> None:
+    # given a query whose group has the mark of its last batch, and whose note that the batch is committed is lost
+    name = topic("orders")
+    story = make_story(**{"kafka.group.id": name})
+    story.reads(name, a=brokers.a)
+    produce("a", brokers.a, name, 2)
+    story.run()
+    produce("a", brokers.a, name, 2)
+    story.run()
+    saved = tools.json("inspect", story.app)
+    group = GroupClient("a", name, {"bootstrap.servers": brokers.a.bootstrap}, deadline_s=20)
+    group.commit({(name, 0): 4}, str(CommitMark(saved["query"], saved["document"], 0)))
+    group.close_aside()
+    assert tools("plan", story.app) == 0
+    max((story.checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name)).unlink()
+
+    # then the plan says what the application ends with, which compares what Spark has committed
+    assert tools("plan", story.app) == 4
+    assert f"has commits of its document {saved['document']}" in tools.said
+
+
 def test_a_cluster_that_hangs_is_named_and_the_others_are_planned(
     brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
