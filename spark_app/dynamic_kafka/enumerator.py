@@ -149,6 +149,11 @@ class Enumerator:
         if self._committer is not None:
             self._committer.close()
 
+    def end(self) -> None:
+        """`stop`, and give a user's metadata service a moment to be closed: the process ends right after."""
+        self.stop()
+        self.lookout.wait_closed()
+
     # -- planning ------------------------------------------------------------------------------------------------
 
     def _restore(self, saved: OffsetDocument) -> None:

@@ -181,6 +181,11 @@ class Lookout:
             self._discovery.stop()
         self._probes.close()
 
+    def wait_closed(self) -> None:
+        """Wait, as long as the caller's thread may, until the metadata service has been closed."""
+        if self._discovery is not None:
+            self._discovery.closed.wait()
+
     def look(self, *, initial: bool = False, everyone: bool = False) -> Observed:
         """Ask all clusters that metadata names at once, and wait a little for the slower ones.
 

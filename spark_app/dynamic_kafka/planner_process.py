@@ -5,7 +5,10 @@ from __future__ import annotations
 import ctypes
 import gc
 import logging
+import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from typing import TextIO
 
@@ -23,6 +26,25 @@ def set_up_planner_process() -> None:
     # collector would look through all there is several times a plan, which is a third of a plan's CPU.
     gc.set_threshold(_YOUNG, _MIDDLE, _OLD)
     gc.freeze()  # what is imported stays: no look goes through that again
+
+
+def stop_when_terminated(stop: Callable[[], None], timeout_s: float = 2.0) -> None:
+    """Let a planner's end be told: Spark ends its process by SIGTERM when the query stops, without a call of `stop`.
+
+    `stop` runs aside, since the signal may have come while the main thread holds a lock, and has `timeout_s`. Changes
+    nothing outside the main thread, or where somebody has a handler of their own.
+    """
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        return
+
+    def terminated(_signal: int, _frame: object) -> None:
+        stopping = threading.Thread(target=stop, name="terminated", daemon=True)
+        stopping.start()
+        stopping.join(timeout_s)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, terminated)
 
 
 class HeapTrim:

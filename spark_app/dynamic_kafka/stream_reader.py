@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 from dynamic_kafka.kafka.read_task import ReadTask
 from dynamic_kafka.kafka.reader import read_range
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planner_process import HeapTrim, set_up_planner_process
+from dynamic_kafka.planner_process import HeapTrim, set_up_planner_process, stop_when_terminated
 from dynamic_kafka.planning.codec import encode
 from dynamic_kafka.planning.progress import OffsetDocument
 
@@ -109,6 +109,7 @@ class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
 
             set_up_planner_process()
             self._made = Enumerator(self.options)
+            stop_when_terminated(self._made.end)
         return self._made
 
 

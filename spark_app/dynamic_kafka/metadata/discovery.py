@@ -83,6 +83,7 @@ class MetadataDiscovery:
         self._clock = clock
         # Guards everything below; notified whenever any of it changes.
         self._state = threading.Condition()
+        self.closed = threading.Event()
         self._lookups = Lookups(failure_threshold=failure_threshold, deadline_s=self._deadline_s, awaited=self._awaited)
         self._thread: threading.Thread | None = None
         self._stopped = False
@@ -202,6 +203,8 @@ class MetadataDiscovery:
             self._service.close()
         except Exception as error:
             _log.info("closing the metadata service failed: %s", error)
+        finally:
+            self.closed.set()
 
     def _run(self) -> None:
         problem = self._first_lookup()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+
+from pyspark.sql import SparkSession
 
 from dynamic_kafka.metadata import (
     ClusterMetadata,
@@ -14,7 +17,7 @@ from dynamic_kafka.metadata import (
 )
 from tests.support.fixtures import Brokers
 from tests.support.source_run import SourceRun
-from tests.support.streams import produce, write_text
+from tests.support.streams import produce, start_query, write_text
 
 
 class RegistryService(KafkaMetadataService):
@@ -80,3 +83,35 @@ def test_own_service_and_subscriber_choose_what_is_read_while_it_runs(
 
         # Then it is read too, from its earliest record
         run.until_rows(wanted)
+
+
+class ClosingService(RegistryService):
+    """Tells that it was closed."""
+
+    def close(self) -> None:
+        self._registry.with_name("closed").touch()
+
+
+def test_own_service_is_closed_when_the_query_is_stopped(
+    brokers: Brokers, topic: Callable[[str], str], spark: SparkSession, tmp_path: Path
+) -> None:
+    # Given a query that reads what a service of the user's own describes
+    orders = topic("orders")
+    brokers.a.create_topic(orders)
+    sent = produce("east", brokers.a, orders, 3)
+    entry = {"s": {"east": {"servers": brokers.a.bootstrap, "topic": orders}}}
+    registry = write_text(tmp_path / "registry.json", json.dumps(entry))
+    options = {
+        "metadataService": f"{__name__}:ClosingService",
+        "metadataService.registryFile": registry,
+        "streamIds": "s",
+        "startingOffsets": "earliest",
+    }
+    with start_query(spark, options, tmp_path) as query:
+        query.wait_rows(sent)
+
+    # When it is stopped, then the service is closed
+    deadline = time.monotonic() + 10.0
+    while not (closed := (tmp_path / "closed").exists()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert closed
