@@ -109,7 +109,8 @@ class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
 
             set_up_planner_process()
             self._made = Enumerator(self.options)
-            stop_when_terminated(self._made.end)
+            if ":" in self.options.service:  # a class of the user's, which may have something to let go of
+                stop_when_terminated(self._made.end)
         return self._made
 
 

@@ -192,7 +192,7 @@ class _Previewing:
             replays.amendments.add(left_out)
         before = replays.amendments.after(latest)
         planned = self.plan(latest)
-        # The application compares what Spark has committed: a batch that is to be repeated has no mark in the group yet.
+        # The application compares what Spark has committed: a batch to be repeated has no mark in the group yet.
         repeats = self.saved.end is not None and not self.saved.start.is_initial
         self.check_group(self.saved.start if repeats else latest)
         return Preview(

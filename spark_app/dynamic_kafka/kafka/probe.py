@@ -242,7 +242,9 @@ def _resolve(
     answers: dict[Split, int] = {}
     if committed:
         if group is None:
-            raise OptionError("startingOffsets or stoppingOffsets `committed` needs `kafka.group.id`, whose commits count")
+            raise OptionError(
+                "startingOffsets or stoppingOffsets `committed` needs `kafka.group.id`, whose commits count"
+            )
         commits = admin.committed(group, [(split.topic, split.partition) for split in committed])
         without = [split for split in committed if (split.topic, split.partition) not in commits]
         answers = {s: commits[s.topic, s.partition][0] for s in committed if s not in without}

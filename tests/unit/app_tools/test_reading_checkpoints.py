@@ -16,6 +16,7 @@ from dynamic_kafka.planning.codec import encode, fingerprint
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
 from dynamic_kafka.state import StateLocation
+from tests.unit.app_tools.test_validate import write
 
 FIRST = OffsetDocument(
     "q",
@@ -106,6 +107,11 @@ def test_inspect_calls_a_bounded_run_finished_when_its_last_batch_has_left_nothi
     assert json.loads(capsys.readouterr().out)["finished"] is not left_out
     assert main(["inspect", str(tmp_path)]) == 0
     assert ("nothing more will be planned" in capsys.readouterr().out) is not left_out
+
+
+def test_a_query_that_has_not_begun_is_no_wrong_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(write(tmp_path))]) == 2
+    assert "sink out: its query has planned nothing yet" in capsys.readouterr().err
 
 
 def test_what_is_no_checkpoint_is_told_from_one_that_is_new(tmp_path: Path) -> None:

@@ -123,6 +123,8 @@ def test_a_topic_that_was_recreated_is_read_from_its_first_record_without_what_w
         (AcceptedLoss(4, "T", 2, document=6, epoch=2), DataLoss(SPLIT, "", 3, "T"), True),
         # Behind records that have expired nobody comes to the same offset again.
         (AcceptedLoss(4, "T", 9, document=6), DataLoss(SPLIT, "", 9, "T"), True),
+        (AcceptedLoss(4, None, 9, document=6), DataLoss(SPLIT, "", 9), False),
+        (AcceptedLoss(4, None, 9, document=7), DataLoss(SPLIT, "", 9), True),
     ],
 )
 def test_an_acceptance_holds_for_one_offset_of_one_topic(word: AcceptedLoss, loss: DataLoss, covered: bool) -> None:
