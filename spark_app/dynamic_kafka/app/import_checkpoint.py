@@ -119,7 +119,10 @@ def recipe(uri: str, cluster: str, imported: Imported) -> str:
 3. Start the new query with a new checkpoint, and a sink that goes on: a Parquet folder with the old query's
    `_spark_metadata` takes no batch 0 of another query, so give it a new folder.
 
-4. Check it before it runs: `python -m dynamic_kafka.app plan app.yaml` counts the records that it would read."""
+4. Check it before it runs: `python -m dynamic_kafka.app plan app.yaml` counts the records that it would read.
+
+5. Once its first batch is committed, take the offsets out of the metadata: they were said of these topics, and would
+   also be where partitions begin that are added later, or a topic that takes the name of a deleted one."""
 
 
 def _pending_text(imported: Imported) -> str:
