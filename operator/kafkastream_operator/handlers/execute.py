@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -111,11 +112,8 @@ def _patch(api: Api, cache: Cache, seen: Seen, patch: Patch) -> str:
         done = api.apply(APPLICATIONS[kind], KINDS[kind].patched(seen.application, patch))
         cache.put(APPLICATIONS[kind], done)
         if patch.ends is not None:
-            api.delete(PODS, namespace, patch.ends.name, uid=patch.ends.uid)
-    except NotFoundError:
-        if patch.ends is None:
-            raise
-        # The driver has ended by itself: the next one starts with what is patched.
+            with suppress(NotFoundError):  # it has ended by itself: the next one starts with what is patched
+                api.delete(PODS, namespace, patch.ends.name, uid=patch.ends.uid)
     except ApiError as error:
         # Not that the application has changed meanwhile, which is a conflict, too.
         if (error.status == 409 and "Apply failed with" in error.message) or error.status in REFUSED:

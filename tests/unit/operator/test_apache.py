@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from dynamic_kafka.metadata.contract import REVISION_ANNOTATION, REVISION_ENVIRONMENT
-from kafkastream_operator.core.application import Patch
+from kafkastream_operator.core.application import Patch, Pod
+from kafkastream_operator.errors import NotFoundError
+from kafkastream_operator.handlers import execute
+from kafkastream_operator.handlers.observe import Seen
+from kafkastream_operator.kube.api import Api
+from kafkastream_operator.kube.cache import Cache
 from kafkastream_operator.spark.apache import application_of, driver_pod, is_driver, patched
 from kafkastream_operator.spark.apache import running as as_it_runs
 from tests.unit.operator.world import World, cluster, running
@@ -108,6 +114,33 @@ def template(path: str = PLACE) -> dict[str, Any]:
     return {
         "podTemplateSpec": {"spec": {"containers": [{"name": "spark", "volumeMounts": mounts}], "volumes": volumes}}
     }
+
+
+@pytest.mark.parametrize("gone", ["application", "driver"])
+def test_only_a_driver_may_be_gone_when_it_is_to_be_ended(gone: str) -> None:
+    """An application that is gone was not patched, and is looked at anew."""
+    calls: list[str] = []
+
+    def answer(what: str, found: dict[str, Any]) -> dict[str, Any]:
+        calls.append(what)
+        if what == gone:
+            raise NotFoundError("PATCH", 404, "NotFound", what)
+        return found
+
+    api = SimpleNamespace(
+        apply=lambda resource, body, **_: answer("application", application()),
+        delete=lambda *_, **__: answer("driver", {}),
+    )
+    spec = SimpleNamespace(application_ref=SimpleNamespace(api_version="spark.apache.org/v1"))
+    seen = cast(Seen, SimpleNamespace(application=application(), view=SimpleNamespace(spec=spec)))
+    patch = Patch("l/4", frozenset(), 2, "7", Pod("app-2-driver", "p"))
+    if gone == "driver":
+        assert execute._patch(cast(Api, api), Cache(), seen, patch) == ""
+        assert calls == ["application", "driver"]
+    else:
+        with pytest.raises(NotFoundError):
+            execute._patch(cast(Api, api), Cache(), seen, patch)
+        assert calls == ["application"]
 
 
 def test_pod_templates_count_for_secrets_of_both_and_for_the_document() -> None:
