@@ -44,9 +44,9 @@ def reading(path: Path, **options: object) -> AbstractContextManager[SourceRun]:
 
 @pytest.fixture
 def task(elected: KafkaCluster, path: Path) -> ReadTask:
-    """A task of that log, to be given other ranges."""
+    """A task of that log, to be given other ranges, with all the patience that a busy machine asks for."""
     write_metadata(path, stream("orders", cluster("east", elected, ["orders"])))
-    with reading(path) as run:
+    with reading(path, readTimeout="30s") as run:
         run.batch(crash="partitioned")
         [made] = run.tasks
     return made

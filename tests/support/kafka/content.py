@@ -52,7 +52,8 @@ class Content:
 
     def create_topic(self, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         """Create `topic`, wait until every partition has a leader that answers, and return its name."""
-        results(self.admin.create_topics([NewTopic(topic, partitions, 1, config=dict(config or {}))]))
+        wanted = NewTopic(topic, partitions, 1, config=dict(config or {}))
+        self._wait("its broker to be there for the controller", lambda: self._placed(wanted))
         self._wait(f"topic {topic} to have leaders", lambda: self._leaders(topic) == partitions)
         self.end_offsets(topic)
         return topic
@@ -147,6 +148,16 @@ class Content:
             lambda: found.update(results(self.admin.list_offsets(asked, isolation_level=level))),
         )
         return {at.partition: result.offset for at, result in found.items()}
+
+    def _placed(self, wanted: NewTopic) -> bool:
+        """Create it; False while the controller has no broker for it, as it may be right after a pause (fenced)."""
+        try:
+            results(self.admin.create_topics([wanted]))
+        except KafkaException as raised:
+            if raised.args[0].code() != KafkaError.INVALID_REPLICATION_FACTOR:
+                raise
+            return False
+        return True
 
     def _leaders(self, topic: str) -> int:
         """How many partitions of `topic` have a leader; 0 when there is no such topic."""
