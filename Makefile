@@ -20,6 +20,7 @@ help: ## Say what there is
 setup: ## Virtual environment from the lock, broker jars into the user's cache
 	@.ci/venv .venv requirements/dev.lock
 	@$(BIN)/python -m tests.support.kafka.warm_up
+	@$(BIN)/python -m tests.support.spark_warm_up
 
 setup-spark42: ## A second environment with the oldest supported Spark, for the tests that compare, and for Spark Connect
 	@.ci/venv .venv-spark42 requirements/spark42.lock

@@ -61,7 +61,7 @@ from tests.support.spark import start_spark
 from tests.support.spark_kafka import connector_jars
 
 bootstrap, turns = sys.argv[1], int(sys.argv[2])
-spark = start_spark("bench", {"spark.jars": ",".join(map(str, connector_jars()))})
+spark = start_spark("bench", {"spark.jars": ",".join(map(str, connector_jars()))}, short_lived=False)
 register(spark)
 
 def cpu():

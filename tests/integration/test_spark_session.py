@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from pyspark.sql import SparkSession
+
+from tests.support.spark import class_archive
 
 
 def where() -> tuple[str, str]:
@@ -23,3 +26,12 @@ def test_the_session_listens_on_loopback_only(spark: SparkSession) -> None:
     assert spark.conf.get("spark.driver.host") == "127.0.0.1"
     assert spark.conf.get("spark.driver.bindAddress") == "127.0.0.1"
     assert spark.conf.get("spark.ui.enabled") == "false"
+
+
+def test_the_session_starts_with_the_classes_of_the_warm_up(spark: SparkSession) -> None:
+    archive, jvm = class_archive(), spark._jvm
+    assert archive is not None and jvm is not None
+
+    maps = Path(f"/proc/{jvm.java.lang.ProcessHandle.current().pid()}/maps").read_text()
+
+    assert str(archive) in maps, f"{archive} is not there, or of other jars: delete it, and `make setup`"

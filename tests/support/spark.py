@@ -9,13 +9,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.support.java import find_java, java_fingerprint
 from tests.support.places import BUILD, ROOT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Starting Spark is mostly loading and compiling classes on two cores: half of the compiling is saved, and a short life
+never earns the rest."""
 
 _LOGGING = """\
 <Configuration status="ERROR">
@@ -63,11 +69,12 @@ def spark_environment() -> dict[str, str]:
     }
 
 
-def spark_settings(folder: Path, cores: int = 2) -> dict[str, str]:
-    """Settings of a local session that writes below `folder` only."""
+def spark_settings(folder: Path, cores: int = 2, *, short_lived: bool = True) -> dict[str, str]:
+    """Settings of a local session that writes below `folder` only; `short_lived`: it starts quickly, at lower speed."""
     logging = folder / "log4j2.xml"
     logging.write_text(_LOGGING.format(file=folder / "spark.log"))
     java = [f"-Dlog4j2.configurationFile={logging}", f"-Djava.io.tmpdir={folder}", "-XX:-UsePerfData"]
+    java += [*_QUICK_START, *_loaded_classes()] if short_lived else []
     return {
         "spark.master": f"local[{cores}]",
         "spark.ui.enabled": "false",
@@ -83,12 +90,26 @@ def spark_settings(folder: Path, cores: int = 2) -> dict[str, str]:
     }
 
 
-def start_spark(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
+def class_archive() -> Path | None:
+    """Where this interpreter's Spark has its class archive, or would have it; None without a JVM."""
+    java = find_java()
+    name = f"spark-{version('pyspark')}-{java_fingerprint(java)}.jsa" if java is not None else None
+    return Path(sys.prefix) / name if name is not None else None
+
+
+def _loaded_classes() -> list[str]:
+    """A JVM with other jars, or in another order, leaves the archive alone; it is not to say so in a log of a test."""
+    archive = class_archive()
+    return [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off"] if archive is not None and archive.exists() else []
+
+
+def start_spark(name: str, settings: Mapping[str, str] | None = None, *, short_lived: bool = True) -> SparkSession:
     """A local session; `settings` win over ours. There is one per process, whose master stays as it is."""
     from pyspark.sql import SparkSession
 
     os.environ.update(spark_environment())
     builder = SparkSession.builder.appName(name)
-    for key, value in (spark_settings(spark_folder()) | dict(settings or {})).items():
+    ours = spark_settings(spark_folder(), short_lived=short_lived)
+    for key, value in (ours | dict(settings or {})).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

@@ -7,9 +7,7 @@ Prepared once per machine into the user's cache, keyed by the jars and the JDK. 
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
-import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from pathlib import Path
 
 from tests.support.cache import cache_folder
 from tests.support.jars import jars
+from tests.support.java import find_java, java_fingerprint
 from tests.support.kafka.errors import BrokerError
 from tests.support.places import KAFKA_POM
 
@@ -49,9 +48,11 @@ class Distribution:
 @functools.cache
 def distribution() -> Distribution:
     """This machine's; prepared at the first call. Raises `JarsUnavailableError` or `BrokerError`."""
-    java = _find_java()
+    java = find_java()
+    if java is None:
+        raise BrokerError("No JVM: install a JDK >= 17, or point JAVA_HOME to one.")
     folder = jars(KAFKA_POM)
-    prepared = cache_folder() / f"{folder.name}-{_fingerprint(java)}"
+    prepared = cache_folder() / f"{folder.name}-{java_fingerprint(java)}"
     prepared.mkdir(parents=True, exist_ok=True)
     found = Distribution(
         java=java,
@@ -62,20 +63,6 @@ def distribution() -> Distribution:
     if not found.bootstrap_checkpoint.exists():
         _write_bootstrap_checkpoint(found)
     return found
-
-
-def _find_java() -> Path:
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if java is None or not Path(java).exists():
-        raise BrokerError("No JVM: install a JDK >= 17, or point JAVA_HOME to one.")
-    return Path(java).resolve()
-
-
-def _fingerprint(java: Path) -> str:
-    release = java.parent.parent / "release"
-    content = release.read_bytes() if release.exists() else b""
-    return hashlib.sha256(str(java).encode() + content).hexdigest()[:12]
 
 
 def _write_bootstrap_checkpoint(found: Distribution) -> None:

@@ -22,8 +22,6 @@ from tests.support.kube.local_node import POD_FOLDER
 from tests.support.places import ROOT
 from tests.support.spark import spark_environment, spark_settings
 
-_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Starting Spark is mostly compiling on two cores: half of it is saved, and a short life never earns the rest."""
 _OWN_ARGUMENTS = 2
 """Spark puts two before the application's own: the role, and the program in the image."""
 
@@ -53,7 +51,8 @@ def main() -> None:
         **os.environ,
         **{name: placed(os.environ[name], mounts) for name in what["variables"] if name in os.environ},
         **spark_environment(),
-        "SPARK_CONF_DIR": str(_spark_defaults(folder)),
+        # Not a SPARK_CONF_DIR, which is a part of the class path, and Spark's class archive is of one without.
+        "PYSPARK_SUBMIT_ARGS": f"--properties-file {_spark_defaults(folder)} pyspark-shell",
         POD_NAME_ENVIRONMENT: what["pod"],
         SERVICE_ACCOUNT_ENVIRONMENT: str(folder / "serviceaccount"),
     }
@@ -79,13 +78,12 @@ def _own_copy(argument: str, mounts: Mapping[str, str], folder: Path) -> str:
 
 
 def _spark_defaults(folder: Path) -> Path:
-    """A folder with Spark's settings."""
+    """A file with Spark's settings."""
     made = folder / "spark"
     made.mkdir()
-    settings = spark_settings(made)
-    settings["spark.driver.extraJavaOptions"] += f" {_QUICK_START}"
-    (made / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
-    return made
+    found = made / "spark-defaults.conf"
+    found.write_text("".join(f"{key} {value}\n" for key, value in spark_settings(made).items()))
+    return found
 
 
 if __name__ == "__main__":
