@@ -17,7 +17,7 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## Virtual environment from the lock, broker jars into the user's cache
+setup: ## Virtual environment from the lock with Spark's class archive, broker jars into the user's cache
 	@.ci/venv .venv requirements/dev.lock
 	@$(BIN)/python -m tests.support.kafka.warm_up
 	@$(BIN)/python -m tests.support.spark_warm_up

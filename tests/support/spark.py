@@ -93,8 +93,9 @@ def spark_settings(folder: Path, cores: int = 2, *, short_lived: bool = True) ->
 def class_archive() -> Path | None:
     """Where this interpreter's Spark has its class archive, or would have it; None without a JVM."""
     java = find_java()
-    name = f"spark-{version('pyspark')}-{java_fingerprint(java)}.jsa" if java is not None else None
-    return Path(sys.prefix) / name if name is not None else None
+    if java is None:
+        return None
+    return Path(sys.prefix) / f"spark-{version('pyspark')}-{java_fingerprint(java)}.jsa"
 
 
 def _loaded_classes() -> list[str]:
