@@ -14,8 +14,8 @@ from datetime import timedelta
 import kopf
 
 from dynamic_kafka.errors import OptionError
+from dynamic_kafka.options.command_line import parse_flags
 from dynamic_kafka.options.durations import parse_duration_ms
-from dynamic_kafka.options.flags import parse_flags
 from kafkastream_operator.core.rollout import Timing
 from kafkastream_operator.errors import LoginError
 from kafkastream_operator.handlers.health import READY_PATH, Health, address, answer_probes

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
         KafkaStreamSubscriber,
         OffsetSpec,
     )
-    from dynamic_kafka.source import DynamicKafkaDataSource, register
-    from dynamic_kafka.stopping import stop_when_finished
+    from dynamic_kafka.spark.source import DynamicKafkaDataSource, register
+    from dynamic_kafka.spark.stopping import stop_when_finished
 
 __all__ = [
     "ClusterMetadata",
@@ -33,13 +33,13 @@ __all__ = [
 
 _HOMES = {
     "ClusterMetadata": "dynamic_kafka.metadata",
-    "DynamicKafkaDataSource": "dynamic_kafka.source",
+    "DynamicKafkaDataSource": "dynamic_kafka.spark.source",
     "KafkaMetadataService": "dynamic_kafka.metadata",
     "KafkaStream": "dynamic_kafka.metadata",
     "KafkaStreamSubscriber": "dynamic_kafka.metadata",
     "OffsetSpec": "dynamic_kafka.metadata",
-    "register": "dynamic_kafka.source",
-    "stop_when_finished": "dynamic_kafka.stopping",
+    "register": "dynamic_kafka.spark.source",
+    "stop_when_finished": "dynamic_kafka.spark.stopping",
 }
 
 

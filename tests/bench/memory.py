@@ -48,9 +48,9 @@ def worker(report: Report) -> None:
 
 def plan_through_changes(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """In the planner's process."""
-    from dynamic_kafka.enumerator import Enumerator
+    from dynamic_kafka.driver.enumerator import Enumerator
     from dynamic_kafka.options import parse_options
-    from dynamic_kafka.planner_process import HeapTrim, set_up_planner_process
+    from dynamic_kafka.spark.planner_process import HeapTrim, set_up_planner_process
 
     set_up_planner_process()
     path = Path(given["folder"]) / "streams.json"
@@ -88,8 +88,8 @@ def plan_through_changes(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def read_backlog(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """In the worker's process. A batch is dropped as soon as the next is there, as when Spark has taken it."""
-    from dynamic_kafka.enumerator import Enumerator
-    from dynamic_kafka.kafka.reader import read_range
+    from dynamic_kafka.driver.enumerator import Enumerator
+    from dynamic_kafka.executor.reader import read_range
     from dynamic_kafka.options import parse_options
 
     options = {"metadataService": "static", "metadataDocument": given["documents"][0], "streamIds": "orders"}

@@ -9,9 +9,9 @@ import json
 import time
 from typing import Any
 
-from dynamic_kafka.enumerator import Enumerator
+from dynamic_kafka.driver.enumerator import Enumerator
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planner_process import set_up_planner_process
+from dynamic_kafka.spark.planner_process import set_up_planner_process
 from tests.bench.clusters import TOPIC, clusters, document
 from tests.bench.report import Report, spread
 

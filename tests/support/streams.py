@@ -21,7 +21,7 @@ from pyarrow import parquet
 
 from dynamic_kafka.planning.codec import decode
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.source import register
+from dynamic_kafka.spark.source import register
 from tests.support.kafka import KafkaCluster
 
 if TYPE_CHECKING:

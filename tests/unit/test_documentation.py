@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.app.metrics import METRICS, PREFIX
+from dynamic_kafka.app.telemetry.metrics import METRICS, PREFIX
 from dynamic_kafka.metadata import ClusterMetadata, KafkaMetadataService, KafkaStream, load_class
 from dynamic_kafka.metadata.document import parse_document
 from tests.support.places import ROOT

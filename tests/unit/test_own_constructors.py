@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from dynamic_kafka.app.exit_codes import ExitCode, code_of
+from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.metadata import KafkaMetadataService, KafkaStream, KafkaStreamSubscriber
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.services import make_discovery
 
 HERE = "tests.unit.test_own_constructors"
 

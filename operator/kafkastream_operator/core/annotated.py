@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from dynamic_kafka.metadata.contract import (
+from dynamic_kafka.metadata.kubernetes_names import (
     GROUP,
     PATTERN_ANNOTATION,
     RELEASE_ANNOTATION,

@@ -14,18 +14,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from dynamic_kafka.metadata.contract import config_map_name
+from dynamic_kafka.metadata.kubernetes_names import config_map_name
 from dynamic_kafka.options.durations import parse_duration_ms
-from kafkastream_operator.core import verdicts
+from kafkastream_operator.core.conditions import subscription as verdicts
+from kafkastream_operator.core.conditions.rollout import not_taken, waits_in_vain
 from kafkastream_operator.core.document import MAX_BYTES, Document, Key, Version, make_document, misfit, pack, size
-from kafkastream_operator.core.evidence import has_applied, missing_evidence, own_report
+from kafkastream_operator.core.drain_evidence import has_applied, missing_evidence, own_report
 from kafkastream_operator.core.in_force import Wanted
-from kafkastream_operator.core.moments import parse, stamp
-from kafkastream_operator.core.outcome import not_taken, waits_in_vain
 from kafkastream_operator.core.release import in_vain, let_go
 from kafkastream_operator.core.render import Rendering, known, renames, render
 from kafkastream_operator.core.resolve import Resolved, resolve, secret_problem
 from kafkastream_operator.core.rollout import Step, next_step
+from kafkastream_operator.core.timestamps import parse, stamp
 from kafkastream_operator.core.view import Plan, View
 from kafkastream_operator.models.conditions import Condition, settled
 from kafkastream_operator.models.subscription import MAX_DRAINING, Rendered, Rollout, SubscriptionStatus

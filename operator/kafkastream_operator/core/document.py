@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from dynamic_kafka.errors import MetadataConflictError
-from dynamic_kafka.metadata.contract import DOCUMENT_KEY, PACKED_DOCUMENT_KEY
 from dynamic_kafka.metadata.document import CONTRACT, MAX_DOCUMENT_BYTES, document_hash
+from dynamic_kafka.metadata.kubernetes_names import DOCUMENT_KEY, PACKED_DOCUMENT_KEY
 from dynamic_kafka.metadata.model import KafkaStream
 from dynamic_kafka.metadata.subscription import unite
 from dynamic_kafka.metadata.validation import explain

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kafkastream_operator.core.application import Application
 from kafkastream_operator.core.document import Version
-from kafkastream_operator.core.evidence import Driver
+from kafkastream_operator.core.drain_evidence import Driver
 from kafkastream_operator.models.subscription import Rollout, Strategy
 
 

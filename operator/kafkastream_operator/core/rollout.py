@@ -13,10 +13,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from kafkastream_operator.core.application import Application, Patch, Pod, Refresh
-from kafkastream_operator.core.evidence import Driver, time_left_to_report
-from kafkastream_operator.core.in_force import Wanted, is_able, is_in_force, mounts_are_gone
-from kafkastream_operator.core.moments import parse, stamp
-from kafkastream_operator.core.outcome import (
+from kafkastream_operator.core.conditions.rollout import (
     REVERSIONS,
     given_up,
     going_on,
@@ -25,6 +22,9 @@ from kafkastream_operator.core.outcome import (
     restart_required,
     taken_back,
 )
+from kafkastream_operator.core.drain_evidence import Driver, time_left_to_report
+from kafkastream_operator.core.in_force import Wanted, is_able, is_in_force, mounts_are_gone
+from kafkastream_operator.core.timestamps import parse, stamp
 from kafkastream_operator.models.conditions import Condition, condition
 from kafkastream_operator.models.subscription import Rollout, Strategy
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from kafkastream_operator.core.application import Application, Patch, Refresh
 from kafkastream_operator.core.catalog import Catalog
 from kafkastream_operator.core.document import Document
-from kafkastream_operator.core.evidence import Driver
+from kafkastream_operator.core.drain_evidence import Driver
 from kafkastream_operator.core.rollout import Timing
 from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from dynamic_kafka.metadata.contract import REFRESH_ANNOTATION, RENDERED_ROLE, ROLE_LABEL, SUBSCRIPTION_LABEL
+from dynamic_kafka.metadata.kubernetes_names import REFRESH_ANNOTATION, RENDERED_ROLE, ROLE_LABEL, SUBSCRIPTION_LABEL
 from kafkastream_operator.core.application import Patch, Refresh
 from kafkastream_operator.core.decide import after_refusal, without_document
 from kafkastream_operator.core.document import Document, pack

@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 from urllib.parse import urlsplit
 
-from kafkastream_operator.handlers.hearing import Hearing
+from kafkastream_operator.handlers.watch_health import Hearing
 
 STUCK_S = 30.0
 BEAT_S = 1.0

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dynamic_kafka.metadata.contract import (
+from dynamic_kafka.metadata.kubernetes_names import (
     CONFIG_MAP_SUFFIX,
     METADATA_ROLE,
     RELEASE_ANNOTATION,
@@ -32,7 +32,7 @@ from kafkastream_operator.core.catalog import (
     stream_entry,
 )
 from kafkastream_operator.core.document import Document, pack, read_document
-from kafkastream_operator.core.evidence import Driver, Report
+from kafkastream_operator.core.drain_evidence import Driver, Report
 from kafkastream_operator.core.release import releases_of
 from kafkastream_operator.core.rollout import Timing
 from kafkastream_operator.core.view import ConfigMap, View

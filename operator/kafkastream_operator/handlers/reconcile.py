@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from dynamic_kafka.metadata.contract import config_map_name
+from dynamic_kafka.metadata.kubernetes_names import config_map_name
 from dynamic_kafka.metadata.validation import explain
 from kafkastream_operator.core.annotated import (
     MADE_LABEL,
@@ -19,11 +19,11 @@ from kafkastream_operator.core.annotated import (
     subscription_for,
     without_effect,
 )
+from kafkastream_operator.core.conditions.subscription import beside
 from kafkastream_operator.core.decide import decide
-from kafkastream_operator.core.moments import stamp
 from kafkastream_operator.core.rollout import USUAL, Timing
-from kafkastream_operator.core.standing import stream_status
-from kafkastream_operator.core.verdicts import beside
+from kafkastream_operator.core.stream_status import stream_status
+from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.errors import ApiError, ConflictError, NotFoundError
 from kafkastream_operator.handlers.execute import execute, tell, write_status
 from kafkastream_operator.handlers.observe import catalog_of, see, status_of

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator
 
 from pydantic import ValidationError
 
-from dynamic_kafka.metadata.contract import CONFIG_MAP_SUFFIX, RENDERED_ROLE, ROLE_LABEL, config_map_name
+from dynamic_kafka.metadata.kubernetes_names import CONFIG_MAP_SUFFIX, RENDERED_ROLE, ROLE_LABEL, config_map_name
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.patterns import PatternError
 from kafkastream_operator.core.resolve import asks_for
-from kafkastream_operator.core.standing import Subscriber
+from kafkastream_operator.core.stream_status import Subscriber
 from kafkastream_operator.handlers.observe import document_in, document_of, labels_of, owner_of, rendered_of
 from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, SUBSCRIPTIONS, Object
 from kafkastream_operator.kube.cache import Cache

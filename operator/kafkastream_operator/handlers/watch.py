@@ -14,14 +14,14 @@ from typing import Any
 
 import kopf
 
-from dynamic_kafka.metadata.contract import ROLE_LABEL, SUBSCRIPTION_LABEL
+from dynamic_kafka.metadata.kubernetes_names import ROLE_LABEL, SUBSCRIPTION_LABEL
 from kafkastream_operator.core.rollout import USUAL, Timing
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.health import Health
-from kafkastream_operator.handlers.hearing import Watch
 from kafkastream_operator.handlers.observe import claims
 from kafkastream_operator.handlers.queue import WorkQueue
 from kafkastream_operator.handlers.reconcile import Reconciler
+from kafkastream_operator.handlers.watch_health import Watch
 from kafkastream_operator.kube.api import (
     APPLICATIONS,
     CONFIG_MAPS,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import urllib3
 from kubernetes import client, config
 
-from dynamic_kafka.metadata.contract import GROUP, VERSION
+from dynamic_kafka.metadata.kubernetes_names import GROUP, VERSION
 from kafkastream_operator.errors import BY_STATUS, ApiError, LoginError, NotFoundError
 
 MANAGER = "kafkastream-operator"

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
-from kafkastream_operator.core.evidence import FRESH_S
+from kafkastream_operator.core.drain_evidence import FRESH_S
 from kafkastream_operator.kube.api import Listing, Object, Resource
 
 Made = TypeVar("Made")

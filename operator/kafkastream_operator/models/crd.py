@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from dynamic_kafka.metadata.contract import GROUP, VERSION
+from dynamic_kafka.metadata.kubernetes_names import GROUP, VERSION
 from kafkastream_operator.models import stream, subscription
 
 _KEPT = (

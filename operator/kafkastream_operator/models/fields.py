@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from dynamic_kafka.metadata.contract import SECRET_CHARACTERS
+from dynamic_kafka.metadata.kubernetes_names import SECRET_CHARACTERS
 
 MAX_CLUSTERS = 64
 MAX_TOPICS = 256

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel
 
-from dynamic_kafka.metadata.contract import GROUP, VERSION
+from dynamic_kafka.metadata.kubernetes_names import GROUP, VERSION
 from kafkastream_operator.models import stream, subscription
 from kafkastream_operator.models.crd import CATEGORY, crd
 

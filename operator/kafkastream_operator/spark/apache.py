@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from dynamic_kafka.metadata.contract import REVISION_ANNOTATION
+from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION
 from kafkastream_operator.core.application import Application, Life, Patch
 from kafkastream_operator.spark.conf import ATTEMPT_ANNOTATION, ROLES, in_place, meant_for, number, secrets_for, written
 

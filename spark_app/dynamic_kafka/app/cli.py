@@ -19,17 +19,17 @@ from typing import Protocol, cast
 
 from dynamic_kafka.app.exit_codes import ExitCode, code_of
 from dynamic_kafka.errors import DynamicKafkaError
-from dynamic_kafka.options.flags import parse_flags
+from dynamic_kafka.options.command_line import parse_flags
 
 COMMANDS: Mapping[str, str] = {
     "run": "dynamic_kafka.app.run",
-    "validate": "dynamic_kafka.app.validate_tool",
-    "plan": "dynamic_kafka.app.plan_tool",
-    "inspect": "dynamic_kafka.app.inspect_tool",
-    "import-checkpoint": "dynamic_kafka.app.import_checkpoint",
-    "accept": "dynamic_kafka.app.accept_tool",
-    "abandon": "dynamic_kafka.app.abandon_tool",
-    "manifest": "dynamic_kafka.app.manifest_tool",
+    "validate": "dynamic_kafka.app.tools.validate",
+    "plan": "dynamic_kafka.app.tools.plan",
+    "inspect": "dynamic_kafka.app.tools.inspect",
+    "import-checkpoint": "dynamic_kafka.app.tools.import_checkpoint",
+    "accept": "dynamic_kafka.app.tools.accept",
+    "abandon": "dynamic_kafka.app.tools.abandon",
+    "manifest": "dynamic_kafka.app.tools.manifest",
 }
 """The module of each command."""
 

@@ -17,26 +17,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dynamic_kafka.app.checkpoints import Checkpoint
-from dynamic_kafka.app.config import AppConfig, describe, load_config
-from dynamic_kafka.app.drains import Drains
+from dynamic_kafka.app.config.model import AppConfig, describe, load_config
 from dynamic_kafka.app.exit_codes import ExitCode, code_of, told
-from dynamic_kafka.app.lag import LagProber
-from dynamic_kafka.app.logs import set_up_logs
-from dynamic_kafka.app.pod import own_pod
-from dynamic_kafka.app.session import refuse_connect, start_session
-from dynamic_kafka.app.sink_status import StatusBoard
-from dynamic_kafka.app.stop_request import StopRequest
+from dynamic_kafka.app.kubernetes.pod import own_pod
+from dynamic_kafka.app.query.checkpoints import Checkpoint
+from dynamic_kafka.app.query.session import refuse_connect, start_session
+from dynamic_kafka.app.query.sink_status import StatusBoard
+from dynamic_kafka.app.query.stop_request import StopRequest
+from dynamic_kafka.app.telemetry.drains import Drains
+from dynamic_kafka.app.telemetry.lag import LagProber
+from dynamic_kafka.app.telemetry.logs import set_up_logs
+from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.errors import MetadataError, OptionError
-from dynamic_kafka.services import make_discovery
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import SparkSession
 
-    from dynamic_kafka.app.config_file import Metrics, Sink
-    from dynamic_kafka.app.reads import ReadCounts
+    from dynamic_kafka.app.config.file import Metrics, Sink
+    from dynamic_kafka.app.telemetry.metrics_receiver import ReadCounts
     from dynamic_kafka.metadata.discovery import MetadataDiscovery
 
 HELP = "run the application that a file describes, until it ends, fails or is stopped"
@@ -149,7 +149,7 @@ def _has_begun(config: AppConfig, sink: Sink) -> bool:
 
 
 def _supervise(spark: SparkSession, telemetry: Telemetry, stop: StopRequest) -> Outcome:
-    from dynamic_kafka.app.supervisor import Supervisor
+    from dynamic_kafka.app.query.supervisor import Supervisor
 
     stop.on_signals()
     stop.on_jvm_shutdown(spark, telemetry.config.file.grace_period / 1000)
@@ -180,13 +180,13 @@ class Telemetry:
         resources.callback(self._prober.stop)
         self._counts: ReadCounts | None = None
         if config.file.metrics is not None:
-            from dynamic_kafka.app.reads import ReadCounts
+            from dynamic_kafka.app.telemetry.metrics_receiver import ReadCounts
 
             self._counts = ReadCounts(sink.name for sink in config.sinks)
             self._serve(config.file.metrics, self._counts)
 
     def _serve(self, metrics: Metrics, counts: ReadCounts) -> None:
-        from dynamic_kafka.app.metrics import AppCollector, serve_metrics
+        from dynamic_kafka.app.telemetry.metrics import AppCollector, serve_metrics
 
         collector = AppCollector(
             self.board,
@@ -210,7 +210,7 @@ class Telemetry:
         if self._counts is not None or live:
             self._prober.start()
         if live:
-            from dynamic_kafka.app.display import show_progress
+            from dynamic_kafka.app.telemetry.live_table import show_progress
 
             self._resources.callback(show_progress(self.config.name, self.board, self._prober.ends))
 
@@ -221,8 +221,8 @@ class Telemetry:
         if pod is None:
             log.debug("no service account is mounted: this is no pod, and nothing is reported to an operator")
             return
-        from dynamic_kafka.app.reporter import CommittedProgress, Reporter
-        from dynamic_kafka.app.reports import abilities_of
+        from dynamic_kafka.app.kubernetes.driver_report import abilities_of
+        from dynamic_kafka.app.kubernetes.reporter import CommittedProgress, Reporter
 
         options = {sink.name: self.config.parsed_options(sink) for sink in self.config.sinks}
         reporter = Reporter(
@@ -248,7 +248,7 @@ def _receive_read_reports(
     resources: contextlib.ExitStack, spark: SparkSession, config: AppConfig, counts: ReadCounts, port: int
 ) -> Mapping[str, str]:
     """Listen where executors reach the driver anyway: on the address that Spark itself uses for that."""
-    from dynamic_kafka.app.reads import serve_read_reports
+    from dynamic_kafka.app.telemetry.metrics_receiver import serve_read_reports
 
     settings = spark.sparkContext.getConf()
     local = (spark.sparkContext.master or "").startswith("local")

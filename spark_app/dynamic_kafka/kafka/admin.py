@@ -23,7 +23,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ClusterMetadata, OffsetSpec
 
 from dynamic_kafka.errors import ClusterError, ClusterRefusedError, ClusterUnreachableError
-from dynamic_kafka.kafka.aside import drop_aside, quiet_logger
+from dynamic_kafka.kafka.background import drop_aside, quiet_logger
 from dynamic_kafka.kafka.errors import Complaint, error_of, is_transient, translate, unusable
 from dynamic_kafka.kafka.groups import Commits, GroupClient
 from dynamic_kafka.kafka.retries import PAUSE_S, ask_until_settled

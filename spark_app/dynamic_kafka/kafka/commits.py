@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from dynamic_kafka.errors import DynamicKafkaError, GroupInUseError, StaleCheckpointError
-from dynamic_kafka.kafka.client_config import ClusterClient
+from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.kafka.groups import Commits, GroupClient
 from dynamic_kafka.planning.progress import OffsetDocument
 

@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError
-from dynamic_kafka.kafka.aside import drop_aside, quiet_logger
+from dynamic_kafka.kafka.background import drop_aside, quiet_logger
 from dynamic_kafka.kafka.errors import translate, unusable
 from dynamic_kafka.kafka.retries import ask_until_settled
 

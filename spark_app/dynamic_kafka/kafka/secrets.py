@@ -22,7 +22,7 @@ from dynamic_kafka.metadata.properties import (
     nearest,
     secret_file_problem,
 )
-from dynamic_kafka.options.references import REFERENCE_FORMS, Reference, is_malformed, split_references
+from dynamic_kafka.options.secrets import REFERENCE_FORMS, Reference, is_malformed, split_references
 
 _MAX_BYTES = 1 << 20
 """Kubernetes' own limit for a Secret; also keeps a mistaken path from filling the memory."""

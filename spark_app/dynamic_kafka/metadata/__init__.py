@@ -5,8 +5,6 @@ The public face of this part; users' own services and subscribers derive from th
 
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.document import MetadataDocument, document_hash, parse_document
-from dynamic_kafka.metadata.file_service import FileMetadataService
-from dynamic_kafka.metadata.freshness import AwaitedRevision
 from dynamic_kafka.metadata.lookups import Discovered, DiscoveryStatus
 from dynamic_kafka.metadata.model import (
     COMMITTED,
@@ -25,7 +23,9 @@ from dynamic_kafka.metadata.properties import (
     check_properties,
     secret_file_problem,
 )
-from dynamic_kafka.metadata.service import KafkaMetadataService, StaticMetadataService, load_class
+from dynamic_kafka.metadata.revision import AwaitedRevision
+from dynamic_kafka.metadata.services.file import FileMetadataService
+from dynamic_kafka.metadata.services.service import KafkaMetadataService, StaticMetadataService, load_class
 from dynamic_kafka.metadata.subscriber import (
     KafkaStreamSubscriber,
     StreamIdsSubscriber,

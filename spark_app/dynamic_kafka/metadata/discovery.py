@@ -21,14 +21,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dynamic_kafka.errors import MetadataInvalidError, MetadataTooOldError, MetadataUnavailableError
-from dynamic_kafka.metadata.answers import checked
-from dynamic_kafka.metadata.freshness import AwaitedRevision, described
 from dynamic_kafka.metadata.lookups import Discovered, DiscoveryStatus, Lookups
+from dynamic_kafka.metadata.missing_streams import VanishedStreams
 from dynamic_kafka.metadata.model import KafkaStream, Revision
-from dynamic_kafka.metadata.service import KafkaMetadataService
+from dynamic_kafka.metadata.revision import AwaitedRevision, described
+from dynamic_kafka.metadata.services.answers import checked
+from dynamic_kafka.metadata.services.service import KafkaMetadataService
 from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber
 from dynamic_kafka.metadata.subscription import Subscription, unite
-from dynamic_kafka.metadata.vanished import VanishedStreams
 
 _log = logging.getLogger(__name__)
 

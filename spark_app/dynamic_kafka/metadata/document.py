@@ -16,11 +16,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from dynamic_kafka.errors import MetadataInvalidError
-from dynamic_kafka.metadata.contract import REPORTED_STREAMS_BYTES
-from dynamic_kafka.metadata.located import Located, Path, Problem
+from dynamic_kafka.metadata.kubernetes_names import REPORTED_STREAMS_BYTES
 from dynamic_kafka.metadata.model import KafkaStream, Rendering, Revision
 from dynamic_kafka.metadata.validation import explain
 from dynamic_kafka.metadata.wire import WireDocument, WireList, bootstrap_servers
+from dynamic_kafka.metadata.yaml_located import Located, Path, Problem
 from dynamic_kafka.metadata.yaml_text import read_json, read_yaml
 
 CONTRACT = 1

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dynamic_kafka.errors import MetadataUnavailableError
-from dynamic_kafka.metadata.freshness import AwaitedRevision, described, is_of_other_lineage, is_older
 from dynamic_kafka.metadata.model import Revision
+from dynamic_kafka.metadata.revision import AwaitedRevision, described, is_of_other_lineage, is_older
 from dynamic_kafka.metadata.subscription import Subscription
 
 _CHECK = "check the metadata service"

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dynamic_kafka.errors import MetadataInvalidError, OptionError
 from dynamic_kafka.metadata.model import KafkaStream
 from dynamic_kafka.metadata.properties import nearest
-from dynamic_kafka.metadata.service import KafkaMetadataService
+from dynamic_kafka.metadata.services.service import KafkaMetadataService
 
 _log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from dynamic_kafka.metadata.located import Path, Problem
 from dynamic_kafka.metadata.properties import nearest
+from dynamic_kafka.metadata.yaml_located import Path, Problem
 
 _FINDINGS = "findings"
 

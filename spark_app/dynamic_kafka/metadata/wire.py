@@ -24,10 +24,10 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from dynamic_kafka.metadata.located import Path
 from dynamic_kafka.metadata.model import ClusterMetadata, OffsetSpec
 from dynamic_kafka.metadata.properties import is_plain_name, property_problem
 from dynamic_kafka.metadata.validation import findings
+from dynamic_kafka.metadata.yaml_located import Path
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CLUSTER_ID = re.compile(r"[^\s\[\]\x00-\x1f\x7f-\x9f]{1,253}\Z")

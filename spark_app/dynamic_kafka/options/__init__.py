@@ -6,6 +6,7 @@ in.
 
 from __future__ import annotations
 
+from dynamic_kafka.options.definitions import OPTIONS, Option
 from dynamic_kafka.options.durations import parse_duration_ms
 from dynamic_kafka.options.java_client import translate_java
 from dynamic_kafka.options.model import (
@@ -20,7 +21,6 @@ from dynamic_kafka.options.model import (
     Subscribe,
 )
 from dynamic_kafka.options.parse import parse_options
-from dynamic_kafka.options.registry import OPTIONS, Option
 
 __all__ = [
     "OPTIONS",

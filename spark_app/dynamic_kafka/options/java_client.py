@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.properties import rule_of
 from dynamic_kafka.options.jaas import SECRET_ENTRIES, log_in, parse_jaas
-from dynamic_kafka.options.references import (
+from dynamic_kafka.options.secrets import (
     check_no_literal_secret,
     is_reference_only,
     literal_secret,

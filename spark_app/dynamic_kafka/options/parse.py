@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from typing import Literal
 
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.options.bounds import parse_bounds
-from dynamic_kafka.options.given import Given, sort_out
+from dynamic_kafka.options.definitions import OPTIONS
 from dynamic_kafka.options.java_client import check_no_literal_secrets, translate_java
 from dynamic_kafka.options.model import Mode, NamedOptions, SourceOptions
-from dynamic_kafka.options.references import check_references
-from dynamic_kafka.options.registry import OPTIONS
+from dynamic_kafka.options.offset_bounds import parse_bounds
+from dynamic_kafka.options.recognition import Given, sort_out
+from dynamic_kafka.options.secrets import check_references
 from dynamic_kafka.options.subscription import parse_revision, parse_subscription
 
 

@@ -11,10 +11,10 @@ import re
 from dataclasses import dataclass
 
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.metadata.freshness import AwaitedRevision
-from dynamic_kafka.options.given import Given
+from dynamic_kafka.metadata.revision import AwaitedRevision
 from dynamic_kafka.options.model import CustomSubscriber, SingleCluster, StreamIds, StreamPattern, Subscribe
-from dynamic_kafka.options.offsets_json import parse_assign
+from dynamic_kafka.options.offsets import parse_assign
+from dynamic_kafka.options.recognition import Given
 from dynamic_kafka.user_code import is_path
 
 _STREAM_WAYS = ("streamIds", "streamPattern", "streamSubscriber")

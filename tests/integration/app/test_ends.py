@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dynamic_kafka.app.config import load_config
+from dynamic_kafka.app.config.model import load_config
 from dynamic_kafka.app.exit_codes import ExitCode
-from dynamic_kafka.app.sink_status import StatusBoard
-from dynamic_kafka.app.stop_request import StopRequest
-from dynamic_kafka.app.supervisor import Supervisor
+from dynamic_kafka.app.query.sink_status import StatusBoard
+from dynamic_kafka.app.query.stop_request import StopRequest
+from dynamic_kafka.app.query.supervisor import Supervisor
+from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.kafka.commits import CommitMark
 from dynamic_kafka.kafka.groups import GroupClient
-from dynamic_kafka.services import make_discovery
-from dynamic_kafka.source import register
+from dynamic_kafka.spark.source import register
 from tests.integration.app.driving import AppRun, write_app
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.streams import (

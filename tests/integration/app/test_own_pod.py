@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from dynamic_kafka.app.cli import main
-from dynamic_kafka.app.pod import OwnPod, PodError, own_pod
+from dynamic_kafka.app.kubernetes.pod import OwnPod, PodError, own_pod
 from tests.support.kube import PODS, KubeCluster
 
 ACCOUNT = "shop-driver"

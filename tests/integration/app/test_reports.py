@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.app.drains import Drains, TopicDrain
-from dynamic_kafka.app.lag import LagProber
+from dynamic_kafka.app.telemetry.drains import Drains, TopicDrain
+from dynamic_kafka.app.telemetry.lag import LagProber
+from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.metadata.document import document_hash
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
-from dynamic_kafka.services import make_discovery
 from kafkastream_operator.core.document import Key, Version, make_document
-from kafkastream_operator.core.evidence import Driver, Report, missing_evidence
+from kafkastream_operator.core.drain_evidence import Driver, Report, missing_evidence
 from tests.integration.app.driving import AppRun, write_app
 from tests.support.api_server import TOKEN, FakeApiServer
 from tests.support.fixtures import Brokers

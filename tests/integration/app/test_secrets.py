@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from dynamic_kafka.kafka.aside import quiet_logger
+from dynamic_kafka.kafka.background import quiet_logger
 from tests.integration.app.driving import AppRun, write_app
 from tests.support.kafka import KafkaCluster
 from tests.support.spark import loud_logging, spark_settings

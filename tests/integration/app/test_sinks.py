@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from dynamic_kafka.app.config import load_config
-from dynamic_kafka.app.sinks import start_query
-from dynamic_kafka.app.supervisor import make_listener
+from dynamic_kafka.app.config.model import load_config
+from dynamic_kafka.app.query.sinks import start_query
+from dynamic_kafka.app.query.supervisor import make_listener
 from dynamic_kafka.errors import OptionError, StaleCheckpointError
-from dynamic_kafka.source import register
+from dynamic_kafka.spark.source import register
 from tests.integration.app.driving import write_app
 from tests.support.fixtures import Brokers
 from tests.support.streams import (

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.splits import Split, SplitRange
-from dynamic_kafka.state import StateLocation
 from tests.integration.app.driving import AppRun
 from tests.integration.app.test_trouble import one_core_app, pause_in_flight
 from tests.support.fixtures import Brokers, FreshCluster

@@ -12,7 +12,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from dynamic_kafka.source import register
+from dynamic_kafka.spark.source import register
 
 
 def main(url: str, folder: str, *runs: str) -> None:

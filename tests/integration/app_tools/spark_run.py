@@ -70,7 +70,7 @@ def delivered(folder: Path, *columns: str) -> list[tuple[Any, ...]]:
 def _run(spec: Mapping[str, Any]) -> None:
     from pyspark.errors import StreamingQueryException
 
-    from dynamic_kafka.source import register
+    from dynamic_kafka.spark.source import register
     from tests.support.spark import start_spark
 
     settings = {"spark.jars": ",".join(spec["jars"])} if spec["jars"] else {}

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from dynamic_kafka.app.cli import main
-from dynamic_kafka.app.config import load_config
-from dynamic_kafka.source import register
+from dynamic_kafka.app.config.model import load_config
+from dynamic_kafka.spark.source import register
 from tests.support.streams import Collected, Rows, cluster, write_metadata
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dynamic_kafka.metadata.contract import REFRESH_ANNOTATION, RELEASE_ANNOTATION
+from dynamic_kafka.metadata.kubernetes_names import REFRESH_ANNOTATION, RELEASE_ANNOTATION
 from tests.integration.operator.stage import DOCUMENT, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
 from tests.support.kube import PODS, Json, SparkOperator
 from tests.support.operator import CONFIG_MAPS, OperatorProcess

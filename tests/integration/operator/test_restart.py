@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from dynamic_kafka.metadata.contract import REVISION_ANNOTATION, REVISION_ENVIRONMENT
+from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION, REVISION_ENVIRONMENT
 from tests.integration.operator.stage import APPLICATIONS, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
 from tests.support.kube import PODS, SparkOperator
 from tests.support.kube.pods import set_phase

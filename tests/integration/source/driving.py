@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from dynamic_kafka import DynamicKafkaDataSource
 from dynamic_kafka.planning.codec import decode
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.stream_reader import DynamicKafkaStreamReader
+from dynamic_kafka.spark.stream_reader import DynamicKafkaStreamReader
 from tests.support.kafka import KafkaCluster
 
 Row = dict[str, Any]

@@ -12,9 +12,9 @@ import yaml
 from confluent_kafka import Consumer
 
 from dynamic_kafka.app.cli import main
-from dynamic_kafka.app.lag import LagProber
+from dynamic_kafka.app.telemetry.lag import LagProber
+from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.errors import ClusterError, OptionError
-from dynamic_kafka.services import make_discovery
 from tests.integration.source.driving import query
 from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun, reading

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from dynamic_kafka import lookout
+from dynamic_kafka.driver import observer as lookout
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DataLossError, ReadTimeoutError
 from tests.support import source_run
 from tests.support.fixtures import Brokers, FreshCluster

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import IdentityError
 from dynamic_kafka.kafka.admin import ClusterAdmin
-from dynamic_kafka.state import StateLocation
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.ports import reserve_ports
 from tests.support.source_run import read, reading

@@ -14,17 +14,17 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from dynamic_kafka import lookout
+from dynamic_kafka.driver import observer as lookout
+from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import ClusterUnreachableError, DataLossError, OffsetDocumentError, ReadTimeoutError
-from dynamic_kafka.kafka import consumers
-from dynamic_kafka.kafka.consumers import CONSUMERS
-from dynamic_kafka.kafka.read_task import ReadTask
+from dynamic_kafka.executor import consumers
+from dynamic_kafka.executor.consumers import CONSUMERS
+from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import SplitRange
-from dynamic_kafka.state import StateLocation
 from tests.support import source_run
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.kafka import KafkaCluster

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.lookout import Lookout
+from dynamic_kafka.driver.observer import Lookout
 from tests.support.fixtures import Brokers
 from tests.support.source_run import reading
 from tests.support.streams import Row, Rows, cluster, produce, stream, write_metadata

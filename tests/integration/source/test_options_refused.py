@@ -10,12 +10,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dynamic_kafka import register
-from dynamic_kafka.clusters import client_of
+from dynamic_kafka.driver.cluster_clients import client_of
 from dynamic_kafka.errors import DynamicKafkaError, OptionError
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.subscription import unite
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.options.registry import OPTIONS
+from dynamic_kafka.options.definitions import OPTIONS
 from tests.integration.source.driving import Query, at, document, numbered, query, static
 from tests.support.fixtures import Brokers
 

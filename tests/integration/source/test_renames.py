@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka import lookout
+from dynamic_kafka.driver import observer as lookout
 from dynamic_kafka.errors import ClusterUnreachableError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from tests.support.fixtures import Brokers

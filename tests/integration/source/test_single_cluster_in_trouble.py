@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dynamic_kafka.driver import single_cluster_service as single_cluster
 from dynamic_kafka.errors import DataLossError
-from dynamic_kafka.kafka import single_cluster
 from tests.integration.source.driving import Row, numbered, query
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.source_run import SourceRun

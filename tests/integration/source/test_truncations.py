@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.planning.codec import encode, fingerprint
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.state import StateLocation
 from tests.support.fixtures import Brokers
 from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun, reading

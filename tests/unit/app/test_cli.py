@@ -14,8 +14,8 @@ import pytest
 
 from dynamic_kafka.app.cli import main
 from dynamic_kafka.app.exit_codes import ExitCode
-from dynamic_kafka.app.logs import JsonFormatter
 from dynamic_kafka.app.run import Outcome
+from dynamic_kafka.app.telemetry.logs import JsonFormatter
 from tests.support.places import ROOT
 
 CLI = (sys.executable, "-m", "dynamic_kafka.app")

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import pytest
 
-from dynamic_kafka.app.display import show_progress
-from dynamic_kafka.app.logs import set_up_logs
-from dynamic_kafka.app.relay import relayed
-from dynamic_kafka.app.sink_status import StatusBoard
+from dynamic_kafka.app.query.relay import relayed
+from dynamic_kafka.app.query.sink_status import StatusBoard
+from dynamic_kafka.app.telemetry.live_table import show_progress
+from dynamic_kafka.app.telemetry.logs import set_up_logs
 from tests.support.waiting import eventually
 
 CHILD = "import sys; print('a row', flush=True); print('a warning', file=sys.stderr)"

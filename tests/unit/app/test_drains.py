@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from dynamic_kafka.app.drains import STALE_S, Drains, Listing, TopicDrain
+from dynamic_kafka.app.telemetry.drains import STALE_S, Drains, Listing, TopicDrain
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 

@@ -11,16 +11,16 @@ from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.app import lag
-from dynamic_kafka.app.drains import Drains, Listing
-from dynamic_kafka.app.lag import LagProber
+from dynamic_kafka.app.telemetry import lag
+from dynamic_kafka.app.telemetry.drains import Drains, Listing
+from dynamic_kafka.app.telemetry.lag import LagProber
 from dynamic_kafka.errors import ClusterUnreachableError, SecretError
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planner_process import HeapTrim
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.spark.planner_process import HeapTrim
 
 OPTIONS = parse_options({"streamIds": "s", "metadataPath": "/streams.yaml"}, mode="streaming")
 NOTHING = SimpleNamespace(subscription=Subscription({}, ("s",)), revision=None)
@@ -198,7 +198,7 @@ def test_when_a_round_goes_wrong_all_that_drains_has_failed() -> None:
 
 
 def test_metadata_that_changes_is_looked_at_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dynamic_kafka.app.lag.LOOK_S", 0.001)
+    monkeypatch.setattr("dynamic_kafka.app.telemetry.lag.LOOK_S", 0.001)
     asked = threading.Semaphore(0)
     revision = Revision("sha256:1")
 

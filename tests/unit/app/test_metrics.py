@@ -10,10 +10,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 from rich.console import Console
 
-from dynamic_kafka.app.display import progress_table
-from dynamic_kafka.app.metrics import METRICS, PREFIX, AppCollector
-from dynamic_kafka.app.reads import SplitReads
-from dynamic_kafka.app.sink_status import StatusBoard
+from dynamic_kafka.app.query.sink_status import StatusBoard
+from dynamic_kafka.app.telemetry.live_table import progress_table
+from dynamic_kafka.app.telemetry.metrics import METRICS, PREFIX, AppCollector
+from dynamic_kafka.app.telemetry.metrics_receiver import SplitReads
 from dynamic_kafka.kafka.commits import CommitCounts
 from dynamic_kafka.metadata.lookups import DiscoveryStatus
 from dynamic_kafka.planning.codec import encode

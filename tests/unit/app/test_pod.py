@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.app import pod as module
-from dynamic_kafka.app.pod import OwnPod, PodError, own_pod
+from dynamic_kafka.app.kubernetes import pod as module
+from dynamic_kafka.app.kubernetes.pod import OwnPod, PodError, own_pod
 from tests.support.api_server import NAMESPACE, TOKEN, FakeApiServer
 from tests.support.certificates import CertificateAuthority
 

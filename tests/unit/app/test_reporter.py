@@ -11,12 +11,13 @@ from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.app.drains import Drains, Listing
-from dynamic_kafka.app.pod import own_pod
-from dynamic_kafka.app.reporter import CommittedProgress, Reporter
-from dynamic_kafka.app.reports import PAUSE_S
-from dynamic_kafka.app.sink_status import StatusBoard
-from dynamic_kafka.metadata.contract import REPORT_BEAT_S
+from dynamic_kafka.app.kubernetes.driver_report import PAUSE_S
+from dynamic_kafka.app.kubernetes.pod import own_pod
+from dynamic_kafka.app.kubernetes.reporter import CommittedProgress, Reporter
+from dynamic_kafka.app.query.sink_status import StatusBoard
+from dynamic_kafka.app.telemetry.drains import Drains, Listing
+from dynamic_kafka.driver.state_store import StateLocation
+from dynamic_kafka.metadata.kubernetes_names import REPORT_BEAT_S
 from dynamic_kafka.metadata.lookups import DiscoveryStatus
 from dynamic_kafka.metadata.model import Rendering, Revision
 from dynamic_kafka.planning.amendments import Amendment
@@ -24,7 +25,6 @@ from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
-from dynamic_kafka.state import StateLocation
 from tests.support.api_server import TOKEN, FakeApiServer
 
 REVISION = Revision("sha256:x", 17, "6f1c", Rendering("uid-of-subscription", {}))
@@ -171,7 +171,7 @@ def test_what_is_refused_is_said_once_without_the_token_and_tried_again(
 def test_whatever_is_raised_ends_neither_the_thread_nor_anything_else(
     application: Application, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("dynamic_kafka.app.reporter.POLL_S", 0.001)
+    monkeypatch.setattr("dynamic_kafka.app.kubernetes.reporter.POLL_S", 0.001)
     application.raising = 3
     application.reporter.start()
     try:

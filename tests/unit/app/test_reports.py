@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.app.drains import TopicDrain
-from dynamic_kafka.app.reports import (
+from dynamic_kafka.app.kubernetes.driver_report import (
     MAX_BYTES,
     PAUSE_S,
     PLANNERS_S,
@@ -21,10 +20,11 @@ from dynamic_kafka.app.reports import (
     rejection,
     report_text,
 )
-from dynamic_kafka.metadata.contract import REPORT_BEAT_S
+from dynamic_kafka.app.telemetry.drains import TopicDrain
+from dynamic_kafka.metadata.kubernetes_names import REPORT_BEAT_S
 from dynamic_kafka.metadata.model import Rendering, Revision
 from kafkastream_operator.core.document import Key, Version
-from kafkastream_operator.core.evidence import Report, TopicReport
+from kafkastream_operator.core.drain_evidence import Report, TopicReport
 
 STREAMS = {"orders": {"clusters": {"east": {"bootstrapServers": "e:1", "topics": ["old"], "state": "Draining"}}}}
 

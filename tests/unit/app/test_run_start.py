@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from dynamic_kafka.app import run
-from dynamic_kafka.app.config import AppConfig, load_config
-from dynamic_kafka.app.stop_request import StopRequest
+from dynamic_kafka.app.config.model import AppConfig, load_config
+from dynamic_kafka.app.query.stop_request import StopRequest
 from dynamic_kafka.errors import MetadataInvalidError
 
 

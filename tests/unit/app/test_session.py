@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.app.config import load_config, parse_config
-from dynamic_kafka.app.logs import JsonFormatter, TextFormatter
-from dynamic_kafka.app.session import refuse_connect, refuse_other_disk, refuse_remote, spark_settings
-from dynamic_kafka.app.sinks import GUARANTEES, kafka_options, load_function
+from dynamic_kafka.app.config.model import load_config, parse_config
+from dynamic_kafka.app.query.session import refuse_connect, refuse_other_disk, refuse_remote, spark_settings
+from dynamic_kafka.app.query.sinks import GUARANTEES, kafka_options, load_function
+from dynamic_kafka.app.telemetry.logs import JsonFormatter, TextFormatter
 from dynamic_kafka.errors import OptionError
 from tests.support.places import ROOT
 

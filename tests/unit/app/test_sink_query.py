@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.app.sink_query import SinkQuery
-from dynamic_kafka.app.sink_status import StatusBoard
+from dynamic_kafka.app.query.sink_query import SinkQuery
+from dynamic_kafka.app.query.sink_status import StatusBoard
 
 
 @pytest.fixture

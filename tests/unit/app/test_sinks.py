@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.app.config import parse_config
-from dynamic_kafka.app.sinks import start_query
+from dynamic_kafka.app.config.model import parse_config
+from dynamic_kafka.app.query.sinks import start_query
 from dynamic_kafka.errors import OptionError
 
 APP = """\

@@ -6,11 +6,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from dynamic_kafka.app.config import parse_config
+from dynamic_kafka.app.config.model import parse_config
 from dynamic_kafka.app.exit_codes import ExitCode
-from dynamic_kafka.app.sink_status import StatusBoard
-from dynamic_kafka.app.stop_request import StopRequest
-from dynamic_kafka.app.supervisor import Supervisor
+from dynamic_kafka.app.query.sink_status import StatusBoard
+from dynamic_kafka.app.query.stop_request import StopRequest
+from dynamic_kafka.app.query.supervisor import Supervisor
 
 
 def test_who_is_asked_to_stop_while_spark_starts_starts_no_query(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dynamic_kafka.app.checkpoints import Checkpoint
-from dynamic_kafka.app.drains import Drains, Listing
-from dynamic_kafka.app.reporter import CommittedProgress
-from dynamic_kafka.app.sink_status import StatusBoard
+from dynamic_kafka.app.kubernetes.reporter import CommittedProgress
+from dynamic_kafka.app.query.checkpoints import Checkpoint
+from dynamic_kafka.app.query.sink_status import StatusBoard
+from dynamic_kafka.app.telemetry.drains import Drains, Listing
 from dynamic_kafka.planning.codec import encode
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from dynamic_kafka.app import accept_tool
 from dynamic_kafka.app.cli import main
-from dynamic_kafka.app.preview import Preview
+from dynamic_kafka.app.tools import accept as accept_tool
+from dynamic_kafka.app.tools.preview import Preview
 from dynamic_kafka.errors import ClusterUnreachableError
 from dynamic_kafka.planning.codec import decode, fingerprint
 from dynamic_kafka.planning.progress import OffsetDocument

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dynamic_kafka.app.pending import cannot_be_repeated, find_gone
+from dynamic_kafka.app.tools.pending import cannot_be_repeated, find_gone
 from dynamic_kafka.planning.observation import TopicObservation
 from dynamic_kafka.planning.splits import Split, SplitRange
 

@@ -14,13 +14,14 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from dynamic_kafka.app import plan_tool, preview
-from dynamic_kafka.app.changes import changes
 from dynamic_kafka.app.cli import main
-from dynamic_kafka.app.preview import Preview
-from dynamic_kafka.app.saved import Saved
+from dynamic_kafka.app.tools import plan as plan_tool
+from dynamic_kafka.app.tools import preview
+from dynamic_kafka.app.tools.changes import changes
+from dynamic_kafka.app.tools.preview import Preview
+from dynamic_kafka.app.tools.saved_progress import Saved
+from dynamic_kafka.driver.observer import Observed
 from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, StaleCheckpointError
-from dynamic_kafka.lookout import Observed
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.codec import encode

@@ -13,8 +13,8 @@ import yaml
 from demo.git import Git
 from demo.kube import NOT_SEEN, rendered, waiting_for
 from demo.settings import DISCOVERY_S, TRIGGER_S
-from dynamic_kafka.app.config import load_config
-from dynamic_kafka.metadata.contract import MOUNT_PATH, config_map_name
+from dynamic_kafka.app.config.model import load_config
+from dynamic_kafka.metadata.kubernetes_names import MOUNT_PATH, config_map_name
 from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core.document import Version, make_document, pack
 from kafkastream_operator.models.stream import KafkaStreamSpec

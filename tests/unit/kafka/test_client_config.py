@@ -10,7 +10,7 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
 from dynamic_kafka.errors import OptionError, SecretError
-from dynamic_kafka.kafka.client_config import (
+from dynamic_kafka.kafka.config import (
     ClusterClient,
     admin_config,
     check_client_properties,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.kafka import commits
-from dynamic_kafka.kafka.client_config import ClusterClient
 from dynamic_kafka.kafka.commits import GroupCommitter
+from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from dynamic_kafka.errors import MetadataInvalidError
 from dynamic_kafka.metadata import EARLIEST, LATEST, ClusterMetadata, KafkaStream, OffsetSpec
-from dynamic_kafka.metadata.answers import checked
+from dynamic_kafka.metadata.services.answers import checked
 from tests.unit.metadata.fakes import FakeService, Started, cluster, stream
 
 SERVERS = {"bootstrap.servers": "e:1"}

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.errors import (
     MetadataInvalidError,
     MetadataTooOldError,
@@ -18,7 +19,6 @@ from dynamic_kafka.metadata import (
     Revision,
 )
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.services import make_discovery
 from tests.unit.metadata.fakes import OPERATORS, PATIENCE_S, FakeService, Started, aside, stream
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from kafkastream_operator.core.catalog import ConfigMapText
 from kafkastream_operator.core.document import Document, Key, Version, draining_in, entries
-from kafkastream_operator.core.evidence import Driver, Report, TopicReport
-from kafkastream_operator.core.moments import stamp
+from kafkastream_operator.core.drain_evidence import Driver, Report, TopicReport
 from kafkastream_operator.core.render import renames
 from kafkastream_operator.core.rollout import Timing
-from kafkastream_operator.core.standing import Subscriber, stream_status
+from kafkastream_operator.core.stream_status import Subscriber, stream_status
+from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.core.view import Plan, View
 from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.metadata.contract import RELEASE_ANNOTATION, STRATEGY_ANNOTATION, STREAMS_ANNOTATION
+from dynamic_kafka.metadata.kubernetes_names import RELEASE_ANNOTATION, STRATEGY_ANNOTATION, STREAMS_ANNOTATION
 from kafkastream_operator.core.annotated import MADE_LABEL, is_applied_by_hand
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.reconcile import Reconciler

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from dynamic_kafka.app.manifest_tool import ROLE as PRINTED_ROLE
-from dynamic_kafka.metadata.contract import REPORT_ANNOTATION
-from kafkastream_operator.core.attached import ROLE, reporting
+from dynamic_kafka.app.tools.manifest import ROLE as PRINTED_ROLE
+from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
+from kafkastream_operator.core.conditions.driver import ROLE, reporting
 from kafkastream_operator.core.rollout import USUAL
 from kafkastream_operator.core.view import View
 from kafkastream_operator.handlers.observe import see

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from dynamic_kafka.metadata.contract import PATTERN_ANNOTATION, STRATEGY_ANNOTATION, STREAMS_ANNOTATION
+from dynamic_kafka.metadata.kubernetes_names import PATTERN_ANNOTATION, STRATEGY_ANNOTATION, STREAMS_ANNOTATION
 from kafkastream_operator.core.annotated import asked_by
-from kafkastream_operator.core.evidence import Report, TopicReport
+from kafkastream_operator.core.drain_evidence import Report, TopicReport
 from kafkastream_operator.models.subscription import KUBEFLOW, SecretBinding
 from tests.unit.operator.world import World, cluster, running
 

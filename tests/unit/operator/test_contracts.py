@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.errors import MetadataInvalidError
-from dynamic_kafka.metadata.contract import DOCUMENT_KEY
 from dynamic_kafka.metadata.document import CONTRACT, parse_document
+from dynamic_kafka.metadata.kubernetes_names import DOCUMENT_KEY
 from kafkastream_operator.core.document import pack, read_document
-from kafkastream_operator.core.evidence import Report
+from kafkastream_operator.core.drain_evidence import Report
 from tests.unit.operator.world import UID, World, cluster, running, version
 
 TOPIC = {"cluster": "east", "topic": "orders", "lag": 0, "quiet": 301.0, "openTransaction": False}
@@ -72,7 +72,7 @@ def test_an_image_that_cannot_read_what_is_written_is_named_and_what_it_refuses_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The day on which documents need another reader: operator N, image N-1."""
-    for module in ("document", "attached"):
+    for module in ("document", "conditions.driver"):
         monkeypatch.setattr(f"kafkastream_operator.core.{module}.MIN_READER", CONTRACT + 1)
     world = removed()
     assert world.document is not None

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.metadata.contract import STREAMS_ANNOTATION
+from dynamic_kafka.metadata.kubernetes_names import STREAMS_ANNOTATION
 from kafkastream_operator.core.document import Document
 from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS
 from tests.support.resources import states

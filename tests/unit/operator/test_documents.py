@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.metadata.contract import DOCUMENT_KEY, PACKED_DOCUMENT_KEY, config_map_name
 from dynamic_kafka.metadata.document import document_hash, parse_document
-from dynamic_kafka.metadata.file_service import FileMetadataService
+from dynamic_kafka.metadata.kubernetes_names import DOCUMENT_KEY, PACKED_DOCUMENT_KEY, config_map_name
+from dynamic_kafka.metadata.services.file import FileMetadataService
 from kafkastream_operator.core import document as document_module
 from kafkastream_operator.core.catalog import ConfigMapText
 from kafkastream_operator.core.document import MAX_BYTES, Version, make_document, pack, read_document, size

@@ -9,9 +9,9 @@ import pytest
 
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.document import Version, make_document
-from kafkastream_operator.core.evidence import TopicReport
-from kafkastream_operator.core.moments import stamp
-from kafkastream_operator.core.standing import Subscriber, stream_status
+from kafkastream_operator.core.drain_evidence import TopicReport
+from kafkastream_operator.core.stream_status import Subscriber, stream_status
+from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
 from tests.unit.operator.world import UID, DiedError, World, cluster, make_catalog, running, version

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.metadata.contract import METADATA_ROLE, ROLE_LABEL, STREAMS_ANNOTATION
-from kafkastream_operator.core.evidence import TopicReport
+from dynamic_kafka.metadata.kubernetes_names import METADATA_ROLE, ROLE_LABEL, STREAMS_ANNOTATION
+from kafkastream_operator.core.drain_evidence import TopicReport
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.reconcile import Reconciler
 from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS, Api, Resource

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafkastream_operator.core.moments import stamp
-from kafkastream_operator.core.standing import Subscriber, stream_status
+from kafkastream_operator.core.stream_status import Subscriber, stream_status
+from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
 from tests.unit.operator.world import DiedError, World, cluster, make_catalog, running

@@ -9,7 +9,7 @@ import pytest
 import urllib3
 
 from kafkastream_operator.handlers.health import STUCK_S, Health, address, answer_probes
-from kafkastream_operator.handlers.hearing import DEAF_S, Watch
+from kafkastream_operator.handlers.watch_health import DEAF_S, Watch
 from kafkastream_operator.kube.api import PODS
 from tests.support.ports import reserve_ports
 

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from dynamic_kafka.metadata.freshness import AwaitedRevision
 from dynamic_kafka.metadata.model import Rendering, Revision
+from dynamic_kafka.metadata.revision import AwaitedRevision
 from kafkastream_operator.core.decide import after_refusal, decide
 from kafkastream_operator.core.document import Version
 from kafkastream_operator.core.rollout import ATTEMPTS

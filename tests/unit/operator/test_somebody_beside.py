@@ -11,7 +11,7 @@ from typing import Any
 import kopf
 import pytest
 
-from dynamic_kafka.metadata.contract import STREAMS_ANNOTATION
+from dynamic_kafka.metadata.kubernetes_names import STREAMS_ANNOTATION
 from kafkastream_operator.errors import NotFoundError
 from kafkastream_operator.handlers import watch
 from kafkastream_operator.handlers.health import Health

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.metadata.contract import METADATA_ROLE, RENDERED_ROLE, ROLE_LABEL, SUBSCRIPTION_LABEL
+from dynamic_kafka.metadata.kubernetes_names import METADATA_ROLE, RENDERED_ROLE, ROLE_LABEL, SUBSCRIPTION_LABEL
 from kafkastream_operator.core.document import Version, make_document, pack
 from kafkastream_operator.core.rollout import USUAL
-from kafkastream_operator.core.standing import stream_status
+from kafkastream_operator.core.stream_status import stream_status
 from kafkastream_operator.handlers import observe
 from kafkastream_operator.handlers.observe import catalog_of, see
 from kafkastream_operator.handlers.subscribers import subscribers_of

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from dynamic_kafka.metadata.contract import REPORT_ANNOTATION
+from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
 from kafkastream_operator.core.annotated import MADE_LABEL
 from kafkastream_operator.core.document import Version
-from kafkastream_operator.core.evidence import Driver, Report
+from kafkastream_operator.core.drain_evidence import Driver, Report
 from kafkastream_operator.core.rollout import USUAL
 from kafkastream_operator.handlers.observe import Seen, catalog_of, see
 from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, PODS, STREAMS, SUBSCRIPTIONS, Resource

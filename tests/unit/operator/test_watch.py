@@ -10,8 +10,8 @@ from typing import Any
 import kopf
 import pytest
 
-from dynamic_kafka.metadata import contract
-from dynamic_kafka.metadata.contract import SUBSCRIPTION_LABEL
+from dynamic_kafka.metadata import kubernetes_names as contract
+from dynamic_kafka.metadata.kubernetes_names import SUBSCRIPTION_LABEL
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers import watch
 from kafkastream_operator.handlers.health import Health

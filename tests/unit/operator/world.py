@@ -11,7 +11,7 @@ from kafkastream_operator.core.application import Application, Life, Patch, Refr
 from kafkastream_operator.core.catalog import Catalog, ConfigMapText, config_map_entries, put_together, stream_entry
 from kafkastream_operator.core.decide import decide
 from kafkastream_operator.core.document import Document, Key, Version
-from kafkastream_operator.core.evidence import Driver, Report, TopicReport
+from kafkastream_operator.core.drain_evidence import Driver, Report, TopicReport
 from kafkastream_operator.core.rollout import Timing
 from kafkastream_operator.core.view import ConfigMap, Plan, View
 from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus

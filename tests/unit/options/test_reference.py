@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from dynamic_kafka.options import OPTIONS
+from dynamic_kafka.options.definitions import BY_KEY
 from dynamic_kafka.options.reference import BEGIN, END, put_into, render_reference
-from dynamic_kafka.options.registry import BY_KEY
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "options.md"
 

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from dynamic_kafka.driver.replay import Replays, World
+from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import PendingRangesError
 from dynamic_kafka.metadata.model import OffsetSpec
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
@@ -28,8 +30,6 @@ from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.reconcile import Reconciled
 from dynamic_kafka.planning.splits import Split, SplitRange, slice_ranges
 from dynamic_kafka.planning.starting import OffsetQuery, resolve_start, starting_spec
-from dynamic_kafka.replay import Replays, World
-from dynamic_kafka.state import StateLocation
 
 RETENTION_MS = 1000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dynamic_kafka.planning.deleted import tell_deleted
+from dynamic_kafka.planning.deleted_topics import tell_deleted
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation, WantedCluster
 from dynamic_kafka.planning.progress import ClusterProgress, TopicProgress
 

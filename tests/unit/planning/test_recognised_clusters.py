@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.decisions import Decisions
+from dynamic_kafka.driver.observer import Observed, RevisionRejectedError, wanted_clusters
+from dynamic_kafka.driver.offset_resolution import Decisions
+from dynamic_kafka.driver.status import PlanStatus
 from dynamic_kafka.errors import IdentityError
-from dynamic_kafka.lookout import Observed, RevisionRejectedError, wanted_clusters
 from dynamic_kafka.metadata import Discovered, Revision, SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.batch import Situation, plan_batch
@@ -19,7 +20,6 @@ from dynamic_kafka.planning.plan import Limits, ranges_between
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster, ParkedTopic, TopicProgress
 from dynamic_kafka.planning.reconcile import recognise
 from dynamic_kafka.planning.splits import SplitRange
-from dynamic_kafka.status import PlanStatus
 
 OPTIONS = parse_options(
     {"streamIds": "s", "metadataPath": "/streams.yaml", "startingOffsets": "earliest"}, mode="streaming"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dynamic_kafka.driver.replay import Replays, World
 from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
@@ -19,7 +20,6 @@ from dynamic_kafka.planning.plan import Limits, ranges_between
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.reconcile import Reconciled
 from dynamic_kafka.planning.splits import Split, SplitRange
-from dynamic_kafka.replay import Replays, World
 from tests.unit.planning.simulation import MemoryState
 
 SPLIT = Split("east", "t", 0)

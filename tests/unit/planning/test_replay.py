@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dynamic_kafka.driver.replay import Replays, World
 from dynamic_kafka.errors import (
     ClusterUnreachableError,
     IdentityError,
@@ -21,7 +22,6 @@ from dynamic_kafka.planning.codec import decode, fingerprint
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
-from dynamic_kafka.replay import Replays, World
 from tests.unit.planning.simulation import MemoryState
 
 OPTIONS = parse_options(

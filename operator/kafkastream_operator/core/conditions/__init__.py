@@ -1,0 +1,1 @@
+"""The conditions and Events of a subscription. Pure."""

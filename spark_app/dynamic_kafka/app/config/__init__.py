@@ -1,0 +1,1 @@
+"""The application's configuration file, `app.yaml`."""

@@ -1,0 +1,315 @@
+"""`app.yaml`: what the bundled application runs, as one validated value.
+
+The file's form is `config_file.py`'s (reference: `docs/application.md`); here is what follows from it for each sink:
+its checkpoint, its consumer group, the options of its source. Driver and tools; reads the one file and nothing else.
+References to secrets stay as they were written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from dynamic_kafka.app.config.file import AppFile, Sink, Transformation
+from dynamic_kafka.driver.state_store import canonical
+from dynamic_kafka.errors import MetadataInvalidError, OptionError
+from dynamic_kafka.metadata.validation import explain
+from dynamic_kafka.metadata.yaml_located import Located, Problem
+from dynamic_kafka.metadata.yaml_text import read_yaml
+from dynamic_kafka.options import SourceOptions, parse_options
+from dynamic_kafka.options.java_client import check_no_literal_secrets
+from dynamic_kafka.options.secrets import check_no_credentials
+
+STATE_FOLDER = "dynamic-kafka"
+"""Within a sink's checkpoint: the source's `stateLocation`. Spark leaves folders that it does not know alone."""
+_COMMIT_KEYS = ("commitoffsets", "commit.offsets.on.checkpoint")
+_GROUP_KEYS = ("kafka.group.id", "properties.group.id")
+
+
+@dataclass(frozen=True)
+class AppConfig:
+    """A checked `app.yaml`.
+
+    Attributes:
+        file: its content.
+        source: its path, for messages.
+        checkpoint: the base folder of all checkpoints, without a slash at its end.
+        lines: {key in lower case: line in the file} of the options.
+    """
+
+    file: AppFile
+    source: str
+    checkpoint: str
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The application's name."""
+        return self.file.name
+
+    @property
+    def sinks(self) -> tuple[Sink, ...]:
+        """The sinks in the order of the file."""
+        return tuple(self.file.sinks)
+
+    def sink(self, name: str | None = None) -> Sink:
+        """The sink of that name, or the only one.
+
+        Raises:
+            OptionError: there is none, or there are several and no name was given.
+        """
+        known = ", ".join(sink.name for sink in self.sinks)
+        found = [sink for sink in self.sinks if name in (None, sink.name)]
+        if len(found) != 1:
+            wrong = f"no sink {name!r}" if name is not None else "it has several sinks"
+            raise OptionError(f"{self.source}: {wrong}; choose with --sink: {known}")
+        return found[0]
+
+    def transformation_of(self, sink: Sink) -> Transformation | None:
+        """What happens to the stream before a sink gets it."""
+        return sink.transformation or self.file.transformation
+
+    def checkpoint_of(self, sink: Sink) -> str:
+        """The checkpoint of a sink's query: `<checkpoint>/<sink name>`."""
+        return f"{self.checkpoint}/{sink.name}"
+
+    def where_is(self, client_property: str) -> str:
+        """How to speak of the place of a client property in the file."""
+        for prefix in ("kafka.", "properties."):
+            if prefix + client_property in self.lines:
+                return f"{self.source}:{self.lines[prefix + client_property]}: options.{prefix}{client_property}"
+        return f"{self.source}: options"
+
+    def source_options(self, sink: Sink) -> dict[str, str]:
+        """The options of a sink's source as the user means them: his own, and what the file says elsewhere."""
+        return _source_options(self.file, self.checkpoint_of(sink), sink)
+
+    def parsed_options(self, sink: Sink) -> SourceOptions:
+        """The same, checked and resolved."""
+        return parse_options(self.source_options(sink), mode="streaming")
+
+    def reader_options(self, sink: Sink) -> dict[str, str]:
+        """What Spark gets: the same, but for commits, which the application makes itself (the last one too)."""
+        options = {k: v for k, v in self.source_options(sink).items() if k.lower() not in _COMMIT_KEYS}
+        options["commitOffsets"] = "false"
+        if self.parsed_options(sink).commit_offsets:
+            options["applicationCommits"] = "true"
+        return options
+
+
+def load_config(path: str | Path) -> AppConfig:
+    """Read and check `app.yaml`.
+
+    Raises:
+        OptionError: every finding, as `file:line: field: what is wrong`.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except IsADirectoryError:
+        raise OptionError(f"{path} is a folder; give the path of an app.yaml (inspect takes a checkpoint)") from None
+    except OSError as error:
+        raise OptionError(f"{path} cannot be read: {error.strerror}; give the path of an app.yaml") from None
+    except UnicodeDecodeError:
+        raise OptionError(f"{path}: holds characters that are no text; save the file as UTF-8") from None
+    return parse_config(text, source=str(path))
+
+
+def parse_config(text: str, *, source: str) -> AppConfig:
+    """The same, of a text. `source` names it in messages."""
+    if not text.strip():
+        raise OptionError(f"{source}:1: the file is empty; docs/application.md says what it holds")
+    try:
+        located = read_yaml(text, source)
+        if _is_metadata(located.value):
+            raise OptionError(
+                f"{source} looks like a metadata document, not an app.yaml; the app.yaml names it in its field"
+                " `metadata` (docs/application.md)"
+            )
+        if not isinstance(located.value, dict):
+            raise located.report([Problem((), "must be a mapping; docs/application.md says of what")], source)
+        file = _validated(located, source)
+        lines = {key.lower(): located.line_of(("options", key)) for key in file.options}
+        config = AppConfig(file, source, file.checkpoint.rstrip("/") or "/", lines)
+        problems = _disagreements(config, located)
+        if problems:
+            raise located.report(problems, source)
+    except MetadataInvalidError as error:
+        raise OptionError(str(error)) from None
+    return config
+
+
+def _is_metadata(value: Any) -> bool:
+    """Whether this is the other file that users of the application write, in one of its forms."""
+    if isinstance(value, list):
+        return any(isinstance(each, dict) and "streamId" in each for each in value)
+    return isinstance(value, dict) and "sinks" not in value and ("contract" in value or "revision" in value)
+
+
+def _validated(located: Located, source: str) -> AppFile:
+    try:
+        file = AppFile.model_validate(located.value)
+    except ValidationError as error:
+        raise located.report([*located.problems, *explain(error, AppFile)], source) from None
+    if located.problems:
+        raise located.report(located.problems, source)
+    return file
+
+
+def _disagreements(config: AppConfig, located: Located) -> list[Problem]:
+    """What is wrong although every field for itself is right."""
+    file = config.file
+    given = {key.lower(): key for key in file.options}
+    problems = [
+        Problem(("options", given[key]), f"is said by `{elsewhere}` already; keep one of them")
+        for key, elsewhere, there in (
+            ("streamids", "streams", file.streams),
+            ("stream-ids", "streams", file.streams),
+            ("streampattern", "streams", file.streams),
+            ("stream-pattern", "streams", file.streams),
+            ("metadatapath", "metadata", file.metadata),
+        )
+        if key in given and there is not None
+    ]
+    problems += [
+        Problem(("spark", key), "settings of Spark begin with `spark.`")
+        for key in file.spark
+        if not key.startswith("spark.")
+    ]
+    problems += [
+        Problem(("options", given[key]), "is set by the application itself; take it out")
+        for key in ("applicationcommits", "readreports")
+        if key in given
+    ]
+    problems += _credentials(("checkpoint",), file.checkpoint)
+    for index, sink in enumerate(file.sinks):
+        if sink.name in [other.name for other in file.sinks[:index]]:
+            problems.append(
+                Problem(("sinks", index, "name"), f"a second sink {sink.name!r}; each needs a name of its own")
+            )
+        problems += [*_sink_problems(index, sink), *_shared_folder(index, sink, file.sinks[:index])]
+    return problems or _option_problems(config, located)
+
+
+def _shared_folder(index: int, sink: Sink, others: list[Sink]) -> list[Problem]:
+    """Spark's file sink keeps one log in a folder, by numbers of batches: of two queries each skips what it has."""
+    if sink.folder is None:
+        return []
+    mine = canonical(sink.folder)
+    return [
+        Problem(
+            ("sinks", index, "options"),
+            f"writes into the folder of sink {other.name!r}: each would skip the batches whose numbers the other has"
+            " written, and their records would be LOST; give each a `path` of its own",
+        )
+        for other in others
+        if other.folder is not None and canonical(other.folder) == mine
+    ]
+
+
+def _credentials(at: tuple[str | int, ...], uri: str) -> list[Problem]:
+    try:
+        check_no_credentials(uri, "it")
+    except OptionError as error:
+        return [Problem(at, str(error).removeprefix("it "))]
+    return []
+
+
+def _sink_problems(index: int, sink: Sink) -> list[Problem]:
+    at = ("sinks", index, "options")
+    problems = [
+        Problem((*at, key), "is set by the application: `checkpoint` of the file is the base of all checkpoints")
+        for key in sink.options
+        if key.lower() == "checkpointlocation"
+    ]
+    for key, value in sink.options.items():
+        if key.lower() == "path":
+            problems += _credentials((*at, key), value)
+    client = {key[6:].lower(): value for key, value in sink.options.items() if key.lower().startswith("kafka.")}
+    try:
+        check_no_literal_secrets(client)
+    except OptionError as error:
+        problems.append(Problem(at, str(error)))
+    return problems
+
+
+def _option_problems(config: AppConfig, located: Located) -> list[Problem]:
+    problems: list[Problem] = []
+    groups: dict[str, str] = {}
+    for index, sink in enumerate(config.sinks):
+        try:
+            options = config.parsed_options(sink)
+        except OptionError as error:
+            problem = _option_problem(str(error), config.file)
+            if problem not in problems:
+                problems.append(problem)
+            continue
+        group = options.group_id
+        if group is not None and options.commit_offsets and group in groups:
+            problems.append(
+                Problem(
+                    ("sinks", index, "groupId") if sink.group_id else ("sinks", index),
+                    f"sinks {groups[group]!r} and {sink.name!r} would commit to the same consumer group {group!r}:"
+                    " give each sink a `groupId` of its own, or set the option commitOffsets to false",
+                )
+            )
+        elif group is not None:
+            groups[group] = sink.name
+    return problems
+
+
+def _option_problem(message: str, file: AppFile) -> Problem:
+    """A message of the options' parser, where the option stands: what is said before it is not said again."""
+    path = _named_in(message, file)
+    if file.metadata is None and "metadatapath" not in {key.lower() for key in file.options}:
+        message = message.replace("needs 'metadataPath'", "needs `metadata`")
+    if len(path) > 1:
+        message = message.replace(f"unknown option '{path[1]}'", "unknown option", 1)
+        message = message.removeprefix(f"option '{path[1]}' ").removeprefix(f"option '{path[1]}': ")
+    return Problem(path, message.removeprefix("options: "))
+
+
+def _named_in(message: str, file: AppFile) -> tuple[str | int, ...]:
+    """Where the option stands that a message of the options' parser speaks of: the first that it names."""
+    places = {key: _place_of(key.lower(), message.lower()) for key in file.options}
+    named = [key for key, place in places.items() if place >= 0]
+    if named:
+        return ("options", min(named, key=places.__getitem__))
+    return ("options",) if file.options else ()
+
+
+def _place_of(key: str, message: str) -> int:
+    """Where a message names an option, which of Kafka's client it may call without its prefix; -1: nowhere."""
+    whole = message.find(f"'{key}'")
+    prefix, _, name = key.partition(".")
+    return message.find(f"property '{name}'") if whole < 0 and prefix in ("kafka", "properties") else whole
+
+
+def _source_options(file: AppFile, checkpoint: str, sink: Sink) -> dict[str, str]:
+    options = dict(file.options)
+    keys = {key.lower() for key in options}
+    if file.metadata is not None:
+        options["metadataPath"] = file.metadata
+    if file.streams is not None and file.streams.ids is not None:
+        options["streamIds"] = ";".join(file.streams.ids)
+    if file.streams is not None and file.streams.pattern is not None:
+        options["streamPattern"] = file.streams.pattern
+    if "statelocation" not in keys:
+        options["stateLocation"] = f"{checkpoint}/{STATE_FOLDER}"
+    if sink.group_id is not None:
+        options = {key: value for key, value in options.items() if key.lower() not in _GROUP_KEYS}
+        options["kafka.group.id"] = sink.group_id
+    return options
+
+
+def describe(config: AppConfig) -> Mapping[str, Any]:
+    """What the application is about to do, for its first log line. Names only: no option's value is shown."""
+    return {
+        "application": config.name,
+        "sinks": [sink.name for sink in config.sinks],
+        "checkpoint": config.checkpoint,
+        "options": sorted(config.file.options),
+    }

@@ -1,0 +1,1 @@
+"""The application's side of the operator: the driver's report, written as an annotation of its own pod."""

@@ -1,0 +1,1 @@
+"""The application's queries: the Spark session, the sinks, and the supervisor that restarts a failed query."""

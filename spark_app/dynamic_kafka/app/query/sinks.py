@@ -1,0 +1,155 @@
+"""From one sink of `app.yaml` to its running query: source, transformation, sink, checkpoint. Driver.
+
+A query is made anew for each start, in-process restarts among them: nothing of it is kept.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dynamic_kafka.app.config.file import Sink, Trigger
+from dynamic_kafka.app.config.model import AppConfig
+from dynamic_kafka.app.query.checkpoints import Checkpoint
+from dynamic_kafka.app.query.old_checkpoint import refuse_old_checkpoint
+from dynamic_kafka.errors import OptionError
+from dynamic_kafka.user_code import load
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+log = logging.getLogger(__name__)
+
+VIEW = "stream"
+"""The view that `transformation.sql` reads."""
+_PROVIDERS = {
+    "file": "org.apache.kafka.common.config.provider.FileConfigProvider",
+    "dir": "org.apache.kafka.common.config.provider.DirectoryConfigProvider",
+    "env": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+}
+
+GUARANTEES: Mapping[str, str] = {
+    "parquet": "exactly once, for readers of its `_spark_metadata` log (Spark is one)",
+    "kafka": "at least once: a batch that is repeated after a failure is sent again",
+    "console": "none: for watching",
+    "format": "what that format promises; Spark's own file formats as `parquet`",
+    "foreachBatch": "as idempotent as your function is by (query id, batch id): a batch may come again, the same",
+}
+"""What each kind of sink promises when the application is killed and started again."""
+
+
+def query_name(config: AppConfig, sink: Sink) -> str:
+    """The name of a sink's query, in Spark's progress events and UI."""
+    return f"{config.name}.{sink.name}"
+
+
+def start_query(
+    spark: SparkSession, config: AppConfig, sink: Sink, *, read_reports: str | None = None
+) -> StreamingQuery:
+    """Start a sink's query where its checkpoint ends.
+
+    Args:
+        read_reports: where executors report what they have read; None: nowhere.
+
+    Raises:
+        StaleCheckpointError: the checkpoint is older than what its file sink has.
+        OptionError: a function does not import, or a connector is missing.
+    """
+    checkpoint = config.checkpoint_of(sink)
+    _refuse_old_checkpoint(config, sink)
+    options = config.reader_options(sink)
+    if read_reports is not None:
+        options["readReports"] = read_reports
+    frame = spark.readStream.format("dynamic-kafka").options(**options).load()
+    writer = _transformed(spark, config, sink, frame).writeStream.queryName(query_name(config, sink))
+    writer = writer.outputMode(sink.output_mode).option("checkpointLocation", checkpoint)
+    writer = writer.trigger(**_trigger(sink.trigger or config.file.trigger))
+    if sink.partition_by:
+        writer = writer.partitionBy(*sink.partition_by)
+    if sink.foreach_batch is not None:
+        return writer.options(**sink.options).foreachBatch(load_function(sink.foreach_batch, config.source)).start()
+    return _started(writer, sink)
+
+
+def load_function(path: str, config_file: str) -> Callable[..., Any]:
+    """The function that `package.module:function` names, found also beside `app.yaml`.
+
+    Raises:
+        OptionError: it does not import, or is not there.
+    """
+    folder = str(Path(config_file).absolute().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    found = load(path)
+    if not callable(found):
+        raise OptionError(f"{path}: is no function")
+    return found
+
+
+def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of a Kafka sink; the references among them are resolved by Kafka's own client, on the executors."""
+    used = [name for name in _PROVIDERS if any(f"${{{name}:" in value for value in options.values())]
+    if not used or "kafka.config.providers" in options:
+        return dict(options)
+    providers = {f"kafka.config.providers.{name}.class": _PROVIDERS[name] for name in used}
+    return {"kafka.config.providers": ",".join(used), **providers, **options}
+
+
+def _refuse_old_checkpoint(config: AppConfig, sink: Sink) -> None:
+    path = sink.folder
+    if path is None:
+        return
+    allowed = config.parsed_options(sink).allow_old_checkpoint
+    try:
+        refuse_old_checkpoint(Checkpoint(config.checkpoint_of(sink)), path, allowed=allowed)
+    except OptionError as error:
+        # Spark reaches more file systems than pyarrow does.
+        log.warning("sink %s: whether its checkpoint is older than its files is not known: %s", sink.name, error)
+
+
+def _transformed(spark: SparkSession, config: AppConfig, sink: Sink, frame: DataFrame) -> DataFrame:
+    wanted = config.transformation_of(sink)
+    if wanted is not None and wanted.sql is not None:
+        frame.createOrReplaceTempView(VIEW)
+        frame = _queried(spark, wanted.sql, f"{config.source}: transformation of sink {sink.name!r}")
+    if wanted is not None and wanted.function is not None:
+        frame = load_function(wanted.function, config.source)(frame)
+    if not getattr(frame, "isStreaming", False):
+        where = f"{config.source}: transformation of sink {sink.name!r}"
+        raise OptionError(f"{where}: its result is no stream; read from the view `{VIEW}`")
+    return frame
+
+
+def _queried(spark: SparkSession, sql: str, where: str) -> DataFrame:
+    try:
+        return spark.sql(sql)
+    except Exception as error:
+        if "TABLE_OR_VIEW_NOT_FOUND" not in str(error):
+            raise
+        said = str(error).splitlines()[0]
+        raise OptionError(f"{where}: {said} (the stream is the view `{VIEW}`)") from None
+
+
+def _trigger(trigger: Trigger) -> dict[str, Any]:
+    if trigger.available_now:
+        return {"availableNow": True}
+    return {"once": True} if trigger.once else {"processingTime": f"{trigger.interval or 0} milliseconds"}
+
+
+def _started(writer: DataStreamWriter, sink: Sink) -> StreamingQuery:
+    options = kafka_options(sink.options) if sink.type == "kafka" else sink.options
+    try:
+        return writer.format(sink.format_name or "").options(**options).start()
+    except Exception as error:
+        if sink.type == "kafka" and "find data source" in str(error):
+            raise OptionError(
+                f"sink {sink.name!r}: Spark's Kafka connector is not there; add it to the session, for example with"
+                " `spark.jars.packages: org.apache.spark:spark-sql-kafka-0-10_2.13:<version of Spark>` in `spark`, or"
+                " --packages of spark-submit"
+            ) from None
+        raise

@@ -1,0 +1,1 @@
+"""Logs, metrics, lag, and the live table of a running application."""

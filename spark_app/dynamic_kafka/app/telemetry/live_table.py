@@ -1,0 +1,58 @@
+"""Live progress on a terminal: a table of sinks and clusters, drawn anew twice a second. Driver."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+from dynamic_kafka.app.query.sink_status import SinkStatus, StatusBoard
+from dynamic_kafka.app.telemetry.metrics import lags
+from dynamic_kafka.planning.splits import Split
+
+COLUMNS = ("sink", "batch", "rows/s", "cluster", "splits", "lag", "parked", "state")
+
+
+def progress_table(name: str, sinks: Mapping[str, SinkStatus], ends: Mapping[Split, int]) -> Table:
+    """The table as of now."""
+    table = Table(*COLUMNS, title=name, title_justify="left")
+    for status in sinks.values():
+        rows = _cluster_rows(status, ends) or [("–", "", "", "", status.state)]
+        for index, row in enumerate(rows):
+            batch = "–" if status.batch < 0 else str(status.batch)
+            head = (status.name, batch, f"{status.rows_per_second:,.0f}") if index == 0 else ("", "", "")
+            table.add_row(*head, *row)
+        if status.last_error:
+            table.add_row("", "", "", f"[red]{escape(status.last_error[:200])}[/red]")
+    return table
+
+
+def show_progress(name: str, board: StatusBoard, ends: Callable[[], Mapping[Split, int]]) -> Callable[[], None]:
+    """Begin drawing on standard error. What is written to `sys.stderr`, and to `sys.stdout` where that is a terminal,
+    comes above the table. Returns what ends it."""
+    live = Live(
+        get_renderable=lambda: progress_table(name, board.sinks(), ends()),
+        console=Console(file=sys.stderr),
+        refresh_per_second=2,
+        redirect_stdout=sys.stdout.isatty(),
+    )
+    live.start()
+    return live.stop
+
+
+def _cluster_rows(status: SinkStatus, ends: Mapping[Split, int]) -> list[tuple[str, str, str, str, str]]:
+    known = lags(status, ends)
+    rows = []
+    for cluster, progress in sorted(status.document.clusters.items()):
+        splits = sum(len(topic.next) for topic in progress.topics.values())
+        own = [lag for split, lag in known.items() if split.cluster == cluster]
+        state = "stalled" if cluster in status.stalled else status.state
+        rows.append((cluster, str(splits), f"{sum(own):,}" if own else "?", "", state))
+    for cluster, kept in sorted(status.document.parked.items()):
+        parked = sum(len(topic.next) for topic in kept.topics.values())
+        rows.append((cluster, "", "", str(parked), "parked"))
+    return rows

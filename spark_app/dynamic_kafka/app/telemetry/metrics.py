@@ -1,0 +1,252 @@
+"""The application's metrics, for Prometheus. Driver.
+
+Nothing is kept here: every scrape is a picture of what the progress events, the committers and the lag prober know at
+that moment. So a series is there exactly as long as its cluster and split are. `METRICS` is the whole list.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from dynamic_kafka.app.query.sink_status import SinkStatus, StatusBoard
+from dynamic_kafka.app.telemetry.metrics_receiver import SplitReads
+from dynamic_kafka.metadata.lookups import DiscoveryStatus
+from dynamic_kafka.planning.splits import Split
+
+PREFIX = "dynamic_kafka_"
+SINK, STREAM, CLUSTER = ("sink",), ("sink", "stream"), ("sink", "cluster")
+SPLIT = ("sink", "cluster", "topic", "partition")
+Lags = Mapping[Split, int]
+Reads = Mapping[Split, SplitReads]
+
+
+@dataclass(frozen=True)
+class Described:
+    """One metric: its labels, what it says, and whether it only grows."""
+
+    labels: tuple[str, ...]
+    doc: str
+    counter: bool = False
+
+
+METRICS: Mapping[str, Described] = {
+    "split_current_offset": Described(SPLIT, "Next offset to read, by the batches that Spark has committed."),
+    "split_committed_offset": Described(SPLIT, "Offset last committed to the consumer group."),
+    "split_lag": Described(SPLIT, "Offsets between the split's end and the current offset; asked every 10 s."),
+    "split_offsets_read": Described(
+        SPLIT, "Offsets read since the application started: records and gaps.", counter=True
+    ),
+    "split_records_read": Described(SPLIT, "Records that executors have read.", counter=True),
+    "split_bytes_read": Described(SPLIT, "Bytes of their keys and values.", counter=True),
+    "split_event_time_lag_seconds": Described(
+        SPLIT, "How old the latest record of the last range was when it had been read."
+    ),
+    "split_idle_seconds": Described(SPLIT, "Time since the split last got on."),
+    "cluster_splits": Described(CLUSTER, "Active splits."),
+    "cluster_lag": Described(CLUSTER, "Sum of the lags of its splits, as far as they are known."),
+    "cluster_stalled": Described(
+        CLUSTER, "1 while the cluster does not answer: a plan, or the application, which asks it every 10 s."
+    ),
+    "cluster_offsets_read": Described(CLUSTER, "Sum of its splits' offsets read.", counter=True),
+    "cluster_records_read": Described(CLUSTER, "Sum of its splits' records read.", counter=True),
+    "cluster_bytes_read": Described(CLUSTER, "Sum of its splits' bytes read.", counter=True),
+    "cluster_event_time_lag_seconds": Described(CLUSTER, "Largest event-time lag of its splits."),
+    "cluster_idle_seconds": Described(CLUSTER, "Time since any of its splits last got on."),
+    "cluster_commits_succeeded": Described(CLUSTER, "Commits to the consumer group.", counter=True),
+    "cluster_commits_failed": Described(CLUSTER, "Commits to the consumer group that failed.", counter=True),
+    "clusters": Described(STREAM, "Clusters with active splits."),
+    "active_splits": Described(STREAM, "Splits that are read."),
+    "parked_splits": Described(STREAM, "Splits of removed clusters and topics whose offsets are kept."),
+    "finished_splits": Described(STREAM, "Splits that have reached their stopping offset."),
+    "minOffsetsBehindLatest": Described(SINK, "Smallest lag of a split, under the name that Spark's source uses."),
+    "avgOffsetsBehindLatest": Described(SINK, "Average lag of the splits."),
+    "maxOffsetsBehindLatest": Described(SINK, "Largest lag of a split."),
+    "batch": Described(SINK, "Number of the last batch."),
+    "batch_seconds": Described(SINK, "How long the last batch took."),
+    "batch_rows": Described(SINK, "Rows of the last batch."),
+    "restarts": Described(SINK, "Restarts of the query within the process.", counter=True),
+    "metadata_failures": Described((), "Look-ups in a row that had no answer."),
+    "metadata_rejected": Described(
+        (), "1 while the metadata found last is not in force: it is invalid, does not fit its clusters, or is older."
+    ),
+}
+"""Every metric by its name without the prefix; Prometheus adds `_total` to counters."""
+
+
+@dataclass
+class _Family:
+    """The samples of one scrape."""
+
+    samples: dict[str, list[tuple[tuple[str, ...], float]]] = field(default_factory=dict)
+
+    def add(self, name: str, labels: Iterable[object], value: float | None) -> None:
+        if value is not None:
+            self.samples.setdefault(name, []).append((tuple(map(str, labels)), float(value)))
+
+    def metrics(self) -> Iterator[Metric]:
+        for name, described in METRICS.items():
+            kind = CounterMetricFamily if described.counter else GaugeMetricFamily
+            family = kind(PREFIX + name, described.doc, labels=list(described.labels))
+            for labels, value in self.samples.get(name, []):
+                family.add_metric(labels, value)
+            yield family
+
+
+class AppCollector(Collector):
+    """Makes the metrics of a scrape.
+
+    Args:
+        ends: the end offsets of splits, as far as they are known.
+        discovery: how looking for metadata is going.
+        reads: what executors have reported of a sink's splits.
+        named: the clusters that metadata names.
+        unreachable: those of them that do not answer the application itself, with the reason.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        board: StatusBoard,
+        *,
+        ends: Callable[[], Mapping[Split, int]],
+        discovery: Callable[[], DiscoveryStatus],
+        reads: Callable[[str, Iterable[Split]], Mapping[Split, SplitReads]],
+        named: Callable[[], Collection[str]],
+        unreachable: Callable[[], Mapping[str, str]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._board, self._ends, self._discovery, self._reads, self._clock = board, ends, discovery, reads, clock
+        self._named, self._unreachable = named, unreachable
+
+    def collect(self) -> Iterator[Metric]:
+        """One scrape."""
+        found, ends, now = _Family(), self._ends(), self._clock()
+        sinks = self._board.sinks().values()
+        for status in sinks:
+            known = lags(status, ends)
+            reads = self._reads(status.name, status.document.splits())
+            _splits(found, status, known, reads, now)
+            _clusters(found, status, known, reads, now)
+            _stalled(found, status, self._named(), self._unreachable())
+            _streams(found, status)
+            _sink(found, status, known)
+        discovery = self._discovery()
+        found.add("metadata_failures", (), discovery.consecutive_failures)
+        refused = discovery.rejected is not None or any(status.summary.get("rejected") for status in sinks)
+        found.add("metadata_rejected", (), refused)
+        yield from found.metrics()
+
+    def describe(self) -> list[Metric]:
+        """Nothing is known before the first scrape."""
+        return []
+
+
+def serve_metrics(collector: AppCollector, port: int, host: str) -> Callable[[], None]:
+    """Serve the metrics on a port, in a registry of their own. Returns what ends it.
+
+    Raises:
+        OSError: the address cannot be listened on.
+    """
+    registry = CollectorRegistry()
+    registry.register(collector)
+    server, thread = start_http_server(port, addr=host, registry=registry)
+
+    def stop() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join(1)
+
+    return stop
+
+
+def lags(status: SinkStatus, ends: Mapping[Split, int]) -> dict[Split, int]:
+    """The lag of each active split whose end is known."""
+    return {
+        split: max(0, ends[split] - (status.document.next_of(split) or 0))
+        for split in status.document.splits()
+        if split in ends
+    }
+
+
+def _splits(found: _Family, status: SinkStatus, known: Lags, reads: Reads, now: float) -> None:
+    for split in status.document.splits():
+        labels = (status.name, split.cluster, split.topic, split.partition)
+        found.add("split_current_offset", labels, status.document.next_of(split))
+        committed = status.committed.get(split.cluster, {}).get((split.topic, split.partition))
+        found.add("split_committed_offset", labels, committed)
+        found.add("split_lag", labels, known.get(split))
+        found.add("split_offsets_read", labels, status.records.get(split, 0))
+        if split in reads:
+            found.add("split_records_read", labels, reads[split].records)
+            found.add("split_bytes_read", labels, reads[split].size)
+            found.add("split_event_time_lag_seconds", labels, reads[split].event_lag_s)
+        found.add("split_idle_seconds", labels, now - status.advanced_at.get(split, now))
+
+
+def _clusters(found: _Family, status: SinkStatus, known: Lags, reads: Reads, now: float) -> None:
+    for cluster in status.document.clusters:
+        labels = (status.name, cluster)
+        own = [split for split in status.document.splits() if split.cluster == cluster]
+        found.add("cluster_splits", labels, len(own))
+        # Without an answer there is no lag: that of the last plan would look like one long after it.
+        asked = [known[split] for split in own if split in known]
+        found.add("cluster_lag", labels, sum(asked) if asked else None)
+        found.add("cluster_offsets_read", labels, sum(status.records.get(split, 0) for split in own))
+        reported = [reads[split] for split in own if split in reads]
+        if reported:
+            found.add("cluster_records_read", labels, sum(each.records for each in reported))
+            found.add("cluster_bytes_read", labels, sum(each.size for each in reported))
+            behind = [each.event_lag_s for each in reported if each.event_lag_s is not None]
+            found.add("cluster_event_time_lag_seconds", labels, max(behind, default=None))
+        found.add(
+            "cluster_idle_seconds", labels, now - max((status.advanced_at.get(each, now) for each in own), default=now)
+        )
+        if cluster in status.commits:
+            found.add("cluster_commits_succeeded", labels, status.commits[cluster].succeeded)
+            found.add("cluster_commits_failed", labels, status.commits[cluster].failed)
+
+
+def _stalled(found: _Family, status: SinkStatus, named: Collection[str], unreachable: Mapping[str, str]) -> None:
+    """Also of clusters that the sink has read nothing of, and while no batch tells what the planner knows."""
+    for cluster in sorted({*status.document.clusters, *named, *status.stalled}):
+        found.add("cluster_stalled", (status.name, cluster), cluster in status.stalled or cluster in unreachable)
+
+
+def _streams(found: _Family, status: SinkStatus) -> None:
+    clusters, active, parked, finished = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    for progress in status.document.clusters.values():
+        clusters.update({topic.stream for topic in progress.topics.values()})
+        for topic in progress.topics.values():
+            done = sum(topic.finished(partition) for partition in topic.next)
+            finished[topic.stream] += done
+            active[topic.stream] += len(topic.next) - done
+    for kept in status.document.parked.values():
+        for parked_topic in kept.topics.values():
+            parked[parked_topic.stream] += len(parked_topic.next)
+    for stream in sorted(clusters.keys() | active.keys() | parked.keys()):
+        labels = (status.name, stream)
+        found.add("clusters", labels, clusters[stream])
+        found.add("active_splits", labels, active[stream])
+        found.add("parked_splits", labels, parked[stream])
+        found.add("finished_splits", labels, finished[stream])
+
+
+def _sink(found: _Family, status: SinkStatus, known: Lags) -> None:
+    labels = (status.name,)
+    if known:
+        behind = known.values()
+        found.add("minOffsetsBehindLatest", labels, min(behind))
+        found.add("avgOffsetsBehindLatest", labels, sum(behind) / len(behind))
+        found.add("maxOffsetsBehindLatest", labels, max(behind))
+    if status.batch >= 0:
+        found.add("batch", labels, status.batch)
+        found.add("batch_seconds", labels, status.batch_ms / 1000)
+        found.add("batch_rows", labels, status.rows)
+    found.add("restarts", labels, status.restarts)

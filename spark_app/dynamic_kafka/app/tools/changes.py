@@ -1,0 +1,150 @@
+"""A preview as a list of changes, one per topic and kind, with counts: what `plan` and `accept` show. Tools; pure.
+
+Records are counted by offsets: an upper bound, since compaction and transactions leave gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from dynamic_kafka.app.tools.preview import Preview
+from dynamic_kafka.app.tools.timestamps import shown_time
+from dynamic_kafka.driver.observer import wanted_clusters
+from dynamic_kafka.planning.dataloss import DataLoss
+from dynamic_kafka.planning.identity import saved_identity
+from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.reconcile import carry_over
+from dynamic_kafka.planning.splits import Split
+
+Action = Literal["add", "resume", "read", "park", "expire", "rename", "forget", "skip", "wait", "refuse"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One line.
+
+    Attributes:
+        splits: how many it concerns.
+        records: how many it means: to read, or with `skip` and `refuse` gone; None where nobody can tell.
+        text: what it means, in a few words.
+    """
+
+    action: Action
+    cluster: str
+    topic: str | None
+    splits: int
+    records: int | None
+    text: str
+
+
+def changes(preview: Preview) -> list[Change]:
+    """What the next start would do, in the order in which a person wants to know it."""
+    wanted = wanted_clusters(preview.observed.subscription)
+    before, renamed = carry_over(preview.before, wanted, preview.observed.answers)
+    found = [Change("rename", note.cluster, None, 0, None, note.text) for note in renamed]
+    found += _refused_clusters(preview, before)
+    if preview.done is not None and preview.opened is not None:
+        found += _forgotten(preview, before)
+        found += _left(preview, before)
+        found += _losses(preview)
+        found += _opened(preview, preview.opened)
+    return found
+
+
+def lost_records(loss: DataLoss, following: int | None) -> int | None:
+    """How many records a loss costs; None where nobody can tell (the split or its topic is gone, its log shorter)."""
+    if loss.recreated or loss.resume_at is None or following is None or loss.resume_at < following:
+        return None
+    return loss.resume_at - following
+
+
+def _refused_clusters(preview: Preview, before: OffsetDocument) -> Iterator[Change]:
+    for refusal in preview.refusals:
+        if refusal.cluster is not None:
+            yield Change("refuse", refusal.cluster, None, _count(before, refusal.cluster), None, str(refusal.error))
+    for cluster, error in preview.silent.items():
+        yield Change("wait", cluster, None, _count(before, cluster), None, str(error))
+
+
+def _forgotten(preview: Preview, before: OffsetDocument) -> Iterator[Change]:
+    for cluster, answer in sorted(preview.observed.answers.items()):
+        saved = saved_identity(before, cluster)
+        if saved is not None and answer.kafka_id not in (None, saved):
+            text = f"another Kafka cluster ({answer.kafka_id}) was accepted: it starts as new"
+            yield Change("forget", cluster, None, _count(before, cluster), None, text)
+
+
+def _left(preview: Preview, before: OffsetDocument) -> Iterator[Change]:
+    assert preview.done is not None
+    for note in preview.done.notes:
+        if note.topic is None or note.kind not in ("parked", "expired"):
+            continue
+        active = before.topic(note.cluster, note.topic)
+        parked = before.parked.get(note.cluster)
+        kept = parked.topics.get(note.topic) if parked else None
+        splits = len(active.next if active else kept.next if kept else ())
+        if note.kind == "expired":
+            yield Change("expire", note.cluster, note.topic, splits, None, "its offsets are forgotten")
+            continue
+        until = preview.done.document.parked[note.cluster].topics[note.topic].until_ms
+        text = f"its offsets are kept until {shown_time(until)}"
+        yield Change("park", note.cluster, note.topic, splits, None, text)
+
+
+def _losses(preview: Preview) -> Iterator[Change]:
+    assert preview.opened is not None
+    for loss in preview.losses:
+        following = preview.opened.next_of(loss.split)
+        refused = loss in preview.refused
+        text = f"partition {loss.split.partition}: {loss.reason}"
+        if refused:
+            split = "/".join(map(str, loss.split))
+            text += f"; to go on behind it: `python -m dynamic_kafka.app accept app.yaml --data-loss {split}`"
+        else:
+            text += f"; goes on at {loss.resume_at}" if loss.resume_at is not None else "; is read no more"
+        action: Action = "refuse" if refused else "skip"
+        yield Change(action, loss.split.cluster, loss.split.topic, 1, lost_records(loss, following), text)
+
+
+def _opened(preview: Preview, opened: OffsetDocument) -> Iterator[Change]:
+    assert preview.done is not None
+    lost = {loss.split for loss in preview.losses}
+    new, resumed = set(preview.done.new), set(preview.done.moved)
+    kinds: tuple[tuple[Action, Callable[[Split], bool]], ...] = (
+        ("add", lambda split: split in new),
+        ("resume", lambda split: split in resumed),
+        ("read", lambda split: split not in new and split not in resumed),
+    )
+    splits = [split for split in opened.splits() if split not in lost and split.cluster in preview.observed.answers]
+    for action, belongs in kinds:
+        for group in _by_topic(filter(belongs, splits)):
+            yield _topic_change(preview, opened, action, group)
+
+
+def _topic_change(preview: Preview, opened: OffsetDocument, action: Action, group: list[Split]) -> Change:
+    cluster, topic, _ = group[0]
+    seen = preview.observed.answers[cluster].topics.get(topic)
+    if seen is None:
+        return Change(action, cluster, topic, len(group), None, "how much is waiting is not known just now")
+    starts = {split.partition: opened.next_of(split) or 0 for split in group}
+    records = sum(max(0, seen.latest.get(p, start) - start) for p, start in starts.items())
+    text = ""
+    if action == "add":
+        older = sum(max(0, start - seen.earliest.get(p, start)) for p, start in starts.items())
+        text = f"starts behind {older} older records" if older else "starts at earliest"
+    elif action == "resume":
+        text = "goes on at the offsets where it was parked"
+    return Change(action, cluster, topic, len(group), records, text)
+
+
+def _by_topic(splits: Iterable[Split]) -> list[list[Split]]:
+    groups: dict[tuple[str, str], list[Split]] = {}
+    for split in splits:
+        groups.setdefault((split.cluster, split.topic), []).append(split)
+    return list(groups.values())
+
+
+def _count(document: OffsetDocument, cluster: str) -> int:
+    return sum(split.cluster == cluster for split in document.splits())

@@ -1,0 +1,169 @@
+"""`inspect`: what a checkpoint holds. Reads files only; a query may be running on it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from dynamic_kafka.app.exit_codes import ExitCode
+from dynamic_kafka.app.tools.tables import table
+from dynamic_kafka.app.tools.target import Target, add_target, open_target
+from dynamic_kafka.app.tools.timestamps import shown_time
+from dynamic_kafka.planning.amendments import Amendment, Amendments
+from dynamic_kafka.planning.progress import OffsetDocument
+
+HELP = "show a checkpoint: offsets, parked splits with their deadlines, the pending batch, what was left out"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `inspect`."""
+    add_target(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read and print."""
+    target = open_target(arguments)
+    amendments = target.state.amendments(target.query) if target.state and target.query else []
+    if arguments.json:
+        print(json.dumps(_wire(target, amendments), indent=1))
+    else:
+        print(_text(target, amendments))
+    return ExitCode.DONE
+
+
+def _text(target: Target, amendments: list[Amendment]) -> str:
+    saved, latest = target.saved, target.saved.latest
+    head = [
+        f"checkpoint  {target.checkpoint.uri}",
+        f"query       {latest.query or '(written by version 1, which names none)'}",
+        f"document    {latest.number}{' of a bounded run' if latest.bounded else ''}",
+        f"batches     planned {saved.batches.planned}, committed {_or_none(saved.batches.committed)}",
+        f"state       {target.state.uri if target.state else '(no stateLocation known)'}",
+    ]
+    parts = ["\n".join(head), _pending_text(target, amendments), _offsets_text(latest), _parked_text(latest)]
+    if amendments:
+        rows = [
+            (a.number, *part.split, part.start, part.end, a.reasons.get(part.split.cluster), shown_time(a.made_ms))
+            for a in amendments
+            for part in a.left_out
+        ]
+        titles = ("document", "cluster", "topic", "partition", "from", "to", "why", "when")
+        parts.append("Left out of batches:\n" + table(titles, rows))
+    old = target.old_checkpoint()
+    if old is not None:
+        parts.append(f"A start would be refused: {old}.")
+    if Amendments(amendments).after(saved.latest).finished:
+        parts.append("This bounded run has reached all its ending offsets: nothing more will be planned.")
+    return "\n\n".join(part for part in parts if part)
+
+
+def _pending_text(target: Target, amendments: list[Amendment]) -> str:
+    saved = target.saved
+    if saved.batches.pending is None:
+        return "No batch is pending."
+    ranges = saved.remaining(amendments)
+    head = f"Batch {saved.batches.pending} is pending: planned, not committed."
+    if not ranges:
+        return f"{head} It reads nothing from this source."
+    rows = [(*part.split, part.start, part.end, part.size) for part in ranges]
+    return f"{head}\n" + table(("cluster", "topic", "partition", "from", "to", "records"), rows)
+
+
+def _offsets_text(document: OffsetDocument) -> str:
+    rows = [
+        (
+            cluster,
+            name,
+            partition,
+            following,
+            topic.stops.get(partition),
+            "finished" if topic.finished(partition) else "",
+        )
+        for cluster, progress in sorted(document.clusters.items())
+        for name, topic in sorted(progress.topics.items())
+        for partition, following in sorted(topic.next.items())
+    ]
+    ids = [(cluster, progress.kafka_id or "(none told)") for cluster, progress in sorted(document.clusters.items())]
+    if not rows:
+        return "No split is active."
+    topics = [
+        (cluster, name, topic.topic_id or "(none told)")
+        for cluster, progress in sorted(document.clusters.items())
+        for name, topic in sorted(progress.topics.items())
+    ]
+    titles = ("cluster", "topic", "partition", "next offset", "stops at", "")
+    return "\n\n".join(
+        (
+            table(("cluster", "kafka cluster.id"), ids),
+            table(("cluster", "topic", "topic id"), topics),
+            table(titles, rows),
+        )
+    )
+
+
+def _parked_text(document: OffsetDocument) -> str:
+    rows = [
+        (cluster, name, partition, following, shown_time(topic.until_ms))
+        for cluster, parked in sorted(document.parked.items())
+        for name, topic in sorted(parked.topics.items())
+        for partition, following in sorted(topic.next.items())
+    ]
+    if not rows:
+        return ""
+    return "Parked:\n" + table(("cluster", "topic", "partition", "next offset", "kept until"), rows)
+
+
+def _or_none(number: int | None) -> object:
+    return "none" if number is None else number
+
+
+def _wire(target: Target, amendments: list[Amendment]) -> dict[str, Any]:
+    saved, latest = target.saved, target.saved.latest
+    pending = saved.remaining(amendments)
+    return {
+        "checkpoint": target.checkpoint.uri,
+        "query": latest.query,
+        "document": latest.number,
+        "bounded": latest.bounded,
+        "finished": Amendments(amendments).after(saved.latest).finished,
+        "batches": {
+            "planned": saved.batches.planned,
+            "committed": saved.batches.committed,
+            "pending": saved.batches.pending,
+        },
+        "pendingRanges": [[*part.split, part.start, part.end] for part in pending],
+        "clusters": {
+            cluster: {
+                "kafkaId": progress.kafka_id,
+                "topics": {
+                    name: {
+                        "stream": topic.stream,
+                        "topicId": topic.topic_id,
+                        "next": {str(p): offset for p, offset in sorted(topic.next.items())},
+                        "stops": {str(p): offset for p, offset in sorted(topic.stops.items())},
+                        "finished": [p for p in sorted(topic.next) if topic.finished(p)],
+                    }
+                    for name, topic in sorted(progress.topics.items())
+                },
+            }
+            for cluster, progress in sorted(latest.clusters.items())
+        },
+        "parked": {
+            cluster: {
+                "kafkaId": parked.kafka_id,
+                "topics": {
+                    name: {
+                        "topicId": topic.topic_id,
+                        "next": {str(p): offset for p, offset in sorted(topic.next.items())},
+                        "untilMs": topic.until_ms,
+                    }
+                    for name, topic in sorted(parked.topics.items())
+                },
+            }
+            for cluster, parked in sorted(latest.parked.items())
+        },
+        "refused": str(old) if (old := target.old_checkpoint()) is not None else None,
+        "amendments": [amendment.to_wire() for amendment in amendments],
+    }

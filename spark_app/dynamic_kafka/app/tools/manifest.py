@@ -1,0 +1,210 @@
+"""`manifest`: the lines that let an application be served by the operator. Asks nobody, writes nothing.
+
+What mounts the document belongs into the user's own manifests, where Git shows it: the operator changes no lists.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+
+import yaml
+
+from dynamic_kafka.app.config.model import load_config
+from dynamic_kafka.app.exit_codes import ExitCode
+from dynamic_kafka.errors import OptionError
+from dynamic_kafka.metadata.kubernetes_names import (
+    MOUNT_PATH,
+    NAME_CHARACTERS,
+    SECRET_CHARACTERS,
+    SECRETS_PATH,
+    config_map_name,
+)
+
+HELP = "print the YAML that a SparkApplication, its service account and app.yaml need under the operator"
+ROLE = "kafkastream-reporter"
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
+_ACCOUNTS = {"kubeflow": "spark-operator-spark", "apache": "spark"}
+"""What the charts of the two operators call the service account of drivers."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `manifest`."""
+    parser.add_argument("app", metavar="APP.YAML", nargs="?", help="the application's file; its name is taken")
+    parser.add_argument(
+        "--for", dest="operator", choices=sorted(_ACCOUNTS), required=True, help="whose SparkApplication"
+    )
+    parser.add_argument("--name", help="the SparkApplication's name, where it is not the application's")
+    parser.add_argument("--namespace", default="default", help="where it is (default: default)")
+    parser.add_argument(
+        "--secret", metavar="NAME", action="append", default=[], help="a Secret that its clusters need; may be repeated"
+    )
+    parser.add_argument(
+        "--stream",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a file with KafkaStreams that it reads: their Secrets are needed; may be repeated",
+    )
+    parser.add_argument("--service-account", metavar="NAME", help="the driver's, instead of the operator's usual one")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print. Returns the exit code."""
+    config = load_config(arguments.app) if arguments.app is not None else None
+    if arguments.name is None and config is None:
+        raise OptionError("whose lines? Give an app.yaml, or the SparkApplication's name with --name")
+    name = arguments.name if arguments.name is not None else config.name if config is not None else ""
+    account = arguments.service_account or _ACCOUNTS[arguments.operator]
+    secrets = sorted({*arguments.secret, *(each for path in arguments.stream for each in _secrets_of(path))})
+    for what, text in (
+        ("--name", name),
+        ("--namespace", arguments.namespace),
+        ("--service-account", account),
+        *(("--secret", each) for each in secrets),
+    ):
+        if len(text) > NAME_CHARACTERS or not _NAME.match(text):
+            raise OptionError(
+                f"{text!r} is no name in Kubernetes (a-z, 0-9, `-` and `.`): give the right one with {what}"
+            )
+    for each in secrets:
+        if len(each) > SECRET_CHARACTERS or "." in each:
+            raise OptionError(
+                f"the Secret {each!r} cannot be mounted: Spark calls the volume after it, which takes no `.` and at"
+                f" most {SECRET_CHARACTERS} characters. Make one of a shorter, plainer name"
+            )
+    parts = list(_parts(arguments.operator, name, arguments.namespace, account, secrets))
+    if config is not None and (config.file.metadata or "").rstrip("/") == MOUNT_PATH:
+        parts = parts[1:]
+    print("\n---\n".join(part.strip("\n") for part in parts))
+    return ExitCode.DONE
+
+
+def _secrets_of(path: str) -> Iterator[str]:
+    """The Secrets that the KafkaStreams of a file ask for."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = list(yaml.safe_load_all(file))
+        streams = [each for each in found if isinstance(each, dict) and each.get("kind") == "KafkaStream"]
+        if not streams:
+            raise OptionError(
+                f"{path} has no KafkaStream: give the file that you apply with --stream. A document in the list"
+                " form has no Secrets, and is not needed here"
+            )
+        for stream in streams:
+            for cluster in stream["spec"]["clusters"]:
+                if "secretRef" in cluster:
+                    yield str(cluster["secretRef"]["name"])
+    except (OSError, UnicodeError, yaml.YAMLError) as error:
+        raise OptionError(f"{path} cannot be read: {error}") from None
+    except (KeyError, TypeError) as error:
+        raise OptionError(f"{path} is no valid KafkaStream ({type(error).__name__}: {error})") from None
+
+
+def _conf(secrets: Sequence[str]) -> str:
+    """Keys of `sparkConf` that mount Secrets where they are looked for, on driver and executors."""
+    return "".join(
+        f"\n    spark.kubernetes.{role}.secrets.{secret}: {SECRETS_PATH}/{secret}"
+        for secret in secrets
+        for role in ("driver", "executor")
+    )
+
+
+def _parts(operator: str, name: str, namespace: str, account: str, secrets: Sequence[str]) -> Iterator[str]:
+    """YAML documents, each with a comment that says what to do with it."""
+    yield f"""
+# In app.yaml: read the document that the operator renders.
+metadata: {MOUNT_PATH}
+"""
+    spec = _KUBEFLOW if operator == "kubeflow" else _APACHE
+    yield spec.format(
+        name=_text(name),
+        namespace=_text(namespace),
+        account=_text(account),
+        conf=("\n  sparkConf:" + _conf(secrets)) if operator == "kubeflow" and secrets else _conf(secrets),
+        config_map=_text(config_map_name(name)),
+        folder=MOUNT_PATH,
+    )
+    yield _ROLE.format(namespace=_text(namespace), role=ROLE)
+    yield _BINDING.format(
+        namespace=_text(namespace),
+        role=ROLE,
+        binding=_text(f"{ROLE}-{account}"[:NAME_CHARACTERS]),
+        account=_text(account),
+    )
+
+
+def _text(name: str) -> str:
+    """As YAML: a name such as `1e3` needs quotes."""
+    return name if yaml.safe_load(name) == name else f'"{name}"'
+
+
+_KUBEFLOW = """
+# Merge into the SparkApplication. It needs the webhook of Kubeflow's operator. The driver's pod waits until the
+# document is rendered for the first time. Never mount it by subPath: that is not kept up to date.
+apiVersion: sparkoperator.k8s.io/v1beta2
+kind: SparkApplication
+metadata:
+  name: {name}
+  namespace: {namespace}
+spec:
+  driver:
+    serviceAccount: {account}
+    configMaps:
+      - name: {config_map}
+        path: {folder}{conf}
+"""
+_APACHE = """
+# Merge into the SparkApplication. The driver's pod waits until the document is rendered for the first time. Never mount
+# it by subPath: that is not kept up to date.
+apiVersion: spark.apache.org/v1
+kind: SparkApplication
+metadata:
+  name: {name}
+  namespace: {namespace}
+spec:
+  sparkConf:
+    spark.kubernetes.authenticate.driver.serviceAccountName: {account}{conf}
+  driverSpec:
+    podTemplateSpec:
+      spec:
+        containers:
+          - name: spark-kubernetes-driver
+            volumeMounts:
+              - name: kafkastreams
+                mountPath: {folder}
+                readOnly: true
+        volumes:
+          - name: kafkastreams
+            configMap:
+              name: {config_map}
+"""
+_ROLE = """
+# The driver reports on its own pod: without this right, drains cannot end. The charts of both operators may give it
+# already (verbs get and patch on pods); then these two are not needed.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {role}
+  namespace: {namespace}
+rules:
+  - apiGroups: [""]
+    resources: [pods]
+    verbs: [get, patch]
+"""
+_BINDING = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {binding}
+  namespace: {namespace}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {role}
+subjects:
+  - kind: ServiceAccount
+    name: {account}
+    namespace: {namespace}
+"""

@@ -1,0 +1,187 @@
+"""`validate`: everything about an `app.yaml` that can be checked without Kafka and Spark. Writes nothing.
+
+Checks go on after a finding, so that one run names all of them, as far as one does not hide another. Secrets are looked
+up as a client would, and never shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from dynamic_kafka.app.config.file import Sink
+from dynamic_kafka.app.config.model import AppConfig, load_config
+from dynamic_kafka.app.exit_codes import ExitCode, code_of
+from dynamic_kafka.app.query.checkpoints import Checkpoint
+from dynamic_kafka.app.query.old_checkpoint import refuse_old_checkpoint
+from dynamic_kafka.app.query.sinks import load_function
+from dynamic_kafka.app.tools.tables import table
+from dynamic_kafka.driver.cluster_clients import client_of
+from dynamic_kafka.driver.metadata_services import make_service, make_subscriber
+from dynamic_kafka.driver.state_store import check_writable
+from dynamic_kafka.errors import DynamicKafkaError, MetadataInvalidError, OptionError
+from dynamic_kafka.kafka.config import ClusterClient, check_client, check_client_properties
+from dynamic_kafka.metadata.services.service import KafkaMetadataService, load_class
+from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber
+from dynamic_kafka.metadata.subscription import Subscription, unite
+from dynamic_kafka.options import CustomSubscriber, SourceOptions
+
+HELP = "check an app.yaml, its metadata, its classes, client properties and secrets, without Kafka and Spark"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of one check. `error` None: it is fine, or could not be made (`text` says which)."""
+
+    check: str
+    text: str
+    error: DynamicKafkaError | None = None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `validate`."""
+    parser.add_argument("app", metavar="APP.YAML", help="the application's file")
+    parser.add_argument("--json", action="store_true", help="print one JSON list instead of a table")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check and print. Returns 0, or the exit code of the first finding, which `run` would end with, too."""
+    findings = validate(arguments.app)
+    if arguments.json:
+        wire = [{"check": each.check, "ok": each.error is None, "text": each.text} for each in findings]
+        print(json.dumps(wire, indent=1))
+    else:
+        rows = [
+            (each.check, "WRONG" if each.error else "ok", line)
+            for each in findings
+            for line in (each.text.splitlines() or [""])
+        ]
+        print(table(("check", "", "what"), rows))
+    return next((code_of(each.error) for each in findings if each.error), ExitCode.DONE)
+
+
+def validate(path: str) -> list[Finding]:
+    """All findings about the application's file of that path, good and bad, in the order of the checks."""
+    try:
+        config = load_config(path)
+    except OptionError as error:
+        return [Finding("app.yaml", str(error), error)]
+    sinks = ", ".join(f"{sink.name} ({sink.format_name or 'foreachBatch'})" for sink in config.sinks)
+    return [Finding("app.yaml", f"{config.name}: sinks {sinks}"), *_checks(config)]
+
+
+def _checks(config: AppConfig) -> Iterator[Finding]:
+    yield from _functions(config)
+    options = config.parsed_options(config.sinks[0])  # sinks differ in checkpoint and group only
+    for sink in config.sinks:
+        yield _checkpoint(config, sink, allowed=options.allow_old_checkpoint)
+        location = config.parsed_options(sink).state_location
+        if location is not None:
+            yield _checked(f"state of sink {sink.name}", partial(_state, location))
+    for warning in options.warnings:
+        yield Finding("options", f"note: {warning}")
+    yield _checked("client properties", partial(_client_properties, options.kafka_properties, config.where_is))
+    yield from _metadata(options)
+
+
+def _checkpoint(config: AppConfig, sink: Sink, *, allowed: bool) -> Finding:
+    """Whether the checkpoint can be made or written, and is not older than the sink's files."""
+    check, uri, files = f"checkpoint of sink {sink.name}", config.checkpoint_of(sink), sink.folder
+    try:
+        checkpoint = Checkpoint(uri)
+    except OptionError as error:
+        # Spark reaches more file systems than pyarrow does.
+        return Finding(check, f"not looked at: {error}")
+    try:
+        text = check_writable(uri, "the checkpoint")
+        if files is not None:
+            refuse_old_checkpoint(checkpoint, files, allowed=allowed)
+    except DynamicKafkaError as error:
+        return Finding(check, str(error), error)
+    return Finding(check, text)
+
+
+def _functions(config: AppConfig) -> Iterator[Finding]:
+    named = [(f"function of sink {sink.name}", sink.foreach_batch) for sink in config.sinks]
+    wanted = {f"transformation of sink {sink.name}": sink.transformation for sink in config.sinks}
+    wanted["transformation"] = config.file.transformation
+    named += [(check, each.function) for check, each in wanted.items() if each is not None]
+    for check, path in named:
+        if path is not None:
+            yield _checked(check, partial(_function, path, config.source))
+
+
+def _metadata(options: SourceOptions) -> Iterator[Finding]:
+    """The metadata, as far as it is in a file; what a class or a cluster would say is not asked for."""
+    if isinstance(options.subscribe, CustomSubscriber):
+        yield _checked("subscriber", partial(_class, options.subscribe.path, KafkaStreamSubscriber))
+    if options.single is not None:
+        yield Finding("metadata", "not asked: the cluster itself lists its topics")
+        client = ClusterClient(options.single.cluster_id, options.kafka_properties, {})
+        yield _checked(f"cluster {client.cluster}", partial(_secrets, client))
+        return
+    if options.service not in ("file", "static"):
+        yield _checked("metadata service", partial(_class, options.service, KafkaMetadataService))
+        yield Finding("metadata", f"not asked: {options.service} may need the network")
+        return
+    try:
+        subscription, streams = _subscription(options)
+    except MetadataInvalidError as error:
+        yield Finding("metadata", "\n".join(error.problems), error)
+        return
+    except DynamicKafkaError as error:
+        yield Finding("metadata", str(error), error)
+        return
+    text = f"reads {len(subscription.stream_ids)} of {streams}: {', '.join(subscription.stream_ids) or 'none yet'}"
+    yield Finding("metadata", f"{text}; clusters: {', '.join(subscription.clusters) or 'none'}")
+    for name, cluster in subscription.clusters.items():
+        where = f"cluster {name}"
+        yield _checked(where, partial(_client_properties, cluster.properties, where))
+        yield _checked(where, partial(_secrets, client_of(options, subscription, name)))
+
+
+def _subscription(options: SourceOptions) -> tuple[Subscription, int]:
+    service = make_service(options)
+    try:
+        subscriber = make_subscriber(options)
+        found = subscriber.get_subscribed_streams(service)
+        subscriber.check_at_start(service, found)
+        return unite(found), len(service.get_all_streams())
+    finally:
+        service.close()
+
+
+def _client_properties(properties: Mapping[str, str], where: str | Callable[[str], str]) -> str:
+    for key, value in properties.items():
+        check_client_properties({key: value}, where=where if isinstance(where, str) else where(key))
+    return f"{len(properties)} client properties are known and well-formed"
+
+
+def _secrets(client: ClusterClient) -> str:
+    resolved = client.consumer_config()
+    check_client(client.cluster, resolved)
+    return f"its configuration resolves, secrets included; servers {resolved['bootstrap.servers']}"
+
+
+def _state(uri: str) -> str:
+    return check_writable(uri, "stateLocation")
+
+
+def _function(path: str, source: str) -> str:
+    load_function(path, source)
+    return f"{path} imports"
+
+
+def _class(path: str, expected: type) -> str:
+    load_class(path, expected)
+    return f"{path} is a {expected.__name__}"
+
+
+def _checked(check: str, does: Callable[[], str]) -> Finding:
+    try:
+        return Finding(check, does())
+    except DynamicKafkaError as error:
+        return Finding(check, str(error), error)

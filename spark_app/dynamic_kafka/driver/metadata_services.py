@@ -1,0 +1,91 @@
+"""Make the metadata service, the subscriber and the discovery that the options ask for. Driver and application."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+from dynamic_kafka.driver.single_cluster_service import SingleClusterService
+from dynamic_kafka.errors import DynamicKafkaError, MetadataUnavailableError, OptionError
+from dynamic_kafka.metadata.discovery import MetadataDiscovery
+from dynamic_kafka.metadata.revision import AwaitedRevision
+from dynamic_kafka.metadata.services.file import FileMetadataService
+from dynamic_kafka.metadata.services.service import KafkaMetadataService, StaticMetadataService, load_class
+from dynamic_kafka.metadata.subscriber import (
+    KafkaStreamSubscriber,
+    StreamIdsSubscriber,
+    StreamPatternSubscriber,
+)
+from dynamic_kafka.options import NamedOptions, SourceOptions, StreamIds, StreamPattern
+
+T = TypeVar("T")
+
+
+def make_service(options: SourceOptions) -> KafkaMetadataService:
+    """The metadata service; a class of the user's is called with the options as one mapping.
+
+    Raises:
+        OptionError: the class cannot be loaded, or is not made with the options as its one argument.
+        MetadataUnavailableError: its constructor raises something else.
+    """
+    if options.single is not None:
+        return SingleClusterService(
+            options.single, options.kafka_properties, stall=options.cluster_failure_policy == "stall"
+        )
+    if options.service == "file":
+        return FileMetadataService(options.metadata_path or "")
+    if options.service == "static":
+        return StaticMetadataService(options.metadata_document or "")
+    return _made(options.service, KafkaMetadataService, options)
+
+
+def make_subscriber(options: SourceOptions) -> KafkaStreamSubscriber:
+    """What chooses the streams: ids, a pattern, or a class of the user's.
+
+    Raises:
+        OptionError, MetadataUnavailableError: see `make_service`.
+    """
+    chosen = options.subscribe
+    if isinstance(chosen, StreamIds):
+        return StreamIdsSubscriber(chosen.ids)
+    if isinstance(chosen, StreamPattern):
+        return StreamPatternSubscriber(chosen.pattern)
+    return _made(chosen.path, KafkaStreamSubscriber, options)
+
+
+def _made(path: str, expected: Callable[..., T], options: SourceOptions) -> T:
+    """An object of a class of the user's, whose constructor may raise anything."""
+    found = load_class(path, expected)
+    try:
+        return found(NamedOptions(options.raw))
+    except DynamicKafkaError:
+        raise
+    except Exception as error:
+        told = f"{path} cannot be made: {type(error).__name__}: {error}"
+        if isinstance(error, TypeError | KeyError):
+            raise OptionError(f"{told}; it is called with the options as its one argument, a mapping") from None
+        raise MetadataUnavailableError(f"{told}; check what it needs at its start") from None
+
+
+def make_discovery(options: SourceOptions, *, once: bool = False) -> MetadataDiscovery:
+    """Discovery as the options set it; bounded reading looks at metadata only once.
+
+    Args:
+        once: look only once whatever the options say, for a query that metadata has bounded in an earlier run.
+
+    Raises:
+        OptionError: a class cannot be loaded or made, or the environment names something that is no revision.
+        MetadataUnavailableError: the constructor of a class of the user's raises something else.
+    """
+    awaited: str | AwaitedRevision | None = options.metadata_revision
+    if awaited is None and options.service == "file":
+        awaited = AwaitedRevision.of_environment(os.environ)
+    return MetadataDiscovery(
+        make_service(options),
+        make_subscriber(options),
+        interval_s=0 if once or options.bounded else options.metadata_discovery_interval_ms / 1000,
+        failure_threshold=options.metadata_failure_threshold,
+        awaited_revision=awaited,
+        awaited_timeout_s=options.metadata_timeout_ms / 1000,
+    )

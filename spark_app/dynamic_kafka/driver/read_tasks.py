@@ -1,0 +1,48 @@
+"""From ranges to what executors need for them. Driver; no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dynamic_kafka.driver.cluster_clients import client_of
+from dynamic_kafka.driver.replay import CHOICES, named_as
+from dynamic_kafka.errors import PendingRangesError
+from dynamic_kafka.executor.read_task import ReadTask
+from dynamic_kafka.metadata.subscription import Subscription
+from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planning.identity import saved_identity
+from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.splits import SplitRange
+
+
+def make_tasks(
+    options: SourceOptions, subscription: Subscription, document: OffsetDocument, ranges: Iterable[SplitRange]
+) -> list[ReadTask]:
+    """One read task per range. Rows keep the cluster and stream ids that the document recorded, so that a replay yields
+    the same rows even where metadata has renamed the cluster since."""
+    active = frozenset(subscription.clusters)
+    clients = {}
+    tasks = []
+    for part in ranges:
+        cluster = named_as(subscription, part.split.cluster)
+        if cluster is None:
+            raise PendingRangesError(f"metadata no longer names the cluster of {part}. {CHOICES}")
+        if cluster not in clients:
+            clients[cluster] = client_of(options, subscription, cluster)
+        topic = document.topic(part.split.cluster, part.split.topic)
+        stream = topic.stream if topic else ""
+        tasks.append(
+            ReadTask(
+                part=part,
+                # A document of the first version knows no streams.
+                stream=stream or subscription.clusters[cluster].topics.get(part.split.topic, ""),
+                kafka_id=saved_identity(document, part.split.cluster),
+                client=clients[cluster],
+                active=active | {part.split.cluster},
+                read_timeout_s=options.read_timeout_ms / 1000,
+                include_headers=options.include_headers,
+                fail_on_data_loss=options.fail_on_data_loss,
+                stall=options.cluster_failure_policy == "stall",
+            )
+        )
+    return tasks

@@ -1,0 +1,132 @@
+"""Consumers of an executor's Python process: one for each cluster and set of resolved properties, used again and again.
+
+Runs on executors; Spark keeps Python workers between tasks, so a module-level cache outlives them. A consumer is keyed
+by the digest of its resolved properties: a rotated Secret gives another digest, hence a new consumer, and the old one
+is closed aside. A worker runs one task at a time, but a task may hold several generators: one in use is never lent.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+
+from dynamic_kafka.kafka.background import drop_aside, quiet_logger
+from dynamic_kafka.kafka.errors import Complaint, unusable
+
+IDLE_S = 300.0
+"""A consumer that no task of this worker used for so long is closed: its cluster may be gone from metadata."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class CachedConsumer:
+    """A consumer, and what its connections last complained about."""
+
+    cluster: str
+    consumer: Consumer
+    hints: list[Complaint]
+    used_at: float = field(default_factory=time.monotonic)
+    identified_at: float | None = None
+    in_use: bool = False
+
+    @property
+    def hint(self) -> Complaint | None:
+        """The last complaint of librdkafka about a connection, such as a failed authentication. For errors only: a
+        record that has just arrived may be dropped."""
+        self.consumer.poll(0)  # serves error_cb: calls that wait for an answer do not
+        return self.hints[-1] if self.hints else None
+
+
+class ConsumerCache:
+    """The consumers of this process."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[tuple[str, str], CachedConsumer] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def lend(
+        self, cluster: str, digest: str, make_config: Callable[[], Mapping[str, Any]], active: frozenset[str]
+    ) -> Iterator[CachedConsumer]:
+        """Lend a consumer for one range.
+
+        Args:
+            cluster: the user's id of the cluster.
+            digest: tells equal configurations apart from others; in memory only.
+            make_config: the resolved configuration, asked for only when a consumer has to be made.
+            active: clusters that the plan names; consumers of others are closed.
+
+        After an error the consumer is not used again: its connections are in an unknown state.
+        """
+        key = (cluster, digest)
+        with self._lock:
+            self._evict(key, active)
+            cached = self._by_key.get(key)
+            if cached is not None and cached.in_use:
+                cached = None
+                key = (cluster, f"{digest}/{threading.get_ident()}/{time.monotonic_ns()}")
+        if cached is None:
+            cached = _make(cluster, make_config())
+        with self._lock:
+            self._by_key[key] = cached
+            cached.in_use = True
+        try:
+            yield cached
+        except BaseException:
+            with self._lock:
+                self._by_key.pop(key, None)
+            drop_aside([cached.consumer], f"close-{cluster}")
+            raise
+        else:
+            # Left assigned, it would go on fetching records that nobody reads.
+            cached.consumer.unassign()
+            with self._lock:
+                cached.in_use = False
+                cached.used_at = time.monotonic()
+                if key[1] != digest:
+                    del self._by_key[key]
+                    drop_aside([cached.consumer], f"close-{cluster}")
+
+    def close(self) -> None:
+        """Close every consumer that is not in use, aside."""
+        with self._lock:
+            self._evict(None, frozenset())
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def _evict(self, wanted: tuple[str, str] | None, active: frozenset[str]) -> None:
+        now = time.monotonic()
+        for key, cached in list(self._by_key.items()):
+            outdated = wanted is not None and key[0] == wanted[0] and key[1] != wanted[1]
+            gone = key[0] not in active or now - cached.used_at > IDLE_S
+            if key != wanted and not cached.in_use and (outdated or gone):
+                del self._by_key[key]
+                drop_aside([cached.consumer], f"close-{key[0]}")
+
+
+def _make(cluster: str, config: Mapping[str, Any]) -> CachedConsumer:
+    hints: list[Complaint] = []
+
+    def on_error(error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            hints[:] = [Complaint.of(error)]
+
+    log.debug("opening a consumer of cluster %s", cluster)
+    try:
+        consumer = Consumer({**config, "error_cb": on_error}, logger=quiet_logger())
+    except KafkaException as raised:
+        raise unusable(cluster, raised) from None
+    return CachedConsumer(cluster, consumer, hints)
+
+
+CONSUMERS = ConsumerCache()
+"""The cache of this process."""

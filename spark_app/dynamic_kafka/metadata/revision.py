@@ -1,0 +1,110 @@
+"""How revisions follow each other, and the one that an application waits for before it plans. Driver; pure.
+
+Equal content has one hash, and counters order the revisions of one lineage. Of two lineages none is older, and what
+names no lineage, as most documents by hand, has no order while it runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from dynamic_kafka.errors import OptionError
+from dynamic_kafka.metadata.kubernetes_names import REVISION_ENVIRONMENT
+from dynamic_kafka.metadata.model import Revision
+
+_HASH = re.compile(r"sha256:[0-9a-f]{64}\Z")
+_COUNTER = re.compile(r"(?:(?P<lineage>.+)/)?(?P<counter>[0-9]{1,18})\Z")
+
+
+@dataclass(frozen=True)
+class AwaitedRevision:
+    """`metadataRevision`: a counter, with or without its lineage, or the hash of exact content.
+
+    `by_operator`: it was named in the environment, which all sources of a driver share: documents that the operator
+    does not write have no part in it.
+    """
+
+    hash: str | None = None
+    counter: int | None = None
+    lineage: str | None = None
+    by_operator: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> AwaitedRevision:
+        """`17`, `<lineage>/17` or `sha256:<64 hex>`.
+
+        Raises:
+            OptionError: it is none of these.
+        """
+        if _HASH.match(text):
+            return cls(hash=text)
+        found = _COUNTER.match(text)
+        if not found:
+            raise OptionError(
+                f"{text!r} is no revision; write `metadataRevision` as a number, `<lineage>/<number>` or "
+                "`sha256:<64 hex>`"
+            )
+        return cls(counter=int(found["counter"]), lineage=found["lineage"])
+
+    @classmethod
+    def of_environment(cls, environment: Mapping[str, str]) -> AwaitedRevision | None:
+        """What the operator wants to see in force, by `KAFKASTREAMS_REVISION`; None if it says nothing.
+
+        Raises:
+            OptionError: it is no revision.
+        """
+        text = environment.get(REVISION_ENVIRONMENT)
+        if not text:
+            return None
+        try:
+            return replace(cls.parse(text), by_operator=True)
+        except OptionError as error:
+            raise OptionError(f"{REVISION_ENVIRONMENT} in the environment: {error}") from None
+
+    def reached_by(self, revision: Revision) -> bool:
+        """Whether `revision` is at least as new. A hash has no order: only the very content reaches it.
+
+        What the operator has named is reached by another lineage of its documents, too: there it never comes.
+        """
+        if self.is_replaced_by(revision) or (self.by_operator and revision.rendering is None):
+            return True
+        if self.counter is None:
+            return revision.hash == self.hash
+        if revision.counter is None or (self.lineage is not None and revision.lineage != self.lineage):
+            return False
+        return revision.counter >= self.counter
+
+    def is_replaced_by(self, revision: Revision) -> bool:
+        """Whether the operator has named another lineage than the one that it has rendered since."""
+        if not self.by_operator or revision.rendering is None or self.lineage is None:
+            return False
+        return revision.lineage not in (None, self.lineage)
+
+    def __str__(self) -> str:
+        origin = f" ({REVISION_ENVIRONMENT})" if self.by_operator else ""
+        if self.counter is None:
+            return f"{self.hash}{origin}"
+        return f"{self.lineage}/{self.counter}{origin}" if self.lineage is not None else f"{self.counter}{origin}"
+
+
+def is_older(revision: Revision, than: Revision) -> bool:
+    """Whether `revision` comes before `than` in their lineage. Without one, or of two, none does."""
+    if revision.counter is None or than.counter is None or not revision.lineage:
+        return False
+    return revision.lineage == than.lineage and revision.counter < than.counter
+
+
+def is_of_other_lineage(revision: Revision, than: Revision) -> bool:
+    """Whether both are numbered in a lineage, and not the same."""
+    return bool(revision.token and than.token) and revision.lineage != than.lineage
+
+
+def described(revision: Revision) -> str:
+    """`revision` for a message: `<lineage>/17 (sha256:0123…)`."""
+    digest = revision.hash[:19] + "…"
+    if revision.counter is None:
+        return digest
+    lineage = f"{revision.lineage}/" if revision.lineage is not None else ""
+    return f"{lineage}{revision.counter} ({digest})"

@@ -1,0 +1,78 @@
+"""The probes of the clusters in force, made without asking any cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dynamic_kafka.driver import cluster_clients as clusters
+from dynamic_kafka.driver.cluster_clients import ClusterProbes
+from dynamic_kafka.errors import ClusterRefusedError
+from dynamic_kafka.kafka.config import check_client
+from dynamic_kafka.metadata import SubscribedCluster, Subscription
+from dynamic_kafka.options import parse_options
+
+SUBSCRIPTION = Subscription({"east": SubscribedCluster({"t": "s"}, {"bootstrap.servers": "127.0.0.1:1"})}, ("s",))
+
+
+@pytest.mark.parametrize(("read_timeout", "deadline_s"), [("45s", 45.0), ("2h", 3600.0)])
+def test_a_call_takes_as_long_as_a_range_may_but_no_longer_than_librdkafka_lets_it(
+    monkeypatch: pytest.MonkeyPatch, read_timeout: str, deadline_s: float
+) -> None:
+    def made(*_: Any, **settings: Any) -> Any:
+        return SimpleNamespace(close_aside=lambda: None, **settings)
+
+    monkeypatch.setattr(clusters, "ClusterAdmin", made)
+    given = {"streamIds": "s", "metadataPath": "streams.yaml", "readTimeout": read_timeout}
+    probes = ClusterProbes(parse_options(given, mode="streaming"))
+    found, _ = probes.for_subscription(SUBSCRIPTION)
+    told = found["east"].ask(lambda admin: admin.deadline_s).result(30)  # type: ignore[attr-defined]
+    probes.close()
+    assert told == deadline_s
+
+
+def test_a_timeout_that_a_reference_turns_into_no_number_is_refused_without_showing_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TIMEOUT", "hunter2")
+    given = {"streamIds": "s", "metadataPath": "streams.yaml", "kafka.socket.timeout.ms": "${env:TIMEOUT}"}
+    probes = ClusterProbes(parse_options(given, mode="streaming"))
+    try:
+        made, broken = probes.for_subscription(SUBSCRIPTION)
+    finally:
+        probes.close()
+    assert not made
+    error = broken["east"]
+    assert isinstance(error, ClusterRefusedError)
+    assert "socket.timeout.ms" in str(error) and "hunter2" not in str(error)
+
+
+def named(**properties: str) -> Subscription:
+    given = {key.replace("_", "."): value for key, value in properties.items()}
+    return Subscription({"east": SubscribedCluster({"t": "s"}, {"bootstrap.servers": "127.0.0.1:1"} | given)}, ("s",))
+
+
+def test_what_tasks_read_with_is_judged_once_for_each_set_of_properties(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[str] = []
+
+    def check(cluster: str, config: Mapping[str, str]) -> None:
+        judged.append(config.get("max.poll.interval.ms", ""))
+        check_client(cluster, config)
+
+    monkeypatch.setattr(clusters, "check_client", check)
+    probes = ClusterProbes(parse_options({"streamIds": "s", "metadataPath": "streams.yaml"}, mode="streaming"))
+    try:
+        first, _ = probes.for_subscription(named())
+        probes.for_subscription(named())
+        made, broken = probes.for_subscription(named(max_poll_interval_ms="2000"))
+        assert not made and "max.poll.interval.ms" in str(broken["east"])
+        again, broken = probes.for_subscription(named())
+        assert again == first and not broken  # the client that was there serves on
+        _, broken = probes.for_subscription(named(max_poll_interval_ms="400000"))
+        assert not broken
+    finally:
+        probes.close()
+    assert judged == ["", "2000", "", "400000"]

@@ -1,0 +1,200 @@
+"""What several failing clusters come to, without asking any."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+from dynamic_kafka.driver.observer import Lookout, RevisionRejectedError, with_choices
+from dynamic_kafka.driver.status import REMIND_S, PlanStatus, Reminders
+from dynamic_kafka.errors import (
+    ClusterUnreachableError,
+    DynamicKafkaError,
+    ErrorCode,
+    MetadataInvalidError,
+    SecretError,
+)
+from dynamic_kafka.metadata import LATEST, Discovered, Revision, SubscribedCluster, Subscription
+from dynamic_kafka.metadata.discovery import MetadataDiscovery
+from dynamic_kafka.metadata.lookups import DiscoveryStatus
+from dynamic_kafka.options import parse_options
+
+EAST = ClusterUnreachableError("east", "could not list offsets: timed out")
+WEST = ClusterUnreachableError("west", "could not describe topics: timed out")
+NORTH = SecretError("cluster 'north': the folder is not there")
+
+
+def failing(*errors: tuple[str, DynamicKafkaError]) -> DynamicKafkaError:
+    """What the query ends with under `fail`."""
+    options = parse_options({"streamIds": "orders", "metadataPath": "streams.yaml"}, mode="streaming")
+    with pytest.raises(DynamicKafkaError) as raised:
+        Lookout(options, PlanStatus()).judge(dict(errors))
+    return raised.value
+
+
+def test_one_failure_is_raised_as_it_is() -> None:
+    assert failing(("east", EAST)) is EAST
+
+
+def test_all_clusters_that_fail_are_named_in_one_error() -> None:
+    error = failing(("east", EAST), ("west", WEST), ("north", NORTH))
+    assert str(error) == (
+        "[CLUSTER_UNREACHABLE cluster=east] could not list offsets: timed out. Further clusters failed:"
+        " west: could not describe topics: timed out; north: cluster 'north': the folder is not there"
+    )
+    assert type(error) is ClusterUnreachableError
+
+
+@pytest.mark.parametrize("policy", ["fail", "stall"])
+def test_a_cluster_that_does_not_answer_is_told_with_its_servers_and_the_ways_out(policy: str) -> None:
+    given = {"streamIds": "s", "metadataPath": "streams.yaml", "stateLocation": "/s", "clusterFailurePolicy": policy}
+    options = parse_options(given, mode="streaming")
+    named = {name: SubscribedCluster({"t": "s"}, {"bootstrap.servers": f"{name}-1:9092"}) for name in ("east", "west")}
+
+    told = str(with_choices(EAST, ["east"], options, Subscription(named, ("s",))))
+
+    assert ErrorCode.find(told) == ErrorCode("CLUSTER_UNREACHABLE", "east")
+    assert (
+        "timed out. east has the bootstrap servers east-1:9092. Put a wrong address right, or bring the cluster back"
+        in told
+        and "west" not in told
+    )
+    assert "take it out of the metadata: its offsets are kept for removedClusterRetention" in told
+    assert ("clusterFailurePolicy=stall" in told) is (policy == "fail")
+
+
+def test_a_single_cluster_has_no_metadata_to_be_taken_out_of() -> None:
+    given = {"kafka.bootstrap.servers": "east-1:9092", "subscribe": "t"}
+    options = parse_options(given, mode="streaming")
+    named = {"east": SubscribedCluster({"t": "s"}, {"bootstrap.servers": "east-1:9092"})}
+    told = str(with_choices(EAST, ["east"], options, Subscription(named, ("s",))))
+    assert told.endswith("servers east-1:9092. Put a wrong address right, or bring the cluster back")
+
+
+def test_an_error_of_another_kind_is_left_as_it_is() -> None:
+    options = parse_options({"streamIds": "s", "metadataPath": "streams.yaml"}, mode="streaming")
+    assert with_choices(NORTH, ["north"], options, Subscription({}, ("s",))) is NORTH
+
+
+def test_the_first_failure_decides_what_the_application_does() -> None:
+    error = failing(("north", NORTH), ("east", EAST))
+    assert type(error) is SecretError
+    assert "east: could not list offsets" in str(error)
+    assert ErrorCode.find(str(error)) is None
+
+
+def test_a_cluster_that_goes_on_being_stalled_is_mentioned_again(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    now = 0.0
+    reminders = Reminders(lambda: now)
+    stalled = {"west": "timed out"}
+    for now in (0.0, REMIND_S - 1, REMIND_S, REMIND_S + 1):  # noqa: B007
+        reminders.check(stalled)
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith("cluster west is still stalled, since 2") and said.endswith("Z: timed out")
+
+    reminders.check({})
+    now = 3 * REMIND_S
+    reminders.check(stalled)  # news again, which others tell
+    assert len(caplog.records) == 1
+
+
+class Metadata:
+    """A discovery that has what a test says."""
+
+    def __init__(self) -> None:
+        self.found = Discovered(Subscription({}, ()), Revision("sha256:1"), 1)
+        self.rejected: str | None = None
+        self.stopped = False
+        self.doubt: MetadataInvalidError | None = None
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def current(self) -> Discovered:
+        return self.found
+
+    def status(self) -> DiscoveryStatus:
+        return DiscoveryStatus(self.found.revision, 0, None, self.rejected)
+
+    def reject(self, rejected: Discovered, reason: str, *, keep: Discovered) -> None:
+        self.found, self.rejected = keep, reason
+
+    def name(self, *clusters: str, **more: Any) -> None:
+        """From now on it names these, each with a secret folder that is nowhere."""
+        named = {
+            each: SubscribedCluster({"t": "s"}, {"bootstrap.servers": "x:1"}, secret_folder=each, **more)
+            for each in clusters
+        }
+        number = self.found.sequence + 1
+        self.found = Discovered(Subscription(named, ("s",)), Revision(f"sha256:{number}"), number)
+
+
+@pytest.fixture
+def running() -> Iterator[tuple[Lookout, Metadata]]:
+    """A look-out that has found metadata without clusters good."""
+    options = parse_options({"streamIds": "s", "metadataPath": "streams.yaml"}, mode="streaming")
+    lookout, metadata = Lookout(options, PlanStatus()), Metadata()
+    lookout._discovery = cast(MetadataDiscovery, metadata)
+    lookout.adopt(lookout.look())
+    yield lookout, metadata
+    lookout._probes.close()
+
+
+def test_a_cluster_whose_secret_is_not_mounted_is_rejected_with_its_revision_while_running(
+    running: tuple[Lookout, Metadata],
+) -> None:
+    lookout, metadata = running
+    good = metadata.found
+    metadata.name("west")
+    with pytest.raises(RevisionRejectedError, match="west") as rejected:
+        lookout.look()
+    assert lookout.reject(rejected.value.observed, str(rejected.value))
+    assert metadata.found is good
+    assert lookout.look().found is good
+
+
+def test_a_secret_that_goes_missing_under_a_cluster_that_is_read_is_its_failure(
+    running: tuple[Lookout, Metadata],
+) -> None:
+    lookout, metadata = running
+    metadata.name("west")
+    lookout._good = metadata.found
+    with pytest.raises(SecretError, match="west"):
+        lookout.look()
+
+
+def test_metadata_that_bounds_the_run_is_looked_up_once(running: tuple[Lookout, Metadata]) -> None:
+    lookout, metadata = running
+    metadata.name("west", stopping_offsets=LATEST)
+    first = metadata.found
+    with pytest.raises(RevisionRejectedError):
+        lookout.look()
+    assert not metadata.stopped  # a query that runs already is bounded only if it began so
+
+    with pytest.raises(RevisionRejectedError):
+        lookout.look(initial=True)
+    assert metadata.stopped
+    metadata.name("east")
+    assert lookout.fresh() is first
+
+
+def test_what_a_run_that_ends_by_itself_began_with_is_not_replaced(running: tuple[Lookout, Metadata]) -> None:
+    lookout, metadata = running
+    metadata.name("west")
+    lookout.fresh()
+    lookout.freeze()
+    with pytest.raises(RevisionRejectedError) as rejected:
+        lookout.look()
+    assert not lookout.reject(rejected.value.observed, str(rejected.value))
+
+
+def test_a_stream_that_is_missing_is_refused_only_where_a_query_begins(running: tuple[Lookout, Metadata]) -> None:
+    lookout, metadata = running
+    metadata.doubt = MetadataInvalidError("the subscribed stream 'returns' does not exist")
+    lookout.look()
+    with pytest.raises(MetadataInvalidError, match="'returns' does not exist"):
+        lookout.look(initial=True)

@@ -1,0 +1,242 @@
+"""What executors report reaches the application, and nothing waits for it."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from dynamic_kafka.app.telemetry.metrics_receiver import (
+    KEPT_S,
+    LINE_BYTES,
+    ReadCounts,
+    ReadReportServer,
+    SplitReads,
+    serve_read_reports,
+)
+from dynamic_kafka.executor import metrics_sender as read_reports
+from dynamic_kafka.executor.columns import arrow_schema
+from dynamic_kafka.executor.metrics_sender import ReadReport, ReportAddress, ReportSender, reporting
+from dynamic_kafka.planning.splits import Split
+
+SPLIT = Split("east", "orders", 3)
+REPORT = ReadReport(SPLIT, 5, 700, 1_000, 3_500)
+
+
+class Counts(ReadCounts):
+    """Counts that can be waited for."""
+
+    def __init__(self) -> None:
+        super().__init__(["lake"])
+        self.taken = threading.Condition()
+        self.count = 0
+
+    def take(self, line: bytes) -> None:
+        super().take(line)
+        with self.taken:
+            self.count += 1
+            self.taken.notify_all()
+
+    def wait_for(self, count: int) -> SplitReads:
+        with self.taken:
+            assert self.taken.wait_for(lambda: self.count >= count, 30)
+        return self.of("lake", [SPLIT])[SPLIT]
+
+
+@pytest.fixture
+def counts() -> Counts:
+    return Counts()
+
+
+@pytest.fixture
+def address(counts: Counts) -> Iterator[ReportAddress]:
+    options, stop = serve_read_reports(counts, ["lake"], host="127.0.0.1", listen="127.0.0.1", port=0)
+    yield ReportAddress.parse(options["lake"])
+    stop()
+
+
+@pytest.mark.parametrize("text", ["driver.example:4040/ab12", "10.0.0.1:1/x", "[::1]:65535/x"])
+def test_an_address_is_read_as_it_is_written(text: str) -> None:
+    assert str(ReportAddress.parse(text)) == text
+
+
+@pytest.mark.parametrize("text", ["", "host/x", "host:0/x", "host:65536/x", "host:1/", ":1/x", "host:port/x"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        ReportAddress.parse(text)
+
+
+def test_a_report_is_read_as_it_is_written() -> None:
+    strange = ReadReport(Split('e"a\nst', "tö", 0), 0, 0, None, 9)
+    assert strange.encode("key").count(b"\n") == 1
+    for report in (REPORT, strange):
+        assert ReadReport.decode(report.encode("key")) == ("key", report)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"x\n",
+        b"{}\n",
+        b"[1]\n",
+        b'["k", ["a", "b"], 1, 1, 1, 1]\n',
+        b"\xff\n",
+        b"[[]]",
+        b'["k", ["a", "b", 0], Infinity, 1, 1, 1]\n',
+        b"[" * (LINE_BYTES - 1) + b"\n",
+    ],
+)
+def test_what_is_no_report_is_refused(line: bytes) -> None:
+    with pytest.raises(ValueError, match="no report"):
+        ReadReport.decode(line)
+
+
+def test_reports_add_up_and_the_last_one_tells_the_event_time_lag(
+    counts: Counts, address: ReportAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections = []
+    connect = socket.create_connection
+    monkeypatch.setattr(socket, "create_connection", lambda *a: (connections.append(a), connect(*a))[1])
+    sender = ReportSender()
+    sender.send(address, REPORT)
+    sender.send(address, ReadReport(SPLIT, 2, 30, 4_000, 4_250))
+    sender.send(address, ReadReport(SPLIT, 0, 0, None, 9_000))  # a range of nothing but gaps
+    reads = counts.wait_for(3)
+    assert (reads.records, reads.size, reads.event_lag_s) == (7, 730, 0.25)
+    assert len(connections) == 1
+
+
+def test_a_foreign_report_counts_nothing(counts: Counts) -> None:
+    with pytest.raises(ValueError, match="another application"):
+        counts.take(REPORT.encode("foreign"))
+    assert counts.of("lake", [SPLIT]) == {}
+
+
+@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n", b"x" * (LINE_BYTES + 1), REPORT.encode("foreign")])
+def test_whoever_sends_something_else_is_hung_up_on(
+    said: bytes, counts: Counts, address: ReportAddress, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.create_connection((address.host, address.port), 30) as connection:
+        connection.sendall(said)
+        with contextlib.suppress(ConnectionResetError):
+            assert connection.recv(1) == b""
+    assert "127.0.0.1 sent no report" in caplog.text
+    ReportSender().send(address, REPORT)
+    assert counts.wait_for(1).records == 5
+
+
+def test_a_sender_connects_again_after_the_application_hung_up(counts: Counts) -> None:
+    sender = ReportSender()
+    first = ReadReportServer(counts)
+    port = first.start("127.0.0.1", 0)
+    address = ReportAddress("127.0.0.1", port, counts.key("lake"))
+    sender.send(address, REPORT)
+    counts.wait_for(1)
+    first.stop()
+    second = ReadReportServer(counts)
+    second.start("127.0.0.1", port)
+    sender.send(address, REPORT)
+    assert counts.wait_for(2).records == 10
+    second.stop()
+
+
+def test_an_application_that_is_gone_is_asked_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = ReportAddress("127.0.0.1", server.getsockname()[1], "k")
+    tried = []
+    connect = socket.create_connection
+    monkeypatch.setattr(socket, "create_connection", lambda *a: (tried.append(a), connect(*a))[1])
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    sender = ReportSender()
+    for second in (0, 1, 59, 61):
+        now[0] = float(second)
+        sender.send(address, REPORT)
+    assert len(tried) == 2
+
+
+def test_an_application_that_takes_nothing_costs_a_task_half_a_second_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody takes the connection's bytes: the buffers fill, then the sender gives up."""
+    monkeypatch.setattr(read_reports, "SEND_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = ReportAddress("127.0.0.1", server.getsockname()[1], "k" * 1_000_000)
+        sender = ReportSender()
+        for _ in range(100):
+            sender.send(address, REPORT)
+        assert sender._silent_until > time.monotonic()
+
+
+def batch(*rows: tuple[bytes | None, bytes | None, int]) -> pa.RecordBatch:
+    """Rows of key, value and timestamp in milliseconds."""
+    schema = arrow_schema(False)
+    size = len(rows)
+    given = {
+        "key": [key for key, _, _ in rows],
+        "value": [value for _, value, _ in rows],
+        "timestamp": [ms * 1000 for _, _, ms in rows],
+    }
+    arrays = [pa.array(given.get(field.name, [None] * size), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+@pytest.mark.parametrize(
+    ("batches", "told"),
+    [
+        ([], (0, 0, None)),
+        ([batch((b"k", b"value", 7), (None, b"v", 9)), batch((b"kk", None, 8))], (3, 9, 9)),
+        ([batch((None, None, -1))], (1, 0, None)),
+    ],
+)
+def test_batches_pass_unchanged_and_are_counted(
+    batches: list[pa.RecordBatch], told: tuple[int, int, int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[ReadReport] = []
+    monkeypatch.setattr(read_reports.SENDER, "send", lambda address, report: sent.append(report))
+    passed = list(reporting(iter(batches), SPLIT, ReportAddress("h", 1, "k")))
+    assert passed == batches
+    assert [(each.records, each.size, each.event_ms) for each in sent] == [told]
+    assert sent[0].split == SPLIT
+
+
+def test_an_attempt_that_fails_reports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[ReadReport] = []
+    monkeypatch.setattr(read_reports.SENDER, "send", lambda address, report: sent.append(report))
+
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield batch((None, b"v", 1))
+        raise OSError("the disk")
+
+    with pytest.raises(OSError, match="the disk"):
+        list(reporting(failing(), SPLIT, ReportAddress("h", 1, "k")))
+    assert sent == []
+
+
+def test_what_has_gone_is_forgotten_after_a_while() -> None:
+    now = [0.0]
+    counts = ReadCounts(["lake"], clock=lambda: now[0])
+    gone = Split("west", "orders", 0)
+    counts.take(REPORT.encode(counts.key("lake")))
+    counts.take(ReadReport(gone, 1, 1, None, 0).encode(counts.key("lake")))
+    assert counts.of("lake", [SPLIT]).keys() == {SPLIT}
+    now[0] = KEPT_S - 1
+    assert counts.of("lake", [gone, SPLIT]).keys() == {gone, SPLIT}  # back, or only now named by an event
+    now[0] = KEPT_S + 1
+    assert counts.of("lake", [SPLIT]).keys() == {SPLIT}
+    assert counts.of("lake", [gone, SPLIT]).keys() == {SPLIT}
+
+
+def test_the_end_hangs_up_on_an_executor_without_a_word(counts: Counts, caplog: pytest.LogCaptureFixture) -> None:
+    options, stop = serve_read_reports(counts, ["lake"], host="127.0.0.1", listen="127.0.0.1", port=0)
+    address = ReportAddress.parse(options["lake"])
+    with socket.create_connection((address.host, address.port), timeout=10) as executor:
+        executor.sendall(REPORT.encode(address.key))
+        counts.wait_for(1)
+        stop()
+        assert executor.recv(1) == b""
+    assert [record.getMessage() for record in caplog.records] == []

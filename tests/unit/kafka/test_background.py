@@ -1,0 +1,52 @@
+"""librdkafka says the same thing seldom, and how often it did."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from dynamic_kafka.app.cli import main
+from dynamic_kafka.kafka.background import REPEAT_S, SeldomRepeated, quiet_logger
+
+LINE = (
+    "FAIL [rdkafka#producer-{client}] [thrd:e:{port}/bootstrap]: e:{port}: Connect failed: refused (after {ms}ms{more})"
+)
+
+
+def line(client: int = 1, port: int = 9092, ms: int = 0, more: str = "") -> logging.LogRecord:
+    text = LINE.format(client=client, port=port, ms=ms, more=more)
+    return logging.LogRecord("dynamic_kafka.librdkafka", logging.ERROR, "", 0, "%s", (text,), None)
+
+
+def test_the_same_line_comes_once_in_a_while_with_the_number_of_those_that_did_not() -> None:
+    now = 0.0
+    seldom = SeldomRepeated(lambda: now)
+    first = line()
+    assert seldom.filter(first)
+    assert first.getMessage().endswith("(after 0ms)")
+    again = [line(ms=3), line(client=7), line(more=" in state CONNECT, 30 identical error(s) suppressed")]
+    assert not any(seldom.filter(each) for each in again)
+    assert seldom.filter(line(port=9093))  # of another broker
+    now = REPEAT_S
+    later = line(ms=5)
+    assert seldom.filter(later)
+    assert later.getMessage().endswith("(after 5ms) (repeated 3 times)")
+    now = 2 * REPEAT_S
+    last = line()
+    assert seldom.filter(last) and last.getMessage().endswith("(after 0ms)")
+
+
+def test_the_logger_of_every_client_is_made_so_once() -> None:
+    quiet_logger()
+    assert [type(each) for each in quiet_logger().filters].count(SeldomRepeated) == 1
+
+
+def test_the_tools_say_nothing_of_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    logger = quiet_logger()
+    monkeypatch.setattr(logger, "level", logging.NOTSET)
+    assert main(["validate", "/nowhere/app.yaml"]) == 2
+    try:
+        assert not logger.isEnabledFor(logging.ERROR)
+    finally:
+        logger.setLevel(logging.NOTSET)
