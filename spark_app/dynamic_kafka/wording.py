@@ -1,0 +1,31 @@
+"""Phrases that many messages share: a list cut to its first items, and the nearest known name.
+
+Pure; the source, the application and the operator use it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable
+
+
+def first_few(items: Iterable[object], limit: int = 10, *, separator: str = ", ") -> str:
+    """Return the first `limit` items as text, followed by "and N more" when there are more.
+
+    >>> first_few(["a", "b", "c"], limit=2)
+    'a, b and 1 more'
+    """
+    texts = [str(item) for item in items]
+    more = f" and {len(texts) - limit} more" if len(texts) > limit else ""
+    return separator.join(texts[:limit]) + more
+
+
+def nearest(name: str, known: Collection[str], *, cutoff: float = 0.6) -> str | None:
+    """Return the known name that is most like `name`, or None when none is alike enough."""
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=cutoff)), None)
+
+
+def did_you_mean(name: str, known: Collection[str], *, cutoff: float = 0.6) -> str:
+    """Return "; did you mean 'X'?" for the nearest known name, or an empty text."""
+    found = nearest(name, known, cutoff=cutoff)
+    return f"; did you mean {found!r}?" if found is not None else ""
