@@ -21,7 +21,7 @@ from dynamic_kafka.metadata.kubernetes_names import (
     STRATEGY_ANNOTATION,
     STREAMS_ANNOTATION,
 )
-from dynamic_kafka.metadata.validation import explain
+from dynamic_kafka.metadata.validation_errors import explain
 from kafkastream_operator.core.patterns import PatternError, pattern_of
 from kafkastream_operator.models.subscription import MAX_NAME, Strategy, SubscriptionSpec
 

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from dynamic_kafka.errors import MetadataInvalidError
 from dynamic_kafka.metadata.document import document_in
-from dynamic_kafka.metadata.validation import explain
-from dynamic_kafka.metadata.wire import WireStream
-from dynamic_kafka.metadata.yaml_text import read_yaml
+from dynamic_kafka.metadata.document_models import MappingStream
+from dynamic_kafka.metadata.validation_errors import explain
+from dynamic_kafka.metadata.yaml.reader import read_yaml
 from kafkastream_operator.core.document import misfit
 from kafkastream_operator.models.stream import Drain, KafkaStreamSpec
 
@@ -76,10 +76,10 @@ def stream_entry(name: str, spec: Mapping[str, Any]) -> StreamEntry:
         return StreamEntry(name, origin, None, problem=text)
     content = {"clusters": {cluster.id: cluster.wire() for cluster in model.clusters}}
     try:
-        WireStream.model_validate(content)
+        MappingStream.model_validate(content)
     except ValidationError as error:
         # The source speaks of the document, in which the operator puts what a stream calls otherwise.
-        text = "; ".join(f"{_path(p.path)}: {p.text}" for p in explain(error, WireStream))
+        text = "; ".join(f"{_path(p.path)}: {p.text}" for p in explain(error, MappingStream))
         text = text.replace("secret folder", "Secret").replace("`secretFolder`", "`secretRef`")
         return StreamEntry(name, origin, None, drain=model.drain, problem=text)
     if why := misfit({name: content}):

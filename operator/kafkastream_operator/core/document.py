@@ -19,11 +19,11 @@ from pydantic import ValidationError
 
 from dynamic_kafka.errors import MetadataConflictError
 from dynamic_kafka.metadata.document import CONTRACT, MAX_DOCUMENT_BYTES, document_hash
+from dynamic_kafka.metadata.document_models import MappingDocument
 from dynamic_kafka.metadata.kubernetes_names import DOCUMENT_KEY, PACKED_DOCUMENT_KEY
 from dynamic_kafka.metadata.model import KafkaStream
 from dynamic_kafka.metadata.subscription import unite
-from dynamic_kafka.metadata.validation import explain
-from dynamic_kafka.metadata.wire import WireDocument
+from dynamic_kafka.metadata.validation_errors import explain
 
 MIN_READER = 1
 """The oldest contract that can read what is written here."""
@@ -120,13 +120,13 @@ def make_document(
 def misfit(streams: Streams) -> str:
     """Why no reader takes these streams together, though each may be sound by itself; "" if it does."""
     try:
-        wire = WireDocument.model_validate({"streams": streams}, extra="ignore")
+        wire = MappingDocument.model_validate({"streams": streams}, extra="ignore")
         unite(
             KafkaStream(stream, {name: cluster.metadata() for name, cluster in found.clusters.items()})
             for stream, found in wire.streams.items()
         )
     except ValidationError as error:
-        return "; ".join(f"{'.'.join(map(str, each.path))}: {each.text}" for each in explain(error, WireDocument))
+        return "; ".join(f"{'.'.join(map(str, each.path))}: {each.text}" for each in explain(error, MappingDocument))
     except MetadataConflictError as error:
         return str(error)
     return ""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from dynamic_kafka.metadata.kubernetes_names import config_map_name
-from dynamic_kafka.metadata.validation import explain
+from dynamic_kafka.metadata.validation_errors import explain
 from kafkastream_operator.core.annotated import (
     MADE_LABEL,
     asked_by,

@@ -19,7 +19,7 @@ from dynamic_kafka.driver.status import PlanStatus, Reminders
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DynamicKafkaError
 from dynamic_kafka.kafka.probe import ClusterProbe, Question, gather
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
-from dynamic_kafka.metadata.lookups import Discovered
+from dynamic_kafka.metadata.discovery_state import Discovered
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.revision import described
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription

@@ -4,8 +4,8 @@ The public face of this part; users' own services and subscribers derive from th
 """
 
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
+from dynamic_kafka.metadata.discovery_state import Discovered, DiscoveryStatus
 from dynamic_kafka.metadata.document import MetadataDocument, document_hash, parse_document
-from dynamic_kafka.metadata.lookups import Discovered, DiscoveryStatus
 from dynamic_kafka.metadata.model import (
     COMMITTED,
     EARLIEST,

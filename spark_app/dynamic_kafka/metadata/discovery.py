@@ -21,11 +21,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dynamic_kafka.errors import MetadataInvalidError, MetadataTooOldError, MetadataUnavailableError
-from dynamic_kafka.metadata.lookups import Discovered, DiscoveryStatus, Lookups
-from dynamic_kafka.metadata.missing_streams import VanishedStreams
+from dynamic_kafka.metadata.discovery_state import Discovered, DiscoveryState, DiscoveryStatus
+from dynamic_kafka.metadata.missing_streams import MissingStreams
 from dynamic_kafka.metadata.model import KafkaStream, Revision
 from dynamic_kafka.metadata.revision import AwaitedRevision, described
-from dynamic_kafka.metadata.services.answers import checked
+from dynamic_kafka.metadata.services.returned_streams import check_returned_streams
 from dynamic_kafka.metadata.services.service import KafkaMetadataService
 from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber
 from dynamic_kafka.metadata.subscription import Subscription, unite
@@ -82,9 +82,11 @@ class MetadataDiscovery:
         self._deadline_s = max(interval_s, LOOKUP_DEADLINE_S) if lookup_deadline_s is None else lookup_deadline_s
         self._clock = clock
         # Guards everything below; notified whenever any of it changes.
-        self._state = threading.Condition()
+        self._condition = threading.Condition()
         self.closed = threading.Event()
-        self._lookups = Lookups(failure_threshold=failure_threshold, deadline_s=self._deadline_s, awaited=self._awaited)
+        self._state = DiscoveryState(
+            failure_threshold=failure_threshold, deadline_s=self._deadline_s, awaited=self._awaited
+        )
         self._thread: threading.Thread | None = None
         self._stopped = False
         self._start_problem: Exception | None = None
@@ -95,7 +97,7 @@ class MetadataDiscovery:
         self._too_old: str | None = None
         self._requested = 0
         self._served = 0
-        self._vanished = VanishedStreams(subscriber, service)
+        self._vanished = MissingStreams(subscriber, service)
 
     def start(self, *, refuse_missing: bool = True) -> None:
         """Make the first look-up, wait for it (and for the awaited revision), then poll in the background.
@@ -110,14 +112,14 @@ class MetadataDiscovery:
             MetadataTooOldError: the awaited revision did not arrive in time.
         """
         patience = self._deadline_s if self._awaited is None else max(self._awaited_timeout_s, self._deadline_s)
-        with self._state:
+        with self._condition:
             if self._thread is not None:
                 raise RuntimeError("discovery was started before")
             self._refuse_missing = refuse_missing
             self._thread = threading.Thread(target=self._run, name="metadata-discovery", daemon=True)
             self._thread.start()
             # A little more, so that of two deadlines that fall together the thread's, which knows more, is heard.
-            self._state.wait_for(lambda: self._start_over or self._stopped, patience * 1.05)
+            self._condition.wait_for(lambda: self._start_over or self._stopped, patience * 1.05)
             problem = self._start_problem
             done = self._start_over
             stopped = self._stopped
@@ -138,33 +140,33 @@ class MetadataDiscovery:
         Raises:
             MetadataUnavailableError: more look-ups in a row than tolerated had no answer, or `start` did not succeed.
         """
-        with self._state:
-            return self._lookups.take(self._clock())
+        with self._condition:
+            return self._state.take(self._clock())
 
     def status(self) -> DiscoveryStatus:
         """How discovery is doing; never waits, never raises."""
-        with self._state:
-            return replace(self._lookups.status(self._clock()), missing=self._vanished.ids)
+        with self._condition:
+            return replace(self._state.status(self._clock()), missing=self._vanished.ids)
 
     def refresh(self) -> None:
         """Make one look-up that begins now, and wait until it is over or its deadline passes. Works with interval 0."""
-        with self._state:
+        with self._condition:
             if self._thread is None or self._stopped:
                 return
             self._requested += 1
             mine = self._requested
-            self._state.notify_all()
-            self._state.wait_for(lambda: self._served >= mine or self._stopped, self._deadline_s)
+            self._condition.notify_all()
+            self._condition.wait_for(lambda: self._served >= mine or self._stopped, self._deadline_s)
 
     def wait_changed(self, sequence: int, timeout_s: float) -> bool:
         """Wait until other metadata than that of `sequence` is in force; False after `timeout_s` or `stop`."""
 
         def is_other() -> bool:
-            current = self._lookups.current
+            current = self._state.current
             return current is not None and current.sequence != sequence
 
-        with self._state:
-            self._state.wait_for(lambda: is_other() or self._stopped, timeout_s)
+        with self._condition:
+            self._condition.wait_for(lambda: is_other() or self._stopped, timeout_s)
             return is_other() and not self._stopped
 
     def reject(self, rejected: Discovered, reason: str, *, keep: Discovered) -> None:
@@ -173,28 +175,28 @@ class MetadataDiscovery:
         For what only brokers can tell, such as servers that answer with another physical identity. The rejected content
         stays out, and in `status().rejected`, until the metadata says something else, or `reconsider` is called.
         """
-        with self._state:
-            news = self._lookups.reject(rejected, reason, keep)
-            self._state.notify_all()
+        with self._condition:
+            news = self._state.reject(rejected, reason, keep)
+            self._condition.notify_all()
         if news:
             _log.error("metadata %s is rejected: %s", described(rejected.revision), reason)
 
     def reconsider(self) -> None:
         """Let the next look-up bring what was rejected into force again: the brokers may have been put right."""
-        with self._state:
-            self._lookups.reconsider()
+        with self._condition:
+            self._state.reconsider()
 
     def stop(self) -> None:
         """End discovery, at once even if a look-up hangs: what that still comes to is ignored.
 
         `current` keeps telling what was in force. May be called more than once.
         """
-        with self._state:
+        with self._condition:
             if self._stopped:
                 return
             self._stopped = True
-            self._lookups.end()
-            self._state.notify_all()
+            self._state.end()
+            self._condition.notify_all()
         # Aside and not after the look-up: closing is what unblocks a service that hangs.
         threading.Thread(target=self._close_service, name="metadata-close", daemon=True).start()
 
@@ -208,9 +210,9 @@ class MetadataDiscovery:
 
     def _run(self) -> None:
         problem = self._first_lookup()
-        with self._state:
+        with self._condition:
             self._start_problem, self._start_over = problem, True
-            self._state.notify_all()
+            self._condition.notify_all()
         while problem is None and self._wait_until_due():
             self._look_up(first=False)
 
@@ -227,16 +229,16 @@ class MetadataDiscovery:
                 said_at = now
                 there = f"there is {self._too_old}" if self._too_old else "there is none yet"
                 _log.info("waiting for revision %s, at most %.0f s; %s", self._awaited, give_up - now, there)
-            with self._state:
-                if self._state.wait_for(lambda: self._stopped, self._probe_interval_s):
+            with self._condition:
+                if self._condition.wait_for(lambda: self._stopped, self._probe_interval_s):
                     return problem
 
     def _wait_until_due(self) -> bool:
         """Sleep until the next look-up; False when stopped."""
         last = self._clock()
         while True:
-            with self._state:
-                self._state.wait_for(self._is_called, self._pause_s(last))
+            with self._condition:
+                self._condition.wait_for(self._is_called, self._pause_s(last))
                 if self._stopped:
                     return False
                 if self._requested > self._served:
@@ -244,10 +246,10 @@ class MetadataDiscovery:
                 now = self._clock()
                 if now - last >= self._interval_s:
                     return True
-                self._lookups.begin(now)
+                self._state.begin(now)
             changed = self._probe()
-            with self._state:
-                self._lookups.end()
+            with self._condition:
+                self._state.end()
             if changed:
                 return True
 
@@ -267,9 +269,9 @@ class MetadataDiscovery:
             return False
 
     def _look_up(self, *, first: bool) -> Exception | None:
-        with self._state:
+        with self._condition:
             serving = self._requested
-            self._lookups.begin(self._clock())
+            self._state.begin(self._clock())
         problem: Exception | None = None
         found: tuple[Subscription, Revision] | None = None
         told: list[str] = []
@@ -285,17 +287,17 @@ class MetadataDiscovery:
         except BaseException as error:  # a user's class may raise anything, and must not end this thread
             problem = MetadataUnavailableError(f"{type(error).__name__}: {error}")
             problem.__cause__ = error
-        with self._state:
+        with self._condition:
             if not self._stopped:
                 self._conclude(found, problem)
-                if self._lookups.current is not None:
-                    self._vanished.settle(self._lookups.current.subscription, told)
+                if self._state.current is not None:
+                    self._vanished.settle(self._state.current.subscription, told)
             self._served = serving
-            self._state.notify_all()
+            self._condition.notify_all()
         return problem
 
     def _ask(self, first: bool) -> tuple[Subscription, Revision]:
-        streams = checked(self._subscriber.get_subscribed_streams(self._service), self._subscriber)
+        streams = check_returned_streams(self._subscriber.get_subscribed_streams(self._service), self._subscriber)
         subscription = unite(streams)
         revision = self._service.revision or Revision(subscription.fingerprint)
         if first:
@@ -322,13 +324,13 @@ class MetadataDiscovery:
             revision = self._service.revision
         except Exception:
             return ""
-        current = self._lookups.current
+        current = self._state.current
         return "" if revision is None or (current and current.revision == revision) else revision.token
 
     def _conclude(self, found: tuple[Subscription, Revision] | None, problem: Exception | None) -> None:
         now = self._clock()
         if found is not None:
-            answer = self._lookups.answer(*found)
+            answer = self._state.answer(*found)
             if answer.warning is not None:
                 _log.warning("%s", answer.warning)
             if answer.changed:
@@ -337,10 +339,10 @@ class MetadataDiscovery:
                 _log.info("metadata %s was read; clusters: %s", described(found[1]), clusters)
         elif isinstance(problem, MetadataTooOldError):
             # An answer, and a sound one, that is only not awaited yet.
-            self._lookups.end()
+            self._state.end()
         elif isinstance(problem, MetadataInvalidError):
-            if self._lookups.invalid(str(problem), problem.token):
-                kept = "the last good one stays in force" if self._lookups.current else "there is no good one yet"
+            if self._state.invalid(str(problem), problem.token):
+                kept = "the last good one stays in force" if self._state.current else "there is no good one yet"
                 _log.error("invalid metadata, %s: %s", kept, problem)
-        elif self._lookups.failure(now, str(problem)):
+        elif self._state.failure(now, str(problem)):
             _log.warning("a metadata look-up had no answer: %s", problem)

@@ -16,12 +16,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from dynamic_kafka.errors import MetadataInvalidError
+from dynamic_kafka.metadata.document_models import ListDocument, MappingDocument, bootstrap_servers
 from dynamic_kafka.metadata.kubernetes_names import REPORTED_STREAMS_BYTES
 from dynamic_kafka.metadata.model import KafkaStream, Rendering, Revision
-from dynamic_kafka.metadata.validation import explain
-from dynamic_kafka.metadata.wire import WireDocument, WireList, bootstrap_servers
-from dynamic_kafka.metadata.yaml_located import Located, Path, Problem
-from dynamic_kafka.metadata.yaml_text import read_json, read_yaml
+from dynamic_kafka.metadata.validation_errors import explain
+from dynamic_kafka.metadata.yaml.located import Located, Path, Problem
+from dynamic_kafka.metadata.yaml.reader import read_json, read_yaml
 
 CONTRACT = 1
 """The edition of the mapping form that this version writes and reads."""
@@ -114,10 +114,10 @@ def document_in(located: Located, source: str) -> MetadataDocument:
 def _list_form(located: Located, source: str) -> MetadataDocument:
     problems = [*located.problems, *_double_ids(located), *_renames(_list_clusters(located.value))]
     try:
-        wire = WireList.model_validate({"streams": located.value})
+        wire = ListDocument.model_validate({"streams": located.value})
     except ValidationError as error:
         # The models know the list as a field, the file does not.
-        found = [Problem(p.path[1:], _list_text(p), p.line) for p in explain(error, WireList)]
+        found = [Problem(p.path[1:], _list_text(p), p.line) for p in explain(error, ListDocument)]
         raise located.report([*problems, *found], source) from None
     if problems:
         raise located.report(problems, source)
@@ -145,9 +145,9 @@ def _mapping_form(located: Located, source: str) -> MetadataDocument:
     if not rendered:
         problems += _only_rendered(raw)
     try:
-        wire = WireDocument.model_validate(raw, extra="ignore" if rendered else "forbid")
+        wire = MappingDocument.model_validate(raw, extra="ignore" if rendered else "forbid")
     except ValidationError as error:
-        raise located.report([*problems, *explain(error, WireDocument)], source) from None
+        raise located.report([*problems, *explain(error, MappingDocument)], source) from None
     canonical = _canonical(raw["streams"])
     revised = _hash(canonical)
     if wire.hash is not None and wire.hash != revised:

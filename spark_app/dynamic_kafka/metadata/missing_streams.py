@@ -16,7 +16,7 @@ from dynamic_kafka.metadata.subscription import Subscription
 _log = logging.getLogger(__name__)
 
 
-class VanishedStreams:
+class MissingStreams:
     """The account of one discovery. `ids` are those that the metadata in force does not name."""
 
     def __init__(self, subscriber: KafkaStreamSubscriber, service: KafkaMetadataService) -> None:

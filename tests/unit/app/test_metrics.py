@@ -15,7 +15,7 @@ from dynamic_kafka.app.telemetry.live_table import progress_table
 from dynamic_kafka.app.telemetry.metrics import METRICS, PREFIX, AppCollector
 from dynamic_kafka.app.telemetry.metrics_receiver import SplitReads
 from dynamic_kafka.kafka.commits import CommitCounts
-from dynamic_kafka.metadata.lookups import DiscoveryStatus
+from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
 from dynamic_kafka.planning.codec import encode
 from dynamic_kafka.planning.progress import (
     ClusterProgress,

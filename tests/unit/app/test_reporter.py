@@ -17,8 +17,8 @@ from dynamic_kafka.app.kubernetes.reporter import CommittedProgress, Reporter
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.telemetry.drains import Drains, Listing
 from dynamic_kafka.driver.state_store import StateLocation
+from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
 from dynamic_kafka.metadata.kubernetes_names import REPORT_BEAT_S
-from dynamic_kafka.metadata.lookups import DiscoveryStatus
 from dynamic_kafka.metadata.model import Rendering, Revision
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.codec import fingerprint

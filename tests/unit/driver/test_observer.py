@@ -19,7 +19,7 @@ from dynamic_kafka.errors import (
 )
 from dynamic_kafka.metadata import LATEST, Discovered, Revision, SubscribedCluster, Subscription
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
-from dynamic_kafka.metadata.lookups import DiscoveryStatus
+from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
 from dynamic_kafka.options import parse_options
 
 EAST = ClusterUnreachableError("east", "could not list offsets: timed out")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from dynamic_kafka.metadata.document_models import MappingDocument
 from dynamic_kafka.metadata.model import KafkaStream
 from dynamic_kafka.metadata.subscription import unite
-from dynamic_kafka.metadata.wire import WireDocument
 from dynamic_kafka.planning.observation import WantedCluster
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument
 from dynamic_kafka.planning.reconcile import rename
@@ -25,7 +25,7 @@ def east(name: str, *topics: str, **more: Any) -> dict[str, Any]:
 def begun_anew(world: World, has: str = "east") -> set[str]:
     """The clusters that a driver would begin anew with the document as it is now, if its checkpoint has that one id."""
     assert world.document is not None
-    wire = WireDocument.model_validate({"streams": world.document.streams}, extra="ignore")
+    wire = MappingDocument.model_validate({"streams": world.document.streams}, extra="ignore")
     found = unite(
         KafkaStream(name, {each: of.metadata() for each, of in stream.clusters.items()})
         for name, stream in wire.streams.items()

@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from pydantic.alias_generators import to_camel
 
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.metadata.validation import findings
+from dynamic_kafka.metadata.validation_errors import findings
 from dynamic_kafka.options import parse_duration_ms
 from dynamic_kafka.user_code import is_path
 

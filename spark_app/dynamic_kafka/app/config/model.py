@@ -17,9 +17,9 @@ from pydantic import ValidationError
 from dynamic_kafka.app.config.file import AppFile, Sink, Transformation
 from dynamic_kafka.driver.state_store import canonical
 from dynamic_kafka.errors import MetadataInvalidError, OptionError
-from dynamic_kafka.metadata.validation import explain
-from dynamic_kafka.metadata.yaml_located import Located, Problem
-from dynamic_kafka.metadata.yaml_text import read_yaml
+from dynamic_kafka.metadata.validation_errors import explain
+from dynamic_kafka.metadata.yaml.located import Located, Problem
+from dynamic_kafka.metadata.yaml.reader import read_yaml
 from dynamic_kafka.options import SourceOptions, parse_options
 from dynamic_kafka.options.java_client import check_no_literal_secrets
 from dynamic_kafka.options.secrets import check_no_credentials

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from dynamic_kafka.app.query.sink_status import SinkStatus, StatusBoard
 from dynamic_kafka.app.telemetry.metrics_receiver import SplitReads
-from dynamic_kafka.metadata.lookups import DiscoveryStatus
+from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
 from dynamic_kafka.planning.splits import Split
 
 PREFIX = "dynamic_kafka_"

@@ -8,7 +8,7 @@ import pytest
 
 from dynamic_kafka.errors import MetadataInvalidError
 from dynamic_kafka.metadata import EARLIEST, LATEST, ClusterMetadata, KafkaStream, OffsetSpec
-from dynamic_kafka.metadata.services.answers import checked
+from dynamic_kafka.metadata.services.returned_streams import check_returned_streams
 from tests.unit.metadata.fakes import FakeService, Started, cluster, stream
 
 SERVERS = {"bootstrap.servers": "e:1"}
@@ -20,7 +20,7 @@ def own(topics: Any = ("t",), properties: Any = SERVERS, **more: Any) -> KafkaSt
 
 def problems(streams: Any) -> tuple[str, ...]:
     with pytest.raises(MetadataInvalidError) as told:
-        checked(streams, object())
+        check_returned_streams(streams, object())
     return told.value.problems
 
 
@@ -98,25 +98,28 @@ def test_what_holds_no_streams_is_refused(given: Any) -> None:
     ],
 )
 def test_offsets_may_be_written_as_in_a_document(given: Any, meant: OffsetSpec) -> None:
-    assert checked([own(starting_offsets=given)], object()) == [own(starting_offsets=meant)]
+    assert check_returned_streams([own(starting_offsets=given)], object()) == [own(starting_offsets=meant)]
 
 
 def test_numbers_and_truth_values_are_texts_and_any_listing_of_topics_is_one() -> None:
     given = own(["b", "a", "b"], SERVERS | {"fetch.min.bytes": 1, "check.crcs": False})
-    assert checked((each for each in (given,)), object()) == [
+    assert check_returned_streams((each for each in (given,)), object()) == [
         own(("b", "a"), SERVERS | {"fetch.min.bytes": "1", "check.crcs": "false"})
     ]
-    assert checked([own({"b", "a"})], object()) == [own(("a", "b"))]
+    assert check_returned_streams([own({"b", "a"})], object()) == [own(("a", "b"))]
 
 
 def test_streams_may_come_as_a_set() -> None:
     east, west = stream("east"), stream("west")
-    assert sorted(each.stream_id for each in checked({east, west, stream("east")}, object())) == ["east", "west"]
+    assert sorted(each.stream_id for each in check_returned_streams({east, west, stream("east")}, object())) == [
+        "east",
+        "west",
+    ]
 
 
 def test_properties_that_a_document_may_not_set_are_an_own_service_s_affair() -> None:
     given = own(properties=SERVERS | {"sasl.oauthbearer.config": "x"})
-    assert checked([given], object()) == [given]
+    assert check_returned_streams([given], object()) == [given]
 
 
 def test_while_running_the_last_good_one_stays_in_force(discoveries: Started) -> None:

@@ -1,4 +1,4 @@
-"""What a user's own service or subscriber has answered: checked, and put into the form that the built-in ones give.
+"""The streams that a user's own service or subscriber has returned: checked, and in the form of the built-in ones.
 Driver; pure.
 
 The classes of `model` check nothing themselves. Here a document's words and mappings count as well as `OffsetSpec`, and
@@ -16,8 +16,7 @@ from typing import Any, get_args
 from pydantic_core import PydanticCustomError
 
 from dynamic_kafka.errors import MetadataInvalidError
-from dynamic_kafka.metadata.model import ClusterMetadata, ClusterState, KafkaStream, OffsetSpec
-from dynamic_kafka.metadata.wire import (
+from dynamic_kafka.metadata.document_models import (
     cluster_id,
     folder_name,
     starting_offsets,
@@ -25,13 +24,14 @@ from dynamic_kafka.metadata.wire import (
     stream_id,
     topic_name,
 )
+from dynamic_kafka.metadata.model import ClusterMetadata, ClusterState, KafkaStream, OffsetSpec
 
 _Problems = list[str]
 _STARTS = ("earliest", "latest", "committed", "timestamp", "explicit")
 _STOPS = _STARTS[1:]
 
 
-def checked(streams: object, subscriber: object) -> list[KafkaStream]:
+def check_returned_streams(streams: object, subscriber: object) -> list[KafkaStream]:
     """The streams that a subscriber has returned.
 
     Raises:

@@ -58,7 +58,7 @@ class Answer:
     warning: str | None = None
 
 
-class Lookups:
+class DiscoveryState:
     """The account of one discovery.
 
     Args:

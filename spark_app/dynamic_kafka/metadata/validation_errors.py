@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from dynamic_kafka.metadata.properties import nearest
-from dynamic_kafka.metadata.yaml_located import Path, Problem
+from dynamic_kafka.metadata.yaml.located import Path, Problem
 
 _FINDINGS = "findings"
 

@@ -1,7 +1,7 @@
 """The metadata document as it is written: one pydantic model per form. Driver and operator; pure.
 
-The operator writes the mapping form (`WireDocument`), users write the list form that Flink's YAML metadata
-service reads (`WireListStream`), or the mapping form by hand. Field names and values are checked here, all at
+The operator writes the mapping form (`MappingDocument`), users write the list form that Flink's YAML metadata
+service reads (`ListStream`), or the mapping form by hand. Field names and values are checked here, all at
 once; what goes beyond one document (two streams that disagree about a cluster) is `subscription.unite`'s.
 """
 
@@ -26,8 +26,8 @@ from pydantic.alias_generators import to_camel
 
 from dynamic_kafka.metadata.model import ClusterMetadata, OffsetSpec
 from dynamic_kafka.metadata.properties import is_plain_name, property_problem
-from dynamic_kafka.metadata.validation import findings
-from dynamic_kafka.metadata.yaml_located import Path
+from dynamic_kafka.metadata.validation_errors import findings
+from dynamic_kafka.metadata.yaml.located import Path
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CLUSTER_ID = re.compile(r"[^\s\[\]\x00-\x1f\x7f-\x9f]{1,253}\Z")
@@ -260,11 +260,11 @@ StartingOffsets = Annotated[OffsetSpec | None, PlainValidator(_starting)]
 StoppingOffsets = Annotated[OffsetSpec | None, PlainValidator(_stopping)]
 
 
-class _Wire(BaseModel):
+class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=to_camel)
 
 
-class WireCluster(_Wire):
+class DocumentCluster(_Model):
     """One cluster of the mapping form. Fields before `properties` and the offsets are what those are checked
     against."""
 
@@ -288,13 +288,13 @@ class WireCluster(_Wire):
         )
 
 
-class WireStream(_Wire):
+class MappingStream(_Model):
     """One stream of the mapping form."""
 
-    clusters: dict[ClusterId, WireCluster]
+    clusters: dict[ClusterId, DocumentCluster]
 
 
-class WireDocument(_Wire):
+class MappingDocument(_Model):
     """The mapping form. With `contract` it is the operator's, and readers ignore optional fields unknown to
     them."""
 
@@ -304,10 +304,10 @@ class WireDocument(_Wire):
     revision: int | None = Field(default=None, ge=0)
     hash: str | None = None
     subscription: str = ""
-    streams: dict[StreamId, WireStream]
+    streams: dict[StreamId, MappingStream]
 
 
-class WireListCluster(_Wire):
+class ListCluster(_Model):
     """One cluster of the list form."""
 
     bootstrap_servers: Servers
@@ -325,20 +325,20 @@ class WireListCluster(_Wire):
         return _metadata(self)
 
 
-class WireListStream(_Wire):
+class ListStream(_Model):
     """One stream of the list form."""
 
     stream_id: StreamId
-    cluster_metadata_list: list[WireListCluster]
+    cluster_metadata_list: list[ListCluster]
 
 
-class WireList(_Wire):
+class ListDocument(_Model):
     """The list form; in a file it is the bare list."""
 
-    streams: list[WireListStream]
+    streams: list[ListStream]
 
 
-def _metadata(cluster: WireCluster | WireListCluster) -> ClusterMetadata:
+def _metadata(cluster: DocumentCluster | ListCluster) -> ClusterMetadata:
     return ClusterMetadata(
         topics=tuple(cluster.topics),
         properties={"bootstrap.servers": cluster.bootstrap_servers, **cluster.properties},

@@ -21,7 +21,7 @@ from typing import Any, cast
 
 import yaml
 
-from dynamic_kafka.metadata.yaml_located import Located, Path, Problem
+from dynamic_kafka.metadata.yaml.located import Located, Path, Problem
 
 MAX_DEPTH = 32
 """Levels of nesting. Our deepest document has eight."""
