@@ -4,15 +4,47 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from dynamic_kafka.app.kubernetes import driver_report, reporter
 from dynamic_kafka.app.telemetry.metrics import METRICS, PREFIX
-from dynamic_kafka.metadata import ClusterMetadata, KafkaMetadataService, KafkaStream, load_class
+from dynamic_kafka.driver import enumerator, observer, read_tasks, replay, state_store
+from dynamic_kafka.executor import reader
+from dynamic_kafka.metadata import ClusterMetadata, KafkaMetadataService, KafkaStream, discovery, document, load_class
 from dynamic_kafka.metadata.document import parse_document
+from dynamic_kafka.planning import batch, codec, plan
+from dynamic_kafka.spark import stream_reader
+from kafkastream_operator.core import decide, in_force, rollout
+from kafkastream_operator.handlers import execute, observe, reconcile, watch
 from tests.support.places import ROOT
 
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+HOPS = {
+    "A metadata document becomes a read task": [document, discovery, observer, batch, read_tasks, reader],
+    "An offset reaches the checkpoint, and comes back after a crash": [
+        stream_reader,
+        enumerator,
+        codec,
+        plan,
+        replay,
+        state_store,
+    ],
+    "A KafkaStream reaches the driver, and the driver confirms it": [
+        watch,
+        reconcile,
+        observe,
+        decide,
+        rollout,
+        execute,
+        reporter,
+        driver_report,
+        in_force,
+    ],
+}
+"""The modules that each way through the code passes, by the heading in docs/architecture.md."""
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 
 
@@ -49,6 +81,21 @@ def test_every_decision_is_listed_by_its_title() -> None:
     for page in sorted(folder.glob("[0-9]*.md")):
         number, _, title = page.read_text().partition("\n")[0].removeprefix("# ").partition(": ")
         assert f"- [{number}]({page.name}): {title}\n" in index
+
+
+def test_each_file_that_the_architecture_names_exists() -> None:
+    inside = ROOT / "spark_app" / "dynamic_kafka"
+    named = re.findall(r"`([\w/.]+(?:\.py|/))`", ARCHITECTURE)
+    homes = {"kafkastream_operator": ROOT / "operator", "tests": ROOT, "examples": ROOT, "crds": ROOT}
+    assert len(named) > 60
+    assert [file for file in named if not (homes.get(file.split("/")[0], inside) / file).exists()] == []
+
+
+@pytest.mark.parametrize(("heading", "modules"), HOPS.items(), ids=["document", "offset", "stream"])
+def test_the_architecture_names_each_hop(heading: str, modules: list[ModuleType]) -> None:
+    steps = ARCHITECTURE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    files = [module.__name__.removeprefix("dynamic_kafka.").replace(".", "/") + ".py" for module in modules]
+    assert [file for file in files if f"`{file}`" not in steps] == []
 
 
 def test_the_metadata_documents_are_valid() -> None:
