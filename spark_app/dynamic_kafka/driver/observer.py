@@ -17,7 +17,7 @@ from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.driver.replay import World
 from dynamic_kafka.driver.status import PlanStatus, Reminders
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DynamicKafkaError
-from dynamic_kafka.kafka.probe import ClusterProbe, Question, gather
+from dynamic_kafka.kafka.probe import ClusterProbe, Question, collect_observations
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.discovery_state import Discovered
 from dynamic_kafka.metadata.model import Revision
@@ -216,11 +216,11 @@ class Lookout:
         # Each hanging cluster is waited for once, and then no more until it has answered, unless it must.
         known = set() if everyone else {*self.status.stalled, *self._late}
         patient = {cluster: future for cluster, future in pending.items() if cluster not in known}
-        gather(patient, grace_s=FIRST_GRACE_S if first else GRACE_S, everyone=everyone)
-        answers, failures = gather(pending, grace_s=0, everyone=False)
+        collect_observations(patient, timeout_s=None if everyone else FIRST_GRACE_S if first else GRACE_S)
+        answers, failures = collect_observations(pending, timeout_s=0)
         self._late = pending.keys() - answers.keys() - failures.keys()
         for cluster in (*answers, *failures):
-            probes[cluster].taken()
+            probes[cluster].mark_used()
             if cluster in answers and self.status.stalled.pop(cluster, None) is not None:
                 log.warning("cluster %s answers again", cluster)
         # A cluster that failed is opened anew when it is back: its log may have moved on meanwhile.

@@ -62,7 +62,7 @@ class SingleClusterService(KafkaMetadataService):
         """Drop the client aside."""
         admin, self._admin = self._admin, None
         if admin is not None:
-            admin.close_aside()
+            admin.close_in_background()
 
     def _stream(self, topic: str) -> KafkaStream:
         cluster = ClusterMetadata(topics=(topic,), properties={"bootstrap.servers": self._servers})

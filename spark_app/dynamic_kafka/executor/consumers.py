@@ -17,8 +17,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from dynamic_kafka.kafka.background import drop_aside, quiet_logger
-from dynamic_kafka.kafka.errors import Complaint, unusable
+from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
+from dynamic_kafka.kafka.errors import ConnectionProblem, client_creation_error
 
 IDLE_S = 300.0
 """A consumer that no task of this worker used for so long is closed: its cluster may be gone from metadata."""
@@ -32,13 +32,13 @@ class CachedConsumer:
 
     cluster: str
     consumer: Consumer
-    hints: list[Complaint]
+    hints: list[ConnectionProblem]
     used_at: float = field(default_factory=time.monotonic)
     identified_at: float | None = None
     in_use: bool = False
 
     @property
-    def hint(self) -> Complaint | None:
+    def hint(self) -> ConnectionProblem | None:
         """The last complaint of librdkafka about a connection, such as a failed authentication. For errors only: a
         record that has just arrived may be dropped."""
         self.consumer.poll(0)  # serves error_cb: calls that wait for an answer do not
@@ -83,7 +83,7 @@ class ConsumerCache:
         except BaseException:
             with self._lock:
                 self._by_key.pop(key, None)
-            drop_aside([cached.consumer], f"close-{cluster}")
+            drop_in_background([cached.consumer], f"close-{cluster}")
             raise
         else:
             # Left assigned, it would go on fetching records that nobody reads.
@@ -93,7 +93,7 @@ class ConsumerCache:
                 cached.used_at = time.monotonic()
                 if key[1] != digest:
                     del self._by_key[key]
-                    drop_aside([cached.consumer], f"close-{cluster}")
+                    drop_in_background([cached.consumer], f"close-{cluster}")
 
     def close(self) -> None:
         """Close every consumer that is not in use, aside."""
@@ -110,21 +110,21 @@ class ConsumerCache:
             gone = key[0] not in active or now - cached.used_at > IDLE_S
             if key != wanted and not cached.in_use and (outdated or gone):
                 del self._by_key[key]
-                drop_aside([cached.consumer], f"close-{key[0]}")
+                drop_in_background([cached.consumer], f"close-{key[0]}")
 
 
 def _make(cluster: str, config: Mapping[str, Any]) -> CachedConsumer:
-    hints: list[Complaint] = []
+    hints: list[ConnectionProblem] = []
 
     def on_error(error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
-            hints[:] = [Complaint.of(error)]
+            hints[:] = [ConnectionProblem.of(error)]
 
     log.debug("opening a consumer of cluster %s", cluster)
     try:
         consumer = Consumer({**config, "error_cb": on_error}, logger=quiet_logger())
     except KafkaException as raised:
-        raise unusable(cluster, raised) from None
+        raise client_creation_error(cluster, raised) from None
     return CachedConsumer(cluster, consumer, hints)
 
 

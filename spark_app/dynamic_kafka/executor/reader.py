@@ -228,7 +228,7 @@ class _RangeReader:
                 split.topic, split.partition
             ]
         finally:
-            admin.close_aside()
+            admin.close_in_background()
         return end
 
     def assign(self, offset: int, epoch: int) -> None:

@@ -23,10 +23,10 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ClusterMetadata, OffsetSpec
 
 from dynamic_kafka.errors import ClusterError, ClusterRefusedError, ClusterUnreachableError
-from dynamic_kafka.kafka.background import drop_aside, quiet_logger
-from dynamic_kafka.kafka.errors import Complaint, error_of, is_transient, translate, unusable
+from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
+from dynamic_kafka.kafka.errors import ConnectionProblem, kafka_error_of, is_transient, translate, client_creation_error
 from dynamic_kafka.kafka.groups import Commits, GroupClient
-from dynamic_kafka.kafka.retries import PAUSE_S, ask_until_settled
+from dynamic_kafka.kafka.retries import PAUSE_S, retry_while_transient
 from dynamic_kafka.planning.starting import OffsetQuery
 
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -51,7 +51,7 @@ class ClusterAdmin:
     def __init__(self, cluster: str, config: Mapping[str, Any], *, read_committed: bool, deadline_s: float) -> None:
         self.cluster, self.read_committed = cluster, read_committed
         self._deadline_s = deadline_s
-        self._hint: Complaint | None = None
+        self._hint: ConnectionProblem | None = None
         self._config = config
         self._groups: dict[str, GroupClient] = {}
         self._client = self._made()
@@ -71,7 +71,7 @@ class ClusterAdmin:
         while True:
             left = max(0.1, deadline - time.monotonic())
             try:
-                described = ask_until_settled(partial(self._metadata, topic), left if renewed else left / 2)
+                described = retry_while_transient(partial(self._metadata, topic), left if renewed else left / 2)
             except Exception as raised:
                 translated = self._translated("describe the cluster", raised)
                 if renewed or not isinstance(translated, ClusterUnreachableError):
@@ -107,7 +107,7 @@ class ClusterAdmin:
             try:
                 described = future.result(timeout=max(0.0, deadline - time.monotonic()) + 1)
             except Exception as raised:
-                error = error_of(raised)
+                error = kafka_error_of(raised)
                 unknown_here = error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
                 if not unknown_here and not is_transient(raised):
                     raise self._translated(f"describe topic {name!r}", raised) from None
@@ -169,22 +169,22 @@ class ClusterAdmin:
             self._groups[group] = GroupClient(self.cluster, group, self._config, deadline_s=self._deadline_s)
         return self._groups[group].committed(partitions)
 
-    def close_aside(self) -> None:
+    def close_in_background(self) -> None:
         """Let the client go in a thread of its own: a hung cluster may hold its destruction up."""
-        drop_aside([self.__dict__.pop("_client", None)], f"close-{self.cluster}")
+        drop_in_background([self.__dict__.pop("_client", None)], f"close-{self.cluster}")
         for client in self._groups.values():
-            client.close_aside()
+            client.close_in_background()
 
     def _made(self) -> AdminClient:
         settings: dict[str, Any] = {**self._config, "error_cb": self._on_error}
         try:
             return AdminClient(settings, logger=quiet_logger())
         except KafkaException as raised:
-            raise unusable(self.cluster, raised) from None
+            raise client_creation_error(self.cluster, raised) from None
 
     def _renew(self) -> None:
         client = self._made()  # first: if that fails, the one that there is serves the next question
-        drop_aside([self.__dict__.pop("_client", None)], f"close-{self.cluster}")
+        drop_in_background([self.__dict__.pop("_client", None)], f"close-{self.cluster}")
         self._client = client
 
     def _metadata(self, topic: str, left: float) -> ClusterMetadata:
@@ -199,7 +199,7 @@ class ClusterAdmin:
     def _on_error(self, error: KafkaError) -> None:
         # "All brokers are down" says less than the reason that came before it.
         if error.code() != KafkaError._ALL_BROKERS_DOWN or self._hint is None:
-            self._hint = Complaint.of(error)
+            self._hint = ConnectionProblem.of(error)
 
 
 _SPECS: Mapping[str, Callable[[OffsetQuery], OffsetSpec]] = {

@@ -20,7 +20,7 @@ KEPT = 1000
 """Texts that are remembered."""
 
 
-class SeldomRepeated(logging.Filter):
+class RepeatFilter(logging.Filter):
     """Lets each text pass once in `REPEAT_S`: librdkafka goes on trying, and says so several times a second.
 
     Args:
@@ -56,10 +56,10 @@ def quiet_logger() -> logging.Logger:
     return logger
 
 
-_SELDOM = SeldomRepeated()
+_SELDOM = RepeatFilter()
 
 
-def drop_aside(resources: list[Any], name: str) -> None:
+def drop_in_background(resources: list[Any], name: str) -> None:
     """Drop the last references to Kafka clients in a daemon thread; what goes wrong there is logged, never raised."""
 
     def drop() -> None:

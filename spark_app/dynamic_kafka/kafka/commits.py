@@ -119,15 +119,15 @@ class GroupCommitter:
         """The offsets that were last committed with success, per cluster."""
         return {cluster: lane.committed for cluster, lane in self._open().items()}
 
-    def flush(self, timeout_s: float, *, hopeless: Collection[str] = ()) -> bool:
+    def flush(self, timeout_s: float, *, unreachable: Collection[str] = ()) -> bool:
         """Wait until everything handed over is committed or has failed; False when time ran out.
 
         Args:
-            hopeless: clusters that just failed: nobody waits for their commits.
+            unreachable: clusters that just failed: nobody waits for their commits.
         """
         deadline = time.monotonic() + timeout_s
         flushed = [
-            lane.flush(0.0 if cluster in hopeless else max(0.0, deadline - time.monotonic()))
+            lane.flush(0.0 if cluster in unreachable else max(0.0, deadline - time.monotonic()))
             for cluster, lane in self._open().items()
         ]
         return all(flushed)
@@ -274,4 +274,4 @@ class _Lane:
     def _drop_client(self) -> None:
         client, self._client = self._client, None
         if client is not None:
-            client[1].close_aside()
+            client[1].close_in_background()

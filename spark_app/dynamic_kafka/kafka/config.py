@@ -23,7 +23,7 @@ from confluent_kafka import Consumer, KafkaException
 
 from dynamic_kafka.errors import OptionError, SecretError
 from dynamic_kafka.kafka.client_properties import CONSUMER_PROPERTIES, ONLY_CONSUMER_PROPERTIES
-from dynamic_kafka.kafka.errors import unusable
+from dynamic_kafka.kafka.errors import client_creation_error
 from dynamic_kafka.kafka.secrets import (
     file_identity,
     file_in_folder,
@@ -246,7 +246,7 @@ def check_client(cluster: str, config: Mapping[str, str]) -> None:
     try:
         Consumer({"group.id": "unused", **alone}, logger=_log)
     except KafkaException as raised:
-        raise unusable(cluster, raised) from None
+        raise client_creation_error(cluster, raised) from None
 
 
 def _check_client_property(key: str, value: str, where: str) -> None:

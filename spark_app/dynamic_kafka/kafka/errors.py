@@ -64,14 +64,14 @@ _CHECK = "check the cluster's properties and its secret folder, or the secrets t
 
 
 @dataclass(frozen=True)
-class Complaint:
+class ConnectionProblem:
     """What a client says about a connection while it goes on trying. Never holds a credential."""
 
     code: int
     text: str
 
     @classmethod
-    def of(cls, error: KafkaError) -> Complaint:
+    def of(cls, error: KafkaError) -> ConnectionProblem:
         """The complaint in a client's error."""
         return cls(error.code(), error.str())
 
@@ -94,7 +94,7 @@ class UnknownTopicError(ClusterError):
     """A topic or partition is not there: gone since it was described, or not yet known everywhere."""
 
 
-def error_of(raised: BaseException) -> KafkaError | None:
+def kafka_error_of(raised: BaseException) -> KafkaError | None:
     """The librdkafka error inside an exception, None if it is of another kind."""
     if isinstance(raised, KafkaException) and raised.args and isinstance(raised.args[0], KafkaError):
         return raised.args[0]
@@ -103,20 +103,20 @@ def error_of(raised: BaseException) -> KafkaError | None:
 
 def is_transient(raised: BaseException) -> bool:
     """Whether a leader or coordinator is just moving: asked again, the cluster answers."""
-    error = error_of(raised)
+    error = kafka_error_of(raised)
     return error is not None and error.code() in TRANSIENT
 
 
-def unusable(cluster: str, raised: KafkaException) -> ClusterRefusedError:
+def client_creation_error(cluster: str, raised: KafkaException) -> ClusterRefusedError:
     """The error to raise when no client can be made: a certificate that is none, settings that contradict."""
-    error = error_of(raised)
+    error = kafka_error_of(raised)
     # Only its words about one property hold a value.
     reason = _VALUE.sub("a value", error.str() if error is not None else str(raised)).strip()
     todo = _MECHANISM if "GSSAPI" in reason else _CHECK
     return ClusterRefusedError(cluster, f"no client can be made: {reason}: {todo}")
 
 
-def translate(cluster: str, doing: str, raised: BaseException, hint: Complaint | None = None) -> ClusterError:
+def translate(cluster: str, doing: str, raised: BaseException, hint: ConnectionProblem | None = None) -> ClusterError:
     """The error to raise for a failed call.
 
     Args:
@@ -128,11 +128,11 @@ def translate(cluster: str, doing: str, raised: BaseException, hint: Complaint |
     """
     if isinstance(raised, ClusterError):
         return raised
-    error = error_of(raised)
+    error = kafka_error_of(raised)
     reason = error.str() if error is not None else f"{type(raised).__name__}: {raised}"
     because = f" ({hint})" if hint else ""
     unreachable = isinstance(raised, TimeoutError) or (error is not None and error.code() in UNREACHABLE)
-    complaint = hint if unreachable else Complaint.of(error) if error is not None else None
+    complaint = hint if unreachable else ConnectionProblem.of(error) if error is not None else None
     if complaint is not None and complaint.refusal:
         return ClusterRefusedError(cluster, f"could not {doing}: {complaint.refusal} ({complaint}): {_CHECK}")
     unknown = error is not None and error.code() in UNKNOWN

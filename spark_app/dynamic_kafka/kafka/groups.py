@@ -15,9 +15,9 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError
-from dynamic_kafka.kafka.background import drop_aside, quiet_logger
-from dynamic_kafka.kafka.errors import translate, unusable
-from dynamic_kafka.kafka.retries import ask_until_settled
+from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
+from dynamic_kafka.kafka.errors import translate, client_creation_error
+from dynamic_kafka.kafka.retries import retry_while_transient
 
 Commits = Mapping[tuple[str, int], tuple[int, str]]
 """{(topic, partition): (offset, metadata)}."""
@@ -52,7 +52,7 @@ class GroupClient:
         try:
             self._consumer: Consumer | None = Consumer(settings, logger=quiet_logger())
         except KafkaException as raised:
-            raise unusable(cluster, raised) from None
+            raise client_creation_error(cluster, raised) from None
 
     def committed(self, partitions: Iterable[tuple[str, int]]) -> Commits:
         """What the group has committed; partitions without a commit are absent. Raises ClusterError."""
@@ -96,14 +96,14 @@ class GroupClient:
     def _on_commit(self, error: KafkaError | None, results: list[TopicPartition]) -> None:
         self._answers.append((error, results))
 
-    def close_aside(self) -> None:
+    def close_in_background(self) -> None:
         """Let the client go in a thread of its own: a hung cluster may hold its destruction up."""
         consumer, self._consumer = self._consumer, None
-        drop_aside([consumer], f"close-{self._cluster}")
+        drop_in_background([consumer], f"close-{self._cluster}")
 
     def _ask(self, doing: str, ask: Callable[[Consumer, float], list[TopicPartition]]) -> list[TopicPartition]:
         assert self._consumer is not None
         try:
-            return ask_until_settled(partial(ask, self._consumer), self._deadline_s)
+            return retry_while_transient(partial(ask, self._consumer), self._deadline_s)
         except KafkaException as raised:
             raise translate(self._cluster, doing, raised) from None

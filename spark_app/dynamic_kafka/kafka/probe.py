@@ -78,8 +78,8 @@ class ClusterProbe:
             self._observing = self.ask(lambda admin: self._observe(admin, asked))
         return self._observing
 
-    def taken(self) -> None:
-        """The planner has used the observation: the next call of `observe` asks anew."""
+    def mark_used(self) -> None:
+        """Mark the observation as used: the next call of `observe` starts a new one."""
         self._observing = None
 
     def ask(self, question: Callable[[ClusterAdmin], Any]) -> Future[Any]:
@@ -110,7 +110,7 @@ class ClusterProbe:
     def _drop_client(self) -> None:
         admin, self._admin = self._admin, None
         if admin is not None:
-            admin.close_aside()
+            admin.close_in_background()
 
     def _observe(self, admin: ClusterAdmin, question: Question) -> ClusterObservation:
         for _ in range(UNKNOWN_RETRIES):
@@ -176,20 +176,20 @@ class ClusterProbe:
                 raise UnknownTopicError(self.cluster, f"topic {name!r} became another one while it was looked at")
 
 
-def gather(
-    pending: Mapping[str, Future[ClusterObservation]], *, grace_s: float, everyone: bool
+def collect_observations(
+    pending: Mapping[str, Future[ClusterObservation]], *, timeout_s: float | None
 ) -> tuple[dict[str, ClusterObservation], dict[str, ClusterError]]:
-    """Collect what is there.
+    """Return the observations that are ready.
 
     Args:
-        pending: an observation under way per cluster.
-        grace_s: how long to wait for the slower ones, counted from now.
-        everyone: wait until each has answered or failed, however long its own deadline is (a query's first plan).
+        pending: the running observation of each cluster.
+        timeout_s: seconds to wait for the slower clusters. None waits until each has answered or failed, however long
+            its own deadline is (a query's first plan).
 
     Returns:
-        Answers and failures by cluster; clusters that are still thinking are in neither.
+        Answers and failures by cluster. Clusters that have not answered yet are in neither.
     """
-    wait(pending.values(), timeout=None if everyone else grace_s)
+    wait(pending.values(), timeout=timeout_s)
     answers: dict[str, ClusterObservation] = {}
     failures: dict[str, ClusterError] = {}
     for cluster, future in pending.items():

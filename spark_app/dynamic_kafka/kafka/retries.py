@@ -15,7 +15,7 @@ LONGEST_CALL_S = 3600.0
 """librdkafka's admin calls take no longer deadline, and `readTimeout` may be longer."""
 
 
-def ask_until_settled(ask: Callable[[float], T], deadline_s: float) -> T:
+def retry_while_transient(ask: Callable[[float], T], deadline_s: float) -> T:
     """Ask, and ask again while the answer is a transient error, until the deadline.
 
     Args:

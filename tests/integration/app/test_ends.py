@@ -202,7 +202,7 @@ def test_a_group_that_another_query_commits_to_is_exit_code_7(brokers: Brokers, 
         assert [event["code"] for event in run.events("ended")] == [7]
         assert run.rows().total() == 0
     assert client.committed([(name, 0)])[name, 0][0] == 2
-    client.close_aside()
+    client.close_in_background()
 
 
 def test_another_driver_on_the_same_checkpoint_is_told_as_such(

@@ -20,7 +20,7 @@ def test_a_group_of_a_new_cluster_is_asked_and_committed_to_while_its_coordinato
         assert client.committed([("t", 0), ("t", 1)]) == {}
         client.commit({("t", 0): 5}, "mark")
         assert client.committed([("t", 0), ("t", 1)]) == {("t", 0): (5, "mark")}
-        client.close_aside()
+        client.close_in_background()
 
 
 def test_a_commit_survives_a_restart_of_the_coordinator_and_gives_up_in_time_when_it_hangs(
@@ -38,4 +38,4 @@ def test_a_commit_survives_a_restart_of_the_coordinator_and_gives_up_in_time_whe
     at.resume()
     client.commit({("t", 0): 4}, "")
     assert client.committed([("t", 0)])["t", 0][0] == 4
-    client.close_aside()
+    client.close_in_background()

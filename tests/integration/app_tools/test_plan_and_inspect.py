@@ -156,7 +156,7 @@ def test_a_checkpoint_that_is_older_than_its_group_is_refused_by_the_plan_too(
     query, later = tools.json("inspect", story.app)["query"], tools.json("inspect", story.app)["document"] + 1
     group = GroupClient("a", name, {"bootstrap.servers": brokers.a.bootstrap}, deadline_s=20)
     group.commit({(name, 0): 2}, str(CommitMark(query, later, 0)))
-    group.close_aside()
+    group.close_in_background()
 
     assert tools("plan", story.app) == 4
     assert f"has commits of its document {later}" in tools.said
@@ -176,7 +176,7 @@ def test_a_group_that_has_the_mark_of_a_batch_which_spark_is_to_repeat_is_ahead_
     saved = tools.json("inspect", story.app)
     group = GroupClient("a", name, {"bootstrap.servers": brokers.a.bootstrap}, deadline_s=20)
     group.commit({(name, 0): 4}, str(CommitMark(saved["query"], saved["document"], 0)))
-    group.close_aside()
+    group.close_in_background()
     assert tools("plan", story.app) == 0
     max((story.checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name)).unlink()
 

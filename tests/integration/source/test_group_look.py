@@ -32,7 +32,7 @@ def west(fresh_cluster: FreshCluster, orders: str, monkeypatch: pytest.MonkeyPat
         if admin.cluster == "west":
             other = GroupClient("west", orders, {"bootstrap.servers": made.bootstrap}, deadline_s=30)
             other.commit({(orders, 0): 0}, str(CommitMark("another", 1, time.time_ns() // 1_000_000)))
-            other.close_aside()
+            other.close_in_background()
             made.pause()
         return committed(admin, *args, **more)
 

@@ -62,7 +62,7 @@ def test_a_committed_batch_begins_the_count_anew() -> None:
 
 def test_a_cluster_that_ended_the_application_is_not_waited_for_at_its_end() -> None:
     waited: list[Any] = []
-    committer = SimpleNamespace(flush=lambda left, hopeless: waited.append(hopeless) or True, close=lambda: None)
+    committer = SimpleNamespace(flush=lambda left, unreachable: waited.append(unreachable) or True, close=lambda: None)
     each = SimpleNamespace(query=None, finished=True, failure=None, committer=committer, commit_reached=lambda: None)
     each.sink = SimpleNamespace(name="lake")
     supervisor: Any = Supervisor.__new__(Supervisor)
@@ -85,7 +85,7 @@ def test_nobody_waits_for_the_commits_of_a_hopeless_cluster() -> None:
     east = ClusterProgress({"orders": TopicProgress("st", {0: 5})})
     committer.commit(OffsetDocument("q", 1, "p", clusters={"east": east}))
     began = time.monotonic()
-    assert not committer.flush(60, hopeless=["east"])
+    assert not committer.flush(60, unreachable=["east"])
     assert time.monotonic() - began < 30
     released.set()
     assert committer.flush(60)

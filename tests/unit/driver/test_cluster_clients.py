@@ -23,7 +23,7 @@ def test_a_call_takes_as_long_as_a_range_may_but_no_longer_than_librdkafka_lets_
     monkeypatch: pytest.MonkeyPatch, read_timeout: str, deadline_s: float
 ) -> None:
     def made(*_: Any, **settings: Any) -> Any:
-        return SimpleNamespace(close_aside=lambda: None, **settings)
+        return SimpleNamespace(close_in_background=lambda: None, **settings)
 
     monkeypatch.setattr(clusters, "ClusterAdmin", made)
     given = {"streamIds": "s", "metadataPath": "streams.yaml", "readTimeout": read_timeout}

@@ -54,5 +54,5 @@ def test_another_client_is_made_where_nobody_answers_and_not_where_the_answer_is
     admin = Admin(code, complaint)
     with pytest.raises(ClusterError) as told:
         admin.kafka_id("orders")
-    admin.close_aside()
+    admin.close_in_background()
     assert (type(told.value), admin.clients) == (kind, clients)

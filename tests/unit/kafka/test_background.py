@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from dynamic_kafka.app.cli import main
-from dynamic_kafka.kafka.background import REPEAT_S, SeldomRepeated, quiet_logger
+from dynamic_kafka.kafka.background import REPEAT_S, RepeatFilter, quiet_logger
 
 LINE = (
     "FAIL [rdkafka#producer-{client}] [thrd:e:{port}/bootstrap]: e:{port}: Connect failed: refused (after {ms}ms{more})"
@@ -21,7 +21,7 @@ def line(client: int = 1, port: int = 9092, ms: int = 0, more: str = "") -> logg
 
 def test_the_same_line_comes_once_in_a_while_with_the_number_of_those_that_did_not() -> None:
     now = 0.0
-    seldom = SeldomRepeated(lambda: now)
+    seldom = RepeatFilter(lambda: now)
     first = line()
     assert seldom.filter(first)
     assert first.getMessage().endswith("(after 0ms)")
@@ -39,7 +39,7 @@ def test_the_same_line_comes_once_in_a_while_with_the_number_of_those_that_did_n
 
 def test_the_logger_of_every_client_is_made_so_once() -> None:
     quiet_logger()
-    assert [type(each) for each in quiet_logger().filters].count(SeldomRepeated) == 1
+    assert [type(each) for each in quiet_logger().filters].count(RepeatFilter) == 1
 
 
 def test_the_tools_say_nothing_of_connections(monkeypatch: pytest.MonkeyPatch) -> None:

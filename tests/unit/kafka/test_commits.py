@@ -28,7 +28,7 @@ class Group:
     def commit(self, offsets: Mapping[tuple[str, int], int], _: str) -> None:
         self.offsets |= offsets
 
-    def close_aside(self) -> None:
+    def close_in_background(self) -> None:
         pass
 
 

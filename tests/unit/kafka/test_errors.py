@@ -8,18 +8,18 @@ from confluent_kafka import KafkaError, KafkaException
 from dynamic_kafka.errors import ClusterError, ClusterRefusedError, ClusterUnreachableError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.config import check_client
-from dynamic_kafka.kafka.errors import Complaint, UnknownTopicError, translate
+from dynamic_kafka.kafka.errors import ConnectionProblem, UnknownTopicError, translate
 
-LOGIN = Complaint(
+LOGIN = ConnectionProblem(
     KafkaError._AUTHENTICATION, "sasl_ssl://e:1/bootstrap: SASL authentication error: invalid credentials"
 )
-SIGNED = Complaint(KafkaError._SSL, "ssl://e:1/bootstrap: SSL handshake failed: certificate verify failed")
+SIGNED = ConnectionProblem(KafkaError._SSL, "ssl://e:1/bootstrap: SSL handshake failed: certificate verify failed")
 TIMED_OUT = KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
 RUBBISH = {"security.protocol": "SSL", "ssl.ca.pem": "rubbish"}
 
 
 @pytest.mark.parametrize(("complaint", "said"), [(LOGIN, "refuses the login"), (SIGNED, "is not signed by")])
-def test_a_time_out_after_a_refusal_is_a_refusal(complaint: Complaint, said: str) -> None:
+def test_a_time_out_after_a_refusal_is_a_refusal(complaint: ConnectionProblem, said: str) -> None:
     error = translate("east", "list offsets", TIMED_OUT, complaint)
     assert type(error) is ClusterRefusedError
     assert said in str(error) and complaint.text in str(error) and "secret folder" in str(error)
@@ -34,13 +34,13 @@ def test_a_refusal_that_is_raised_itself_is_one() -> None:
     "complaint",
     [
         None,
-        Complaint(KafkaError._TRANSPORT, "Connect to e:1 failed: Connection refused"),
-        Complaint(KafkaError._SSL, "SSL handshake failed: Disconnected"),
-        Complaint(KafkaError._AUTHENTICATION, "SASL authentication error: Local: Broker transport failure"),
-        Complaint(KafkaError._SSL, "SSL handshake failed: certificate: Connection reset by peer"),
+        ConnectionProblem(KafkaError._TRANSPORT, "Connect to e:1 failed: Connection refused"),
+        ConnectionProblem(KafkaError._SSL, "SSL handshake failed: Disconnected"),
+        ConnectionProblem(KafkaError._AUTHENTICATION, "SASL authentication error: Local: Broker transport failure"),
+        ConnectionProblem(KafkaError._SSL, "SSL handshake failed: certificate: Connection reset by peer"),
     ],
 )
-def test_a_connection_that_breaks_is_no_refusal(complaint: Complaint | None) -> None:
+def test_a_connection_that_breaks_is_no_refusal(complaint: ConnectionProblem | None) -> None:
     assert type(translate("east", "list offsets", TIMED_OUT, complaint)) is ClusterUnreachableError
 
 

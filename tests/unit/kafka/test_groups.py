@@ -13,7 +13,7 @@ NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
 @pytest.mark.parametrize("deadline_s", [0.005, 30.0, 600.0])
 def test_a_client_is_made_whatever_the_deadline_is(deadline_s: float) -> None:
     """It follows `readTimeout`, which may be longer than librdkafka lets a socket wait."""
-    GroupClient("east", "g", NOBODY, deadline_s=deadline_s).close_aside()
+    GroupClient("east", "g", NOBODY, deadline_s=deadline_s).close_in_background()
 
 
 def test_a_client_that_cannot_be_made_is_told_with_its_cluster_and_without_a_value() -> None:

@@ -52,7 +52,7 @@ class Cluster:
             answers[topic, partition] = (self.topics[topic][1][partition], 0)
         return answers
 
-    def close_aside(self) -> None:
+    def close_in_background(self) -> None:
         pass
 
     def _say(self, question: str) -> None:
@@ -74,7 +74,7 @@ def look(east: Cluster) -> Iterator[Callable[..., ClusterObservation]]:
         try:
             return probing.observe(lambda: question).result(10)
         finally:
-            probing.taken()
+            probing.mark_used()
 
     yield once
     probing.close()

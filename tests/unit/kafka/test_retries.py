@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from dynamic_kafka.kafka import retries
-from dynamic_kafka.kafka.retries import PAUSE_S, ask_until_settled
+from dynamic_kafka.kafka.retries import PAUSE_S, retry_while_transient
 
 MOVING = KafkaException(KafkaError(KafkaError.NOT_COORDINATOR))
 REFUSED = KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
@@ -48,7 +48,7 @@ def cluster(*answers: object) -> tuple[Callable[[float], object], list[float]]:
 
 def test_a_moving_coordinator_is_asked_again_with_the_time_that_is_left() -> None:
     ask, asked = cluster(MOVING, MOVING, "here")
-    assert ask_until_settled(ask, 60) == "here"
+    assert retry_while_transient(ask, 60) == "here"
     assert asked == pytest.approx([60, 60 - PAUSE_S, 60 - 2 * PAUSE_S])
 
 
@@ -56,12 +56,12 @@ def test_a_moving_coordinator_is_asked_again_with_the_time_that_is_left() -> Non
 def test_any_other_error_is_final(answer: Exception) -> None:
     ask, asked = cluster(answer, "here")
     with pytest.raises(type(answer)):
-        ask_until_settled(ask, 60)
+        retry_while_transient(ask, 60)
     assert len(asked) == 1
 
 
 def test_who_moves_for_too_long_has_no_answer() -> None:
     ask, asked = cluster(MOVING)
     with pytest.raises(KafkaException):
-        ask_until_settled(ask, 3.5 * PAUSE_S)
+        retry_while_transient(ask, 3.5 * PAUSE_S)
     assert len(asked) == 4

@@ -188,11 +188,11 @@ class Supervisor:
             self._let_batches_finish(time.monotonic() + grace_s * BATCH_SHARE)
         stopped = self._stop_queries(deadline)
         failed = ErrorCode.find(self.reason or "")
-        hopeless = [failed.cluster] if failed is not None else []
+        unreachable = [failed.cluster] if failed is not None else []
         for each in self._queries.values():
             each.commit_reached()
             left = max(0.5, deadline - time.monotonic())
-            if each.committer is not None and not each.committer.flush(left, hopeless=hopeless):
+            if each.committer is not None and not each.committer.flush(left, unreachable=unreachable):
                 log.warning("sink %s: not all offsets were committed in time; reading is not affected", each.sink.name)
         for each in self._queries.values():
             if each.committer is not None:

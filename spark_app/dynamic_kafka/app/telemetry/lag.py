@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dynamic_kafka.app.telemetry.drains import Drains, Listing
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, question_of
 from dynamic_kafka.errors import DynamicKafkaError
-from dynamic_kafka.kafka.probe import Question, gather
+from dynamic_kafka.kafka.probe import Question, collect_observations
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.options import SourceOptions
@@ -123,9 +123,9 @@ class LagProber:
             return question_of(self._options, subscription, cluster, high=high)
 
         pending = {name: probe.observe(lambda name=name: question(name)) for name, probe in probes.items()}  # type: ignore[misc]
-        answers, failures = gather(pending, grace_s=PATIENCE_S, everyone=False)
+        answers, failures = collect_observations(pending, timeout_s=PATIENCE_S)
         for cluster in (*answers, *failures):
-            probes[cluster].taken()
+            probes[cluster].mark_used()
         # Who is still thinking is what it was before: a cluster that hangs is asked for as long as its client waits.
         thinking = {c: why for c, why in self._unreachable.items() if c in pending and c not in answers}
         failed = {cluster: str(error) for cluster, error in {**broken, **failures}.items()}

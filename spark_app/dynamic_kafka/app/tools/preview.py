@@ -31,7 +31,7 @@ from dynamic_kafka.errors import (
     OptionError,
     StaleCheckpointError,
 )
-from dynamic_kafka.kafka.probe import gather
+from dynamic_kafka.kafka.probe import collect_observations
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.batch import plan_batch
@@ -137,7 +137,7 @@ def _look(
         for cluster, probe in made.items()
     }
     with telling(pending):
-        answers, failures = gather(pending, grace_s=0, everyone=True)
+        answers, failures = collect_observations(pending, timeout_s=None)
     silent = {name: with_choices(error, [name], options, subscription) for name, error in failures.items()}
     return Observed(subscription, answers, found, made, new_revision=True), {**broken, **silent}
 
