@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata, OffsetSpec
 
 from dynamic_kafka.errors import ClusterError, ClusterRefusedError, ClusterUnreachableError
 from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
-from dynamic_kafka.kafka.errors import ConnectionProblem, kafka_error_of, is_transient, translate, client_creation_error
+from dynamic_kafka.kafka.errors import ConnectionProblem, client_creation_error, is_transient, kafka_error_of, translate
 from dynamic_kafka.kafka.groups import Commits, GroupClient
 from dynamic_kafka.kafka.retries import PAUSE_S, retry_while_transient
 from dynamic_kafka.planning.starting import OffsetQuery

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError
 from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
-from dynamic_kafka.kafka.errors import translate, client_creation_error
+from dynamic_kafka.kafka.errors import client_creation_error, translate
 from dynamic_kafka.kafka.retries import retry_while_transient
 
 Commits = Mapping[tuple[str, int], tuple[int, str]]

@@ -111,7 +111,7 @@ class Probe:
     def observe(self, question: Any) -> Future[ClusterObservation]:
         return self.asked
 
-    def taken(self) -> None:
+    def mark_used(self) -> None:
         self.asked = Future()
 
 
