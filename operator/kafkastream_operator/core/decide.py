@@ -15,10 +15,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from dynamic_kafka.metadata.kubernetes_names import config_map_name
+from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core.conditions import subscription as verdicts
 from kafkastream_operator.core.conditions.rollout import not_taken, waits_in_vain
-from kafkastream_operator.core.document import MAX_BYTES, Document, Key, Version, make_document, misfit, pack, size
+from kafkastream_operator.core.document import MAX_BYTES, Document, Key, make_document, misfit, pack, size
 from kafkastream_operator.core.drain_evidence import has_applied, missing_evidence, own_report
 from kafkastream_operator.core.in_force import Wanted
 from kafkastream_operator.core.release import in_vain, let_go
@@ -121,7 +122,7 @@ def _is_older_than_status(view: View, document: Document | None) -> bool:
     rendered = view.status.rendered
     if document is None or rendered is None:
         return False
-    return document.version.lineage == rendered.lineage and document.version.counter < rendered.counter
+    return document.revision.is_older_than(_revision_in(rendered))
 
 
 def _is_behind_its_driver(view: View, document: Document) -> bool:
@@ -132,8 +133,7 @@ def _is_behind_its_driver(view: View, document: Document) -> bool:
     report = own_report(view.driver, view.uid)
     if report is None or report.applied is None or report.hash == document.hash:
         return False
-    applied = report.applied
-    return applied.lineage == document.version.lineage and document.version.counter < applied.counter <= MAX_SAID
+    return document.revision.is_older_than(report.applied) and _is_believed(report.applied)
 
 
 def _content(
@@ -153,7 +153,7 @@ def _content(
         before = replace(known(None, view.status.draining, previous.streams, reported), drain=previous.drain)
     remembered = _remembered(view)
     if remembered is not None:
-        again: Document | None = make_document(remembered.version, remembered.streams, {}, view.uid)
+        again: Document | None = make_document(remembered.revision, remembered.streams, {}, view.uid)
     else:
         again = _reported(view)
     if (paused or resolved.problem) and again is not None:
@@ -167,8 +167,7 @@ def _content(
         now=stamp(view.now),
         waits_for=lambda key, revision, quiet_s: missing_evidence(
             key,
-            lineage=lineage,
-            revision=revision,
+            since=Revision(lineage=lineage, counter=revision),
             quiet_s=quiet_s,
             subscription=view.uid,
             life=view.application.life if view.application is not None else "Absent",
@@ -178,13 +177,12 @@ def _content(
         # Without a status nobody knows which have counted already: then none does, and a person says it again.
         released=let_go(view.released if view.status.rendered else (), view.status.released, before.drains),
     )
-    document = make_document(Version(lineage, counter), rendering.streams, rendering.drain, view.uid)
+    document = make_document(Revision(lineage=lineage, counter=counter), rendering.streams, rendering.drain, view.uid)
     if previous is not None and document.hash == previous.hash and not behind:
-        document = replace(document, version=previous.version)
+        document = replace(document, revision=previous.revision)
     elif previous is None and view.status.rendered is not None and document.hash == view.status.rendered.hash:
         # The document was lost or edited: what is put right is no new revision.
-        version = Version(view.status.rendered.lineage, view.status.rendered.counter)
-        document = replace(document, version=version)
+        document = replace(document, revision=_revision_in(view.status.rendered))
     elif why := misfit(document.streams):
         # A driver that runs would reject it, and one that starts would end: neither gets it.
         return _Content(previous or again, previous is None or drifted, None, verdicts.do_not_fit(why))
@@ -205,7 +203,7 @@ def _waits(view: View, resolved: Resolved) -> bool:
 
 
 def _step(view: View, document: Document, paused: str) -> Step:
-    wanted = Wanted(document.version, verdicts.secrets_of(document))
+    wanted = Wanted(document.revision, verdicts.secrets_of(document))
     restarted = view.status.restarted_at
     said = {each.reason for each in view.status.conditions if each.type == "RolledOut"}
     step = next_step(
@@ -223,28 +221,28 @@ def _step(view: View, document: Document, paused: str) -> Step:
         or (view.status.rollout is None and view.driver is None),
         timing=view.timing,
     )
-    in_vain = waits_in_vain(document.version, view.application, view.driver)
+    in_vain = waits_in_vain(document.revision, view.application, view.driver)
     return replace(step, condition=in_vain) if in_vain is not None and step.condition.status == "True" else step
 
 
 def _rollout_seen(view: View) -> Rollout | None:
     """What was rolled out last, when the status is lost; None if this is the very first document."""
     driver = view.driver
-    started = Version.parse(driver.token) if driver is not None else None
+    started = Revision.parse(driver.token) if driver is not None else None
     if started is None and view.application is not None and (driver is None or not driver.running):
         # What its next driver starts with; one that runs may be from before the last patch.
-        started = Version.parse(view.application.token)
+        started = Revision.parse(view.application.token)
     if started is not None:
-        return Rollout(token=str(started), method="Restart", phase="Confirmed", at=stamp(view.now))
+        return Rollout(token=started.token, method="Restart", phase="Confirmed", at=stamp(view.now))
     if driver is not None and driver.report is not None and driver.report.applied is not None:
-        return Rollout(token=str(driver.report.applied), method="Reload", phase="Confirmed", at=stamp(view.now))
+        return Rollout(token=driver.report.applied.token, method="Reload", phase="Confirmed", at=stamp(view.now))
     document = view.config_map.document if view.config_map is not None else None
-    if document is not None and document.version.counter == 1:
+    if document is not None and document.revision.counter == 1:
         # Nothing came after the first one, which every driver begins with: what comes now has yet to reach it.
-        return Rollout(token=str(document.version), method="Adopt", phase="Confirmed", at=stamp(view.now))
+        return Rollout(token=document.revision.token, method="Adopt", phase="Confirmed", at=stamp(view.now))
     if document is not None:
         # Whether it reached the driver, nobody knows any more.
-        unknown = str(Version(document.version.lineage, 0))
+        unknown = replace(document.revision, counter=0).token
         return Rollout(token=unknown, method="Adopt", phase="Confirmed", at=stamp(view.now))
     return None
 
@@ -258,8 +256,8 @@ def _status(view: View, content: _Content, step: Step, conditions: tuple[Conditi
         observed_generation=view.generation,
         rendered=Rendered(
             config_map=config_map_name(view.spec.application_ref.name),
-            lineage=document.version.lineage,
-            counter=document.version.counter,
+            lineage=document.revision.lineage or "",
+            counter=document.revision.counter or 0,
             hash=document.hash,
         ),
         rollout=step.rollout,
@@ -311,7 +309,7 @@ def _remembered(view: View) -> Document | None:
     rendered = view.status.rendered
     if rendered is None or not view.status.kept:
         return None
-    return Document(Version(rendered.lineage, rendered.counter), rendered.hash, view.status.kept)
+    return Document(_revision_in(rendered), view.status.kept)
 
 
 def _reported(view: View) -> Document | None:
@@ -335,37 +333,45 @@ def _reported(view: View) -> Document | None:
 
 def _unseen(view: View, document: Document | None) -> Mapping[str, str]:
     """{new id: old id} of the document's renames, as long as no driver has shown that it has them."""
-    if document is None or has_applied(document.version, subscription=view.uid, driver=view.driver):
+    if document is None or has_applied(document.revision, subscription=view.uid, driver=view.driver):
         return {}
     return {new: old for old, new in renames(document.streams).items()}
 
 
-def _versions(view: View, previous: Document | None) -> list[Version]:
+def _revisions(view: View, previous: Document | None) -> list[Revision]:
     """Every revision that anybody has seen: ours, and what others say, if it is one that can have been."""
     rendered, rollout = view.status.rendered, view.status.rollout
     driver = view.driver if view.driver is not None and view.driver.owned else None
     report = driver.report if driver is not None and driver.report is not None else None
     ours = [
-        previous.version if previous is not None else None,
-        Version(rendered.lineage, rendered.counter) if rendered is not None else None,
+        previous.revision if previous is not None else None,
+        _revision_in(rendered) if rendered is not None else None,
     ]
     said = [
-        Version.parse(rollout.token) if rollout is not None else None,
-        Version.parse(view.application.token) if view.application is not None else None,
-        Version.parse(driver.token) if driver is not None else None,
+        Revision.parse(rollout.token) if rollout is not None else None,
+        Revision.parse(view.application.token) if view.application is not None else None,
+        Revision.parse(driver.token) if driver is not None else None,
         report.applied if driver is not None and report is not None and report.pod == driver.uid else None,
     ]
-    believed = [each for each in said if each is not None and each.counter <= MAX_SAID]
+    believed = [each for each in said if each is not None and _is_believed(each)]
     return [*(each for each in ours if each is not None), *believed]
 
 
+def _is_believed(revision: Revision) -> bool:
+    return (revision.counter or 0) <= MAX_SAID
+
+
+def _revision_in(rendered: Rendered) -> Revision:
+    return Revision(rendered.hash, rendered.counter, rendered.lineage)
+
+
 def _lineage(view: View, previous: Document | None) -> str:
-    versions = _versions(view, previous)
-    return versions[0].lineage if versions else view.fresh_lineage
+    seen = _revisions(view, previous)
+    return (seen[0].lineage if seen else None) or view.fresh_lineage
 
 
 def _next_counter(view: View, previous: Document | None) -> int:
-    return 1 + max((each.counter for each in _versions(view, previous)), default=0)
+    return 1 + max((each.counter or 0 for each in _revisions(view, previous)), default=0)
 
 
 def _pause(view: View) -> tuple[str, datetime | None]:

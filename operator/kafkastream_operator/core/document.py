@@ -8,10 +8,9 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import re
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from dynamic_kafka.errors import MetadataConflictError
 from dynamic_kafka.metadata.document import CONTRACT, MAX_DOCUMENT_BYTES, document_hash
 from dynamic_kafka.metadata.document_models import MappingDocument
 from dynamic_kafka.metadata.kubernetes_names import DOCUMENT_KEY, PACKED_DOCUMENT_KEY
-from dynamic_kafka.metadata.model import KafkaStream
+from dynamic_kafka.metadata.model import KafkaStream, Revision
 from dynamic_kafka.metadata.subscription import unite
 from dynamic_kafka.metadata.validation_errors import explain
 
@@ -31,8 +30,6 @@ PACK_FROM_BYTES = 64 * 1024
 """Documents are packed from this size on; smaller ones stay readable with kubectl."""
 MAX_BYTES = 1024 * 1024 - 16 * 1024
 """What fits into a ConfigMap, next to its own metadata."""
-
-_VERSION = re.compile(r"(.{1,64})/([0-9]{1,18})")
 
 Streams = Mapping[str, Mapping[str, Any]]
 """{stream id: {"clusters": {cluster id: cluster}}}, as the mapping form has it."""
@@ -49,23 +46,6 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Version:
-    """A revision of a document."""
-
-    lineage: str
-    counter: int
-
-    @classmethod
-    def parse(cls, text: str | None) -> Version | None:
-        """Of `<lineage>/<counter>`; None if it is not, or longer than a status takes."""
-        found = _VERSION.fullmatch(text or "")
-        return cls(found[1], int(found[2])) if found is not None else None
-
-    def __str__(self) -> str:
-        return f"{self.lineage}/{self.counter}"
-
-
-@dataclass(frozen=True)
 class Document:
     """A document that this operator wrote.
 
@@ -74,19 +54,23 @@ class Document:
         subscription: UID of the subscription, which the driver names in its reports.
     """
 
-    version: Version
-    hash: str
+    revision: Revision
     streams: Streams
     drain: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     subscription: str = ""
+
+    @property
+    def hash(self) -> str:
+        """`sha256:<64 hex>` of the streams."""
+        return self.revision.hash
 
     def text(self) -> str:
         """The JSON that is mounted."""
         content = {
             "contract": CONTRACT,
             "minReader": MIN_READER,
-            "lineage": self.version.lineage,
-            "revision": self.version.counter,
+            "lineage": self.revision.lineage,
+            "revision": self.revision.counter,
             "hash": self.hash,
             "subscription": self.subscription,
             "drain": self.drain,
@@ -111,10 +95,10 @@ def draining_in(streams: Streams) -> Iterator[Key]:
 
 
 def make_document(
-    version: Version, streams: Streams, drain: Mapping[str, Mapping[str, str]], subscription: str
+    revision: Revision, streams: Streams, drain: Mapping[str, Mapping[str, str]], subscription: str
 ) -> Document:
     """A document over these streams."""
-    return Document(version, document_hash(streams), streams, drain, subscription)
+    return Document(replace(revision, hash=document_hash(streams)), streams, drain, subscription)
 
 
 def misfit(streams: Streams) -> str:
@@ -143,10 +127,10 @@ def read_document(data: Mapping[str, str], binary: Mapping[str, str]) -> Documen
             text = _unpacked(base64.b64decode(binary[PACKED_DOCUMENT_KEY])).decode()
         found = json.loads(text)
         streams = found["streams"]
-        version = Version(str(found["lineage"]), int(found["revision"]))
-        if found["hash"] != document_hash(streams):
+        revision = Revision(found["hash"], int(found["revision"]), str(found["lineage"]))
+        if revision.hash != document_hash(streams) or not revision.token:
             return None
-        return Document(version, found["hash"], streams, found.get("drain", {}), str(found.get("subscription", "")))
+        return Document(revision, streams, found.get("drain", {}), str(found.get("subscription", "")))
     except (KeyError, TypeError, ValueError, OSError, EOFError, zlib.error, RecursionError):
         return None
 

@@ -15,8 +15,9 @@ from datetime import timedelta
 from typing import Any
 
 from dynamic_kafka.metadata.kubernetes_names import REPORT_BEAT_S
+from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.application import Life
-from kafkastream_operator.core.document import Key, Version
+from kafkastream_operator.core.document import Key
 
 FRESH_S = 3 * REPORT_BEAT_S
 _WITHOUT_DRIVER: Mapping[Life, str] = {
@@ -67,7 +68,7 @@ class Report:
     contract: int = 1
     reader: int = 1
     abilities: frozenset[str] = frozenset()
-    applied: Version | None = None
+    applied: Revision | None = None
     hash: str = ""
     rejected: tuple[str, str] | None = None
     subscription: str = ""
@@ -86,7 +87,7 @@ class Report:
                 contract=int(found.get("contract", 1)),
                 reader=int(found.get("reader", 1)),
                 abilities=frozenset(map(str, found.get("abilities", []))),
-                applied=Version.parse(found.get("applied")),
+                applied=Revision.parse(found.get("applied")),
                 hash=str(found.get("hash", "")),
                 rejected=(str(rejected["revision"]), str(rejected["reason"])) if rejected else None,
                 subscription=str(found.get("subscription", "")),
@@ -149,12 +150,12 @@ def time_left_to_report(driver: Driver | None, patience: timedelta) -> timedelta
 
 
 def missing_evidence(
-    key: Key, *, lineage: str, revision: int, quiet_s: float, subscription: str, life: Life, driver: Driver | None
+    key: Key, *, since: Revision, quiet_s: float, subscription: str, life: Life, driver: Driver | None
 ) -> str:
     """Why it is not shown that `key` is drained; "" if it is. Without numbers that move: it goes into a status.
 
     Args:
-        lineage, revision: of the first document in which it drains.
+        since: the first revision in which it drains.
         quiet_s: how long nothing may have been written.
         subscription: UID of the subscription.
         life: what the application is doing. The driver of one that does not run is gone: whatever has its pod's name by
@@ -175,24 +176,22 @@ def missing_evidence(
         return f"driver {driver.name} reports for another subscription"
     if driver.silent_s > FRESH_S:
         return f"driver {driver.name} has not reported for more than {FRESH_S:.0f} s: see its log"
-    if report.applied is None or report.applied.lineage != lineage or report.applied.counter < revision:
-        return f"driver {driver.name} has not applied revision {revision} yet: see RolledOut"
+    if report.applied is None or not report.applied.is_at_least(since):
+        return f"driver {driver.name} has not applied revision {since.counter} yet: see RolledOut"
     topic = report.draining.get(key)
     if topic is None:
         return f"driver {driver.name} says nothing of {key}"
     return _unfinished(topic, quiet_s) or ("" if driver.news else f"driver {driver.name} has to report once more")
 
 
-def has_applied(version: Version, *, subscription: str, driver: Driver | None) -> bool:
+def has_applied(revision: Revision, *, subscription: str, driver: Driver | None) -> bool:
     """Whether a driver has shown by its own report that its offsets are kept by this revision, or by a later one.
 
     It need not run any more: what it did is in its checkpoint. That it was started for the revision is not enough: it
     may have ended before its first plan.
     """
     report = own_report(driver, subscription)
-    if report is None or report.applied is None:
-        return False
-    return report.applied.lineage == version.lineage and report.applied.counter >= version.counter
+    return report is not None and report.applied is not None and report.applied.is_at_least(revision)
 
 
 def own_report(driver: Driver | None, subscription: str) -> Report | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.application import Application
-from kafkastream_operator.core.document import Version
 from kafkastream_operator.core.drain_evidence import Driver
 from kafkastream_operator.models.subscription import Rollout, Strategy
 
@@ -14,13 +14,13 @@ from kafkastream_operator.models.subscription import Rollout, Strategy
 class Wanted:
     """What should be in force: a revision, and the Secrets that it needs mounted."""
 
-    version: Version
+    revision: Revision
     secrets: frozenset[str]
 
     @property
     def token(self) -> str:
         """The revision as annotations have it."""
-        return str(self.version)
+        return self.revision.token
 
 
 def is_in_force(
@@ -50,11 +50,8 @@ def is_in_force(
     )
     told = (strategy != "Restart" or promised or since) and not (wanted.secrets and lacks)
     applied = driver.report.applied if driver.report is not None and driver.report.pod == driver.uid else None
-    seen = [Version.parse(driver.token) if since or not restarting else None, applied if told else None]
-    return any(
-        each is not None and each.lineage == wanted.version.lineage and each.counter >= wanted.version.counter
-        for each in seen
-    )
+    seen = [Revision.parse(driver.token) if since or not restarting else None, applied if told else None]
+    return any(each is not None and each.is_at_least(wanted.revision) for each in seen)
 
 
 def _is_submitted_since(before: Rollout, application: Application | None) -> bool:

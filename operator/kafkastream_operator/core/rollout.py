@@ -102,7 +102,7 @@ def next_step(
         return _confirmed(wanted, before, now)
     if application is None or application.life in ("Absent", "Suspended", "Completed", "Failed"):
         life = "is not there" if application is None else f"is {application.life}"
-        text = f"the application {life}: it takes revision {wanted.version.counter} when it starts"
+        text = f"the application {life}: it takes revision {wanted.revision.counter} when it starts"
         if application is not None and application.life == "Failed":
             text += "; why it failed is in its status and in its driver's log"
         return Step(before, condition("RolledOut", None, "NotRunning", text))
@@ -123,19 +123,19 @@ def next_step(
             submission=application.submission,
         )
         if strategy != "Reload":
-            return Step(before, going_on(wanted.version, "by a restart"), again=now)
+            return Step(before, going_on(wanted.revision, "by a restart"), again=now)
     silent = time_left_to_report(driver, timing.confirm_live)
     method = _method(strategy, wanted, before, application, driver, silent=silent is not None)
     begun = (before.token, before.method) == (wanted.token, "Restart") and before.phase != "Pending"
     if method == "Restart" and promised and not begun and wanted.secrets <= application.mounts:
         # Patched now, it would start twice.
         if driver is None or not driver.running:
-            text = f"revision {wanted.version.counter} waits for the driver that starts, and takes it then"
+            text = f"revision {wanted.revision.counter} waits for the driver that starts, and takes it then"
             return Step(before, condition("RolledOut", None, "Waiting", text))
         method = "Wait" if silent is not None else method
     if method == "Wait":
         assert driver is not None
-        text = f"revision {wanted.version.counter} waits until driver {driver.name} has said what it can"
+        text = f"revision {wanted.revision.counter} waits until driver {driver.name} has said what it can"
         return Step(before, condition("RolledOut", None, "Waiting", text), again=now + (silent or timedelta()))
     if method == "Reload":
         return _live(wanted, strategy, before, application, driver, now=now, timing=timing)
@@ -167,7 +167,7 @@ def _confirmed(wanted: Wanted, before: Rollout, now: datetime) -> Step:
     if done.method == "Adopt":
         text = "the first document was rendered; the application takes it when it starts"
         return Step(done, condition("RolledOut", True, "Adopted", text))
-    return Step(done, condition("RolledOut", True, "Confirmed", f"revision {wanted.version.counter} is in force"))
+    return Step(done, condition("RolledOut", True, "Confirmed", f"revision {wanted.revision.counter} is in force"))
 
 
 def _method(
@@ -204,35 +204,35 @@ def _live(
 ) -> Step:
     unmounted = wanted.secrets - application.mounts
     if unmounted:
-        why = f"revision {wanted.version.counter} needs the Secrets {', '.join(sorted(unmounted))} mounted"
+        why = f"revision {wanted.revision.counter} needs the Secrets {', '.join(sorted(unmounted))} mounted"
         return Step(before, restart_required(why, strategy, application, f"with {mounting(unmounted)}"))
     rejected = driver.report.rejected if driver is not None and driver.report is not None else None
     if rejected is not None and rejected[0] == wanted.token:
         text = (
-            f"the driver refuses revision {wanted.version.counter} and goes on with the one before, until it ends: the"
+            f"the driver refuses revision {wanted.revision.counter} and goes on with the one before, until it ends: the"
             f" next one would not start with it. {rejected[1]}. Mend the stream, or revert it"
         )
         return Step(before, condition("RolledOut", False, "Rejected", text))
     if driver is None or not driver.running:
-        text = f"revision {wanted.version.counter} waits for the driver to run"
+        text = f"revision {wanted.revision.counter} waits for the driver to run"
         return Step(before, condition("RolledOut", None, "Waiting", text))
     if not is_able(driver) and (strategy == "Auto" or driver.report is not None):
-        why = f"the driver {driver.name} does not report that it takes revision {wanted.version.counter} live"
+        why = f"the driver {driver.name} does not report that it takes revision {wanted.revision.counter} live"
         return Step(before, restart_required(why, strategy, application))
     if before.token != wanted.token or before.method != "Reload":
         began = Rollout(token=wanted.token, method="Reload", phase="Patched", at=stamp(now), attempts=1)
         return Step(
             began,
-            going_on(wanted.version, "live"),
+            going_on(wanted.revision, "live"),
             Refresh(driver.name, wanted.token),
             again=now + timing.confirm_live,
         )
     due = parse(before.at) + timing.confirm_live
     if now < due:
-        return Step(before, going_on(wanted.version, "live"), again=due)
+        return Step(before, going_on(wanted.revision, "live"), again=due)
     # Silence never becomes a restart.
     text = (
-        f"the driver {driver.name} has not confirmed revision {wanted.version.counter} within"
+        f"the driver {driver.name} has not confirmed revision {wanted.revision.counter} within"
         f" {timing.confirm_live.total_seconds():.0f} s: see its log; nothing is restarted because of it"
     )
     return Step(before, condition("RolledOut", False, "NotConfirmed", text))
@@ -250,7 +250,7 @@ def _restart(
 ) -> Step:
     mine = before.token == wanted.token and before.method == "Restart"
     if application.refuses_restart(now) and not (mine and before.phase == "Patched"):
-        text = f"revision {wanted.version.counter} takes a restart, which would end the application: "
+        text = f"revision {wanted.revision.counter} takes a restart, which would end the application: "
         said = condition("RolledOut", False, "RestartRequired", text + application.unwilling)
         return Step(before, said, again=application.willing_at)
     if not mine and _is_unnoted(before, application):
@@ -267,16 +267,18 @@ def _restart(
         if (application.token, application.attempt) == (wanted.token, attempt) and ends is None:
             # An operator that died right after it has made this patch; what was submitted since was so because of it.
             done = done.model_copy(update={"submission": before.submission})
-            return Step(done, going_on(wanted.version, "by a restart"), again=now + timing.confirm, restarted=True)
+            return Step(done, going_on(wanted.revision, "by a restart"), again=now + timing.confirm, restarted=True)
         if now < (gathered := _gathered_at(before, timing)):
-            return Step(before, going_on(wanted.version, "by a restart"), again=gathered)
+            return Step(before, going_on(wanted.revision, "by a restart"), again=gathered)
         if now < earliest:
             # It was made, and lost or taken back: who does that at once gets it no sooner than anybody else.
-            return Step(before, kept_apart(before, wanted.version, timing.between_restarts), again=earliest)
-        return Step(before, going_on(wanted.version, "by a restart"), patch, done, now + timing.confirm, restarted=True)
+            return Step(before, kept_apart(before, wanted.revision, timing.between_restarts), again=earliest)
+        return Step(
+            before, going_on(wanted.revision, "by a restart"), patch, done, now + timing.confirm, restarted=True
+        )
     if not mine:
         if now < earliest:
-            return Step(before, kept_apart(None, wanted.version, timing.between_restarts), again=earliest)
+            return Step(before, kept_apart(None, wanted.revision, timing.between_restarts), again=earliest)
         # What came before is not begun yet: one restart is for both, and no later because of this one.
         gathering = before.method == "Restart" and before.phase == "Pending" and not before.attempts
         began = Rollout(
@@ -286,21 +288,21 @@ def _restart(
             at=before.at if gathering and not before.reverted else stamp(now),
             submission=_submission(application, driver),
         )
-        return Step(began, going_on(wanted.version, "by a restart"), again=max(now, _gathered_at(began, timing)))
+        return Step(began, going_on(wanted.revision, "by a restart"), again=max(now, _gathered_at(began, timing)))
     if application.token != wanted.token:
         return _reverted(before, now)
     due = parse(before.at) + timing.confirm
     if now < due:
-        return Step(before, going_on(wanted.version, "by a restart"), again=due)
+        return Step(before, going_on(wanted.revision, "by a restart"), again=due)
     if application.submission != before.submission and application.life == "Starting":
         # It was submitted anew, and only takes its time: waiting for an executor, for quota, for an image.
-        text = f"the application was submitted for revision {wanted.version.counter}; its driver is not there yet"
+        text = f"the application was submitted for revision {wanted.revision.counter}; its driver is not there yet"
         return Step(before, condition("RolledOut", False, "Starting", text), again=now + timing.confirm)
     if before.attempts >= ATTEMPTS:
         failed = before.model_copy(update={"phase": "Failed", "at": stamp(now)})
         return Step(failed, given_up(failed))
     again = before.model_copy(update={"phase": "Pending", "at": stamp(now)})
-    return Step(again, going_on(wanted.version, "by a restart, again"), again=now)
+    return Step(again, going_on(wanted.revision, "by a restart, again"), again=now)
 
 
 def _gathered_at(before: Rollout, timing: Timing) -> datetime:
@@ -342,7 +344,7 @@ def _mounted_again(wanted: Wanted, before: Rollout, application: Application, no
         return _reverted(begun, now)
     # It was deleted and applied again, as its manifest has it: nobody is against the patch.
     again = begun.model_copy(update={"phase": "Pending", "at": stamp(now)})
-    return Step(again, going_on(wanted.version, "by a restart"), again=now)
+    return Step(again, going_on(wanted.revision, "by a restart"), again=now)
 
 
 def _reverted(before: Rollout, now: datetime) -> Step:

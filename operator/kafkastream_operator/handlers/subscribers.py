@@ -52,7 +52,7 @@ def _subscriber(cache: Cache, subscription: Object, stream: str) -> Subscriber:
         status,
         document.streams if document is not None else status.kept,
         unknown=unknown,
-        revision=str(document.version) if document is not None else "",
+        revision=document.revision.token if document is not None else "",
         asks=_asks(subscription, stream),
     )
 

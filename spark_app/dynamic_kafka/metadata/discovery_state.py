@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from dynamic_kafka.errors import MetadataUnavailableError
 from dynamic_kafka.metadata.model import Revision
-from dynamic_kafka.metadata.revision import AwaitedRevision, described, is_of_other_lineage, is_older
+from dynamic_kafka.metadata.revision import AwaitedRevision, described
 from dynamic_kafka.metadata.subscription import Subscription
 
 _CHECK = "check the metadata service"
@@ -99,7 +99,7 @@ class DiscoveryState:
             self._rejected_token = revision.token
             return Answer(False)
         in_force = self.current.revision if self.current else None
-        if in_force is not None and is_older(revision, in_force):
+        if in_force is not None and revision.is_older_than(in_force):
             if revision.hash != in_force.hash:
                 return self._leave_aside(revision, in_force)
             revision = in_force  # the same content under an earlier number
@@ -196,7 +196,7 @@ class DiscoveryState:
         query rejects it, and it is tried again."""
         awaited = self._awaited
         if in_force is not None:
-            before = described(in_force) if is_of_other_lineage(revision, in_force) else None
+            before = described(in_force) if revision.is_of_other_lineage(in_force) else None
         else:
             before = str(awaited) if awaited is not None and awaited.is_replaced_by(revision) else None
         told = None if before is None else (before, revision.lineage)

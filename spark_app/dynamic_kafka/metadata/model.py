@@ -6,9 +6,12 @@ Pure values, shared by the source, the application and the operator. The names a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+_TOKEN = re.compile(r"(.{1,64})/([0-9]{1,18})")
 
 OffsetKind = Literal["earliest", "latest", "committed", "timestamp", "explicit"]
 ClusterState = Literal["Active", "Draining"]
@@ -102,15 +105,48 @@ class Rendering:
 
 @dataclass(frozen=True)
 class Revision:
-    """Which edition of the metadata this is. `counter` orders revisions of one `lineage`; `hash` tells equal
-    content. `rendering` is there if the operator wrote it."""
+    """One version of the metadata.
 
-    hash: str
+    Attributes:
+        hash: `sha256:<64 hex>` of the content: equal content has an equal hash. Empty in a revision of which only the
+            token is known, as from an annotation.
+        counter: orders the revisions of one lineage; None in metadata that is not numbered.
+        lineage: names a series of revisions. A subscription that is made anew begins another one.
+        rendering: set if the operator wrote the metadata.
+    """
+
+    hash: str = ""
     counter: int | None = None
     lineage: str | None = None
     rendering: Rendering | None = None
+
+    @classmethod
+    def parse(cls, token: str | None) -> Revision | None:
+        """Return the revision of a token; None if the text is no token, or is longer than a status takes."""
+        found = _TOKEN.fullmatch(token or "")
+        return cls(lineage=found[1], counter=int(found[2])) if found is not None else None
 
     @property
     def token(self) -> str:
         """`<lineage>/<counter>`, as annotations have it; empty where one of the two is missing."""
         return "" if self.counter is None or not self.lineage else f"{self.lineage}/{self.counter}"
+
+    def is_older_than(self, other: Revision) -> bool:
+        """Return whether this one comes before `other` in their lineage; False if they have no order."""
+        steps = self._steps_after(other)
+        return steps is not None and steps < 0
+
+    def is_at_least(self, other: Revision) -> bool:
+        """Return whether this one is `other` or comes after it in their lineage; False if they have no order."""
+        steps = self._steps_after(other)
+        return steps is not None and steps >= 0
+
+    def is_of_other_lineage(self, other: Revision) -> bool:
+        """Return whether both have a lineage, and not the same: neither is newer then."""
+        return bool(self.token and other.token) and self.lineage != other.lineage
+
+    def _steps_after(self, other: Revision) -> int | None:
+        """Return how many revisions this one is after `other`; None without a lineage, or of two lineages."""
+        if self.counter is None or other.counter is None or not self.lineage or self.lineage != other.lineage:
+            return None
+        return self.counter - other.counter

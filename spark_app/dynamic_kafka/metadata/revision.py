@@ -72,9 +72,9 @@ class AwaitedRevision:
             return True
         if self.counter is None:
             return revision.hash == self.hash
-        if revision.counter is None or (self.lineage is not None and revision.lineage != self.lineage):
-            return False
-        return revision.counter >= self.counter
+        if self.lineage is None:
+            return revision.counter is not None and revision.counter >= self.counter
+        return revision.is_at_least(Revision(counter=self.counter, lineage=self.lineage))
 
     def is_replaced_by(self, revision: Revision) -> bool:
         """Whether the operator has named another lineage than the one that it has rendered since."""
@@ -87,18 +87,6 @@ class AwaitedRevision:
         if self.counter is None:
             return f"{self.hash}{origin}"
         return f"{self.lineage}/{self.counter}{origin}" if self.lineage is not None else f"{self.counter}{origin}"
-
-
-def is_older(revision: Revision, than: Revision) -> bool:
-    """Whether `revision` comes before `than` in their lineage. Without one, or of two, none does."""
-    if revision.counter is None or than.counter is None or not revision.lineage:
-        return False
-    return revision.lineage == than.lineage and revision.counter < than.counter
-
-
-def is_of_other_lineage(revision: Revision, than: Revision) -> bool:
-    """Whether both are numbered in a lineage, and not the same."""
-    return bool(revision.token and than.token) and revision.lineage != than.lineage
 
 
 def described(revision: Revision) -> str:

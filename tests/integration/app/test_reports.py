@@ -14,9 +14,10 @@ from dynamic_kafka.app.telemetry.drains import Drains, TopicDrain
 from dynamic_kafka.app.telemetry.lag import LagProber
 from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.metadata.document import document_hash
+from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
-from kafkastream_operator.core.document import Key, Version, make_document
+from kafkastream_operator.core.document import Key, make_document
 from kafkastream_operator.core.drain_evidence import Driver, Report, missing_evidence
 from tests.integration.app.driving import AppRun, write_app
 from tests.support.api_server import TOKEN, FakeApiServer
@@ -32,7 +33,7 @@ def rendered(revision: int, at: KafkaCluster, topics: list[str], **more: Any) ->
     """The document that the operator renders for the stream `st` on the cluster `a`."""
     cluster = {"bootstrapServers": at.bootstrap, "topics": topics, **more}
     streams = {"st": {"clusters": {"a": cluster}}}
-    return make_document(Version("l", revision), streams, {}, SUBSCRIPTION).text()
+    return make_document(Revision(lineage="l", counter=revision), streams, {}, SUBSCRIPTION).text()
 
 
 # -- what clusters are asked ---------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ class Stage:
             "contract": 1,
             "reader": 1,
             "abilities": ["live"],
-            "applied": str(document.version),
+            "applied": document.revision.token,
             "hash": document.hash,
             "subscription": document.subscription,
             "pod": pod["metadata"]["uid"],
@@ -112,7 +112,7 @@ class Stage:
         """It reports beat after beat what it has in force now, as one that lives, until the document says so."""
         document = self.document()
         assert document is not None
-        content = {"applied": str(document.version), "hash": document.hash, **content}
+        content = {"applied": document.revision.token, "hash": document.hash, **content}
         for beat in range(2, 12):
             self.report(pod, beat=beat, **content)
             with contextlib.suppress(KubeError):

@@ -184,7 +184,7 @@ def test_a_restart_that_was_asked_for_is_confirmed_by_the_next_attempts_driver(
     apache.notices_that_the_driver_went()
     pod = apache.attempts()
     apache.wait_condition("RolledOut", "Confirmed")
-    assert pod["metadata"]["annotations"][REVISION_ANNOTATION] == str(document.version)
+    assert pod["metadata"]["annotations"][REVISION_ANNOTATION] == document.revision.token
     assert apache.application_now()["spec"]["sparkConf"]["spark.executor.instances"] == "1"
     apache.wait_condition("Mounted", "Mounted")
 

@@ -130,7 +130,7 @@ def test_a_restart_is_one_patch_whatever_write_it_dies_after(prepared: Stage, sp
     made = through(stage, lambda: stage.stream("orders", cluster("east"), cluster("west")))
     document = stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
     pod = stage.driver_runs(after=uid)
-    assert pod["metadata"]["annotations"][REVISION_ANNOTATION] == str(document.version)
+    assert pod["metadata"]["annotations"][REVISION_ANNOTATION] == document.revision.token
     assert len(spark_operator.submissions("app")) == 2
     kinds = [each.split("/")[0] for each in made]
     assert {"PUT configmaps", "PUT kafkastreamsubscriptions", "PATCH sparkapplications"} <= set(kinds)

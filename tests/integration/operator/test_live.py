@@ -46,7 +46,7 @@ def test_a_driver_that_can_is_told_live_and_confirms(stage: Stage, driver: Json)
         PODS,
         "app-driver",
         stage.namespace,
-        until=lambda each: (each or {})["metadata"]["annotations"].get(REFRESH_ANNOTATION) == str(document.version),
+        until=lambda each: (each or {})["metadata"]["annotations"].get(REFRESH_ANNOTATION) == document.revision.token,
     )
     stage.report(driver)
     stage.wait_condition("RolledOut", "Confirmed")
@@ -64,8 +64,8 @@ def test_what_the_driver_rejects_is_said(stage: Stage, driver: Json) -> None:
     stage.stream("orders", cluster("east"), cluster("west"), cluster("north"))
     document = stage.wait_document({"east/orders": "Active", "west/orders": "Active", "north/orders": "Active"})
     why = "north is the same Kafka cluster as east"
-    applied = f"{document.version.lineage}/{document.version.counter - 1}"
-    stage.report(driver, applied=applied, rejected={"revision": str(document.version), "reason": why})
+    applied = f"{document.revision.lineage}/{document.revision.counter - 1}"
+    stage.report(driver, applied=applied, rejected={"revision": document.revision.token, "reason": why})
     assert why in stage.wait_condition("RolledOut", "Rejected")["message"]
 
 
@@ -116,7 +116,7 @@ def test_what_drains_survives_the_loss_of(what: str, stage: Stage, driver: Json,
         stage.api.patch(CONFIG_MAPS, DOCUMENT, stage.namespace, {"data": {"streams.json": "{}"}})
     operator.start()
     again = stage.wait_document({"east/orders": "Draining", "west/orders": "Active"})
-    assert again.version.counter >= document.version.counter
+    assert again.revision.counter >= document.revision.counter
     found = stage.wait_condition("Drained", "Draining")
     assert "east/orders" in found["message"]
 
@@ -147,7 +147,7 @@ def test_deleting_the_subscription_harms_no_running_job(stage: Stage, driver: Js
     stage.subscription()
     after = stage.wait_document({"east/orders": "Draining", "west/orders": "Draining", "north/orders": "Active"})
     assert before is not None
-    assert after.version.counter == before.version.counter + 1
+    assert after.revision.counter == before.revision.counter + 1
 
 
 def test_an_application_that_is_deleted_and_applied_again_keeps_its_drain(stage: Stage, driver: Json) -> None:

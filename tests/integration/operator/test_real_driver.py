@@ -127,11 +127,11 @@ def test_a_second_cluster_is_one_confirmed_restart_and_rows_of_both(job: Job) ->
     stage.wait_condition("Mounted", "Mounted", timeout=60)
     document = stage.document()
     assert before is not None and document is not None
-    assert document.version.counter == before.version.counter + 1
+    assert document.revision.counter == before.revision.counter + 1
     assert len(job.submitted.submissions("app")) == submissions + 1
     assert [pod["metadata"].get("annotations", {}).get(REVISION_ANNOTATION) for pod in job.node.started] == [
         None,
-        str(document.version),
+        document.revision.token,
     ]
     rollout = stage.subscription_now()["status"]["rollout"]
     assert (rollout["method"], rollout["phase"], rollout["attempts"]) == ("Restart", "Confirmed", 1)

@@ -44,10 +44,10 @@ def test_a_change_restarts_the_application_once_and_is_confirmed_by_its_new_driv
     pod = stage.driver_runs(after=uid)
     stage.wait_condition("RolledOut", "Confirmed")
 
-    assert pod["metadata"]["annotations"][REVISION_ANNOTATION] == str(document.version)
+    assert pod["metadata"]["annotations"][REVISION_ANNOTATION] == document.revision.token
     first, second = spark_operator.submissions("app")
     assert REVISION_ANNOTATION not in json.dumps(first.conf)
-    assert second.conf[ENVIRONMENT] == str(document.version)
+    assert second.conf[ENVIRONMENT] == document.revision.token
     assert condition(stage.subscription_now(), "Ready")["status"] == "False"  # the stub's pod mounts nothing
     assert condition(stage.subscription_now(), "Mounted")["reason"] == "NotMounted"
 
@@ -95,7 +95,7 @@ def test_an_application_deleted_in_the_middle_of_its_restart_is_not_made_and_its
         timeout=60,
     )
     assert pod is not None
-    assert pod["metadata"]["annotations"][REVISION_ANNOTATION] == str(document.version)
+    assert pod["metadata"]["annotations"][REVISION_ANNOTATION] == document.revision.token
     set_phase(stage.api, pod, "Running")
     stage.wait_condition("RolledOut", "Confirmed")
     # The first, its successor, and the restart of that.
@@ -115,7 +115,7 @@ def test_fifty_changes_in_a_second_are_one_restart(
     document = stage.document()
     assert document is not None
     assert (states(document) or {})["west49/orders"] == "Active"
-    assert pod["metadata"]["annotations"][REVISION_ANNOTATION] == str(document.version)
+    assert pod["metadata"]["annotations"][REVISION_ANNOTATION] == document.revision.token
     assert len(spark_operator.submissions("app")) == 2
 
 

@@ -23,7 +23,7 @@ from dynamic_kafka.app.kubernetes.driver_report import (
 from dynamic_kafka.app.telemetry.drains import TopicDrain
 from dynamic_kafka.metadata.kubernetes_names import REPORT_BEAT_S
 from dynamic_kafka.metadata.model import Rendering, Revision
-from kafkastream_operator.core.document import Key, Version
+from kafkastream_operator.core.document import Key
 from kafkastream_operator.core.drain_evidence import Report, TopicReport
 
 STREAMS = {"orders": {"clusters": {"east": {"bootstrapServers": "e:1", "topics": ["old"], "state": "Draining"}}}}
@@ -55,7 +55,7 @@ def test_the_operator_reads_what_the_driver_reports() -> None:
         contract=1,
         reader=1,
         abilities=frozenset({"live"}),
-        applied=Version("6f1c", 17),
+        applied=Revision(lineage="6f1c", counter=17),
         hash="sha256:17",
         rejected=("6f1c/18", "another cluster"),
         subscription="uid-of-subscription",

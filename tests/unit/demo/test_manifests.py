@@ -15,8 +15,9 @@ from demo.kube import NOT_SEEN, rendered, waiting_for
 from demo.settings import DISCOVERY_S, TRIGGER_S
 from dynamic_kafka.app.config.model import load_config
 from dynamic_kafka.metadata.kubernetes_names import MOUNT_PATH, config_map_name
+from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.options.durations import parse_duration_ms
-from kafkastream_operator.core.document import Version, make_document, pack
+from kafkastream_operator.core.document import make_document, pack
 from kafkastream_operator.models.stream import KafkaStreamSpec
 from kafkastream_operator.models.subscription import SubscriptionSpec
 
@@ -102,7 +103,7 @@ def test_to_suspend_is_an_apply_of_the_application(git: Git, cluster: Cluster) -
 
 def test_a_rendered_document_is_read_as_the_operator_writes_it() -> None:
     clusters = {"A": {"topics": ["orders"], "state": "Draining"}, "B": {"topics": ["orders"]}}
-    data, _ = pack(make_document(Version("l", 3), {"orders": {"clusters": clusters}}, {}, "uid"))
+    data, _ = pack(make_document(Revision(lineage="l", counter=3), {"orders": {"clusters": clusters}}, {}, "uid"))
     assert rendered({"data": data}) == ("l/3", {"A": "Draining", "B": "Active"})
     assert rendered(None) == ("", {})
 

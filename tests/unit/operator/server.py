@@ -161,7 +161,7 @@ class Server:
         ]
         said = {
             "abilities": ["live"],
-            "applied": str(document.version),
+            "applied": document.revision.token,
             "hash": document.hash,
             "subscription": document.subscription,
             "pod": pod["metadata"]["uid"],

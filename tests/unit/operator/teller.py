@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.catalog import ConfigMapText
-from kafkastream_operator.core.document import Document, Key, Version, draining_in, entries
+from kafkastream_operator.core.document import Document, Key, draining_in, entries
 from kafkastream_operator.core.drain_evidence import Driver, Report, TopicReport
 from kafkastream_operator.core.render import renames
 from kafkastream_operator.core.rollout import Timing
@@ -56,7 +57,7 @@ class Teller(World):
 
     last: Document | None = None
     since: dict[Key, int] = field(default_factory=dict)
-    hashes: dict[Version, str] = field(default_factory=dict)
+    hashes: dict[Revision, str] = field(default_factory=dict)
     old: list[Document] = field(default_factory=list)
     in_force: Document | None = None
     stands: dict[str, KafkaStreamStatus] = field(default_factory=dict)
@@ -118,11 +119,11 @@ class Teller(World):
         """A pod waits for the document, and for the revision that it was started for."""
         if self.application is None or self.document is None or self.edited:
             return
-        awaited = Version.parse(self.application.token)
+        awaited = Revision.parse(self.application.token)
         self.driver_starts(reports=False)
         assert self.driver is not None
-        version = self.document.version
-        if awaited is not None and (awaited.lineage != version.lineage or awaited.counter > version.counter):
+        version = self.document.revision
+        if awaited is not None and not version.is_at_least(awaited):
             self.in_force = None
             return
         self.in_force, self.forgotten = self.document, False
@@ -165,7 +166,7 @@ class Teller(World):
         elif how == "subscription":
             report = replace(report, subscription="another")
         elif how == "lineage":
-            report = replace(report, applied=Version("another", 99))
+            report = replace(report, applied=Revision(lineage="another", counter=99))
         self.driver = replace(self.driver, report=report, silent_s=31.0 if how == "silent" else 0.0, news=how != "news")
 
     def ends(self) -> None:
@@ -187,7 +188,7 @@ class Teller(World):
             or self.status.rendered is None
             or (
                 (self.status.rendered.counter, self.status.rendered.lineage)
-                != (self.document.version.counter, self.document.version.lineage)
+                != (self.document.revision.counter, self.document.revision.lineage)
             )
         )
         if what in ("document", "edited") and behind:
@@ -306,20 +307,21 @@ class Teller(World):
             raise BrokenPromiseError("a restart under Reload")
         if spec.pause is not None and (spec.pause.until is None or stamp(self.now) < spec.pause.until):
             raise BrokenPromiseError("a restart in a pause")
-        if self.document is None or token != str(self.document.version):
+        if self.document is None or token != self.document.revision.token:
             raise BrokenPromiseError(f"a restart for {token}, which is not the newest")
         if self.patched_at is not None and self.now - self.patched_at < timedelta(seconds=60):
             raise BrokenPromiseError(f"two restarts within {self.now - self.patched_at}")
         self.patched_at = self.now
 
     def _check_document(self, found: Document, driver: Driver | None) -> None:
-        known = self.hashes.get(found.version)
+        revision = replace(found.revision, hash="")
+        known = self.hashes.get(revision)
         if known is not None and known != found.hash:
-            raise BrokenPromiseError(f"revision {found.version} had another content")
-        newest = max((each.counter for each in self.hashes if each.lineage == found.version.lineage), default=0)
-        if known is None and found.version.counter <= newest:
-            raise BrokenPromiseError(f"revision {found.version} comes after {newest}")
-        self.hashes[found.version] = found.hash
+            raise BrokenPromiseError(f"revision {revision.token} had another content")
+        newest = max((each.counter for each in self.hashes if each.lineage == found.revision.lineage), default=0)
+        if known is None and found.revision.counter <= newest:
+            raise BrokenPromiseError(f"revision {revision.token} comes after {newest}")
+        self.hashes[revision] = found.hash
         there = {key for _, key, _ in entries(found.streams)}
         carried = renames(found.streams)
         since = {}
@@ -329,7 +331,7 @@ class Teller(World):
                 since[now] = self.since[key]
             if now not in there:
                 self._check_removal(key, now, driver)
-        self.since = {key: since.get(key, found.version.counter) for key in draining_in(found.streams)}
+        self.since = {key: since.get(key, found.revision.counter) for key in draining_in(found.streams)}
 
     def _check_removal(self, key: Key, now: Key, driver: Driver | None) -> None:
         names = {key.cluster, str(key), now.cluster, str(now)}
@@ -341,7 +343,7 @@ class Teller(World):
             return
         why = self._no_evidence(key, now, driver, owners)
         if why:
-            raise BrokenPromiseError(f"{key} left revision {self.last.version}: {why}")
+            raise BrokenPromiseError(f"{key} left revision {self.last.revision.token}: {why}")
 
     def _no_evidence(self, key: Key, now: Key, driver: Driver | None, owners: Iterable[str]) -> str:
         report = driver.report if driver is not None else None
@@ -356,7 +358,7 @@ class Teller(World):
             "its driver runs": driver.running and driver.owned,
             "the report is fresh": driver.news and driver.silent_s <= 30,
             "the report is its own": (report.pod, report.subscription) == (driver.uid, UID),
-            "the driver has the lineage": applied is not None and applied.lineage == self.last.version.lineage,
+            "the driver has the lineage": applied is not None and applied.lineage == self.last.revision.lineage,
             f"it drains in {applied}, since {since}": applied is not None
             and since is not None
             and since <= applied.counter,
@@ -408,7 +410,7 @@ class Teller(World):
             self.status,
             document.streams if document is not None else self.status.kept,
             unknown=document is None and not self.status.kept and self.status.rendered is not None,
-            revision=str(document.version) if document is not None else "",
+            revision=document.revision.token if document is not None else "",
         )
         drains = any(each.stream == stream for each in reader.status.draining)
         reads = reader.unknown or stream in reader.rendered or drains
@@ -419,7 +421,7 @@ class Teller(World):
         assert self.driver is not None
         return Report(
             abilities=frozenset({ability} - {""}),
-            applied=of.version,
+            applied=of.revision,
             hash=of.hash,
             subscription=UID,
             pod=self.driver.uid,

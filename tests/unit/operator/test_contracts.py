@@ -13,7 +13,7 @@ from dynamic_kafka.metadata.document import CONTRACT, parse_document
 from dynamic_kafka.metadata.kubernetes_names import DOCUMENT_KEY
 from kafkastream_operator.core.document import pack, read_document
 from kafkastream_operator.core.drain_evidence import Report
-from tests.unit.operator.world import UID, World, cluster, running, version
+from tests.unit.operator.world import UID, World, cluster, revision_of, running
 
 TOPIC = {"cluster": "east", "topic": "orders", "lag": 0, "quiet": 301.0, "openTransaction": False}
 
@@ -21,7 +21,13 @@ TOPIC = {"cluster": "east", "topic": "orders", "lag": 0, "quiet": 301.0, "openTr
 def said(world: World, **content: Any) -> None:
     """The driver's report as it stands in its annotation, which this operator's edition need not have written."""
     assert world.driver is not None
-    report = {"applied": str(version(world)), "subscription": UID, "pod": world.driver.uid, "draining": [], **content}
+    report = {
+        "applied": revision_of(world).token,
+        "subscription": UID,
+        "pod": world.driver.uid,
+        "draining": [],
+        **content,
+    }
     world.driver = replace(world.driver, report=Report.parse(json.dumps(report)), silent_s=0.0)
 
 
@@ -78,8 +84,8 @@ def test_an_image_that_cannot_read_what_is_written_is_named_and_what_it_refuses_
     assert world.document is not None
     with pytest.raises(MetadataInvalidError, match="update the application's image") as refused:
         parse_document(world.document.text(), source="f")
-    before = f"{version(world).lineage}/{version(world).counter - 1}"
-    rejected = {"revision": str(version(world)), "reason": str(refused.value)}
+    before = f"{revision_of(world).lineage}/{revision_of(world).counter - 1}"
+    rejected = {"revision": revision_of(world).token, "reason": str(refused.value)}
     said(world, contract=CONTRACT, reader=CONTRACT, abilities=["live"], applied=before, rejected=rejected)
     world.settle()
     assert world.condition("Reporting") == ("False", "ImageTooOld")
@@ -97,9 +103,9 @@ def test_a_document_of_a_newer_operator_is_taken_over_as_it_was_and_written_anew
     assert found == world.document
     assert pack(found) != (data, {})  # so that it counts as edited: written again, with its revision
     world.edited = True
-    before = version(world)
+    before = revision_of(world)
     world.settle()
-    assert version(world) == before
+    assert revision_of(world) == before
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
     assert json.loads(world.document.text())["contract"] == CONTRACT
 
@@ -120,4 +126,4 @@ def test_a_revision_that_no_status_takes_is_none_and_breaks_nothing(applied: str
     assert world.driver is not None
     world.driver = replace(world.driver, report=Report.parse(json.dumps({"applied": applied})), token=applied)
     world.settle()
-    assert version(world).lineage == "fresh"
+    assert revision_of(world).lineage == "fresh"

@@ -13,12 +13,13 @@ import pytest
 
 from dynamic_kafka.metadata.document import document_hash, parse_document
 from dynamic_kafka.metadata.kubernetes_names import DOCUMENT_KEY, PACKED_DOCUMENT_KEY, config_map_name
+from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.services.file import FileMetadataService
 from kafkastream_operator.core import document as document_module
 from kafkastream_operator.core.catalog import ConfigMapText
-from kafkastream_operator.core.document import MAX_BYTES, Version, make_document, pack, read_document, size
+from kafkastream_operator.core.document import MAX_BYTES, make_document, pack, read_document, size
 from kafkastream_operator.models.subscription import SubscriptionStatus
-from tests.unit.operator.world import World, cluster, make_catalog, running, version
+from tests.unit.operator.world import World, cluster, make_catalog, revision_of, running
 
 STREAMS = {"orders": {"clusters": {"east": {"bootstrapServers": "e:9092", "topics": ["orders"]}}}}
 
@@ -32,7 +33,9 @@ def large(clusters: int) -> dict[str, object]:
 
 @pytest.mark.parametrize(("clusters", "key"), [(1, DOCUMENT_KEY), (60, PACKED_DOCUMENT_KEY)])
 def test_a_document_is_read_as_it_was_packed_by_operator_and_driver(clusters: int, key: str, tmp_path: Path) -> None:
-    document = make_document(Version("l", 4), large(clusters), {"orders": {"quietPeriod": "1m"}}, "uid")  # type: ignore[arg-type]
+    document = make_document(
+        Revision(lineage="l", counter=4), large(clusters), {"orders": {"quietPeriod": "1m"}}, "uid"
+    )  # type: ignore[arg-type]
     data, binary = packed = pack(document)
     assert [*data, *binary] == [key]
     assert pack(document) == packed
@@ -62,7 +65,7 @@ def test_what_is_no_document_is_none(text: str) -> None:
 
 
 def test_a_packed_document_with_any_damage_is_none() -> None:
-    _, binary = pack(make_document(Version("l", 4), large(60), {}, "uid"))  # type: ignore[arg-type]
+    _, binary = pack(make_document(Revision(lineage="l", counter=4), large(60), {}, "uid"))  # type: ignore[arg-type]
     packed = base64.b64decode(binary[PACKED_DOCUMENT_KEY])
     for at in range(10, len(packed), 7):  # behind gzip's head, of which some bytes mean nothing
         damaged = packed[:at] + bytes([packed[at] ^ 0xFF]) + packed[at + 1 :]
@@ -70,7 +73,7 @@ def test_a_packed_document_with_any_damage_is_none() -> None:
 
 
 def test_what_unpacks_to_more_than_a_driver_reads_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    document = make_document(Version("l", 4), large(60), {}, "uid")  # type: ignore[arg-type]
+    document = make_document(Revision(lineage="l", counter=4), large(60), {}, "uid")  # type: ignore[arg-type]
     monkeypatch.setattr(document_module, "MAX_DOCUMENT_BYTES", len(document.text()))
     assert read_document(*pack(document)) == document
     monkeypatch.setattr(document_module, "MAX_DOCUMENT_BYTES", len(document.text()) - 1)
@@ -82,12 +85,12 @@ def test_what_is_nested_beyond_reading_is_none() -> None:
 
 
 def test_a_document_that_was_edited_is_none() -> None:
-    data, _ = pack(make_document(Version("l", 4), STREAMS, {}, "uid"))
+    data, _ = pack(make_document(Revision(lineage="l", counter=4), STREAMS, {}, "uid"))
     assert read_document({DOCUMENT_KEY: data[DOCUMENT_KEY].replace("e:9092", "evil:9092")}, {}) is None
 
 
 def test_what_counts_against_the_limit_is_what_is_stored() -> None:
-    document = make_document(Version("l", 4), large(60), {}, "uid")  # type: ignore[arg-type]
+    document = make_document(Revision(lineage="l", counter=4), large(60), {}, "uid")  # type: ignore[arg-type]
     assert size(pack(document)) == len(gzip.compress(document.text().encode(), mtime=0))
 
 
@@ -234,7 +237,7 @@ def test_explicit_offsets_of_topics_of_their_own_are_no_conflict() -> None:
     world.stream("other", cluster("east", "x", startingOffsets={"x": {"0": 7}}))
     world.settle()
     assert world.condition("StreamsResolved")[0] == "True"
-    assert version(world).counter == 2
+    assert revision_of(world).counter == 2
 
 
 def test_a_rename_that_is_taken_back_without_a_word_is_held() -> None:
@@ -323,12 +326,12 @@ HOLDS = ["stream", "ConfigMap", "pattern", "pause"]
 def test_what_is_held_is_read_on_when_document_and_status_are_lost(what: str) -> None:
     world = held_by(what)
     said = world.condition("StreamsResolved")
-    last = version(world)
+    last = revision_of(world)
     world.document, world.status = None, SubscriptionStatus()
     world.settle()
     assert world.rendered() == {"east/orders": "Active"}
     assert world.condition("StreamsResolved") == said
-    assert version(world) == last if what in ("pattern", "pause") else version(world).counter > last.counter
+    assert revision_of(world) == last if what in ("pattern", "pause") else revision_of(world).counter > last.counter
 
 
 def forged(world: World, owned: bool = True, **more: Any) -> None:

@@ -7,14 +7,15 @@ from typing import Any, get_args
 
 import pytest
 
+from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.application import Life
-from kafkastream_operator.core.document import Version, make_document
+from kafkastream_operator.core.document import make_document
 from kafkastream_operator.core.drain_evidence import TopicReport
 from kafkastream_operator.core.stream_status import Subscriber, stream_status
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
-from tests.unit.operator.world import UID, DiedError, World, cluster, make_catalog, running, version
+from tests.unit.operator.world import UID, DiedError, World, cluster, make_catalog, revision_of, running
 
 DRAINED = TopicReport(lag=0, quiet_s=400)
 
@@ -299,7 +300,7 @@ def test_a_document_that_somebody_else_wrote_sends_no_secret_elsewhere() -> None
     assert world.document is not None
     evil = {**east_of(world), "bootstrapServers": "evil:9092"}
     streams = {"orders": {"clusters": {**world.document.streams["orders"]["clusters"], "east": evil}}}
-    world.document = make_document(world.document.version, streams, {}, UID)
+    world.document = make_document(world.document.revision, streams, {}, UID)
     world.settle()
     assert "secretFolder" not in east_of(world)
 
@@ -321,10 +322,13 @@ FORGED = {
     "of a pod that is not the application's": lambda d: replace(d, owned=False),
     "of a driver that has ended": lambda d: replace(d, running=False),
     "from before the draining revision": lambda d: replace(
-        d, report=replace(d.report, applied=Version(d.report.applied.lineage, d.report.applied.counter - 1))
+        d,
+        report=replace(
+            d.report, applied=Revision(lineage=d.report.applied.lineage, counter=d.report.applied.counter - 1)
+        ),
     ),
     "of another lineage": lambda d: replace(
-        d, report=replace(d.report, applied=Version("other", d.report.applied.counter))
+        d, report=replace(d.report, applied=Revision(lineage="other", counter=d.report.applied.counter))
     ),
     "of nothing": lambda d: replace(d, report=None),
     "with lag": lambda d: replace(d, report=replace(d.report, draining=_topic(lag=1))),
@@ -449,7 +453,7 @@ def test_when_all_comes_back_from_a_backup_the_driver_gets_a_revision_that_it_ta
     world.settle()
     world.driver_reports()
     world.settle()
-    applied = version(world)
+    applied = revision_of(world)
 
     world.document, world.status = document, status
     world.stream("orders", cluster("east"))
@@ -459,7 +463,7 @@ def test_when_all_comes_back_from_a_backup_the_driver_gets_a_revision_that_it_ta
     del world.spec["pause"]
     world.settle()
 
-    assert version(world) == replace(applied, counter=applied.counter + 1)
+    assert revision_of(world).token == replace(applied, counter=applied.counter + 1).token
     west = {} if more else {"west/orders": "Draining"}
     assert world.rendered() == {"east/orders": "Active", **west}
     assert world.condition("RolledOut") == ("False", "RollingOut")
@@ -501,7 +505,7 @@ def test_a_document_that_is_lost_while_nothing_may_change_is_made_again_as_it_wa
     world.document = None
     world.settle()
     assert world.document is not None
-    assert (world.document.version, world.document.streams) == (before.version, before.streams)  # type: ignore[union-attr]
+    assert (world.document.revision, world.document.streams) == (before.revision, before.streams)  # type: ignore[union-attr]
     if why == "pause":
         del world.spec["pause"]
         world.settle()

@@ -15,7 +15,7 @@ def looked_at(world: World, before: KafkaStreamStatus, generation: int) -> tuple
     """The status of stream `orders`, and whether it is safe to decommission."""
     assert world.document is not None
     reader = Subscriber(
-        "app", "app", "Running", world.status, world.document.streams, revision=str(world.document.version)
+        "app", "app", "Running", world.status, world.document.streams, revision=world.document.revision.token
     )
     catalog = make_catalog(world.streams, [])
     found = stream_status("orders", catalog, [reader], before, generation=generation, now=stamp(world.now))

@@ -109,7 +109,7 @@ def test_a_report_counts_for_no_rename_if_it_is(how: str) -> None:
 def test_a_driver_that_was_started_for_a_rename_may_not_have_planned_yet() -> None:
     world = renamed("Suspended")
     assert world.document is not None
-    world.application_is("Starting", token=str(world.document.version))
+    world.application_is("Starting", token=world.document.revision.token)
     world.driver_starts(reports=False)
     world.settle()
     world.stream("orders", east("e2"))

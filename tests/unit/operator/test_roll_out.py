@@ -10,9 +10,8 @@ import pytest
 from dynamic_kafka.metadata.model import Rendering, Revision
 from dynamic_kafka.metadata.revision import AwaitedRevision
 from kafkastream_operator.core.decide import after_refusal, decide
-from kafkastream_operator.core.document import Version
 from kafkastream_operator.core.rollout import ATTEMPTS
-from tests.unit.operator.world import World, cluster, running, version
+from tests.unit.operator.world import World, cluster, revision_of, running
 
 
 def restarted(world: World) -> None:
@@ -125,12 +124,12 @@ def test_a_driver_that_waits_for_a_revision_of_elsewhere_is_not_left_waiting_wit
     world = World(spec={"updateStrategy": "Reload"})
     world.stream("orders", cluster("east"))
     world.settle()
-    assert version(world).lineage == "fresh"
+    assert revision_of(world).lineage == "fresh"
     # A manifest that was taken from another Kubernetes, or a backup: it has the keys of the operator that was there.
     world.application_is("Starting", token=token)
     world.settle()
     awaited = AwaitedRevision.of_environment({"KAFKASTREAMS_REVISION": token})
-    now = version(world)
+    now = revision_of(world)
     begins = awaited is not None and awaited.reached_by(Revision("sha256:0", now.counter, now.lineage, Rendering()))
     assert begins == (token == "other/57") == ("begins with a warning" in world.message("RolledOut"))
     assert world.condition("RolledOut") == world.condition("Ready") == ("False", "AwaitsAnother")
@@ -283,7 +282,7 @@ def test_a_driver_that_did_not_take_the_revision_when_it_started_is_restarted(wh
     if what == "has an older one":
         world.driver_reports()
         assert world.driver is not None and world.driver.report is not None
-        report = replace(world.driver.report, applied=Version("fresh", 1))
+        report = replace(world.driver.report, applied=Revision(lineage="fresh", counter=1))
         world.driver = replace(world.driver, report=report)
     else:
         assert world.again == world.now + timedelta(seconds=120)
@@ -326,7 +325,7 @@ def test_what_the_driver_refuses_is_said_and_never_forced() -> None:
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
     assert world.driver is not None and world.driver.report is not None
-    report = replace(world.driver.report, rejected=(str(version(world)), "west is another cluster than before"))
+    report = replace(world.driver.report, rejected=(revision_of(world).token, "west is another cluster than before"))
     world.driver = replace(world.driver, report=report)
     world.settle()
     assert world.condition("RolledOut") == ("False", "Rejected")
@@ -511,12 +510,12 @@ def test_counters_go_on_when_document_and_status_are_lost() -> None:
         world.later(minutes=2)
         world.settle()
         restarted(world)
-    counter = version(world).counter
+    counter = revision_of(world).counter
     world.document, world.status = None, type(world.status)()
     world.stream("orders", cluster("east"))
     world.settle()
-    assert version(world).counter == counter + 1
-    assert version(world).lineage == "fresh"
+    assert revision_of(world).counter == counter + 1
+    assert revision_of(world).lineage == "fresh"
 
 
 def test_a_configmap_of_somebody_else_is_not_overwritten() -> None:

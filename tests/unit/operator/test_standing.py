@@ -24,7 +24,7 @@ def status_of(
     assert world.document is not None
     asks = stream in (world.spec["streams"].get("ids") or ())
     streams = json.loads(world.document.text())["streams"]
-    reader = Subscriber("app", "app", life, world.status, streams, revision=str(world.document.version), asks=asks)
+    reader = Subscriber("app", "app", life, world.status, streams, revision=world.document.revision.token, asks=asks)
     catalog = make_catalog(world.streams, [])
     return stream_status(stream, catalog, [reader], before or KafkaStreamStatus(), generation=2, now=stamp(world.now))
 
@@ -195,7 +195,7 @@ def test_more_subscribers_than_a_status_holds_are_counted_all_the_same() -> None
     world = running(updateStrategy="Reload")
     assert world.document is not None
     world.stream("orders", cluster("west"))
-    streams, revision = world.document.streams, str(world.document.version)
+    streams, revision = world.document.streams, world.document.revision.token
     readers = [
         Subscriber(f"app-{n:04d}", f"app-{n:04d}", "Running", world.status, streams, revision=revision)
         for n in range(MAX_SUBSCRIBERS + 1)

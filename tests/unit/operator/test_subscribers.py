@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.metadata.kubernetes_names import METADATA_ROLE, RENDERED_ROLE, ROLE_LABEL, SUBSCRIPTION_LABEL
-from kafkastream_operator.core.document import Version, make_document, pack
+from dynamic_kafka.metadata.model import Revision
+from kafkastream_operator.core.document import make_document, pack
 from kafkastream_operator.core.rollout import USUAL
 from kafkastream_operator.core.stream_status import stream_status
 from kafkastream_operator.handlers import observe
@@ -42,7 +43,7 @@ class Namespace:
         self.put(SUBSCRIPTIONS, "app", spec=spec, status=status)
 
     def document(self, text: str | None = None, name: str = "app-kafkastreams") -> None:
-        data, _ = pack(make_document(Version("l", 3), EAST, {}, "uid"))
+        data, _ = pack(make_document(Revision(lineage="l", counter=3), EAST, {}, "uid"))
         labels = {ROLE_LABEL: RENDERED_ROLE, SUBSCRIPTION_LABEL: "app"}
         self.put(CONFIG_MAPS, name, labels, data=data if text is None else {"streams.json": text})
 
@@ -111,7 +112,7 @@ def test_who_had_a_document_that_nobody_can_read_is_not_passed_over(there: Names
 
 def edited(there: Namespace, labels: dict[str, str], uid: str = "kafkastreamsubscriptions-app") -> None:
     """The document of a subscription by what it says, with these labels."""
-    data, _ = pack(make_document(Version("l", 3), EAST, {}, uid))
+    data, _ = pack(make_document(Revision(lineage="l", counter=3), EAST, {}, uid))
     there.subscription()
     there.put(CONFIG_MAPS, "app-kafkastreams", labels, data=data)
 

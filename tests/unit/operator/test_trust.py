@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
+from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.annotated import MADE_LABEL
-from kafkastream_operator.core.document import Version
 from kafkastream_operator.core.drain_evidence import Driver, Report
 from kafkastream_operator.core.rollout import USUAL
 from kafkastream_operator.handlers.observe import Seen, catalog_of, see
@@ -19,7 +19,7 @@ from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, PODS, STREAMS, 
 from kafkastream_operator.kube.cache import Cache
 from kafkastream_operator.models.subscription import Rollout, SubscriptionStatus
 from tests.support.operator import RESTART_ROLE, rules
-from tests.unit.operator.world import START, World, cluster, running, version
+from tests.unit.operator.world import START, World, cluster, revision_of, running
 
 DANGEROUS = {
     "loads code": {"plugin.library.paths": "/tmp/x.so"},
@@ -124,7 +124,7 @@ def test_a_forged_status_neither_lets_go_nor_adds_anything() -> None:
     assert [each.cluster for each in world.status.draining] == ["east"]
 
 
-HUGE = Version("x", 10**18 - 1)
+HUGE = Revision(lineage="x", counter=10**18 - 1)
 SPOILED = {
     "on a pod that only looks like the driver": Driver("p", "p", False, True, report=Report(applied=HUGE, pod="p")),
     "as a token on such a pod": Driver("p", "p", False, True, str(HUGE)),
@@ -142,9 +142,10 @@ def test_a_revision_that_is_said_leaves_room_for_the_next_one(where: str, lost: 
         world.document, world.status = None, SubscriptionStatus()
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
-    assert version(world).lineage == "fresh"
-    assert 1 <= version(world).counter < 10
-    assert Version.parse(str(version(world))) == version(world)
+    assert revision_of(world).lineage == "fresh"
+    assert 1 <= revision_of(world).counter < 10
+    parsed = Revision.parse(revision_of(world).token)
+    assert parsed is not None and parsed.is_at_least(revision_of(world)) and revision_of(world).is_at_least(parsed)
 
 
 def test_a_revision_in_a_manifest_leaves_room_for_the_next_one() -> None:
@@ -152,7 +153,7 @@ def test_a_revision_in_a_manifest_leaves_room_for_the_next_one() -> None:
     world.stream("orders", cluster("east"))
     world.application_is("Starting", token=str(HUGE))
     world.settle()
-    assert version(world).counter == 1
+    assert revision_of(world).counter == 1
 
 
 # -- what is seen of a cluster ---------------------------------------------------------------------------------

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.application import Application, Life, Patch, Refresh
 from kafkastream_operator.core.catalog import Catalog, ConfigMapText, config_map_entries, put_together, stream_entry
 from kafkastream_operator.core.decide import decide
-from kafkastream_operator.core.document import Document, Key, Version
+from kafkastream_operator.core.document import Document, Key
 from kafkastream_operator.core.drain_evidence import Driver, Report, TopicReport
 from kafkastream_operator.core.rollout import Timing
 from kafkastream_operator.core.view import ConfigMap, Plan, View
@@ -117,7 +118,7 @@ class World:
         topics = {Key(*name.split("__")): each for name, each in draining.items()}
         report = Report(
             abilities=frozenset(abilities),
-            applied=self.document.version,
+            applied=self.document.revision,
             hash=self.document.hash,
             subscription=UID,
             pod=self.driver.uid,
@@ -264,7 +265,7 @@ def running(**spec: Any) -> World:
     return world
 
 
-def version(world: World) -> Version:
-    """The document's."""
+def revision_of(world: World) -> Revision:
+    """Return the revision of the document."""
     assert world.document is not None
-    return world.document.version
+    return world.document.revision

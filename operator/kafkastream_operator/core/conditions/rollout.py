@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION, REVISION_ENVIRONMENT, SECRETS_PATH
+from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.application import Application
-from kafkastream_operator.core.document import Version
 from kafkastream_operator.core.drain_evidence import Driver
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.models.conditions import Condition, condition
@@ -17,18 +17,18 @@ REVERSIONS = 3
 """When a patch was taken back so often, it is not made again."""
 
 
-def going_on(version: Version, how: str) -> Condition:
+def going_on(revision: Revision, how: str) -> Condition:
     """It is under way."""
-    return condition("RolledOut", False, "RollingOut", f"revision {version.counter} is being rolled out {how}")
+    return condition("RolledOut", False, "RollingOut", f"revision {revision.counter} is being rolled out {how}")
 
 
-def kept_apart(before: Rollout | None, version: Version, apart: timedelta) -> Condition:
+def kept_apart(before: Rollout | None, revision: Revision, apart: timedelta) -> Condition:
     """A restart waits, for the sake of those before it. `before`: the roll-out, if it is for a patch made anew."""
     text = f"restarts are {apart.total_seconds():.0f} s apart"
     if before is not None and before.reverted:
         said = taken_back(before)
         return said.model_copy(update={"message": f"{said.message}; {text}"})
-    return condition("RolledOut", False, "Coalescing", f"revision {version.counter} waits: {text}")
+    return condition("RolledOut", False, "Coalescing", f"revision {revision.counter} waits: {text}")
 
 
 def taken_back(before: Rollout) -> Condition:
@@ -37,7 +37,7 @@ def taken_back(before: Rollout) -> Condition:
     return condition("RolledOut", False, "Reverted", text)
 
 
-def waits_in_vain(version: Version, application: Application | None, driver: Driver | None) -> Condition | None:
+def waits_in_vain(revision: Revision, application: Application | None, driver: Driver | None) -> Condition | None:
     """A driver waits, or the next one would, for a revision that this document never becomes: that of another line of
     documents, as a manifest of another Kubernetes has it, or a backup. None if none does.
 
@@ -47,16 +47,16 @@ def waits_in_vain(version: Version, application: Application | None, driver: Dri
     mine = driver if driver is not None and driver.owned and driver.running else None
     if mine is not None and mine.report is not None and mine.report.applied is not None:
         return None  # it has begun, whatever it was started for
-    awaited = Version.parse(mine.token if mine is not None else application.token)
-    if awaited is None or (awaited.lineage == version.lineage and awaited.counter <= version.counter):
+    awaited = Revision.parse(mine.token if mine is not None else application.token)
+    if awaited is None or revision.is_at_least(awaited):
         return None
     waits = "its driver waits for it until it fails"
-    if awaited.lineage != version.lineage:
+    if awaited.lineage != revision.lineage:
         waits += " if its image is an older one; a newer one begins with a warning, and this goes when it reports"
     text = (
-        f"the application's spec names revision {awaited}, and the document is {version}, which never becomes that: a"
-        f" manifest from elsewhere, or a backup, has brought it along, and {waits}. Take the operator's keys out of the"
-        f" application's spec ({REVISION_ANNOTATION} of the driver's annotations, and"
+        f"the application's spec names revision {awaited.token}, and the document is {revision.token}, which never"
+        f" becomes that: a manifest from elsewhere, or a backup, has brought it along, and {waits}. Take the"
+        f" operator's keys out of the application's spec ({REVISION_ANNOTATION} of the driver's annotations, and"
         f" spark.kubernetes.driverEnv.{REVISION_ENVIRONMENT} of sparkConf), and restart it"
     )
     return condition("RolledOut", False, "AwaitsAnother", text)

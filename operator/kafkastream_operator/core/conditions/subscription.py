@@ -194,8 +194,8 @@ def events(
     found = []
     if document is not None:
         last, name = view.status.rendered, config_map_name(view.spec.application_ref.name)
-        revision = f"revision {document.version.counter}"
-        if last is not None and (last.lineage, last.counter) == (document.version.lineage, document.version.counter):
+        revision = f"revision {document.revision.counter}"
+        if last is not None and f"{last.lineage}/{last.counter}" == document.revision.token:
             found.append(("Restored", f"ConfigMap {name} was edited or deleted, and is made again as {revision} was"))
         else:
             found.append(("Rendered", f"{revision}: {', '.join(sorted(document.streams))}"))
