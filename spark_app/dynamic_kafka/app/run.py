@@ -17,14 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dynamic_kafka.app.config.model import AppConfig, describe, load_config
+from dynamic_kafka.app.config.app_config import AppConfig, describe
+from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.exit_codes import ExitCode, code_of, told
 from dynamic_kafka.app.kubernetes.pod import own_pod
 from dynamic_kafka.app.query.checkpoints import Checkpoint
 from dynamic_kafka.app.query.session import refuse_connect, start_session
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.query.stop_request import StopRequest
-from dynamic_kafka.app.telemetry.drains import Drains
+from dynamic_kafka.app.telemetry.drain_tracker import DrainTracker
 from dynamic_kafka.app.telemetry.lag import LagProber
 from dynamic_kafka.app.telemetry.logs import set_up_logs
 from dynamic_kafka.driver.metadata_services import make_discovery
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from dynamic_kafka.app.config.file import Metrics, Sink
+    from dynamic_kafka.app.config.schema import Metrics, Sink
     from dynamic_kafka.app.telemetry.metrics_receiver import ReadCounts
     from dynamic_kafka.metadata.discovery import MetadataDiscovery
 
@@ -175,7 +176,7 @@ class Telemetry:
         self.config, self.discovery = config, discovery
         self.board = StatusBoard([sink.name for sink in config.sinks])
         self._resources = resources
-        self._drains = Drains()
+        self._drains = DrainTracker()
         self._prober = LagProber(config.parsed_options(config.sinks[0]), discovery, drains=self._drains)
         resources.callback(self._prober.stop)
         self._counts: ReadCounts | None = None

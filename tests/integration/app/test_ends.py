@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dynamic_kafka.app.config.model import load_config
+from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.query.stop_request import StopRequest

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.app.telemetry.drains import Drains, TopicDrain
+from dynamic_kafka.app.telemetry.drain_tracker import DrainTracker, TopicDrain
 from dynamic_kafka.app.telemetry.lag import LagProber
 from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.metadata.document import document_hash
@@ -67,7 +67,7 @@ class Probing:
         return OffsetDocument("q", 1, clusters={"a": ClusterProgress({self.topic: progress})})
 
 
-class _Rounds(Drains):
+class _Rounds(DrainTracker):
     def __init__(self) -> None:
         super().__init__()
         self._over = threading.Semaphore(0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from dynamic_kafka.app.config.model import load_config
+from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.query.sinks import start_query
 from dynamic_kafka.app.query.supervisor import make_listener
 from dynamic_kafka.errors import OptionError, StaleCheckpointError

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from dynamic_kafka.app.cli import main
-from dynamic_kafka.app.config.model import load_config
+from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.spark.source import register
 from tests.support.streams import Collected, Rows, cluster, write_metadata
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.app.query.checkpoints import Checkpoint
-from dynamic_kafka.app.query.old_checkpoint import find_old_checkpoint, refuse_old_checkpoint
+from dynamic_kafka.app.query.checkpoints import Checkpoint, find_old_checkpoint, refuse_old_checkpoint
 from dynamic_kafka.errors import StaleCheckpointError
 from dynamic_kafka.planning.codec import encode
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from dynamic_kafka.app.cli import main
-from dynamic_kafka.app.config.model import AppConfig, load_config, parse_config
+from dynamic_kafka.app.config.app_config import AppConfig
+from dynamic_kafka.app.config.loading import load_config, parse_config
 from dynamic_kafka.errors import OptionError
 from tests.support.places import ROOT
 

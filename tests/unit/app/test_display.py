@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dynamic_kafka.app.query.relay import relayed
+from dynamic_kafka.app.query.session import relayed
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.telemetry.live_table import show_progress
 from dynamic_kafka.app.telemetry.logs import set_up_logs

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from dynamic_kafka.app.telemetry import lag
-from dynamic_kafka.app.telemetry.drains import Drains, Listing
+from dynamic_kafka.app.telemetry.drain_tracker import ClusterListing, DrainTracker
 from dynamic_kafka.app.telemetry.lag import LagProber
 from dynamic_kafka.errors import ClusterUnreachableError, SecretError
 from dynamic_kafka.metadata.model import Revision
@@ -146,7 +146,7 @@ def test_who_does_not_answer_is_known_until_it_answers(monkeypatch: pytest.Monke
     assert prober.unreachable().keys() == {"north"}
 
 
-class Recorded(Drains):
+class Recorded(DrainTracker):
     """What the prober tells; `told` is set with the first round."""
 
     def __init__(self) -> None:
@@ -155,7 +155,7 @@ class Recorded(Drains):
         self.told = threading.Event()
 
     def take(
-        self, draining: Mapping[str, frozenset[str]], listings: Mapping[str, Listing], failed: Collection[str]
+        self, draining: Mapping[str, frozenset[str]], listings: Mapping[str, ClusterListing], failed: Collection[str]
     ) -> None:
         self.rounds.append((dict(draining), sorted(failed)))
         self.told.set()

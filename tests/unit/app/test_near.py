@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dynamic_kafka.app.config.model import parse_config
+from dynamic_kafka.app.config.loading import parse_config
 from dynamic_kafka.errors import OptionError
 
 APP = """\

@@ -15,7 +15,7 @@ from dynamic_kafka.app.kubernetes.driver_report import PAUSE_S
 from dynamic_kafka.app.kubernetes.pod import own_pod
 from dynamic_kafka.app.kubernetes.reporter import CommittedProgress, Reporter
 from dynamic_kafka.app.query.sink_status import StatusBoard
-from dynamic_kafka.app.telemetry.drains import Drains, Listing
+from dynamic_kafka.app.telemetry.drain_tracker import ClusterListing, DrainTracker
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
 from dynamic_kafka.metadata.kubernetes_names import REPORT_BEAT_S
@@ -46,7 +46,7 @@ class Application:
         self.board = StatusBoard(["lake", "mine"])
         self.board.update("lake", document=document(1, 5), summary=SUMMARY)
         self.board.update("mine", document=document(1, 5), summary=SUMMARY)
-        self.drains = Drains()
+        self.drains = DrainTracker()
         self.probing = self.raising = 0
         pod = own_pod(server.environment(), None, "host")
         assert pod is not None
@@ -72,7 +72,7 @@ class Application:
     def listed(self, end: int) -> None:
         """A round of listing, at the moment."""
         answer = ClusterObservation({"old": TopicObservation({0: end})}, "K")
-        self.drains.take(EAST, {"east": Listing(self.now, self.now, EAST["east"], answer)}, ())
+        self.drains.take(EAST, {"east": ClusterListing(self.now, self.now, EAST["east"], answer)}, ())
 
     def after(self, seconds: float) -> list[dict[str, Any]]:
         """All reports there are, once this time has passed."""

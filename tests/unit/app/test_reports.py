@@ -20,7 +20,7 @@ from dynamic_kafka.app.kubernetes.driver_report import (
     rejection,
     report_text,
 )
-from dynamic_kafka.app.telemetry.drains import TopicDrain
+from dynamic_kafka.app.telemetry.drain_tracker import TopicDrain
 from dynamic_kafka.metadata.kubernetes_names import REPORT_BEAT_S
 from dynamic_kafka.metadata.model import Rendering, Revision
 from kafkastream_operator.core.document import Key

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from dynamic_kafka.app import run
-from dynamic_kafka.app.config.model import AppConfig, load_config
+from dynamic_kafka.app.config.app_config import AppConfig
+from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.query.stop_request import StopRequest
 from dynamic_kafka.errors import MetadataInvalidError
 

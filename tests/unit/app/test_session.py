@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.app.config.model import load_config, parse_config
+from dynamic_kafka.app.config.loading import load_config, parse_config
 from dynamic_kafka.app.query.session import refuse_connect, refuse_other_disk, refuse_remote, spark_settings
 from dynamic_kafka.app.query.sinks import GUARANTEES, kafka_options, load_function
 from dynamic_kafka.app.telemetry.logs import JsonFormatter, TextFormatter

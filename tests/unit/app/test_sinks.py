@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.app.config.model import parse_config
+from dynamic_kafka.app.config.loading import parse_config
 from dynamic_kafka.app.query.sinks import start_query
 from dynamic_kafka.errors import OptionError
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from dynamic_kafka.app.config.model import parse_config
+from dynamic_kafka.app.config.loading import parse_config
 from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.query.stop_request import StopRequest

@@ -9,7 +9,7 @@ from typing import Any
 from dynamic_kafka.app.kubernetes.reporter import CommittedProgress
 from dynamic_kafka.app.query.checkpoints import Checkpoint
 from dynamic_kafka.app.query.sink_status import StatusBoard
-from dynamic_kafka.app.telemetry.drains import Drains, Listing
+from dynamic_kafka.app.telemetry.drain_tracker import ClusterListing, DrainTracker
 from dynamic_kafka.planning.codec import encode
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
@@ -27,9 +27,9 @@ def source(reached: OffsetDocument) -> dict[str, Any]:
 
 
 def lag_by(board: StatusBoard) -> int | None:
-    drains = Drains()
+    drains = DrainTracker()
     answer = ClusterObservation({"old": TopicObservation({0: 5})}, "K")
-    drains.take(OLD, {"east": Listing(10.0, 10.0, OLD["east"], answer)}, ())
+    drains.take(OLD, {"east": ClusterListing(10.0, 10.0, OLD["east"], answer)}, ())
     [state] = drains.states(CommittedProgress(board, {}).documents(), 10.0)
     return state.lag
 

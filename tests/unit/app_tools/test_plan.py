@@ -19,7 +19,7 @@ from dynamic_kafka.app.tools import plan as plan_tool
 from dynamic_kafka.app.tools import preview
 from dynamic_kafka.app.tools.changes import changes
 from dynamic_kafka.app.tools.preview import Preview
-from dynamic_kafka.app.tools.saved_progress import Saved
+from dynamic_kafka.app.tools.saved_query import SavedProgress
 from dynamic_kafka.driver.observer import Observed
 from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, StaleCheckpointError
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
@@ -84,7 +84,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What `plan` gets to see (`look`), and how it asked (`delivered`)."""
     told: dict[str, Any] = {"look": look()}
 
-    def asked(options: SourceOptions, saved: Saved, *, delivered: bool) -> Preview:
+    def asked(options: SourceOptions, saved: SavedProgress, *, delivered: bool) -> Preview:
         told["delivered"] = delivered
         return cast(Preview, told["look"])
 
@@ -144,7 +144,7 @@ def test_a_group_that_a_running_query_has_taken_on_meanwhile_is_no_old_checkpoin
 ) -> None:
     app, looks = make_app(tmp_path), []
 
-    def asked(options: SourceOptions, saved: Saved, *, delivered: bool) -> Preview:
+    def asked(options: SourceOptions, saved: SavedProgress, *, delivered: bool) -> Preview:
         looks.append(saved.batches)
         if len(looks) > 1:
             return look()

@@ -9,7 +9,7 @@ import pytest
 
 from dynamic_kafka.app.cli import main
 from dynamic_kafka.app.query.checkpoints import Batches, Checkpoint
-from dynamic_kafka.app.tools.saved_progress import read_saved
+from dynamic_kafka.app.tools.saved_query import read_saved
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.planning.amendments import Amendment, Amendments

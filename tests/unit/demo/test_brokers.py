@@ -7,7 +7,7 @@ from pathlib import Path
 import brokers
 import pytest
 
-from dynamic_kafka.app.config.model import load_config
+from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.metadata.document import parse_document
 from tests.support.places import ROOT
 

@@ -13,7 +13,7 @@ import yaml
 from demo.git import Git
 from demo.kube import NOT_SEEN, rendered, waiting_for
 from demo.settings import DISCOVERY_S, TRIGGER_S
-from dynamic_kafka.app.config.model import load_config
+from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.metadata.kubernetes_names import MOUNT_PATH, config_map_name
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.options.durations import parse_duration_ms

@@ -8,7 +8,7 @@ The report is an annotation of the driver's own pod, as JSON (`kafkastream_opera
     rejected            the newest revision that is not in force, and why
     subscription, pod   UIDs: of whom the document was rendered for, and of the pod that reports
     beat                counts up with each report
-    draining            how far each topic is that drains (`drains.py`)
+    draining            how far each topic is that drains (`drain_tracker.py`)
     streams             what is in force, word for word, while it is small
 
 It names streams, clusters, topics and servers, as the document does, and never a secret: a document has none.
@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dynamic_kafka.app.telemetry.drains import TopicDrain
+from dynamic_kafka.app.telemetry.drain_tracker import TopicDrain
 from dynamic_kafka.metadata.document import CONTRACT
 from dynamic_kafka.metadata.kubernetes_names import REPORT_BEAT_S
 from dynamic_kafka.metadata.model import Revision

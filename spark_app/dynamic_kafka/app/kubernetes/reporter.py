@@ -1,7 +1,7 @@
 """Report to the operator: gather what there is to say, write it onto the driver's own pod. Driver, within Kubernetes.
 
 A thread of its own, which nothing waits for: without reports the operator cannot end drains, and that is all. What it
-reports is decided in `reports.py` and `drains.py`.
+reports is decided in `reports.py` and `drain_tracker.py`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dynamic_kafka.app.kubernetes.driver_report import LIVE, Applied, Pace, Situation, rejection, report_text
 from dynamic_kafka.app.kubernetes.pod import OwnPod, PodError
+from dynamic_kafka.app.query.amended_progress import AmendedProgress
 from dynamic_kafka.app.query.sink_status import StatusBoard
-from dynamic_kafka.app.telemetry.drains import Drains
+from dynamic_kafka.app.telemetry.drain_tracker import DrainTracker
 from dynamic_kafka.app.telemetry.lag import LagProber
-from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
-from dynamic_kafka.planning.amendments import Amendments
 from dynamic_kafka.planning.progress import OffsetDocument
 
 POLL_S = 1.0
@@ -38,7 +37,7 @@ class CommittedProgress:
 
     def __init__(self, board: StatusBoard, states: Mapping[str, str | None]) -> None:
         self._board, self._states = board, states
-        self._known: dict[tuple[str, int], tuple[OffsetDocument, OffsetDocument]] = {}
+        self._sources: dict[tuple[str, int], AmendedProgress] = {}
         self._failing = False
 
     def documents(self) -> list[OffsetDocument | None]:
@@ -52,21 +51,15 @@ class CommittedProgress:
     def _document(self, name: str, place: int, committed: OffsetDocument) -> OffsetDocument | None:
         if committed.is_initial:
             return None
-        known = self._known.get((name, place))
-        if known is not None and known[0] is committed:
-            # What a batch leaves out is decided before it runs: nothing is added once it is committed.
-            return known[1]
+        source = self._sources.setdefault((name, place), AmendedProgress(self._states.get(name)))
         try:
-            uri = self._states.get(name)
-            found = StateLocation(uri).amendments(committed.query) if uri is not None else []
+            progress = source.after(committed)
         except DynamicKafkaError as error:
             if not self._failing:
                 log.warning("sink %s: what drains has no known lag for now: %s", name, error)
             self._failing = True
             return None
         self._failing = False
-        progress = Amendments(found).after(committed)
-        self._known[name, place] = (committed, progress)
         return progress
 
 
@@ -88,7 +81,7 @@ class Reporter:
         progress: CommittedProgress,
         *,
         prober: LagProber,
-        drains: Drains,
+        drains: DrainTracker,
         abilities: Sequence[str] = (LIVE,),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

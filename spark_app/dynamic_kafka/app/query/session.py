@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dynamic_kafka.app.config.model import AppConfig
-from dynamic_kafka.app.query.relay import relayed
+from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.driver.state_store import has_scheme
 from dynamic_kafka.errors import DynamicKafkaError, OptionError
 
@@ -140,3 +140,42 @@ def _said(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines()]
     java = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
     return next((line for line in [*java, *lines] if line), type(error).__name__).rstrip(".")
+
+
+@contextlib.contextmanager
+def relayed() -> Iterator[dict[str, int]]:
+    """Arguments of `Popen` for a child that is started within: its standard error, and its standard output where ours
+    is a terminal, too. The lines come for as long as the child, or a child of its own, has its end open.
+
+    If it cannot be started, what it has said about that is out before the error is.
+    """
+    names = ["stderr", "stdout"] if sys.stdout.isatty() else ["stderr"]
+    ends, threads = {}, []
+    for name in names:
+        theirs, ends[name] = os.pipe()
+        threads.append(threading.Thread(target=_copy, args=(theirs, name), name=f"relay-{name}", daemon=True))
+        threads[-1].start()
+    try:
+        yield dict(ends)
+    except BaseException:
+        _close(ends)
+        for thread in threads:
+            thread.join(timeout=1.0)
+        raise
+    _close(ends)
+
+
+def _close(ends: dict[str, int]) -> None:
+    """Ours; the child has its own copies."""
+    while ends:
+        os.close(ends.popitem()[1])
+
+
+def _copy(source: int, name: str) -> None:
+    """Each line to what `sys.stderr` or `sys.stdout` is when it comes: a live table puts itself there."""
+    with open(source, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            stream = getattr(sys, name)
+            # In one piece, line end included: others write there as well.
+            stream.write(line if line.endswith("\n") else line + "\n")
+            stream.flush()

@@ -11,11 +11,11 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from dynamic_kafka.app.config.file import Sink
-from dynamic_kafka.app.config.model import AppConfig
+from dynamic_kafka.app.config.app_config import AppConfig
+from dynamic_kafka.app.config.schema import Sink
 from dynamic_kafka.app.exit_codes import reason_in
+from dynamic_kafka.app.query.amended_progress import AmendedProgress
 from dynamic_kafka.app.query.checkpoints import Checkpoint
-from dynamic_kafka.app.query.left_out import LeftOut
 from dynamic_kafka.app.query.restart_policy import RestartPolicy
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.query.sinks import query_name
@@ -49,7 +49,8 @@ class SinkQuery:
             is_named=lambda cluster: is_named(discovery, cluster),
             pause_s=config.file.restart_backoff / 1000,
         )
-        self._left_out = LeftOut(self.options.state_location)
+        self._progress = AmendedProgress(self.options.state_location)
+        self._first_number: int | None = None
         self.committer: GroupCommitter | None = None
         group = self.options.group_id
         if self.options.commit_offsets and group is not None:
@@ -88,7 +89,7 @@ class SinkQuery:
     def started(self, query: StreamingQuery) -> None:
         """It runs, for the first time or again."""
         self.query, self.restart_at, self.stopping = query, None, False
-        self._left_out.started()
+        self._first_number = None
 
     def commit(self, committed: OffsetDocument) -> None:
         """Commit a document that Spark has committed to the clusters' groups, aside. What its batch had to leave out
@@ -100,7 +101,7 @@ class SinkQuery:
         if self.committer is None:
             return
         try:
-            reached = self._left_out.after(committed)
+            reached = self._progress_after(committed)
         except (DynamicKafkaError, OSError) as error:
             log.warning("sink %s: its last batch is not committed to the group: %s", self.sink.name, error)
             return
@@ -118,6 +119,13 @@ class SinkQuery:
             log.warning("sink %s: its last batch is not committed to the group: %s", self.sink.name, error)
         except DynamicKafkaError as error:
             self.failure = self.failure or error
+
+    def _progress_after(self, committed: OffsetDocument) -> OffsetDocument:
+        if self._first_number is None:
+            self._first_number = committed.number
+        # Only the batch that a start repeats has ranges left out. The first document after a start may still be the one
+        # before that batch, so two documents are looked up. Later ones are not: it would cost a listing per batch.
+        return self._progress.after(committed) if committed.number <= self._first_number + 1 else committed
 
 
 def is_named(discovery: MetadataDiscovery, cluster: str) -> bool:

@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dynamic_kafka.app.config.file import Sink, Trigger
-from dynamic_kafka.app.config.model import AppConfig
-from dynamic_kafka.app.query.checkpoints import Checkpoint
-from dynamic_kafka.app.query.old_checkpoint import refuse_old_checkpoint
+from dynamic_kafka.app.config.app_config import AppConfig
+from dynamic_kafka.app.config.schema import Sink, Trigger
+from dynamic_kafka.app.query.checkpoints import Checkpoint, refuse_old_checkpoint
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.user_code import load
 

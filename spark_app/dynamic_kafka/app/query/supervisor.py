@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from dynamic_kafka.app.config.model import AppConfig
+from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.exit_codes import ExitCode, code_of, code_of_text, jvm_trace, reason_in, told
 from dynamic_kafka.app.query.sink_query import SinkQuery, stop_quietly
 from dynamic_kafka.app.query.sink_status import StatusBoard

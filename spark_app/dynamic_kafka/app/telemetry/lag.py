@@ -2,7 +2,7 @@
 
 The planner tells the lag of a cluster when it plans. Between plans, during a long batch or while a cluster is parked,
 only the clusters themselves know: they are asked every ten seconds, all at once, each in its own thread. Of topics that
-drain more has to be known than the latest ends: `drains.py` keeps it, and hears of every round.
+drain more has to be known than the latest ends: `drain_tracker.py` keeps it, and hears of every round.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from dynamic_kafka.app.telemetry.drains import Drains, Listing
+from dynamic_kafka.app.telemetry.drain_tracker import ClusterListing, DrainTracker
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, question_of
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.kafka.probe import Question, collect_observations
@@ -44,11 +44,11 @@ class LagProber:
         discovery: MetadataDiscovery,
         interval_s: float = INTERVAL_S,
         *,
-        drains: Drains | None = None,
+        drains: DrainTracker | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._options, self._discovery, self._interval_s = options, discovery, interval_s
-        self._drains, self._clock = drains or Drains(), clock
+        self._drains, self._clock = drains or DrainTracker(), clock
         self._probes = ClusterProbes(options)
         self._ends: Mapping[Split, int] = {}
         self._named: frozenset[str] = frozenset()
@@ -132,7 +132,7 @@ class LagProber:
         self._named, self._unreachable = frozenset(subscription.clusters), {**thinking, **failed}
         answered_s = self._clock()
         listings = {
-            cluster: Listing(asked_s, answered_s, asked_draining, answers[cluster])
+            cluster: ClusterListing(asked_s, answered_s, asked_draining, answers[cluster])
             for cluster, (asked_s, asked_draining) in self._asked.items()
             if cluster in answers
         }

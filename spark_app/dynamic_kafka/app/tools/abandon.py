@@ -13,8 +13,8 @@ from collections.abc import Mapping
 
 from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.tools.audit import confirm, record
-from dynamic_kafka.app.tools.tables import table
-from dynamic_kafka.app.tools.target import Target, add_target, open_target
+from dynamic_kafka.app.tools.formatting import table
+from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments, open_query
 from dynamic_kafka.errors import OptionError, PendingRangesError
 from dynamic_kafka.planning.amendments import Amendment, Amendments
 from dynamic_kafka.planning.identity import saved_identity
@@ -27,7 +27,7 @@ SETTLED_S = 60.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `abandon`."""
-    add_target(parser)
+    add_query_arguments(parser)
     parser.add_argument("what", metavar="CLUSTER[/TOPIC[/PARTITION]]", help="whose ranges to leave out")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument(
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         OptionError: no such range is pending, the query seems to run, or nobody said yes.
     """
-    target = open_target(arguments)
+    target = open_query(arguments)
     state = target.writable_state()
     left_out = _chosen(target, arguments.what, state.amendments(target.query))
     _refuse_running(target, stopped=arguments.stopped)
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _others(target: Target, accepted: Mapping[str, str]) -> set[str]:
+def _others(target: SavedQuery, accepted: Mapping[str, str]) -> set[str]:
     """The clusters that are known to be other ones by now."""
     saved = {cluster: saved_identity(target.saved.latest, cluster) for cluster in accepted}
     return {cluster for cluster, kafka_id in accepted.items() if saved[cluster] not in (None, kafka_id)}
@@ -91,7 +91,7 @@ def _meaning(left_out: tuple[SplitRange, ...], others: set[str]) -> str:
     return " ".join([*told, "The query must be stopped."])
 
 
-def _chosen(target: Target, what: str, amendments: list[Amendment]) -> tuple[SplitRange, ...]:
+def _chosen(target: SavedQuery, what: str, amendments: list[Amendment]) -> tuple[SplitRange, ...]:
     saved = target.saved
     if saved.batches.pending is None:
         raise OptionError(f"{target.name}: no batch is pending; what was committed cannot be abandoned")
@@ -108,7 +108,7 @@ def _chosen(target: Target, what: str, amendments: list[Amendment]) -> tuple[Spl
     return chosen
 
 
-def _refuse_running(target: Target, *, stopped: bool) -> None:
+def _refuse_running(target: SavedQuery, *, stopped: bool) -> None:
     quiet = target.checkpoint.quiet_s()
     if quiet < SETTLED_S and not stopped:
         raise OptionError(
@@ -117,7 +117,7 @@ def _refuse_running(target: Target, *, stopped: bool) -> None:
         )
 
 
-def _amendment(target: Target, left_out: tuple[SplitRange, ...]) -> Amendment:
+def _amendment(target: SavedQuery, left_out: tuple[SplitRange, ...]) -> Amendment:
     end = target.saved.latest
     reasons = {part.split.cluster: "abandoned" for part in left_out}
     return Amendment(end.query, end.number, *target.saved.key, left_out, reasons, time.time_ns() // 1_000_000)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.tools.audit import confirm, record
 from dynamic_kafka.app.tools.changes import lost_records
 from dynamic_kafka.app.tools.preview import Preview, preview
-from dynamic_kafka.app.tools.target import add_target, open_target
+from dynamic_kafka.app.tools.saved_query import add_query_arguments, open_query
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.planning.amendments import Amendments
 from dynamic_kafka.planning.identity import saved_identity
@@ -37,7 +37,7 @@ class Acceptance:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `accept`."""
-    add_target(parser)
+    add_query_arguments(parser)
     parser.add_argument(
         "--identity",
         metavar="CLUSTER=KAFKA_ID",
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         OptionError: nothing to accept, or nobody said yes.
     """
-    target = open_target(arguments)
+    target = open_query(arguments)
     state = target.writable_state()
     seen = preview(target.options, target.saved) if target.options else None
     amendments = state.amendments(target.query)

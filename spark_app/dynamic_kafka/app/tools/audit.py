@@ -8,10 +8,11 @@ from __future__ import annotations
 import getpass
 import socket
 import sys
+import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
-from dynamic_kafka.app.tools.timestamps import stamp
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import OptionError
 
@@ -33,6 +34,12 @@ def who() -> str:
     except (KeyError, OSError):  # a container's user may have no name
         user = "unknown"
     return f"{user}@{socket.gethostname()}"
+
+
+def stamp(now_ns: int | None = None) -> str:
+    """`20261121T021007.123456Z`: sorts by time, and may stand in a file's name."""
+    now = time.time_ns() if now_ns is None else now_ns
+    return f"{datetime.fromtimestamp(now // 1_000_000_000, UTC):%Y%m%dT%H%M%S}.{now // 1000 % 1_000_000:06d}Z"
 
 
 def confirm(question: str, *, yes: bool) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from dynamic_kafka.app.tools.formatting import shown_time
 from dynamic_kafka.app.tools.preview import Preview
-from dynamic_kafka.app.tools.timestamps import shown_time
 from dynamic_kafka.driver.observer import wanted_clusters
 from dynamic_kafka.planning.dataloss import DataLoss
 from dynamic_kafka.planning.identity import saved_identity

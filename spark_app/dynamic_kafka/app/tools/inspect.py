@@ -7,9 +7,8 @@ import json
 from typing import Any
 
 from dynamic_kafka.app.exit_codes import ExitCode
-from dynamic_kafka.app.tools.tables import table
-from dynamic_kafka.app.tools.target import Target, add_target, open_target
-from dynamic_kafka.app.tools.timestamps import shown_time
+from dynamic_kafka.app.tools.formatting import shown_time, table
+from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments, open_query
 from dynamic_kafka.planning.amendments import Amendment, Amendments
 from dynamic_kafka.planning.progress import OffsetDocument
 
@@ -18,13 +17,13 @@ HELP = "show a checkpoint: offsets, parked splits with their deadlines, the pend
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `inspect`."""
-    add_target(parser)
+    add_query_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read and print."""
-    target = open_target(arguments)
+    target = open_query(arguments)
     amendments = target.state.amendments(target.query) if target.state and target.query else []
     if arguments.json:
         print(json.dumps(_wire(target, amendments), indent=1))
@@ -33,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _text(target: Target, amendments: list[Amendment]) -> str:
+def _text(target: SavedQuery, amendments: list[Amendment]) -> str:
     saved, latest = target.saved, target.saved.latest
     head = [
         f"checkpoint  {target.checkpoint.uri}",
@@ -59,7 +58,7 @@ def _text(target: Target, amendments: list[Amendment]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _pending_text(target: Target, amendments: list[Amendment]) -> str:
+def _pending_text(target: SavedQuery, amendments: list[Amendment]) -> str:
     saved = target.saved
     if saved.batches.pending is None:
         return "No batch is pending."
@@ -119,7 +118,7 @@ def _or_none(number: int | None) -> object:
     return "none" if number is None else number
 
 
-def _wire(target: Target, amendments: list[Amendment]) -> dict[str, Any]:
+def _wire(target: SavedQuery, amendments: list[Amendment]) -> dict[str, Any]:
     saved, latest = target.saved, target.saved.latest
     pending = saved.remaining(amendments)
     return {

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import yaml
 
-from dynamic_kafka.app.config.model import load_config
+from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.kubernetes_names import (

@@ -10,9 +10,9 @@ from typing import Any
 
 from dynamic_kafka.app.exit_codes import ExitCode, code_of
 from dynamic_kafka.app.tools.changes import Change, changes
+from dynamic_kafka.app.tools.formatting import table
 from dynamic_kafka.app.tools.preview import Preview, Refusal, preview
-from dynamic_kafka.app.tools.tables import table
-from dynamic_kafka.app.tools.target import Target, add_target, open_target
+from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments, open_query
 from dynamic_kafka.errors import StaleCheckpointError
 from dynamic_kafka.planning.plan import Plan
 from dynamic_kafka.planning.splits import Split
@@ -22,7 +22,7 @@ HELP = "show what the metadata would do to the checkpoint: splits added, parked,
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `plan`."""
-    add_target(parser, only_app=True)
+    add_query_arguments(parser, only_app=True)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
 
 
@@ -45,10 +45,10 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _look(arguments: argparse.Namespace) -> tuple[Target, Preview]:
+def _look(arguments: argparse.Namespace) -> tuple[SavedQuery, Preview]:
     """What is saved, and what a start would make of it."""
     while True:
-        target = open_target(arguments, may_be_new=True)
+        target = open_query(arguments, may_be_new=True)
         assert target.options is not None
         seen = preview(target.options, target.saved, delivered=target.has_pending())
         # A running query has committed to its group what this look at the checkpoint did not see yet.
@@ -59,7 +59,7 @@ def _look(arguments: argparse.Namespace) -> tuple[Target, Preview]:
     return target, seen if error is None else replace(seen, refusals=(Refusal(None, error), *seen.refusals))
 
 
-def _text(target: Target, seen: Preview, found: list[Change]) -> str:
+def _text(target: SavedQuery, seen: Preview, found: list[Change]) -> str:
     saved = target.saved
     began = f"document {saved.latest.number} of query {saved.latest.query}" if saved.latest.number else "not begun yet"
     parts = [f"{target.name}: {began}", _pending_text(target, seen)]
@@ -73,7 +73,7 @@ def _text(target: Target, seen: Preview, found: list[Change]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _next_text(target: Target, seen: Preview, plan: Plan) -> str:
+def _next_text(target: SavedQuery, seen: Preview, plan: Plan) -> str:
     silent = ", ".join(seen.silent)
     if silent and (not seen.observed.answers or (target.options and target.options.cluster_failure_policy == "fail")):
         return f"How many records are waiting is not known: {silent} did not answer."
@@ -81,7 +81,7 @@ def _next_text(target: Target, seen: Preview, plan: Plan) -> str:
     return f"The next batch would take {plan.admitted} of {sum(plan.lag.values())} waiting records{rest}."
 
 
-def _pending_text(target: Target, seen: Preview) -> str:
+def _pending_text(target: SavedQuery, seen: Preview) -> str:
     if target.saved.batches.pending is None:
         return ""
     gone = (
@@ -104,7 +104,7 @@ def _fate(split: Split, left_out: Mapping[Split, str], gone: Mapping[Split, str]
     return gone.get(split, "read again")
 
 
-def _wire(target: Target, seen: Preview, found: list[Change]) -> dict[str, Any]:
+def _wire(target: SavedQuery, seen: Preview, found: list[Change]) -> dict[str, Any]:
     return {
         "target": target.name,
         "query": target.saved.latest.query,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dynamic_kafka.app.tools.pending import cannot_be_repeated, find_gone
-from dynamic_kafka.app.tools.saved_progress import Saved
+from dynamic_kafka.app.tools.saved_query import SavedProgress
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, question_of
 from dynamic_kafka.driver.enumerator import Enumerator
 from dynamic_kafka.driver.metadata_services import make_discovery
@@ -91,7 +91,7 @@ class Preview:
     plan: Plan | None = None
 
 
-def preview(options: SourceOptions, saved: Saved, *, delivered: bool = False) -> Preview:
+def preview(options: SourceOptions, saved: SavedProgress, *, delivered: bool = False) -> Preview:
     """Ask metadata and clusters, and plan.
 
     Args:
@@ -166,7 +166,7 @@ class _Previewing:
 
     options: SourceOptions
     enumerator: Enumerator
-    saved: Saved
+    saved: SavedProgress
     observed: Observed
     silent: dict[str, DynamicKafkaError]
     delivered: bool

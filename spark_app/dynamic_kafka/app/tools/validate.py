@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from dynamic_kafka.app.config.file import Sink
-from dynamic_kafka.app.config.model import AppConfig, load_config
+from dynamic_kafka.app.config.app_config import AppConfig
+from dynamic_kafka.app.config.loading import load_config
+from dynamic_kafka.app.config.schema import Sink
 from dynamic_kafka.app.exit_codes import ExitCode, code_of
-from dynamic_kafka.app.query.checkpoints import Checkpoint
-from dynamic_kafka.app.query.old_checkpoint import refuse_old_checkpoint
+from dynamic_kafka.app.query.checkpoints import Checkpoint, refuse_old_checkpoint
 from dynamic_kafka.app.query.sinks import load_function
-from dynamic_kafka.app.tools.tables import table
+from dynamic_kafka.app.tools.formatting import table
 from dynamic_kafka.driver.cluster_clients import client_of
 from dynamic_kafka.driver.metadata_services import make_service, make_subscriber
 from dynamic_kafka.driver.state_store import check_writable

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dynamic_kafka.app.query.left_out import LeftOut
+from dynamic_kafka.app.query.amended_progress import AmendedProgress
 from dynamic_kafka.app.query.sink_query import SinkQuery
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.planning.amendments import Amendment
@@ -38,7 +38,8 @@ def committed() -> list[int | None]:
 @pytest.fixture
 def query(tmp_path: Path, committed: list[int | None]) -> SinkQuery:
     made = SinkQuery.__new__(SinkQuery)
-    made._left_out = LeftOut(str(tmp_path / "state"))
+    made._progress = AmendedProgress(str(tmp_path / "state"))
+    made._first_number = None
     made.sink = SimpleNamespace(name="lake")  # type: ignore[assignment]
     made.committer = SimpleNamespace(commit=lambda reached: committed.append(reached.next_of(OLD)))  # type: ignore[assignment]
     return made

@@ -1,8 +1,8 @@
-"""How far the topics are that drain: what of them is not committed yet, and for how long nothing was written. Pure.
+"""Track how far draining topics are: their lag, and the time since their ends last moved. Driver; pure.
 
-Told what clusters answered (`Drains.take`, by the lag prober's thread), asked by whoever reports. A topic that counts
-as drained may be deleted a moment later, so every doubt counts against it: what was not listed, does not fit together
-or is too old has no lag, and is not quiet.
+The lag prober's thread records each round of listing (`DrainTracker.take`), and the reporter reads the result. A topic
+that counts as drained may be deleted a moment later, so every doubt counts against it. A topic that was not listed,
+does not fit the document or was listed too long ago has no lag and is not quiet.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STALE_S = 30.0
 
 
 @dataclass(frozen=True)
-class Listing:
+class ClusterListing:
     """What a cluster has answered.
 
     Attributes:
@@ -69,7 +69,7 @@ class _Seen:
     listed_s: float
 
 
-class Drains:
+class DrainTracker:
     """The topics that drain, over all rounds of listing since the application started."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Drains:
         self._topics: Mapping[tuple[str, str], _Seen | None] = {}
 
     def take(
-        self, draining: Mapping[str, frozenset[str]], listings: Mapping[str, Listing], failed: Collection[str]
+        self, draining: Mapping[str, frozenset[str]], listings: Mapping[str, ClusterListing], failed: Collection[str]
     ) -> None:
         """A round of listing is over.
 
@@ -109,7 +109,7 @@ class Drains:
         return [_state(*key, seen, documents, now_s) for key, seen in sorted(self._topics.items(), key=lambda t: t[0])]
 
 
-def _seen(topic: str, listing: Listing | None, before: _Seen | None) -> _Seen | None:
+def _seen(topic: str, listing: ClusterListing | None, before: _Seen | None) -> _Seen | None:
     if listing is None:
         return before
     found = listing.answer.topics.get(topic)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dynamic_kafka.app.tools.tables import table
-from dynamic_kafka.app.tools.timestamps import shown_time, stamp
+from dynamic_kafka.app.tools.audit import stamp
+from dynamic_kafka.app.tools.formatting import shown_time, table
 
 DAY_MS = 86_400_000
 

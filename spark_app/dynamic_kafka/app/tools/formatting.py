@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
+
+_STEPS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -23,3 +27,12 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
         return "  ".join(set_).rstrip()
 
     return "\n".join(line(row) for row in ([title.upper() for title in titles], *shown))
+
+
+def shown_time(at_ms: int, now_ms: int | None = None) -> str:
+    """`2026-11-28 02:10:07Z (in 6 d)`, of milliseconds since the epoch."""
+    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    text = f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
+    seconds = abs(at_ms - now) // 1000
+    count, unit = next(((seconds // size, unit) for size, unit in _STEPS if seconds >= size), (0, "s"))
+    return f"{text} (in {count} {unit})" if at_ms >= now else f"{text} ({count} {unit} ago)"

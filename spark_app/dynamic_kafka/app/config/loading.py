@@ -1,104 +1,25 @@
-"""`app.yaml`: what the bundled application runs, as one validated value.
+"""Read and check `app.yaml`. Driver and tools; reads the one file and nothing else.
 
-The file's form is `config_file.py`'s (reference: `docs/application.md`); here is what follows from it for each sink:
-its checkpoint, its consumer group, the options of its source. Driver and tools; reads the one file and nothing else.
-References to secrets stay as they were written.
+`schema.py` checks each field by itself; the checks between fields are here. The options of the source are checked last,
+by the source's own parser.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from dynamic_kafka.app.config.file import AppFile, Sink, Transformation
+from dynamic_kafka.app.config.app_config import AppConfig
+from dynamic_kafka.app.config.schema import AppFile, Sink
 from dynamic_kafka.driver.state_store import canonical
 from dynamic_kafka.errors import MetadataInvalidError, OptionError
 from dynamic_kafka.metadata.validation_errors import explain
 from dynamic_kafka.metadata.yaml.located import Located, Problem
 from dynamic_kafka.metadata.yaml.reader import read_yaml
-from dynamic_kafka.options import SourceOptions, parse_options
 from dynamic_kafka.options.java_client import check_no_literal_secrets
 from dynamic_kafka.options.secrets import check_no_credentials
-
-STATE_FOLDER = "dynamic-kafka"
-"""Within a sink's checkpoint: the source's `stateLocation`. Spark leaves folders that it does not know alone."""
-_COMMIT_KEYS = ("commitoffsets", "commit.offsets.on.checkpoint")
-_GROUP_KEYS = ("kafka.group.id", "properties.group.id")
-
-
-@dataclass(frozen=True)
-class AppConfig:
-    """A checked `app.yaml`.
-
-    Attributes:
-        file: its content.
-        source: its path, for messages.
-        checkpoint: the base folder of all checkpoints, without a slash at its end.
-        lines: {key in lower case: line in the file} of the options.
-    """
-
-    file: AppFile
-    source: str
-    checkpoint: str
-    lines: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """The application's name."""
-        return self.file.name
-
-    @property
-    def sinks(self) -> tuple[Sink, ...]:
-        """The sinks in the order of the file."""
-        return tuple(self.file.sinks)
-
-    def sink(self, name: str | None = None) -> Sink:
-        """The sink of that name, or the only one.
-
-        Raises:
-            OptionError: there is none, or there are several and no name was given.
-        """
-        known = ", ".join(sink.name for sink in self.sinks)
-        found = [sink for sink in self.sinks if name in (None, sink.name)]
-        if len(found) != 1:
-            wrong = f"no sink {name!r}" if name is not None else "it has several sinks"
-            raise OptionError(f"{self.source}: {wrong}; choose with --sink: {known}")
-        return found[0]
-
-    def transformation_of(self, sink: Sink) -> Transformation | None:
-        """What happens to the stream before a sink gets it."""
-        return sink.transformation or self.file.transformation
-
-    def checkpoint_of(self, sink: Sink) -> str:
-        """The checkpoint of a sink's query: `<checkpoint>/<sink name>`."""
-        return f"{self.checkpoint}/{sink.name}"
-
-    def where_is(self, client_property: str) -> str:
-        """How to speak of the place of a client property in the file."""
-        for prefix in ("kafka.", "properties."):
-            if prefix + client_property in self.lines:
-                return f"{self.source}:{self.lines[prefix + client_property]}: options.{prefix}{client_property}"
-        return f"{self.source}: options"
-
-    def source_options(self, sink: Sink) -> dict[str, str]:
-        """The options of a sink's source as the user means them: his own, and what the file says elsewhere."""
-        return _source_options(self.file, self.checkpoint_of(sink), sink)
-
-    def parsed_options(self, sink: Sink) -> SourceOptions:
-        """The same, checked and resolved."""
-        return parse_options(self.source_options(sink), mode="streaming")
-
-    def reader_options(self, sink: Sink) -> dict[str, str]:
-        """What Spark gets: the same, but for commits, which the application makes itself (the last one too)."""
-        options = {k: v for k, v in self.source_options(sink).items() if k.lower() not in _COMMIT_KEYS}
-        options["commitOffsets"] = "false"
-        if self.parsed_options(sink).commit_offsets:
-            options["applicationCommits"] = "true"
-        return options
 
 
 def load_config(path: str | Path) -> AppConfig:
@@ -286,30 +207,3 @@ def _place_of(key: str, message: str) -> int:
     whole = message.find(f"'{key}'")
     prefix, _, name = key.partition(".")
     return message.find(f"property '{name}'") if whole < 0 and prefix in ("kafka", "properties") else whole
-
-
-def _source_options(file: AppFile, checkpoint: str, sink: Sink) -> dict[str, str]:
-    options = dict(file.options)
-    keys = {key.lower() for key in options}
-    if file.metadata is not None:
-        options["metadataPath"] = file.metadata
-    if file.streams is not None and file.streams.ids is not None:
-        options["streamIds"] = ";".join(file.streams.ids)
-    if file.streams is not None and file.streams.pattern is not None:
-        options["streamPattern"] = file.streams.pattern
-    if "statelocation" not in keys:
-        options["stateLocation"] = f"{checkpoint}/{STATE_FOLDER}"
-    if sink.group_id is not None:
-        options = {key: value for key, value in options.items() if key.lower() not in _GROUP_KEYS}
-        options["kafka.group.id"] = sink.group_id
-    return options
-
-
-def describe(config: AppConfig) -> Mapping[str, Any]:
-    """What the application is about to do, for its first log line. Names only: no option's value is shown."""
-    return {
-        "application": config.name,
-        "sinks": [sink.name for sink in config.sinks],
-        "checkpoint": config.checkpoint,
-        "options": sorted(config.file.options),
-    }

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from dynamic_kafka.app.telemetry.drains import STALE_S, Drains, Listing, TopicDrain
+from dynamic_kafka.app.telemetry.drain_tracker import STALE_S, ClusterListing, DrainTracker, TopicDrain
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 
@@ -27,7 +27,7 @@ class Story:
     """Rounds of listing; each takes a second, and the next begins ten seconds after it began."""
 
     def __init__(self, draining: Mapping[str, frozenset[str]] = OLD) -> None:
-        self.drains, self.now, self.draining = Drains(), 1000.0, draining
+        self.drains, self.now, self.draining = DrainTracker(), 1000.0, draining
 
     def listed(
         self,
@@ -41,9 +41,9 @@ class Story:
         """`east` answers with these ends of the topic."""
         found = TopicObservation(dict(latest), topic_id=topic_id, high=dict(high or {}))
         answer = ClusterObservation({"old": found}, kafka_id)
-        self.round({"east": Listing(self.now, self.now + 1, frozenset(asked_with), answer)})
+        self.round({"east": ClusterListing(self.now, self.now + 1, frozenset(asked_with), answer)})
 
-    def round(self, listings: Mapping[str, Listing] | None = None, failed: Iterable[str] = ()) -> None:
+    def round(self, listings: Mapping[str, ClusterListing] | None = None, failed: Iterable[str] = ()) -> None:
         """A round with these answers; ten seconds later it is the next one's turn."""
         self.drains.take(self.draining, listings or {}, list(failed))
         self.now += ROUND_S
@@ -126,8 +126,12 @@ def test_an_error_begins_it_anew(failed: list[str]) -> None:
 def test_an_error_of_another_cluster_changes_nothing() -> None:
     story = Story({**OLD, "west": frozenset({"old"})})
     story.listed({0: 5})
-    listing = Listing(story.now, story.now + 1, OLD["east"], ClusterObservation({"old": TopicObservation({0: 5})}, "K"))
-    story.round({"east": Listing(listing.asked_s, listing.answered_s, listing.draining, listing.answer)}, ["west"])
+    listing = ClusterListing(
+        story.now, story.now + 1, OLD["east"], ClusterObservation({"old": TopicObservation({0: 5})}, "K")
+    )
+    story.round(
+        {"east": ClusterListing(listing.asked_s, listing.answered_s, listing.draining, listing.answer)}, ["west"]
+    )
     east, west = story.drains.states([committed({0: 5})], story.now)
     assert (east.cluster, east.lag, west.cluster, west.lag) == ("east", 0, "west", None)
 
@@ -138,7 +142,7 @@ def test_a_topic_that_is_not_listed_begins_anew() -> None:
         story = Story()
         story.listed({0: 5})
         story.listed({0: 5})
-        story.round({"east": Listing(story.now, story.now + 1, OLD["east"], answer)})
+        story.round({"east": ClusterListing(story.now, story.now + 1, OLD["east"], answer)})
         assert story.numbers(committed({0: 5})) == (None, 0)
         story.listed({0: 5})
         assert story.numbers(committed({0: 5})) == (0, 0)

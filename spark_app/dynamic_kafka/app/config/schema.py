@@ -1,6 +1,6 @@
-"""The form of `app.yaml`, one pydantic model per part. Driver and tools; pure.
+"""The fields of `app.yaml`, one pydantic model per part. Driver and tools; pure.
 
-What goes beyond one part (two sinks with one group, options that the source refuses) is `config.py`'s.
+`loading.py` has the checks that need more than one part, such as two sinks with one consumer group.
 """
 
 from __future__ import annotations

@@ -1,0 +1,39 @@
+"""Progress after a committed batch, without the ranges that a replay left out. Driver.
+
+An offset document names the ranges that a batch was planned to read. A replay may leave some of them out, by amendments
+in the `stateLocation`: their splits are back at the start of these ranges. Commits to consumer groups and the driver
+report count only what was read.
+"""
+
+from __future__ import annotations
+
+from dynamic_kafka.driver.state_store import StateLocation
+from dynamic_kafka.planning.amendments import Amendments
+from dynamic_kafka.planning.progress import OffsetDocument
+
+
+class AmendedProgress:
+    """The progress of one source of a query.
+
+    Args:
+        state: the query's `stateLocation`; without one, nothing is ever left out.
+    """
+
+    def __init__(self, state: str | None) -> None:
+        self._state = state
+        self._last: tuple[OffsetDocument, OffsetDocument] | None = None
+
+    def after(self, committed: OffsetDocument) -> OffsetDocument:
+        """Return the progress after the batch that ends with a document that Spark has committed.
+
+        Raises:
+            DynamicKafkaError: the state cannot be read.
+        """
+        if self._state is None or committed.is_initial:
+            return committed
+        last = self._last
+        # An amendment is written before its batch runs: once a batch is committed, none is added.
+        if last is None or last[0] != committed:
+            amendments = Amendments(StateLocation(self._state).amendments(committed.query))
+            last = self._last = (committed, amendments.after(committed))
+        return last[1]
