@@ -44,7 +44,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded on demand: the operator imports `dynamic_kafka.metadata` from an image without Spark.
+    # Imported on demand: the operator imports `dynamic_kafka.metadata` from an image without Spark.
     if name in _HOMES:
         from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""`python -m dynamic_kafka`: says where the command line is."""
+"""`python -m dynamic_kafka`: point to the command line, which is `python -m dynamic_kafka.app`."""
 
 from __future__ import annotations
 

@@ -1,28 +1,28 @@
-"""Every error this package raises on purpose, on driver, executors and in the application.
+"""The errors that this package raises on purpose: on the driver, on executors and in the application.
 
     DynamicKafkaError
-    ├── OptionError                    an option or application setting is wrong (exit code 2)
+    ├── OptionError                    an option or an application setting is wrong (exit code 2)
     ├── MetadataError
-    │   ├── MetadataInvalidError       a document does not parse or validate: file, line, field
-    │   ├── MetadataConflictError      two streams disagree about one cluster
-    │   ├── MetadataUnavailableError   a look-up had no answer, more often than tolerated
-    │   └── MetadataTooOldError        the awaited revision did not arrive in time
-    ├── SecretError                    a reference to a secret does not resolve (never holds the value)
-    ├── OffsetDocumentError            a saved offset document does not parse, or is newer than this version
-    │   └── StaleCheckpointError       the checkpoint is older than what was already delivered
-    ├── IdentityError                  a cluster id is answered by another physical cluster
-    ├── PendingRangesError             a planned batch names clusters that metadata no longer names
-    ├── DataLossError                  records between two offsets are gone
+    │   ├── MetadataInvalidError       a document does not parse or validate; names file, line and field
+    │   │   └── MetadataConflictError  two streams define one cluster id differently
+    │   ├── MetadataUnavailableError   metadata lookups fail: the first one, or more in a row than tolerated
+    │   └── MetadataTooOldError        the revision that the application awaits did not arrive in time
+    ├── SecretError                    a reference to a secret does not resolve; never contains the value
+    ├── OffsetDocumentError            a saved offset document does not parse, or a newer version wrote it
+    │   └── StaleCheckpointError       the checkpoint is older than the records already delivered or committed
+    ├── IdentityError                  another physical cluster answers under a saved cluster id
+    ├── PendingRangesError             a pending batch contains clusters or topics that metadata no longer names
+    ├── DataLossError                  records that should have been read are gone
     ├── GroupInUseError                another query commits to this consumer group
-    └── ClusterError                   a Kafka cluster did not do as asked; names the cluster
+    └── ClusterError                   a Kafka cluster failed; names the cluster
         ├── ClusterUnreachableError    no answer within the deadline
-        ├── ClusterRefusedError        it refuses the login or the certificate, or its client cannot be made
-        ├── ReadTimeoutError           a range in flight made no progress for `readTimeout`
-        └── UnknownTopicError          a topic or partition is not there (in `kafka/errors.py`)
+        ├── ClusterRefusedError        the login or the certificate is refused, or no client can be made
+        ├── ReadTimeoutError           a range that is being read made no progress for `readTimeout`
+        └── UnknownTopicError          a topic or partition does not exist (defined in `kafka/errors.py`)
 
-Messages say what is wrong, where, and what to do; they never carry a secret. The JVM hands a Python error on as text
-only, so the errors that the application acts upon start with a code in brackets, `[READ_TIMEOUT cluster=east]`, which
-`ErrorCode.find` reads back out of any text.
+A message says what is wrong, where, and what to do. It never contains a secret. The JVM passes a Python error on as
+text only. Hence each cluster error starts with a code in brackets, such as `[READ_TIMEOUT cluster=east]`, and the
+application finds it in any text with `ErrorCode.find`.
 """
 
 from __future__ import annotations
@@ -32,20 +32,24 @@ from dataclasses import dataclass
 
 
 class DynamicKafkaError(Exception):
-    """Root of all errors raised on purpose by this package."""
+    """Base class of all errors that this package raises on purpose."""
 
 
 class OptionError(DynamicKafkaError, ValueError):
-    """An option or a setting of the application is wrong."""
+    """An option or an application setting is wrong."""
 
 
 class MetadataError(DynamicKafkaError):
-    """Root of the errors of the metadata service."""
+    """Base class of the errors about metadata."""
 
 
 class MetadataInvalidError(MetadataError, ValueError):
-    """A metadata document does not parse or validate. `problems` has one line per finding; `token` is the revision
-    that the document claims to be, `<lineage>/<counter>`, as far as it can be read."""
+    """A metadata document does not parse or validate.
+
+    Attributes:
+        problems: one line per finding.
+        token: the revision that the document claims to be, `<lineage>/<counter>`; empty if it cannot be read.
+    """
 
     def __init__(self, message: str, problems: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -54,15 +58,15 @@ class MetadataInvalidError(MetadataError, ValueError):
 
 
 class MetadataConflictError(MetadataInvalidError):
-    """Two streams say different things of one cluster id."""
+    """Two streams define one cluster id differently."""
 
 
 class MetadataUnavailableError(MetadataError):
-    """A look-up had no answer. Counted against `metadataFailureThreshold`."""
+    """A metadata lookup failed. `metadataFailureThreshold` limits how many may fail in a row."""
 
 
 class MetadataTooOldError(MetadataError):
-    """The revision that the application waits for did not arrive within `metadataTimeout`."""
+    """The revision that the application awaits did not arrive within `metadataTimeout`."""
 
 
 class SecretError(DynamicKafkaError):
@@ -70,23 +74,23 @@ class SecretError(DynamicKafkaError):
 
 
 class OffsetDocumentError(DynamicKafkaError, ValueError):
-    """A saved offset document is damaged, or was written by a newer version."""
+    """A saved offset document is damaged, or a newer version wrote it."""
 
 
 class StaleCheckpointError(OffsetDocumentError):
-    """The checkpoint is older than what this query has already delivered or committed."""
+    """The checkpoint is older than the records that this query has already delivered or committed."""
 
 
 class IdentityError(DynamicKafkaError):
-    """A cluster id is answered by another physical cluster than the saved one, or two ids by the same one."""
+    """Another physical cluster than the saved one answers under a cluster id, or one answers under two ids."""
 
 
 class PendingRangesError(DynamicKafkaError):
-    """A planned but uncommitted batch names clusters or topics that metadata no longer names."""
+    """A pending batch contains clusters or topics that metadata no longer names."""
 
 
 class DataLossError(DynamicKafkaError):
-    """Records that should have been read are no longer there (`failOnDataLoss`)."""
+    """Records that should have been read are gone (`failOnDataLoss`)."""
 
 
 class GroupInUseError(DynamicKafkaError):
@@ -94,7 +98,7 @@ class GroupInUseError(DynamicKafkaError):
 
 
 class ClusterError(DynamicKafkaError):
-    """A Kafka cluster did not do as asked. `cluster` is the user's id for it."""
+    """A Kafka cluster failed to answer, or answered with an error. `cluster` is the user's id for it."""
 
     code = "CLUSTER_ERROR"
 
@@ -104,39 +108,41 @@ class ClusterError(DynamicKafkaError):
         self.message = message
 
     def __reduce__(self) -> tuple[type[ClusterError], tuple[str, str]]:
-        # Executors pickle their errors: the default would call __init__ with the joined text alone.
+        # Executors pickle their errors. The default would call __init__ with the joined text alone.
         return type(self), (self.cluster, self.message)
 
 
 class ClusterUnreachableError(ClusterError):
-    """No answer from a cluster within its deadline."""
+    """A cluster did not answer within the deadline."""
 
     code = "CLUSTER_UNREACHABLE"
 
 
 class ClusterRefusedError(ClusterError):
-    """A cluster refuses the login or a certificate, or no client can be made with what is given: trying again does not
-    help, the cluster's properties and secrets have to be put right."""
+    """A cluster refuses the login or a certificate, or no client can be made of the properties.
+
+    A retry does not help: the user has to correct the cluster's properties or secrets.
+    """
 
     code = "CLUSTER_REFUSED"
 
 
 class ReadTimeoutError(ClusterError):
-    """A range in flight made no progress for `readTimeout`."""
+    """A range that is being read made no progress for `readTimeout`."""
 
     code = "READ_TIMEOUT"
 
 
 @dataclass(frozen=True)
 class ErrorCode:
-    """The code at the head of a cluster error, as found in a text that crossed the JVM."""
+    """The code at the start of a cluster error, as found in a text that the JVM passed on."""
 
     code: str
     cluster: str
 
     @classmethod
     def find(cls, text: str) -> ErrorCode | None:
-        """The first code in `text`, or None. Cluster ids hold no spaces or brackets, so the match is exact."""
+        """Return the first code in `text`, or None. Cluster ids have no spaces or brackets, so the match is exact."""
         found = re.search(
             r"\[(CLUSTER_ERROR|CLUSTER_UNREACHABLE|CLUSTER_REFUSED|READ_TIMEOUT) cluster=([^\]\s]+)\]", text
         )

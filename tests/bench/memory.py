@@ -49,8 +49,9 @@ def worker(report: Report) -> None:
 def plan_through_changes(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """In the planner's process."""
     from dynamic_kafka.driver.enumerator import Enumerator
+    from dynamic_kafka.driver.heap_trim import HeapTrimmer
     from dynamic_kafka.options import parse_options
-    from dynamic_kafka.spark.planner_process import HeapTrim, set_up_planner_process
+    from dynamic_kafka.spark.planner_process import set_up_planner_process
 
     set_up_planner_process()
     path = Path(given["folder"]) / "streams.json"
@@ -63,7 +64,7 @@ def plan_through_changes(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
         "stateLocation": f"{given['folder']}/state",
     }
     imported = rss_mb()
-    trim = HeapTrim()
+    trim = HeapTrimmer()
     enumerator = Enumerator(parse_options(options, mode="streaming"))
     saved: dict[str, Any] = {"version": 2}
     saved = json.loads(json.dumps(enumerator.latest(saved)))
@@ -78,7 +79,7 @@ def plan_through_changes(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
         while len(saved["clusters"]) != wanted:
             assert time.monotonic() < deadline, "a change did not take effect"
             saved = json.loads(json.dumps(enumerator.latest(saved)))
-            trim.round_is_over()
+            trim.count_round()
         enumerator.report()
         if change in (10, 60) or change % 120 == 0:
             figures = {"rss_mb": rss_mb(), "peak_mb": peak_rss_mb(), "heap_in_use_mb": heap_in_use_mb()}
@@ -89,7 +90,7 @@ def plan_through_changes(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def read_backlog(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """In the worker's process. A batch is dropped as soon as the next is there, as when Spark has taken it."""
     from dynamic_kafka.driver.enumerator import Enumerator
-    from dynamic_kafka.executor.reader import read_range
+    from dynamic_kafka.executor.range_reader import read_range
     from dynamic_kafka.options import parse_options
 
     options = {"metadataService": "static", "metadataDocument": given["documents"][0], "streamIds": "orders"}

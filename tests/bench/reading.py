@@ -38,7 +38,7 @@ def run(report: Report) -> None:
 def alone(text: str) -> dict[str, Any]:
     """Read everything once, one range after another, in this process."""
     from dynamic_kafka.driver.enumerator import Enumerator
-    from dynamic_kafka.executor.reader import read_range
+    from dynamic_kafka.executor.range_reader import read_range
     from dynamic_kafka.options import parse_options
 
     options = {"metadataService": "static", "metadataDocument": text, "streamIds": "orders"}

@@ -19,8 +19,8 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from dynamic_kafka.driver.enumerator import Enumerator
+from dynamic_kafka.executor.range_reader import read_range
 from dynamic_kafka.executor.read_task import ReadTask
-from dynamic_kafka.executor.reader import read_range
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.codec import decode, encode
 from dynamic_kafka.planning.progress import OffsetDocument

@@ -1,4 +1,4 @@
-"""The documentation holds: links lead somewhere, metrics exist, and what is copied out of it works."""
+"""The documentation is right: links have targets, metrics exist, and copied examples work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from dynamic_kafka.app.kubernetes import driver_report, reporter
 from dynamic_kafka.app.telemetry.metrics import METRICS, PREFIX
 from dynamic_kafka.driver import enumerator, observer, read_tasks, replay, state_store
-from dynamic_kafka.executor import reader
+from dynamic_kafka.executor import range_reader
 from dynamic_kafka.metadata import ClusterMetadata, KafkaMetadataService, KafkaStream, discovery, document, load_class
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.planning import batch, codec, plan
@@ -23,7 +23,7 @@ from tests.support.places import ROOT
 
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 HOPS = {
-    "A metadata document becomes a read task": [document, discovery, observer, batch, read_tasks, reader],
+    "A metadata document becomes a read task": [document, discovery, observer, batch, read_tasks, range_reader],
     "An offset reaches the checkpoint, and comes back after a crash": [
         stream_reader,
         enumerator,
@@ -53,7 +53,7 @@ def snippets(page: str, language: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_relative_link_leads_somewhere(page: Path) -> None:
+def test_every_relative_link_has_a_target(page: Path) -> None:
     text = re.sub(r"`[^`\n]+`", "", page.read_text())  # a regular expression may look like a link
     links = re.findall(r"\]\(([^)\s]+)\)", text)
     files = [link.partition("#")[0] for link in links if "://" not in link and not link.startswith("mailto:")]
@@ -61,7 +61,7 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_to_a_heading_leads_to_one(page: Path) -> None:
+def test_every_link_to_a_heading_has_one(page: Path) -> None:
     for file, anchor in re.findall(r"\]\(([\w./-]*)#([\w-]+)\)", page.read_text()):
         target = page.parent / file if file else page
         headings = re.findall(r"^#+ (.+)$", target.read_text(), re.MULTILINE)
@@ -69,7 +69,7 @@ def test_every_link_to_a_heading_leads_to_one(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_metric_that_is_named_exists(page: Path) -> None:
+def test_every_named_metric_exists(page: Path) -> None:
     exported = {PREFIX + name + ("_total" if each.counter else "") for name, each in METRICS.items()}
     named = set(re.findall(r"(?<![\w/.])dynamic_kafka_\w+", page.read_text()))
     assert named <= exported
@@ -106,16 +106,14 @@ def test_the_metadata_documents_are_valid() -> None:
             assert parse_document(text, source=page).streams
 
 
-def test_the_python_is_python() -> None:
+def test_the_python_snippets_compile() -> None:
     for page in PAGES:
         name = str(page.relative_to(ROOT))
         for text in snippets(name, "python"):
             compile(text, name, "exec")
 
 
-def test_the_metadata_service_of_the_documentation_works_when_copied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_documented_metadata_service_works_when_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (text,) = snippets("docs/metadata.md", "python")
     (tmp_path / "copied_service.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -129,7 +127,7 @@ def test_the_metadata_service_of_the_documentation_works_when_copied(
     service.close()
 
 
-def test_the_readme_reads_a_document_that_it_shows() -> None:
+def test_the_readme_job_reads_a_document_of_the_readme() -> None:
     (document,) = snippets("README.md", "yaml")
     (job,) = snippets("README.md", "python")
     options = dict(re.findall(r'\.option\("(\w+)", "([^"]+)"\)', job))

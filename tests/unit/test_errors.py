@@ -1,4 +1,4 @@
-"""Errors that cross processes: from executors as pickles, through the JVM as text."""
+"""Errors cross processes: from executors as pickles, through the JVM as text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_cluster_error_survives_pickling(kind: type[ClusterError]) -> None:
 
 
 @pytest.mark.parametrize("kind", [ClusterError, ClusterUnreachableError, ClusterRefusedError, ReadTimeoutError])
-def test_its_code_is_found_in_whatever_the_jvm_makes_of_it(kind: type[ClusterError]) -> None:
+def test_a_code_is_found_in_the_text_of_a_jvm_error(kind: type[ClusterError]) -> None:
     text = (
         f"Py4JJavaError: An error occurred\n  File 'x', line 1\n{kind('we.st-1', 'no progress [for 30s]')}\n\tat java"
     )
@@ -39,15 +39,15 @@ def test_the_first_code_counts() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[SOMETHING cluster=east]", "[READ_TIMEOUT cluster=]", "READ_TIMEOUT east"])
-def test_other_texts_hold_none(text: str) -> None:
+def test_other_texts_have_no_code(text: str) -> None:
     assert ErrorCode.find(text) is None
 
 
-def test_one_problem_is_its_own_list() -> None:
+def test_a_message_without_problems_is_its_only_problem() -> None:
     assert MetadataInvalidError("bad").problems == ("bad",)
     assert MetadataInvalidError("2 problems", ("a", "b")).problems == ("a", "b")
 
 
-def test_wrong_values_are_value_errors_too() -> None:
+def test_invalid_metadata_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="bad"):
         raise MetadataInvalidError("bad")

@@ -1,4 +1,4 @@
-"""What users write down: names that go away break their code, their options and their error handling."""
+"""Names that users write down: a change breaks their code, their options or their error handling."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_package_is_importable_without_spark() -> None:
 
 
 def test_the_option_names_are_pinned() -> None:
-    """As in the table of `docs/options.md`; the names of Spark's own source stay as they are there."""
+    """As in the table of `docs/options.md`; options of Spark's own source keep their names."""
     table = """
         streamIds streamPattern streamSubscriber metadataService metadataPath metadataRevision metadataTimeout
         metadataDiscoveryInterval metadataFailureThreshold removedClusterRetention partitionDiscoveryInterval
@@ -77,7 +77,7 @@ def test_the_names_of_the_original_proposals_are_pinned() -> None:
 
 
 def test_the_errors_are_pinned() -> None:
-    """An error that a user can catch, under the root that they catch it by."""
+    """Users catch these errors, by themselves or by their base class."""
     found = {
         name: kind.__bases__[0].__name__
         for name, kind in vars(errors).items()
@@ -105,7 +105,7 @@ def test_the_errors_are_pinned() -> None:
     }
 
 
-def test_the_drawing_of_the_hierarchy_names_every_error() -> None:
+def test_the_hierarchy_in_the_docstring_names_every_error() -> None:
     assert errors.__doc__ is not None
     kinds = [name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)]
     assert [name for name in kinds if name not in errors.__doc__] == []

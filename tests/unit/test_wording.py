@@ -1,3 +1,5 @@
+"""Phrases that many messages share."""
+
 from __future__ import annotations
 
 from dynamic_kafka.wording import did_you_mean, first_few, nearest

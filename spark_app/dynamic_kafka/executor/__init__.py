@@ -1,1 +1,1 @@
-"""The executors' side of a query: read one range of a split from Kafka into Arrow batches."""
+"""The part of a query that runs on executors: read one range of a split from Kafka into Arrow batches."""

@@ -1,4 +1,4 @@
-"""Who are the servers that an executor reaches? Asked before the first record of a range is read."""
+"""Check that an executor reaches the cluster of its plan. Runs on executors, before the first record of a range."""
 
 from __future__ import annotations
 
@@ -7,28 +7,38 @@ import time
 from confluent_kafka import KafkaError, KafkaException
 
 from dynamic_kafka.errors import IdentityError, ReadTimeoutError
-from dynamic_kafka.executor.consumers import CachedConsumer
-from dynamic_kafka.executor.read_task import AFTER_TIMEOUT, ReadTask
+from dynamic_kafka.executor.consumer_cache import CachedConsumer
+from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.kafka.errors import UNREACHABLE, translate
 from dynamic_kafka.kafka.retries import PAUSE_S
 
-IDENTIFIED_S = 1.0
-"""A batch of thousands of small ranges asks a cluster who it is once a second, not once a range."""
+IDENTITY_VALID_S = 1.0
+"""A consumer asks for the cluster's identity at most once in this time: a batch may have thousands of small ranges."""
 
 
 class NoBrokersError(Exception):
-    """A consumer knows of no broker (any more), and finds none for good (librdkafka issue 5301): another one may."""
+    """A consumer has lost all its brokers and will not find them again (librdkafka issue 5301). A new one may."""
 
 
 def check_identity(task: ReadTask, cached: CachedConsumer, deadline: float) -> None:
-    """Ask the servers who they are, before the first record. A used consumer leaves half of the time to another one.
+    """Ask the brokers for their `cluster.id`, and compare it with the plan's.
+
+    A used consumer gets half of the time that is left, so that a new one can still try.
+
+    Args:
+        task: the range to read, with the expected `cluster.id`.
+        cached: the consumer that will read the range.
+        deadline: the time, of `time.monotonic`, by which an answer is needed.
 
     Raises:
-        NoBrokersError: to be tried again with another consumer, before the deadline.
+        NoBrokersError: another consumer may succeed before the deadline.
+        IdentityError: the brokers belong to another cluster.
+        ReadTimeoutError: no answer before the deadline.
+        ClusterError: the cluster refuses the login, or answers with another error.
     """
     split = task.part.split
     now = time.monotonic()
-    if task.kafka_id is None or (cached.identified_at is not None and now - cached.identified_at < IDENTIFIED_S):
+    if task.kafka_id is None or (cached.identified_at is not None and now - cached.identified_at < IDENTITY_VALID_S):
         return
     used, left = cached.identified_at is not None, max(0.1, deadline - now)
     try:
@@ -36,23 +46,23 @@ def check_identity(task: ReadTask, cached: CachedConsumer, deadline: float) -> N
     except KafkaException as raised:
         error = raised.args[0]
         if isinstance(error, KafkaError) and error.code() in UNREACHABLE:
-            complaint = cached.hint
-            if complaint is not None and complaint.refusal:
-                raise translate(split.cluster, "ask for its identity", raised, complaint) from None
+            problem = cached.hint
+            if problem is not None and problem.refusal:
+                raise translate(split.cluster, "ask for its identity", raised, problem) from None
             if used:
                 raise NoBrokersError from None
-            hint = f" ({complaint})" if complaint else ""
+            hint = f" ({problem})" if problem else ""
             raise ReadTimeoutError(
                 split.cluster,
-                f"no answer within readTimeout ({task.read_timeout_s:g} s){hint}{AFTER_TIMEOUT[task.stall]}",
+                f"no answer within readTimeout ({task.read_timeout_s:g} s){hint}{task.timeout_advice}",
             ) from None
         raise translate(split.cluster, "ask for its identity", raised, cached.hint) from None
     if answer.cluster_id is not None and answer.cluster_id != task.kafka_id:
         raise IdentityError(
-            f"cluster {split.cluster!r} was planned as Kafka cluster {task.kafka_id}, but the servers that this"
-            f" executor reaches answer with {answer.cluster_id}: nothing was read. Check its bootstrap servers and DNS"
+            f"cluster {split.cluster!r} was planned as Kafka cluster {task.kafka_id}, but this executor reaches brokers"
+            f" of Kafka cluster {answer.cluster_id}: nothing was read. Check its bootstrap servers and DNS"
         )
     if not answer.brokers and time.monotonic() + PAUSE_S < deadline:
         raise NoBrokersError
     cached.identified_at = now
-    cached.hints.clear()  # what went wrong before it answered explains nothing that goes wrong later
+    cached.hints.clear()  # problems from before this answer do not explain a later failure

@@ -1,7 +1,7 @@
-"""Kafka messages to Arrow record batches, a column at a time.
+"""The columns of the source's rows: their schema, and Kafka messages as Arrow record batches.
 
-Runs on executors. Column by column costs half of what a tuple per record does, and Arrow takes each list as it is.
-The schema is Spark's own Kafka schema under the same names and types, plus the cluster and the stream of each row.
+Executors convert messages; the driver uses the schema. The schema is that of Spark's own Kafka source, plus the cluster
+and the stream of each row. Building column by column costs half the time of one tuple per record.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from pyspark.sql.types import (
 )
 
 from dynamic_kafka.errors import OptionError
+from dynamic_kafka.planning.splits import Split
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 
 
 def spark_schema(include_headers: bool) -> StructType:
-    """The rows' schema: Spark's `kafka` columns in Spark's order, then `kafka_cluster` and `kafka_stream`."""
+    """Return the schema for Spark: the columns of Spark's Kafka source in its order, then cluster and stream."""
     fields = [
         StructField("key", BinaryType()),
         StructField("value", BinaryType()),
@@ -43,7 +44,7 @@ def spark_schema(include_headers: bool) -> StructType:
 
 
 def arrow_schema(include_headers: bool) -> pa.Schema:
-    """The same as Arrow has it; every batch must match it exactly, and Spark checks only the first."""
+    """Return the same schema for Arrow. Every batch must match it exactly; Spark checks only the first one."""
     fields = [
         pa.field("key", pa.binary()),
         pa.field("value", pa.binary()),
@@ -59,42 +60,44 @@ def arrow_schema(include_headers: bool) -> pa.Schema:
     return pa.schema([*fields, pa.field("kafka_cluster", pa.string()), pa.field("kafka_stream", pa.string())])
 
 
-def to_batch(
-    messages: Sequence[Message], schema: pa.Schema, *, topic: str, partition: int, cluster: str, stream: str
-) -> pa.RecordBatch:
-    """One record batch from the messages of one split, in their order.
+def to_batch(messages: Sequence[Message], schema: pa.Schema, split: Split, stream: str) -> pa.RecordBatch:
+    """Return the messages of one split as one record batch, in their order.
 
     Raises:
-        OptionError: headers are asked for, and a header's key is no text.
+        OptionError: the schema has headers, and a header's key is not UTF-8.
     """
     count = len(messages)
     stamps = [message.timestamp() for message in messages]
     columns: list[pa.Array] = [
         pa.array([message.key() for message in messages], pa.binary()),
         pa.array([message.value() for message in messages], pa.binary()),
-        _same(topic, count),
-        pa.repeat(pa.scalar(partition, pa.int32()), count),
+        _repeated(split.topic, count),
+        pa.repeat(pa.scalar(split.partition, pa.int32()), count),
         pa.array([message.offset() for message in messages], pa.int64()),
-        # Kafka counts milliseconds; without a timestamp (type 0) Spark's source shows -1.
+        # Kafka's timestamps are milliseconds. For a record without one (type 0), Spark's source shows -1 ms.
         pa.array([ms * 1000 if kind else -1000 for kind, ms in stamps], pa.timestamp("us", tz="UTC")),
-        # librdkafka: 0 none, 1 create time, 2 append time; Kafka's own ids, as Spark shows them: -1, 0, 1.
+        # librdkafka's types are 0 none, 1 create time, 2 append time. Kafka and Spark use -1, 0, 1.
         pa.array([kind - 1 for kind, _ in stamps], pa.int32()),
     ]
     if len(schema) > len(columns) + 2:
-        columns.append(pa.array([_headers(message, cluster) for message in messages], schema.field("headers").type))
-    return pa.RecordBatch.from_arrays([*columns, _same(cluster, count), _same(stream, count)], schema=schema)
+        columns.append(
+            pa.array([_headers(message, split.cluster) for message in messages], schema.field("headers").type)
+        )
+    return pa.RecordBatch.from_arrays(
+        [*columns, _repeated(split.cluster, count), _repeated(stream, count)], schema=schema
+    )
 
 
-def _same(text: str, count: int) -> pa.Array:
+def _repeated(text: str, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(text, pa.string()), count)
 
 
 def _headers(message: Message, cluster: str) -> list[dict[str, object]] | None:
     try:
-        # Without headers Spark's source shows null, not an empty list.
+        # Spark's source shows null for a record without headers, not an empty list.
         headers: list[tuple[str, bytes | None]] = message.headers() or []  # type: ignore[assignment]  # a wider stub
     except (SystemError, UnicodeDecodeError) as raised:
-        # The client returns nothing and leaves its own error set, which Python calls a SystemError.
+        # The client returns nothing but leaves a Python error set; Python raises that as a SystemError.
         raise OptionError(
             f"cannot show the headers of the record at offset {message.offset()} of"
             f" {cluster}/{message.topic()}[{message.partition()}]: the key of one of them is not UTF-8. Read without"

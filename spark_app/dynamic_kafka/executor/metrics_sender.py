@@ -1,7 +1,7 @@
-"""What executors tell the application of the ranges they have read: one line of JSON a range, over TCP.
+"""Read reports: after each range, an executor sends one line of JSON to the application over TCP.
 
-Executor; best effort, for metrics only. Spark gives a Python source no way to report metrics of its own, and the driver
-knows offsets, but neither records, bytes nor timestamps. Nothing depends on a report: one that cannot be sent is gone.
+Runs on executors; `app/telemetry/metrics_receiver.py` receives the reports. They serve metrics only and are best
+effort: a report that cannot be sent is dropped. Decision record 010 explains why they need a channel of their own.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ import pyarrow.compute as pc
 from dynamic_kafka.planning.splits import Split
 
 SEND_S = 0.5
-"""Longest time that a task may lose to a report."""
-SILENCE_S = 60.0
-"""After a report that could not be sent, none is tried for so long: nobody waits for an address that is gone."""
+"""Longest wait of a task for a connection, and for a write."""
+RETRY_AFTER_S = 60.0
+"""After a failure, reports are dropped for this long: tasks must not keep waiting for an address that is gone."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ReportAddress:
-    """Where reports go, as the option `readReports` says it: `host:port/key`.
+    """The receiver's address, as in the option `readReports`: `host:port/key`.
 
-    The key tells the receiver which sink's query is meant, and that it is its own.
+    The key identifies the application's run and the sink's query.
     """
 
     host: str
@@ -40,7 +40,7 @@ class ReportAddress:
 
     @classmethod
     def parse(cls, text: str) -> ReportAddress:
-        """Raises ValueError if the text is none."""
+        """Parse the option's value. Raises ValueError if it is malformed."""
         where, _, key = text.partition("/")
         host, _, port = where.rpartition(":")
         if not host or not key or not 0 < int(port) < 65536:
@@ -53,13 +53,14 @@ class ReportAddress:
 
 @dataclass(frozen=True)
 class ReadReport:
-    """One range that a task has read to its end. An attempt that failed reports nothing; one that Spark repeats
-    reports again.
+    """One range that a task has read to its end.
+
+    A failed attempt reports nothing. A task that Spark repeats reports again.
 
     Attributes:
         size: bytes of keys and values.
-        event_ms: latest timestamp of the records, None if there were none.
-        read_ms: when the range was done, by the executor's clock.
+        event_ms: latest timestamp of the records, in Unix milliseconds; None if none has one.
+        read_ms: when the range was done, in Unix milliseconds by the executor's clock.
     """
 
     split: Split
@@ -69,13 +70,13 @@ class ReadReport:
     read_ms: int
 
     def encode(self, key: str) -> bytes:
-        """The line."""
+        """Return the report as a line of JSON."""
         split = [self.split.cluster, self.split.topic, self.split.partition]
         return json.dumps([key, split, self.records, self.size, self.event_ms, self.read_ms]).encode() + b"\n"
 
     @classmethod
     def decode(cls, line: bytes) -> tuple[str, ReadReport]:
-        """The key and the report of a line. Raises ValueError if it is none."""
+        """Return the key and the report of a line. Raises ValueError if the line is no report."""
         try:
             key, (cluster, topic, partition), records, size, event_ms, read_ms = json.loads(line)
             event = None if event_ms is None else int(event_ms)
@@ -86,30 +87,30 @@ class ReadReport:
 
 
 class ReportSender:
-    """This process's connection to the application. A forked process makes its own."""
+    """This process's connection to the application. A forked process opens its own."""
 
     def __init__(self) -> None:
         self._process = 0
         self._socket: socket.socket | None = None
         self._address: ReportAddress | None = None
-        self._silent_until = 0.0
+        self._retry_at = 0.0
 
     def send(self, address: ReportAddress, report: ReadReport) -> None:
-        """Send a report, or drop it. Never raises for a network's sake, never waits longer than `SEND_S`."""
+        """Send a report, or drop it. Network errors are logged, not raised; see `SEND_S` for the longest wait."""
         if (self._process, self._address) != (os.getpid(), address):
-            self._process, self._address, self._socket, self._silent_until = os.getpid(), address, None, 0.0
-        if time.monotonic() < self._silent_until:
+            self._process, self._address, self._socket, self._retry_at = os.getpid(), address, None, 0.0
+        if time.monotonic() < self._retry_at:
             return
         try:
             self._send(address, report.encode(address.key))
         except OSError as error:
             self._drop()
-            self._silent_until = time.monotonic() + SILENCE_S
-            log.info("what was read is not reported for %g s: %s:%d: %s", SILENCE_S, address.host, address.port, error)
+            self._retry_at = time.monotonic() + RETRY_AFTER_S
+            log.info("no read reports for %g s: %s:%d: %s", RETRY_AFTER_S, address.host, address.port, error)
 
     def _send(self, address: ReportAddress, line: bytes) -> None:
         if self._socket is None or _is_closed(self._socket):
-            # The application may have restarted its query meanwhile, and with it this connection.
+            # The application may have restarted its query, which closes this connection.
             self._drop()
             self._socket = socket.create_connection((address.host, address.port), SEND_S)
         self._socket.sendall(line)
@@ -123,8 +124,8 @@ class ReportSender:
 SENDER = ReportSender()
 
 
-def reporting(batches: Iterator[pa.RecordBatch], split: Split, address: ReportAddress) -> Iterator[pa.RecordBatch]:
-    """The same batches; once the last one is taken, what they were is reported."""
+def with_report(batches: Iterator[pa.RecordBatch], split: Split, address: ReportAddress) -> Iterator[pa.RecordBatch]:
+    """Yield the batches unchanged; after the last one, report their records, bytes and latest timestamp."""
     records, size, event_ms = 0, 0, None
     for batch in batches:
         records += batch.num_rows
@@ -137,7 +138,7 @@ def reporting(batches: Iterator[pa.RecordBatch], split: Split, address: ReportAd
 
 
 def _is_closed(connection: socket.socket) -> bool:
-    """Whether the other side has hung up: it never writes, so what can be read is the end."""
+    """Return whether the receiver has closed the connection. It never writes, so readable means closed."""
     connection.setblocking(False)
     try:
         return connection.recv(1, socket.MSG_PEEK) == b""

@@ -1,4 +1,4 @@
-"""What an executor is told of one range of a split. Made on the driver, travels pickled."""
+"""One executor task: a range of a split, and how to read it. The driver makes it, Spark pickles it to an executor."""
 
 from __future__ import annotations
 
@@ -7,27 +7,20 @@ from dataclasses import dataclass
 from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.planning.splits import SplitRange
 
-AFTER_TIMEOUT = {
-    False: "; check the cluster; raise readTimeout, or set clusterFailurePolicy=stall",
-    True: "; check the cluster, or raise readTimeout. When the query starts again (clusterFailurePolicy=stall) this"
-    " cluster's ranges are left out of the batch, and read once it answers",
-}
-"""What to do about a time-out, by `ReadTask.stall`."""
-
 
 @dataclass(frozen=True)
 class ReadTask:
-    """Everything an executor needs for one range. Travels pickled; holds references to secrets, never secrets.
+    """Everything that an executor needs for one range. It holds references to secrets, never their values.
 
     Attributes:
         part: the range.
         stream: stream id for the rows.
-        kafka_id: Kafka's `cluster.id` that the offsets belong to; None where it is not known.
-        client: how to reach the cluster.
-        active: all clusters of the plan: consumers of others are closed.
+        kafka_id: Kafka's `cluster.id` that the offsets belong to; None if the cluster reports none.
+        client: the properties to reach the cluster with.
+        active: all clusters of the plan; an executor closes its consumers of other clusters.
         read_timeout_s: seconds without any progress after which the range fails.
         include_headers, fail_on_data_loss: the options of these names.
-        stall: `clusterFailurePolicy=stall`; for what a time-out says only.
+        stall: `clusterFailurePolicy=stall`; it only changes the advice after a timeout.
     """
 
     part: SplitRange
@@ -39,3 +32,13 @@ class ReadTask:
     include_headers: bool
     fail_on_data_loss: bool
     stall: bool = False
+
+    @property
+    def timeout_advice(self) -> str:
+        """Return the end of a timeout's message: how to get on."""
+        if not self.stall:
+            return "; check the cluster; raise readTimeout, or set clusterFailurePolicy=stall"
+        return (
+            "; check the cluster, or raise readTimeout. The next start of the query (clusterFailurePolicy=stall) leaves"
+            " this cluster's ranges out of the batch, and reads them when the cluster answers"
+        )

@@ -15,7 +15,7 @@ from dynamic_kafka.metadata.revision import AwaitedRevision
 from dynamic_kafka.options.model import CustomSubscriber, SingleCluster, StreamIds, StreamPattern, Subscribe
 from dynamic_kafka.options.offsets import parse_assign
 from dynamic_kafka.options.recognition import Given
-from dynamic_kafka.user_code import is_path
+from dynamic_kafka.user_code import is_import_path
 
 _STREAM_WAYS = ("streamIds", "streamPattern", "streamSubscriber")
 _SPARK_WAYS = ("subscribe", "subscribePattern", "assign")
@@ -77,7 +77,7 @@ def _service(given: Given, way: str) -> str:
 
 def _class_name(given: Given, name: str, others: str = "") -> str:
     text = given.required_text(name)
-    if not is_path(text):
+    if not is_import_path(text):
         raise OptionError(f"{given.where(name)} is '{text}'; it must be {others}package.module:Class")
     return text
 

@@ -1,1 +1,1 @@
-"""The classes and functions that Spark calls."""
+"""The data source as Spark calls it: its readers, and the end of a bounded query."""

@@ -1,6 +1,6 @@
-"""The batch edge of the source: `spark.read.format("dynamic-kafka")`, one plan without a checkpoint.
+"""The batch reader, for `spark.read.format("dynamic-kafka")`: one plan, without a checkpoint.
 
-`partitions` runs once on the driver, `read` in executors.
+Spark calls `partitions` once on the driver, and `read` on executors.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from dynamic_kafka.errors import DataLossError
-from dynamic_kafka.executor.reader import read_range
+from dynamic_kafka.executor.range_reader import read_range
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.codec import decode, encode
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.spark.planner_process import set_up_planner_process
-from dynamic_kafka.spark.stream_reader import TaskPartition, in_this_attempt
+from dynamic_kafka.spark.stream_reader import TaskPartition, for_this_attempt
+from dynamic_kafka.wording import first_few
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,10 +27,10 @@ log = logging.getLogger(__name__)
 
 
 def check_complete(document: OffsetDocument, *, fail: bool) -> None:
-    """A batch read that was asked for more than there is must not end with less, and not a word.
+    """Check that a batch reaches its ending offsets: it must not read less than the user asked for without a message.
 
     Raises:
-        DataLossError: splits do not reach their ending offsets, and `fail` is set.
+        DataLossError: a split ends before its ending offset, and `fail` is set.
     """
     short = [
         f"{cluster}/{name}[{p}] ends at {topic.next[p]}, before {topic.stops[p]}"
@@ -40,20 +41,20 @@ def check_complete(document: OffsetDocument, *, fail: bool) -> None:
     ]
     if not short:
         return
-    text = f"data loss: {'; '.join(short[:10])}{f' and {len(short) - 10} more' if len(short) > 10 else ''}"
+    text = f"data loss: {first_few(short, separator='; ')}"
     if fail:
         raise DataLossError(f"{text}. Choose endingOffsets that exist, or set failOnDataLoss=false")
-    log.warning("%s: reading what is there", text)
+    log.warning("%s. The rest is read (failOnDataLoss=false)", text)
 
 
 class DynamicKafkaReader(DataSourceReader):
-    """Reads from the starting to the ending offsets of all clusters, as they are when the plan is made."""
+    """A reader from the starting to the ending offsets of all clusters, as they are at the time of the plan."""
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Plan the whole read; its end document is the last word, as in a bounded stream."""
+        """Plan the whole read, in one batch."""
         from dynamic_kafka.driver.enumerator import Enumerator
 
         set_up_planner_process()
@@ -67,5 +68,7 @@ class DynamicKafkaReader(DataSourceReader):
             enumerator.stop()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Executor: the records of one task. Spark makes one task without a value where there is nothing to read."""
-        return read_range(in_this_attempt(partition.task)) if isinstance(partition, TaskPartition) else iter(())
+        """Return the records of one task, on an executor."""
+        if not isinstance(partition, TaskPartition):  # Spark's only partition when `partitions` returns none
+            return iter(())
+        return read_range(for_this_attempt(partition.task))

@@ -1,4 +1,4 @@
-"""The PySpark data source `dynamic-kafka`. Driver; register it once per session with `register(spark)`."""
+"""The PySpark data source `dynamic-kafka`. Runs on the driver; `register(spark)` adds it to a session."""
 
 from __future__ import annotations
 
@@ -18,39 +18,42 @@ NAME = "dynamic-kafka"
 
 
 class DynamicKafkaDataSource(DataSource):
-    """Many Kafka clusters as one Spark stream (FLIP-246 for Spark). Options: `docs/options.md`."""
+    """Many Kafka clusters as one Spark stream (FLIP-246 for Spark). `docs/options.md` lists the options."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
 
     @classmethod
     def name(cls) -> str:
-        """The name for `.format(...)`."""
+        """Return the name for `.format(...)`."""
         return NAME
 
     def schema(self) -> StructType:
-        """Spark's Kafka columns, then `kafka_cluster` and `kafka_stream`.
+        """Return the columns of Spark's Kafka source, then `kafka_cluster` and `kafka_stream`.
 
-        Spark asks in `load()`: what is wrong in a stream and a batch alike is refused there, before there is a plan
-        that the options could get into, and not when the query has started. Raises OptionError.
+        Spark calls this in `load()`. Checking the options here reports an error before the query starts, and before
+        the options can appear in a plan.
+
+        Raises:
+            OptionError: an option is wrong for streams and batches alike.
         """
         return spark_schema(_checked(dict(self.options), "streaming").include_headers)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """For `spark.readStream`. Raises OptionError for options that are wrong."""
+        """Return the reader for `spark.readStream`. Raises OptionError if an option is wrong."""
         return DynamicKafkaStreamReader(_checked(dict(self.options), "streaming"))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For `spark.read`. Raises OptionError for options that are wrong."""
+        """Return the reader for `spark.read`. Raises OptionError if an option is wrong."""
         return DynamicKafkaReader(_checked(dict(self.options), "batch"))
 
 
-def _checked(given: dict[str, str], mode: Mode) -> SourceOptions:
-    options = parse_options(given, mode=mode)
-    check_client_properties(options.kafka_properties)
-    return options
+def _checked(options: dict[str, str], mode: Mode) -> SourceOptions:
+    parsed = parse_options(options, mode=mode)
+    check_client_properties(parsed.kafka_properties)
+    return parsed
 
 
 def register(spark: SparkSession) -> None:
-    """Make `.format("dynamic-kafka")` known to a session. Executors have to be able to import `dynamic_kafka`."""
+    """Register `.format("dynamic-kafka")` with a session. Executors must be able to import `dynamic_kafka`."""
     spark.dataSource.register(DynamicKafkaDataSource)

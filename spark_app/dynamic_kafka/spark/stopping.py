@@ -1,7 +1,7 @@
 """End a bounded streaming query when all its splits have reached their stopping offsets.
 
-Runs in the user's driver process. A source cannot stop a Spark query; it marks the offset document, and whoever owns
-the query stops it. The bundled application does so by itself.
+Runs in the user's driver process. A source cannot stop a Spark query: it marks the offset document as finished, and
+the owner of the query stops it. The bundled application does this by itself.
 """
 
 from __future__ import annotations
@@ -15,23 +15,27 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 POLL_S = 0.5
+"""Seconds between two looks at the query's progress."""
 
 
 def is_finished(progress: Any) -> bool:
-    """Whether a progress event shows that all sources of ours in the query have read all they will ever read.
+    """Return whether all `dynamic-kafka` sources of a query have read everything up to their stopping offsets.
 
-    The batch must be done, hence the end offset counts; and the planner must say so too, since a batch may have left
-    ranges out that the next one reads.
+    The end offset shows that the last batch is done. The planner's report must confirm it, since a batch may have left
+    out ranges that the next batch reads.
+
+    Args:
+        progress: a query's `lastProgress`; None before its first event.
     """
     sources = json.loads(progress.json)["sources"] if progress is not None else []
-    # Spark describes every Python source by the same class: an offset document is what tells ours.
+    # Spark describes all Python sources alike. Only the keys of an offset document identify a source of ours.
     ours = [
         (decode(end), source.get("latestOffset"))
         for source in sources
         if isinstance(end := source.get("endOffset"), dict) and {"version", "query", "clusters"} <= end.keys()
     ]
     return bool(ours) and all(
-        document.finished and isinstance(told, dict) and told.get("finished") is True for document, told in ours
+        document.finished and isinstance(report, dict) and report.get("finished") is True for document, report in ours
     )
 
 
@@ -40,10 +44,10 @@ def stop_when_finished(query: StreamingQuery, timeout_s: float | None = None) ->
 
     Args:
         query: a query on `dynamic-kafka` with `endingOffsets` or stopping offsets.
-        timeout_s: give up waiting after so many seconds; None waits for ever.
+        timeout_s: longest wait in seconds; None waits for ever.
 
     Returns:
-        True if the query was stopped because it had finished; False if time ran out or it ended by itself.
+        True if the query had read everything and was stopped; False if time ran out, or the query ended by itself.
 
     Raises:
         StreamingQueryException: the query failed.

@@ -1,7 +1,7 @@
-"""The streaming edge of the source: Spark's calls on one side, the enumerator on the other.
+"""The streaming reader, for `spark.readStream.format("dynamic-kafka")`: Spark's calls, passed to the enumerator.
 
-`latestOffset`, `partitions` and `commit` run in one long-lived Python process on the driver; `read` runs in executors,
-on a pickled copy. Spark therefore constructs a reader twice, and a constructor may do nothing.
+Spark calls `latestOffset`, `partitions` and `commit` in one long-lived Python process on the driver. It calls `read` on
+executors, with a pickled copy. Hence the constructor must not start anything.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from dynamic_kafka.driver.heap_trim import HeapTrimmer
+from dynamic_kafka.executor.range_reader import read_range
 from dynamic_kafka.executor.read_task import ReadTask
-from dynamic_kafka.executor.reader import read_range
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.codec import encode
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.spark.planner_process import HeapTrim, set_up_planner_process, stop_when_terminated
+from dynamic_kafka.spark.planner_process import set_up_planner_process, stop_when_terminated
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,11 +33,13 @@ if TYPE_CHECKING:
     from dynamic_kafka.driver.enumerator import Enumerator
 
 NO_LIMIT = (1 << 63) - 1
+"""The largest limit that Spark takes, which limits nothing."""
 RETRY_TIMEOUT_S = 5.0
+"""Longest `readTimeout` of an attempt that Spark repeats."""
 
 
 class TaskPartition(InputPartition):
-    """One Spark task: one range of one split."""
+    """One Spark task, which reads one range of one split."""
 
     def __init__(self, task: ReadTask) -> None:
         super().__init__(task)
@@ -44,78 +47,82 @@ class TaskPartition(InputPartition):
 
 
 class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads all clusters of the subscription as one stream."""
+    """A reader of all clusters of the subscription, as one stream."""
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
-        self._made: Enumerator | None = None
-        self._trim: HeapTrim | None = None
+        self._enumerator: Enumerator | None = None
+        self._heap_trimmer: HeapTrimmer | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"options": self.options, "_made": None, "_trim": None}
+        return {"options": self.options, "_enumerator": None, "_heap_trimmer": None}
 
     def initialOffset(self) -> dict[str, Any]:
-        """The empty document: where a query starts is decided, once, in its first plan."""
+        """Return the empty document. The query's first plan decides where it starts."""
         return encode(OffsetDocument())
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Rates are ours to share; the limit only tells `Trigger.Once`, which ignores them, from the others."""
+        """Return a limit if the options set one.
+
+        The enumerator applies the limit itself. Spark's `latestOffset` call only shows whether the trigger ignores it:
+        for `Trigger.Once` it passes `ReadAllAvailable`.
+        """
         limited = self.options.max_offsets_per_trigger or self.options.min_offsets_per_trigger
         return ReadMaxRows(self.options.max_offsets_per_trigger or NO_LIMIT) if limited else ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Plan the next batch."""
-        planned = dict(self._enumerator().latest(start, unlimited=isinstance(limit, ReadAllAvailable)))
-        self._trim = self._trim or HeapTrim()
-        self._trim.round_is_over()
+        """Plan the next batch, and return its end."""
+        planned = dict(self._started().latest(start, unlimited=isinstance(limit, ReadAllAvailable)))
+        self._heap_trimmer = self._heap_trimmer or HeapTrimmer()
+        self._heap_trimmer.count_round()
         return planned
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        """A small summary per cluster, for the progress event."""
-        return self._enumerator().report()
+        """Return a summary of each cluster, for Spark's progress event."""
+        return self._started().report()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Fix the ends of a `Trigger.AvailableNow` run."""
-        self._enumerator().prepare_available_now()
+        """Set the targets of a `Trigger.AvailableNow` run."""
+        self._started().prepare_available_now()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks of a batch; a replay gets the same ones."""
-        return [TaskPartition(task) for task in self._enumerator().tasks(start, end)]
+        """Return the tasks of a batch; a replay gets the same ones."""
+        return [TaskPartition(task) for task in self._started().tasks(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Executor: the records of one task."""
+        """Return the records of one task, on an executor."""
         assert isinstance(partition, TaskPartition)
-        batches = read_range(in_this_attempt(partition.task))
+        batches = read_range(for_this_attempt(partition.task))
         if self.options.read_reports is None:
             return batches
-        from dynamic_kafka.executor.metrics_sender import ReportAddress, reporting
+        from dynamic_kafka.executor.metrics_sender import ReportAddress, with_report
 
-        return reporting(batches, partition.task.part.split, ReportAddress.parse(self.options.read_reports))
+        return with_report(batches, partition.task.part.split, ReportAddress.parse(self.options.read_reports))
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark has committed the batch that ended here; it says so when it constructs the next one."""
-        self._enumerator().committed(end)
+        """Take note that Spark has committed the batch with this end. Spark calls it while it plans the next batch."""
+        self._started().committed(end)
 
     def stop(self) -> None:
-        """End of the query, on the driver."""
-        if self._made is not None:
-            self._made.stop()
-            self._made = None
+        """Stop planning, at the end of the query."""
+        if self._enumerator is not None:
+            self._enumerator.stop()
+            self._enumerator = None
 
-    def _enumerator(self) -> Enumerator:
-        if self._made is None:
-            # Imported here: executors read without planning.
+    def _started(self) -> Enumerator:
+        if self._enumerator is None:
+            # Imported here, since executors do not plan.
             from dynamic_kafka.driver.enumerator import Enumerator
 
             set_up_planner_process()
-            self._made = Enumerator(self.options)
-            if ":" in self.options.service:  # a class of the user's, which may have something to let go of
-                stop_when_terminated(self._made.end)
-        return self._made
+            self._enumerator = Enumerator(self.options)
+            if ":" in self.options.service:  # a user's class, which may have to close something
+                stop_when_terminated(self._enumerator.end)
+        return self._enumerator
 
 
-def in_this_attempt(task: ReadTask) -> ReadTask:
-    """A task that Spark tries again waits less: `readTimeout` bounds the batch, not each of its four attempts."""
+def for_this_attempt(task: ReadTask) -> ReadTask:
+    """Return the task, with a short timeout if Spark repeats it: `readTimeout` bounds the batch, not each attempt."""
     context = TaskContext.get()
     if context is None or context.attemptNumber() == 0:
         return task

@@ -591,7 +591,7 @@ def test_offsets_that_expire_before_they_are_read_fail_the_batch_with_the_reason
         run.until_rows(wanted)
 
         assert run.next == {("a", orders): {0: 11}}
-        assert f"data loss accepted: a/{orders}[0] 5..11 goes on at 9" in caplog.text
+        assert f"data loss accepted: a/{orders}[0] 5..11: reading continues at 9: " in caplog.text
 
 
 def test_offsets_that_expire_while_their_cluster_is_parked_are_noticed_when_it_returns(

@@ -17,8 +17,8 @@ from confluent_kafka.admin import OffsetSpec
 from dynamic_kafka.driver import observer as lookout
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import ClusterUnreachableError, DataLossError, OffsetDocumentError, ReadTimeoutError
-from dynamic_kafka.executor import consumers
-from dynamic_kafka.executor.consumers import CONSUMERS
+from dynamic_kafka.executor import consumer_cache
+from dynamic_kafka.executor.consumer_cache import CONSUMERS
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.codec import fingerprint
@@ -126,7 +126,7 @@ class Unready(Consumer):
 def unready(task: ReadTask, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Unready]]:
     """The class of the consumer that reads now; it has read the partition before."""
     CONSUMERS.close()
-    monkeypatch.setattr(consumers, "Consumer", Unready)
+    monkeypatch.setattr(consumer_cache, "Consumer", Unready)
     assert offsets_read(task, 0, 30, -1) == list(range(30))
     yield Unready
     Unready.refusals = 0
@@ -214,7 +214,7 @@ def test_a_pending_batch_whose_topic_was_deleted_says_so(brokers: Brokers, topic
         run.batch(crash="logged")
         brokers.a.delete_topic(gone)
 
-        with pytest.raises(DataLossError, match=rf"east/{gone}\[0\].*the topic exists no more"):
+        with pytest.raises(DataLossError, match=rf"east/{gone}\[0\].*the topic no longer exists"):
             run.batch()
 
 

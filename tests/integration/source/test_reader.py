@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dynamic_kafka.executor.consumers import CONSUMERS
+from dynamic_kafka.executor.consumer_cache import CONSUMERS
 from tests.integration.source.driving import (
     Query,
     at,

@@ -14,13 +14,13 @@ import pytest
 from dynamic_kafka.app.telemetry import lag
 from dynamic_kafka.app.telemetry.drain_tracker import ClusterListing, DrainTracker
 from dynamic_kafka.app.telemetry.lag import LagProber
+from dynamic_kafka.driver.heap_trim import HeapTrimmer
 from dynamic_kafka.errors import ClusterUnreachableError, SecretError
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.splits import Split
-from dynamic_kafka.spark.planner_process import HeapTrim
 
 OPTIONS = parse_options({"streamIds": "s", "metadataPath": "/streams.yaml"}, mode="streaming")
 NOTHING = SimpleNamespace(subscription=Subscription({}, ("s",)), revision=None)
@@ -75,7 +75,7 @@ def test_whatever_is_raised_is_logged_once_and_asking_goes_on(
 
 def test_each_round_counts_for_giving_memory_back(probing: Probing, monkeypatch: pytest.MonkeyPatch) -> None:
     rounds: list[str] = []
-    monkeypatch.setattr(HeapTrim, "round_is_over", lambda _: rounds.append("round"))
+    monkeypatch.setattr(HeapTrimmer, "count_round", lambda _: rounds.append("round"))
     discovery = Discovery(None, RuntimeError("bug"))
     probing(discovery)
     assert discovery.looked.wait(10)

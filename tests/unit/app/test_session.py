@@ -71,7 +71,7 @@ def test_a_function_is_found_beside_the_file(tmp_path: object, monkeypatch: pyte
         load_function("beside_app:other", f"{folder}/app.yaml")
     with pytest.raises(OptionError, match=r"beside_app:sys\.path: is no function"):
         load_function("beside_app:sys.path", f"{folder}/app.yaml")
-    with pytest.raises(OptionError, match="does not import"):
+    with pytest.raises(OptionError, match="cannot be imported"):
         load_function("no_such_module_here:x", f"{folder}/app.yaml")
 
 

@@ -1,4 +1,4 @@
-"""How many messages are asked for at once: as many as a batch has room for, also before their size is known."""
+"""The first fetch of a range, before the size of its records is known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.executor.reader import FIRST_ASK, MAX_BYTES, MAX_ROWS, _RangeReader
+from dynamic_kafka.executor.range_reader import FIRST_FETCH, MAX_BYTES, MAX_ROWS, _RangeReader
 
 
 class Message:
@@ -22,7 +22,7 @@ class Message:
 
 
 class Client:
-    """Everything has arrived already, which a fast broker can bring about."""
+    """A client that has fetched everything already, as with a fast broker."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -34,10 +34,10 @@ class Client:
         return [Message(self.size) for _ in range(count)]
 
 
-@pytest.mark.parametrize(("size", "most"), [(1_000_000, 9), (3_000_000, 3), (20_000_000, 1), (100, FIRST_ASK + 1)])
-def test_the_first_ask_brings_no_more_than_a_batch_has_room_for(size: int, most: int) -> None:
+@pytest.mark.parametrize(("size", "most"), [(1_000_000, 9), (3_000_000, 3), (20_000_000, 1), (100, FIRST_FETCH + 1)])
+def test_the_first_fetch_fits_into_one_batch(size: int, most: int) -> None:
     reader: Any = _RangeReader.__new__(_RangeReader)
     reader.task = SimpleNamespace(read_timeout_s=1.0, part=SimpleNamespace(end=1_000_000))
-    reader.consumer, reader.position, reader.mean_bytes = Client(size), 0, MAX_BYTES / FIRST_ASK
+    reader.consumer, reader.position, reader.mean_bytes = Client(size), 0, MAX_BYTES / FIRST_FETCH
     arrived = reader.fetch(MAX_ROWS, MAX_BYTES)
     assert len(arrived) == most

@@ -1,4 +1,4 @@
-"""A broker that is coming back answers before its cluster counts it in: with metadata that has no brokers."""
+"""A fenced broker: it restarts, and answers with metadata without brokers until its cluster accepts it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def text(value: str) -> bytes:
 
 
 class Fenced(socketserver.BaseRequestHandler):
-    """Speaks as much of Kafka's protocol as a client needs to ask who answers."""
+    """A broker with as much of Kafka's protocol as a client needs to ask for the cluster's id."""
 
     def handle(self) -> None:
         with self.request.makefile("rb") as stream:
@@ -37,7 +37,7 @@ class Fenced(socketserver.BaseRequestHandler):
                 self.request.sendall(struct.pack(">i", len(answer)) + answer)
 
     def versions(self, asked: int) -> bytes:
-        # What asks in a newer form is told so, in the oldest one.
+        # A request in a newer version gets error 35 (UNSUPPORTED_VERSION), in version 0.
         apis = ((METADATA, 8, 8), (API_VERSIONS, 0, 0))
         error = 35 if asked > 0 else 0
         return struct.pack(">hi", error, len(apis)) + b"".join(struct.pack(">hhh", *api) for api in apis)
@@ -49,7 +49,7 @@ class Fenced(socketserver.BaseRequestHandler):
         (named,) = struct.unpack(">h", rest[4:6]) if count > 0 else (0,)
         topic = struct.pack(">h", 3) + text(rest[6 : 6 + named].decode()) + b"\0" + struct.pack(">ii", 0, 0)
         topics = struct.pack(">i", 1) + topic if count > 0 else struct.pack(">i", 0)
-        # In the first answer it is there, so that the client knows it as the controller.
+        # The first answers contain the broker, so that the client takes it as the controller.
         gone = next(self.server.answers) in self.server.without_brokers  # type: ignore[attr-defined]
         host, port = self.server.server_address
         own = text(str(host)) + struct.pack(">ih", int(port), -1)
@@ -60,7 +60,7 @@ class Fenced(socketserver.BaseRequestHandler):
 
 @contextmanager
 def fenced(without_brokers: range) -> Iterator[str]:
-    """The address of a broker that is fenced when it gives these answers, counted from 0."""
+    """Yield the address of a broker that is fenced in these answers, counted from 0."""
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Fenced) as server:
         server.daemon_threads = True
         server.answers, server.without_brokers = itertools.count(), without_brokers  # type: ignore[attr-defined]
@@ -79,7 +79,7 @@ config = admin_config("east", {"bootstrap.servers": sys.argv[1]})
 admin = ClusterAdmin("east", config, read_committed=False, deadline_s=float(sys.argv[2]))
 for _ in range(3):
     print(admin.kafka_id("orders"))
-    time.sleep(0.3)  # librdkafka takes note of what was answered in a thread of its own
+    time.sleep(0.3)  # librdkafka processes the answer in a thread of its own
 """
 
 
@@ -89,10 +89,10 @@ import time
 from dynamic_kafka.executor import cluster_identity as identity
 from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.executor.read_task import ReadTask
-from dynamic_kafka.executor.reader import read_range
+from dynamic_kafka.executor.range_reader import read_range
 from dynamic_kafka.planning.splits import Split, SplitRange
 
-identity.IDENTIFIED_S = 0
+identity.IDENTITY_VALID_S = 0
 client = ClusterClient("east", {"bootstrap.servers": sys.argv[1]}, {})
 nothing = SplitRange(Split("east", "orders", 0), 5, 5)
 for _ in range(3):
@@ -108,17 +108,16 @@ def run(script: str, servers: str, deadline_s: float) -> subprocess.CompletedPro
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90, check=False)
 
 
-@pytest.mark.parametrize(("script", "said"), [(ASK, "the-cluster"), (READ, "[]")], ids=["driver", "executor"])
+@pytest.mark.parametrize(("script", "printed"), [(ASK, "the-cluster"), (READ, "[]")], ids=["driver", "executor"])
 @pytest.mark.parametrize("first", [0, 1, 2])
-def test_a_broker_that_is_fenced_for_a_while_is_heard_when_it_is_back(first: int, script: str, said: str) -> None:
-    # librdkafka itself drops its last broker with such an answer, to a question of ours or of its own, and asks nobody
-    # ever after.
+def test_a_broker_is_found_again_after_being_fenced(first: int, script: str, printed: str) -> None:
+    # After an answer without brokers, to our question or to its own, librdkafka drops its last broker for good.
     with fenced(range(first, first + 4)) as servers:
-        asked = run(script, servers, 10)
-    assert (asked.returncode, asked.stdout.split()) == (0, [said] * 3), asked.stderr
+        done = run(script, servers, 10)
+    assert (done.returncode, done.stdout.split()) == (0, [printed] * 3), done.stderr
 
 
 def test_a_broker_that_stays_fenced_does_not_end_the_process() -> None:
     with fenced(range(1, 1_000_000)) as servers:
-        asked = run(ASK, servers, 1)
-    assert asked.returncode == 1 and "[CLUSTER_UNREACHABLE cluster=east]" in asked.stderr, asked.stderr
+        done = run(ASK, servers, 1)
+    assert done.returncode == 1 and "[CLUSTER_UNREACHABLE cluster=east]" in done.stderr, done.stderr

@@ -1,4 +1,4 @@
-"""What executors report reaches the application, and nothing waits for it."""
+"""Read reports: executors send them, the application counts them, and no task waits for long."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from dynamic_kafka.app.telemetry.metrics_receiver import (
     SplitReads,
     serve_read_reports,
 )
-from dynamic_kafka.executor import metrics_sender as read_reports
+from dynamic_kafka.executor import metrics_sender
 from dynamic_kafka.executor.columns import arrow_schema
-from dynamic_kafka.executor.metrics_sender import ReadReport, ReportAddress, ReportSender, reporting
+from dynamic_kafka.executor.metrics_sender import ReadReport, ReportAddress, ReportSender, with_report
 from dynamic_kafka.planning.splits import Split
 
 SPLIT = Split("east", "orders", 3)
@@ -29,7 +29,7 @@ REPORT = ReadReport(SPLIT, 5, 700, 1_000, 3_500)
 
 
 class Counts(ReadCounts):
-    """Counts that can be waited for."""
+    """Counts with a wait for the next report."""
 
     def __init__(self) -> None:
         super().__init__(["lake"])
@@ -61,17 +61,17 @@ def address(counts: Counts) -> Iterator[ReportAddress]:
 
 
 @pytest.mark.parametrize("text", ["driver.example:4040/ab12", "10.0.0.1:1/x", "[::1]:65535/x"])
-def test_an_address_is_read_as_it_is_written(text: str) -> None:
+def test_an_address_is_parsed_and_printed_unchanged(text: str) -> None:
     assert str(ReportAddress.parse(text)) == text
 
 
 @pytest.mark.parametrize("text", ["", "host/x", "host:0/x", "host:65536/x", "host:1/", ":1/x", "host:port/x"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_a_malformed_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         ReportAddress.parse(text)
 
 
-def test_a_report_is_read_as_it_is_written() -> None:
+def test_a_report_is_decoded_as_it_was_encoded() -> None:
     strange = ReadReport(Split('e"a\nst', "tö", 0), 0, 0, None, 9)
     assert strange.encode("key").count(b"\n") == 1
     for report in (REPORT, strange):
@@ -92,12 +92,12 @@ def test_a_report_is_read_as_it_is_written() -> None:
         b"[" * (LINE_BYTES - 1) + b"\n",
     ],
 )
-def test_what_is_no_report_is_refused(line: bytes) -> None:
+def test_a_malformed_report_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError, match="no report"):
         ReadReport.decode(line)
 
 
-def test_reports_add_up_and_the_last_one_tells_the_event_time_lag(
+def test_reports_add_up_and_the_last_one_sets_the_event_lag(
     counts: Counts, address: ReportAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connections = []
@@ -106,24 +106,24 @@ def test_reports_add_up_and_the_last_one_tells_the_event_time_lag(
     sender = ReportSender()
     sender.send(address, REPORT)
     sender.send(address, ReadReport(SPLIT, 2, 30, 4_000, 4_250))
-    sender.send(address, ReadReport(SPLIT, 0, 0, None, 9_000))  # a range of nothing but gaps
+    sender.send(address, ReadReport(SPLIT, 0, 0, None, 9_000))  # a range without records
     reads = counts.wait_for(3)
     assert (reads.records, reads.size, reads.event_lag_s) == (7, 730, 0.25)
     assert len(connections) == 1
 
 
-def test_a_foreign_report_counts_nothing(counts: Counts) -> None:
+def test_a_report_with_another_key_is_not_counted(counts: Counts) -> None:
     with pytest.raises(ValueError, match="another application"):
         counts.take(REPORT.encode("foreign"))
     assert counts.of("lake", [SPLIT]) == {}
 
 
-@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n", b"x" * (LINE_BYTES + 1), REPORT.encode("foreign")])
-def test_whoever_sends_something_else_is_hung_up_on(
-    said: bytes, counts: Counts, address: ReportAddress, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("line", [b"GET / HTTP/1.1\r\n\r\n", b"x" * (LINE_BYTES + 1), REPORT.encode("foreign")])
+def test_anything_but_a_report_closes_the_connection(
+    line: bytes, counts: Counts, address: ReportAddress, caplog: pytest.LogCaptureFixture
 ) -> None:
     with socket.create_connection((address.host, address.port), 30) as connection:
-        connection.sendall(said)
+        connection.sendall(line)
         with contextlib.suppress(ConnectionResetError):
             assert connection.recv(1) == b""
     assert "127.0.0.1 sent no report" in caplog.text
@@ -131,7 +131,7 @@ def test_whoever_sends_something_else_is_hung_up_on(
     assert counts.wait_for(1).records == 5
 
 
-def test_a_sender_connects_again_after_the_application_hung_up(counts: Counts) -> None:
+def test_a_sender_reconnects_after_the_application_restarts(counts: Counts) -> None:
     sender = ReportSender()
     first = ReadReportServer(counts)
     port = first.start("127.0.0.1", 0)
@@ -146,7 +146,7 @@ def test_a_sender_connects_again_after_the_application_hung_up(counts: Counts) -
     second.stop()
 
 
-def test_an_application_that_is_gone_is_asked_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_application_is_tried_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = ReportAddress("127.0.0.1", server.getsockname()[1], "k")
     tried = []
@@ -161,19 +161,19 @@ def test_an_application_that_is_gone_is_asked_once_a_minute(monkeypatch: pytest.
     assert len(tried) == 2
 
 
-def test_an_application_that_takes_nothing_costs_a_task_half_a_second_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody takes the connection's bytes: the buffers fill, then the sender gives up."""
-    monkeypatch.setattr(read_reports, "SEND_S", 0.05)
+def test_an_application_that_reads_nothing_delays_a_task_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The receiver accepts no bytes: the buffers fill, then the sender gives up."""
+    monkeypatch.setattr(metrics_sender, "SEND_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = ReportAddress("127.0.0.1", server.getsockname()[1], "k" * 1_000_000)
         sender = ReportSender()
         for _ in range(100):
             sender.send(address, REPORT)
-        assert sender._silent_until > time.monotonic()
+        assert sender._retry_at > time.monotonic()
 
 
 def batch(*rows: tuple[bytes | None, bytes | None, int]) -> pa.RecordBatch:
-    """Rows of key, value and timestamp in milliseconds."""
+    """Return a batch of rows: key, value and timestamp in milliseconds."""
     schema = arrow_schema(False)
     size = len(rows)
     given = {
@@ -186,7 +186,7 @@ def batch(*rows: tuple[bytes | None, bytes | None, int]) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize(
-    ("batches", "told"),
+    ("batches", "expected"),
     [
         ([], (0, 0, None)),
         ([batch((b"k", b"value", 7), (None, b"v", 9)), batch((b"kk", None, 8))], (3, 9, 9)),
@@ -194,30 +194,30 @@ def batch(*rows: tuple[bytes | None, bytes | None, int]) -> pa.RecordBatch:
     ],
 )
 def test_batches_pass_unchanged_and_are_counted(
-    batches: list[pa.RecordBatch], told: tuple[int, int, int | None], monkeypatch: pytest.MonkeyPatch
+    batches: list[pa.RecordBatch], expected: tuple[int, int, int | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[ReadReport] = []
-    monkeypatch.setattr(read_reports.SENDER, "send", lambda address, report: sent.append(report))
-    passed = list(reporting(iter(batches), SPLIT, ReportAddress("h", 1, "k")))
+    monkeypatch.setattr(metrics_sender.SENDER, "send", lambda address, report: sent.append(report))
+    passed = list(with_report(iter(batches), SPLIT, ReportAddress("h", 1, "k")))
     assert passed == batches
-    assert [(each.records, each.size, each.event_ms) for each in sent] == [told]
+    assert [(report.records, report.size, report.event_ms) for report in sent] == [expected]
     assert sent[0].split == SPLIT
 
 
 def test_an_attempt_that_fails_reports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[ReadReport] = []
-    monkeypatch.setattr(read_reports.SENDER, "send", lambda address, report: sent.append(report))
+    monkeypatch.setattr(metrics_sender.SENDER, "send", lambda address, report: sent.append(report))
 
     def failing() -> Iterator[pa.RecordBatch]:
         yield batch((None, b"v", 1))
         raise OSError("the disk")
 
     with pytest.raises(OSError, match="the disk"):
-        list(reporting(failing(), SPLIT, ReportAddress("h", 1, "k")))
+        list(with_report(failing(), SPLIT, ReportAddress("h", 1, "k")))
     assert sent == []
 
 
-def test_what_has_gone_is_forgotten_after_a_while() -> None:
+def test_splits_without_reports_are_dropped_after_a_while() -> None:
     now = [0.0]
     counts = ReadCounts(["lake"], clock=lambda: now[0])
     gone = Split("west", "orders", 0)
@@ -225,13 +225,13 @@ def test_what_has_gone_is_forgotten_after_a_while() -> None:
     counts.take(ReadReport(gone, 1, 1, None, 0).encode(counts.key("lake")))
     assert counts.of("lake", [SPLIT]).keys() == {SPLIT}
     now[0] = KEPT_S - 1
-    assert counts.of("lake", [gone, SPLIT]).keys() == {gone, SPLIT}  # back, or only now named by an event
+    assert counts.of("lake", [gone, SPLIT]).keys() == {gone, SPLIT}  # it is back, or an event names it only now
     now[0] = KEPT_S + 1
     assert counts.of("lake", [SPLIT]).keys() == {SPLIT}
     assert counts.of("lake", [gone, SPLIT]).keys() == {SPLIT}
 
 
-def test_the_end_hangs_up_on_an_executor_without_a_word(counts: Counts, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_end_closes_connections_without_a_log_line(counts: Counts, caplog: pytest.LogCaptureFixture) -> None:
     options, stop = serve_read_reports(counts, ["lake"], host="127.0.0.1", listen="127.0.0.1", port=0)
     address = ReportAddress.parse(options["lake"])
     with socket.create_connection((address.host, address.port), timeout=10) as executor:

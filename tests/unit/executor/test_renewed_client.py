@@ -1,4 +1,4 @@
-"""A client that is to be made anew and cannot be: the next question is asked all the same."""
+"""An admin client whose replacement fails at first: the next question makes another one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dynamic_kafka.kafka.probe import ClusterProbe
 
 
 class Client:
-    """Answers without brokers, as one that is fenced, until it is made for the third time; the second time fails."""
+    """A client without brokers, as behind a fenced one. The second construction fails, the third one has brokers."""
 
     made = 0
 
@@ -31,7 +31,7 @@ class Client:
         pass
 
 
-def test_a_client_that_cannot_be_made_anew_is_made_by_the_next_question(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_question_makes_a_client_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin, "AdminClient", Client)
     probe = ClusterProbe("east", lambda: ClusterAdmin("east", {}, read_committed=False, deadline_s=2))
     with pytest.raises(ClusterError):

@@ -1,4 +1,4 @@
-"""What an assignment brings before it can be sought, which a slow machine lets happen."""
+"""Messages that an assignment fetches before the client accepts a seek, as on a slow machine."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from dynamic_kafka.errors import DataLossError
-from dynamic_kafka.executor import reader as module
-from dynamic_kafka.executor.reader import _RangeReader
+from dynamic_kafka.executor import range_reader as module
+from dynamic_kafka.executor.range_reader import _RangeReader
 from dynamic_kafka.planning.splits import Split, SplitRange
 
 
@@ -19,14 +19,14 @@ class Message:
         self.code, self.at = code, offset
 
     def error(self) -> KafkaError | None:
-        return None if self.code is None else KafkaError(self.code, "told by the broker")
+        return None if self.code is None else KafkaError(self.code, "as the broker answers")
 
     def offset(self) -> int:
         return self.at
 
 
 class Client:
-    """It takes no seek for a while, or ever, and has these messages meanwhile."""
+    """A client that refuses some seeks, or all, and has these messages meanwhile."""
 
     def __init__(self, refusals: float, *messages: Message) -> None:
         self.refusals, self.messages = refusals, list(messages)
@@ -46,22 +46,29 @@ class Client:
         return self.messages.pop(0) if self.messages else None
 
 
+@pytest.fixture(autouse=True)
+def _bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log holds the offsets 9 and 10."""
+    monkeypatch.setattr(module, "first_offset", lambda *_: 9)
+    monkeypatch.setattr(module, "end_offset", lambda *_: 11)
+
+
 def reader(client: Client, *, fail_on_data_loss: bool = True) -> Any:
     made: Any = _RangeReader.__new__(_RangeReader)
     part = SplitRange(Split("east", "orders", 0), 5, 11)
     made.task = SimpleNamespace(part=part, read_timeout_s=60.0, fail_on_data_loss=fail_on_data_loss)
     made.consumer, made.position, made.deadline, made.log_end = client, 5, float("inf"), None
-    made.first_offset, made.real_end = lambda: 9, lambda: 11
+    made.cached = None
     return made
 
 
-@pytest.mark.parametrize("code", module.LOST)
-def test_an_offset_that_is_not_there_is_told_though_no_seek_is_taken_any_more(code: int) -> None:
+@pytest.mark.parametrize("code", module.LOSS_CODES)
+def test_a_missing_offset_fails_although_every_seek_is_refused(code: int) -> None:
     with pytest.raises(DataLossError, match=r"cannot read east/orders\[0\] 5\.\.11 from offset 5"):
         reader(Client(float("inf"), Message(), Message(code))).assign(5, 3)
 
 
-def test_where_that_is_accepted_reading_goes_on_where_the_log_begins() -> None:
+def test_an_accepted_loss_continues_at_the_first_offset() -> None:
     client = Client(float("inf"), Message(KafkaError.OFFSET_OUT_OF_RANGE))
     made = reader(client, fail_on_data_loss=False)
     made.assign(5, 3)
@@ -69,7 +76,7 @@ def test_where_that_is_accepted_reading_goes_on_where_the_log_begins() -> None:
     assert [each.offset for each in client.assigned] == [5, 9]
 
 
-def test_what_is_read_before_the_seek_moves_nothing() -> None:
+def test_records_fetched_before_the_seek_do_not_advance_it() -> None:
     client = Client(4, Message(offset=5), Message(offset=6), Message(KafkaError._PARTITION_EOF, offset=7))
     made = reader(client)
     made.assign(5, 3)

@@ -92,7 +92,7 @@ def test_a_users_class_is_loaded_by_its_path() -> None:
     [
         ("FakeService", "write it as `package.module:Name`"),
         (":FakeService", "write it as `package.module:Name`"),
-        ("no_such_module:X", "does not import: ModuleNotFoundError"),
+        ("no_such_module:X", "cannot be imported: ModuleNotFoundError"),
         ("tests.unit.metadata.fakes:Gone", "has no 'Gone'"),
         ("tests.unit.metadata.fakes:FakeClock", "is no subclass of"),
         ("tests.unit.metadata.fakes:stream", "is no subclass of"),

@@ -1,4 +1,4 @@
-"""A bounded query is stopped when all its splits ended."""
+"""`stop_when_finished` stops a bounded query when all its splits have reached their stopping offsets."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def document(following: int, *, bounded: bool = True) -> dict[str, Any]:
     return encode(OffsetDocument("q", 1, "p", bounded=bounded, clusters=clusters))
 
 
-def progress(*ends: Any, told: Any = None) -> Any:
-    """A progress event as Spark makes it, one source per end; the planner says `told`, by default that it is done."""
-    latest = {"finished": True} if told is None else told
+def progress(*ends: Any, report: Any = None) -> Any:
+    """Return a progress event as Spark makes it, one source per end; the planner's report is finished by default."""
+    latest = {"finished": True} if report is None else report
     return SimpleNamespace(json=json.dumps({"sources": [{"endOffset": end, "latestOffset": latest} for end in ends]}))
 
 
 class Query:
-    """A query that tells its progress, event by event, and ends by itself when it has no more to tell."""
+    """A query that shows its events one by one, and then ends by itself if `ends` is set."""
 
     def __init__(self, *events: Any, ends: bool = True) -> None:
         self.events = list(events)
@@ -50,31 +50,31 @@ def finished(*ends: Any) -> bool:
 
 
 @pytest.mark.scenario(34)
-def test_it_is_finished_when_every_split_is() -> None:
+def test_a_query_is_finished_when_every_split_is() -> None:
     assert finished(document(10))
     assert not finished(document(9))
 
 
-@pytest.mark.parametrize("told", [{}, {"finished": False}, "finished", {"version": 2, "clusters": {}}])
-def test_what_the_last_batch_left_out_is_still_to_be_read(told: Any) -> None:
-    assert not is_finished(progress(document(10), told=told))
+@pytest.mark.parametrize("report", [{}, {"finished": False}, "finished", {"version": 2, "clusters": {}}])
+def test_ranges_left_out_of_the_last_batch_keep_it_unfinished(report: Any) -> None:
+    assert not is_finished(progress(document(10), report=report))
 
 
-def test_a_source_whose_planner_says_nothing_is_not_done() -> None:
+def test_a_source_without_a_planner_report_is_not_finished() -> None:
     event = SimpleNamespace(json=json.dumps({"sources": [{"endOffset": document(10)}]}))
     assert not is_finished(event)
 
 
-def test_the_planner_alone_does_not_end_a_batch_that_is_not_done() -> None:
-    assert not is_finished(progress(document(9), told={"finished": True}))
+def test_a_batch_before_the_stopping_offset_is_not_finished() -> None:
+    assert not is_finished(progress(document(9), report={"finished": True}))
 
 
-def test_with_two_sources_both_have_to_be() -> None:
+def test_two_sources_both_need_to_be_finished() -> None:
     assert finished(document(10), document(10))
     assert not finished(document(10), document(9))
 
 
-def test_an_unbounded_query_never_is() -> None:
+def test_an_unbounded_query_is_never_finished() -> None:
     assert not finished(document(10, bounded=False))
 
 
@@ -84,12 +84,12 @@ def test_other_sources_do_not_count(end: Any) -> None:
     assert finished(end, document(10))
 
 
-def test_without_progress_it_is_not() -> None:
+def test_a_query_without_progress_is_not_finished() -> None:
     assert not is_finished(None)
 
 
 @pytest.mark.parametrize("before", [(), (document(3), document(7))], ids=["at once", "later"])
-def test_it_is_stopped_then(before: Iterable[Any]) -> None:
+def test_a_finished_query_is_stopped(before: Iterable[Any]) -> None:
     query = Query(*map(progress, before), progress(document(10)))
     assert stop_when_finished(query)  # type: ignore[arg-type]
     assert query.stopped
@@ -101,7 +101,7 @@ def test_a_query_that_ends_by_itself_is_left_alone() -> None:
     assert not query.stopped
 
 
-def test_time_runs_out() -> None:
+def test_waiting_ends_after_the_timeout() -> None:
     query = Query(progress(document(3)), ends=False)
     assert not stop_when_finished(query, timeout_s=2)  # type: ignore[arg-type]
     assert not query.stopped

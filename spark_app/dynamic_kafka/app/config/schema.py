@@ -17,7 +17,7 @@ from pydantic.alias_generators import to_camel
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.validation_errors import findings
 from dynamic_kafka.options import parse_duration_ms
-from dynamic_kafka.user_code import is_path
+from dynamic_kafka.user_code import is_import_path
 
 _NEEDED = {"parquet": "path", "kafka": "kafka.bootstrap.servers"}
 """The option that a type of sink cannot do without."""
@@ -40,7 +40,7 @@ def _name(value: Any) -> Any:
 
 
 def _callable(value: Any) -> Any:
-    if isinstance(value, str) and not is_path(value):
+    if isinstance(value, str) and not is_import_path(value):
         raise ValueError("must be written `package.module:function`")
     return value
 

@@ -15,7 +15,7 @@ from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.schema import Sink, Trigger
 from dynamic_kafka.app.query.checkpoints import Checkpoint, refuse_old_checkpoint
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.user_code import load
+from dynamic_kafka.user_code import import_object
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -84,7 +84,7 @@ def load_function(path: str, config_file: str) -> Callable[..., Any]:
     folder = str(Path(config_file).absolute().parent)
     if folder not in sys.path:
         sys.path.append(folder)
-    found = load(path)
+    found = import_object(path)
     if not callable(found):
         raise OptionError(f"{path}: is no function")
     return found

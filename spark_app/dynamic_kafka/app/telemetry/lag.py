@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 
 from dynamic_kafka.app.telemetry.drain_tracker import ClusterListing, DrainTracker
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, question_of
+from dynamic_kafka.driver.heap_trim import HeapTrimmer
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.kafka.probe import Question, collect_observations
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.splits import Split
-from dynamic_kafka.spark.planner_process import HeapTrim
 
 INTERVAL_S = 10.0
 PATIENCE_S = 5.0
@@ -82,7 +82,7 @@ class LagProber:
         return self._unreachable
 
     def _run(self) -> None:
-        failing, trim = False, HeapTrim()
+        failing, trim = False, HeapTrimmer()
         while True:
             try:
                 self._ends = self._ask()
@@ -94,7 +94,7 @@ class LagProber:
                 if not failing:
                     log.warning("the lag is not known for now: %s", error, exc_info=not expected)
                 failing = True
-            trim.round_is_over()
+            trim.count_round()
             if not self._wait():
                 self._probes.close()
                 return

@@ -12,7 +12,7 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
-from dynamic_kafka.spark.planner_process import StandardError
+from dynamic_kafka.driver.driver_log import StandardErrorHandler
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -53,7 +53,7 @@ def set_up_logs(form: str, *, quiet_batches: bool = False) -> None:
         form: `json` or `text`.
         quiet_batches: leave out the event of each batch, which a live display shows already.
     """
-    handler = StandardError()
+    handler = StandardErrorHandler()
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     if quiet_batches:
         handler.addFilter(lambda record: getattr(record, "event", None) != "batch")

@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.model import KafkaStream, Revision
-from dynamic_kafka.user_code import load
+from dynamic_kafka.user_code import import_object
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ def load_class(path: str, expected: Callable[..., T]) -> Callable[[Mapping[str, 
     Raises:
         OptionError: the path has another form, its module does not import, or it names something else.
     """
-    found = load(path)
+    found = import_object(path)
     assert isinstance(expected, type)  # typed as a callable, since `type[T]` would not take an abstract class
     if not (isinstance(found, type) and issubclass(found, expected)):
         raise OptionError(f"{path!r} is no subclass of {expected.__module__}.{expected.__name__}; derive it from that")

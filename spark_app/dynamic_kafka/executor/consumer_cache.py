@@ -1,8 +1,8 @@
-"""Consumers of an executor's Python process: one for each cluster and set of resolved properties, used again and again.
+"""A cache of Kafka consumers, one for each cluster and set of resolved properties. Runs on executors.
 
-Runs on executors; Spark keeps Python workers between tasks, so a module-level cache outlives them. A consumer is keyed
-by the digest of its resolved properties: a rotated Secret gives another digest, hence a new consumer, and the old one
-is closed aside. A worker runs one task at a time, but a task may hold several generators: one in use is never lent.
+Spark keeps Python workers between tasks, so this module-level cache outlives a task. The key contains a digest of the
+resolved properties: a rotated Secret leads to a new consumer, and a background thread closes the old one. A worker runs
+one task at a time, but a task may hold several generators. The cache never lends a consumer that is in use.
 """
 
 from __future__ import annotations
@@ -21,14 +21,21 @@ from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
 from dynamic_kafka.kafka.errors import ConnectionProblem, client_creation_error
 
 IDLE_S = 300.0
-"""A consumer that no task of this worker used for so long is closed: its cluster may be gone from metadata."""
+"""Seconds after which an unused consumer is closed: its cluster may be gone from metadata."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class CachedConsumer:
-    """A consumer, and what its connections last complained about."""
+    """A consumer, with the last problem of its connections.
+
+    Attributes:
+        cluster: the user's id of the cluster.
+        hints: the last connection problem, or nothing.
+        used_at: the time, of `time.monotonic`, at which the last range was done.
+        identified_at: the time at which the brokers last confirmed their `cluster.id`; None if never.
+    """
 
     cluster: str
     consumer: Consumer
@@ -39,14 +46,16 @@ class CachedConsumer:
 
     @property
     def hint(self) -> ConnectionProblem | None:
-        """The last complaint of librdkafka about a connection, such as a failed authentication. For errors only: a
-        record that has just arrived may be dropped."""
-        self.consumer.poll(0)  # serves error_cb: calls that wait for an answer do not
+        """Return librdkafka's last problem with a connection, such as a failed authentication.
+
+        Call it only when the range fails: it may drop a record that has just arrived.
+        """
+        self.consumer.poll(0)  # calls error_cb, which calls that wait for an answer do not do
         return self.hints[-1] if self.hints else None
 
 
 class ConsumerCache:
-    """The consumers of this process."""
+    """All consumers of this process."""
 
     def __init__(self) -> None:
         self._by_key: dict[tuple[str, str], CachedConsumer] = {}
@@ -58,13 +67,13 @@ class ConsumerCache:
     ) -> Iterator[CachedConsumer]:
         """Lend a consumer for one range.
 
+        After an error the consumer is not used again: its connections are in an unknown state.
+
         Args:
             cluster: the user's id of the cluster.
-            digest: tells equal configurations apart from others; in memory only.
-            make_config: the resolved configuration, asked for only when a consumer has to be made.
-            active: clusters that the plan names; consumers of others are closed.
-
-        After an error the consumer is not used again: its connections are in an unknown state.
+            digest: digest of the resolved configuration; kept in memory only.
+            make_config: returns the resolved configuration; called only when a consumer has to be made.
+            active: clusters that the plan names; consumers of other clusters are closed.
         """
         key = (cluster, digest)
         with self._lock:
@@ -86,7 +95,7 @@ class ConsumerCache:
             drop_in_background([cached.consumer], f"close-{cluster}")
             raise
         else:
-            # Left assigned, it would go on fetching records that nobody reads.
+            # An assigned consumer would continue to fetch records that nobody reads.
             cached.consumer.unassign()
             with self._lock:
                 cached.in_use = False
@@ -96,7 +105,7 @@ class ConsumerCache:
                     drop_in_background([cached.consumer], f"close-{cluster}")
 
     def close(self) -> None:
-        """Close every consumer that is not in use, aside."""
+        """Close every consumer that is not in use, in background threads."""
         with self._lock:
             self._evict(None, frozenset())
 
@@ -104,6 +113,7 @@ class ConsumerCache:
         return len(self._by_key)
 
     def _evict(self, wanted: tuple[str, str] | None, active: frozenset[str]) -> None:
+        """Close the consumers that are idle too long, of clusters that are not active, or of old properties."""
         now = time.monotonic()
         for key, cached in list(self._by_key.items()):
             outdated = wanted is not None and key[0] == wanted[0] and key[1] != wanted[1]

@@ -1,4 +1,4 @@
-"""Classes of the user's own whose constructors raise: one line with the class and the cause, and a code of ours."""
+"""Users' classes whose constructors raise: the error names the class and the cause, and has an exit code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.metadata import KafkaMetadataService, KafkaStream, KafkaStreamSubscriber
 from dynamic_kafka.options import parse_options
 
-HERE = "tests.unit.test_own_constructors"
+HERE = "tests.unit.test_user_constructors"
 
 
 class _Service(KafkaMetadataService):
@@ -42,7 +42,7 @@ class Chooser(KafkaStreamSubscriber):
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "told"),
+    ("options", "code", "message"),
     [
         (
             {"metadataService": f"{HERE}:Away", "streamIds": "s", "metadataService.host": "registry"},
@@ -61,10 +61,8 @@ class Chooser(KafkaStreamSubscriber):
         ),
     ],
 )
-def test_a_class_that_cannot_be_made_is_named_with_the_cause(
-    options: dict[str, str], code: ExitCode, told: str
-) -> None:
+def test_a_failing_constructor_is_named_with_its_cause(options: dict[str, str], code: ExitCode, message: str) -> None:
     with pytest.raises(DynamicKafkaError) as raised:
         make_discovery(parse_options(options, mode="stream"))
     assert code_of(raised.value) == code
-    assert told in str(raised.value)
+    assert message in str(raised.value)

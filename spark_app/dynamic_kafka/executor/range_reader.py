@@ -1,0 +1,294 @@
+"""Read one range of one split: Kafka in, Arrow batches out.
+
+Runs on executors, inside a Spark task. The interface is small (`ReadTask` in, `RecordBatch`es out), so that another
+engine can replace this one.
+
+A range ends at the first message or end-of-partition event at or behind its end offset. The number of records cannot
+decide it, since compaction and transactions leave gaps. Nor can the positions of messages alone, since a range may end
+in control records, which never arrive as messages.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from dynamic_kafka.errors import DataLossError, ReadTimeoutError
+from dynamic_kafka.executor.cluster_identity import NoBrokersError, check_identity
+from dynamic_kafka.executor.columns import arrow_schema, to_batch
+from dynamic_kafka.executor.consumer_cache import CONSUMERS, CachedConsumer
+from dynamic_kafka.executor.partition_bounds import end_offset, end_offset_if_known, first_offset
+from dynamic_kafka.executor.read_task import ReadTask
+from dynamic_kafka.kafka.errors import TRANSIENT, UNREACHABLE, translate
+from dynamic_kafka.kafka.retries import PAUSE_S
+
+MAX_ROWS = 10_000
+"""Rows of one Arrow batch; Spark's own default."""
+MAX_BYTES = 8 << 20
+"""Bytes of keys and values that end an Arrow batch before it has `MAX_ROWS`: large records must not fill the memory."""
+FIRST_FETCH = 64
+"""Messages to fetch while their mean size is unknown."""
+POLL_S = 0.5
+"""Longest wait in one call, so that a killed task ends soon."""
+MISSING_CODES = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC)
+"""The topic was deleted; or it was created a moment ago, and this broker does not have it yet."""
+LOSS_CODES = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
+"""The log does not hold the offset. The client reports it once, and reads nothing more of the partition."""
+EXISTENCE_CHECK_S = 1.0
+"""After a `readTimeout`: longest wait for the list of topics. A cluster that hangs does not answer that either."""
+END_CHECK_S = 5.0
+"""After a `readTimeout`: longest wait for the log's end. It needs new connections, with their login."""
+SEEK_PAUSE_S = 0.005
+"""Pause before a refused seek is tried again."""
+_OR_ABORTED = ". A very large aborted transaction, which takes longer than that to skip, looks the same"
+
+log = logging.getLogger(__name__)
+
+
+def read_range(task: ReadTask) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a range, in order, in batches.
+
+    Raises:
+        IdentityError: the brokers belong to another cluster; nothing was read.
+        ReadTimeoutError: no progress for `read_timeout_s`.
+        DataLossError: offsets of the range are gone, and `failOnDataLoss` is set.
+        ClusterError: the cluster answered with another error.
+        OptionError: `includeHeaders` is set, and the headers of a record cannot be shown.
+    """
+    config = task.client.consumer_config()
+    digest = task.client.digest(config)
+    deadline = time.monotonic() + task.read_timeout_s
+    while True:
+        try:
+            with CONSUMERS.lend(task.part.split.cluster, digest, lambda: config, task.active) as cached:
+                check_identity(task, cached, deadline)
+                yield from _RangeReader(task, cached).batches()
+                return
+        except NoBrokersError:
+            time.sleep(PAUSE_S)
+
+
+class _RangeReader:
+    """The state of one range while it is read.
+
+    Attributes:
+        position: the next offset; the range is done at its end offset.
+        client_position: the client's own position, which also passes control records.
+        deadline: the time, of `time.monotonic`, by which the range needs to advance.
+        mean_bytes: mean size of the records so far; a guess for the first batch.
+        log_end: where the log ended at the last end-of-partition event; None before the first one.
+    """
+
+    def __init__(self, task: ReadTask, cached: CachedConsumer) -> None:
+        self.task, self.cached = task, cached
+        self.consumer: Consumer = cached.consumer
+        self.position = self.client_position = task.part.start
+        self.schema = arrow_schema(task.include_headers)
+        self.deadline = time.monotonic() + task.read_timeout_s
+        self.mean_bytes = MAX_BYTES / FIRST_FETCH
+        self.log_end: int | None = None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        self.assign(self.position, self.task.part.epoch)
+        taken: list[Message] = []
+        size = 0
+        while self.position < self.task.part.end:
+            before = self.position
+            arrived = self.accept(self.fetch(MAX_ROWS - len(taken), MAX_BYTES - size))
+            if self.position > before or self.client_advanced():
+                self.deadline = time.monotonic() + self.task.read_timeout_s
+            elif time.monotonic() > self.deadline:
+                self.give_up()  # messages with an error are no progress
+            taken.extend(arrived)
+            size += sum(map(len, arrived))
+            if len(taken) >= MAX_ROWS or size >= MAX_BYTES:
+                self.mean_bytes = max(1.0, size / len(taken))
+                yield to_batch(taken, self.schema, self.task.part.split, self.task.stream)
+                # Spark's time for this batch does not count against the cluster.
+                self.deadline = time.monotonic() + self.task.read_timeout_s
+                taken, size = [], 0
+        if taken:
+            yield to_batch(taken, self.schema, self.task.part.split, self.task.stream)
+
+    def fetch(self, rows: int, room: int) -> list[Message]:
+        """Wait for one message, then take those that have arrived already.
+
+        `consume(n)` with a timeout would wait for n messages, although the range may have fewer. Hence the wait is in
+        `poll`, and `consume` never waits.
+        """
+        first = self.consumer.poll(min(POLL_S, self.task.read_timeout_s))
+        if first is None:
+            return []
+        if first.error() is not None:
+            return [first]
+        # Large first messages lower the number at once, before the mean size is known.
+        mean_bytes = max(self.mean_bytes, len(first))
+        more = min(rows, self.task.part.end - self.position, int(room / mean_bytes) + 1) - 1
+        return [first, *self.consumer.consume(more, 0)] if more > 0 else [first]
+
+    def accept(self, messages: list[Message]) -> list[Message]:
+        """Advance by these messages, in order; return the records of this range among them."""
+        accepted = []
+        end = self.task.part.end
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                self.handle(error, message)
+                continue
+            offset: int = message.offset()  # type: ignore[assignment]  # None only in messages that are produced
+            if offset < self.position or self.position >= end:
+                continue  # fetched before a seek, or behind the range
+            if offset > self.position == self.task.part.start:
+                self.check_gap(offset)
+            self.position = offset + 1
+            if offset < end:
+                accepted.append(message)
+        return accepted
+
+    def handle(self, error: KafkaError, message: Message) -> None:
+        """Act on a message with an error: the end of the partition, a loss, or a failure.
+
+        A cluster that does not answer, or whose leader is moving, gets until the deadline.
+        """
+        code = error.code()
+        if code == KafkaError._PARTITION_EOF:
+            # The end as this isolation level sees it. All records before it have arrived; the rest are gaps.
+            self.log_end = message.offset() or 0
+            self.position = max(self.position, self.log_end)
+        elif code in LOSS_CODES:
+            self.skip_loss(error.str())
+        elif code in MISSING_CODES:
+            self.check_existence(self.task.read_timeout_s)
+        elif code not in UNREACHABLE and code not in TRANSIENT:
+            raise translate(self.task.part.split.cluster, f"read {self.task.part}", KafkaException(error))
+
+    def client_advanced(self) -> bool:
+        """Return whether the client's position advanced without a record for this range.
+
+        It advances with the end of each transaction, but not with the records inside an aborted one.
+        """
+        split = self.task.part.split
+        [current] = self.consumer.position([TopicPartition(split.topic, split.partition)])
+        advanced = current.offset > self.client_position
+        self.client_position = max(self.client_position, current.offset)
+        return advanced
+
+    def check_gap(self, offset: int) -> None:
+        """Check a first record behind the start: compaction and transactions leave gaps, but expiry is a loss."""
+        first = first_offset(self.task, self.cached)
+        if first > self.task.part.start:
+            self.skip_loss(f"offsets {self.task.part.start}..{first} have expired")
+
+    def skip_loss(self, why: str, *, topic_is_gone: bool = False) -> None:
+        """Fail because offsets of the range are gone, or move on to the first one that the log still holds.
+
+        Raises:
+            DataLossError: `failOnDataLoss` is set.
+        """
+        if self.task.fail_on_data_loss:
+            raise DataLossError(
+                f"data loss: cannot read {self.task.part} from offset {self.position}: {why}."
+                " Records of this range have expired, or the log was truncated. Restore them, accept every loss with"
+                " failOnDataLoss=false, or accept this one: leave the range out with `python -m dynamic_kafka.app"
+                f" abandon app.yaml {'/'.join(map(str, self.task.part.split))}`, then `python -m dynamic_kafka.app"
+                " accept app.yaml --data-loss`"
+            )
+        first, log_end = (0, 0) if topic_is_gone else (first_offset(self.task, self.cached), end_offset(self.task))
+        end = self.task.part.end
+        position = max(first, self.position)
+        # Records that the log still holds are read. Behind its end, nothing of the range is left.
+        self.position = min(position, end) if position < log_end else end
+        log.warning("data loss accepted: %s: reading continues at %d: %s", self.task.part, self.position, why)
+        if self.position < end:
+            self.assign(self.position, -1)
+
+    def check_existence(self, timeout_s: float) -> bool:
+        """Treat a topic or partition that was deleted as a loss; a broker that does not answer is none.
+
+        Returns:
+            False if the loss is accepted, and nothing is left of the range.
+        """
+        split = self.task.part.split
+        try:
+            listed = self.consumer.list_topics(timeout=timeout_s).topics.get(split.topic)
+        except KafkaException:
+            return True
+        exists = listed is not None and (listed.error is not None or split.partition in listed.partitions)
+        if not exists:
+            self.skip_loss(f"the {'topic' if listed is None else 'partition'} no longer exists", topic_is_gone=True)
+        return exists
+
+    def assign(self, offset: int, epoch: int) -> None:
+        """Start reading at an offset; with a leader epoch (not -1), check first that the log was not truncated."""
+        split = self.task.part.split
+        start = TopicPartition(split.topic, split.partition, offset)
+        if epoch < 0:
+            self.consumer.assign([start])
+            return
+        # With an epoch, the client first asks the broker whether the log was truncated below the offset. If it has the
+        # partition's leader already, it asks only for a seek, not for an assignment. Hence the seek.
+        start = TopicPartition(split.topic, split.partition, offset, "", epoch)
+        self.consumer.assign([start])
+        while not self.seek(start):
+            pass
+
+    def seek(self, start: TopicPartition) -> bool:
+        """Seek once; return whether the position is settled.
+
+        The client refuses a seek until its own threads have processed the assignment.
+        """
+        try:
+            self.consumer.seek(start)
+        except KafkaException as raised:
+            code = raised.args[0].code()
+            if code not in (KafkaError._STATE, KafkaError._PREV_IN_PROGRESS):
+                raise translate(self.task.part.split.cluster, f"read {self.task.part}", raised) from None
+            if time.monotonic() <= self.deadline:
+                return self.is_settled_without_seek(start)
+            self.give_up()
+        return True
+
+    def is_settled_without_seek(self, start: TopicPartition) -> bool:
+        """Pause, and return whether the assignment alone has found the offset missing.
+
+        On a slow machine the assignment fetches records before the client accepts a seek. The records arrive again
+        after the seek. But if the offset is missing, the client stops reading and never accepts a seek.
+        """
+        message = self.consumer.poll(SEEK_PAUSE_S)
+        error = message.error() if message is not None else None
+        if message is None or error is None or error.code() == KafkaError._PARTITION_EOF:
+            return False
+        self.handle(error, message)
+        return error.code() in LOSS_CODES or self.position != start.offset
+
+    def give_up(self) -> None:
+        """Find out why the range does not advance, then fail, or skip an accepted loss.
+
+        Raises:
+            DataLossError: offsets of the range are gone, and `failOnDataLoss` is set.
+            ClusterRefusedError: the cluster refuses the login or a certificate.
+            ReadTimeoutError: any other reason.
+        """
+        if not self.check_existence(min(EXISTENCE_CHECK_S, self.task.read_timeout_s)):
+            return
+        if self.log_end is not None and self.log_end < self.task.part.end:
+            end = end_offset_if_known(self.task, END_CHECK_S)
+            if end is not None and end < self.task.part.end:
+                return self.skip_loss(f"the log ends at {end}")
+            # The records exist, but are not visible yet: behind an open transaction, or the leader is catching up.
+        problem = self.cached.hint
+        if problem is not None and problem.refusal:
+            raise translate(
+                self.task.part.split.cluster, f"read {self.task.part}", TimeoutError("no record in time"), problem
+            )
+        hint = f" ({problem})" if problem else ""
+        aborted = _OR_ABORTED if self.task.client.read_committed else ""
+        raise ReadTimeoutError(
+            self.task.part.split.cluster,
+            f"no record of {self.task.part} from offset {self.position} arrived within readTimeout"
+            f" ({self.task.read_timeout_s:g} s){hint}{self.task.timeout_advice}{aborted}",
+        )
