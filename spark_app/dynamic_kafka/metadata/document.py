@@ -1,8 +1,8 @@
 """The metadata document: text in, streams and their revision out. Driver, tools and operator; pure.
 
-Owns both forms of the document, the line-by-line errors of what is wrong with them, and the hash that tells
-equal content. A document with `contract` is the operator's rendering: its hash must fit, and optional fields
-of a newer operator are ignored. Everything else is a user's and is taken strictly.
+Owns both forms of the document, the errors with their lines, and the hash by which equal content is recognised. The
+operator's document has `contract`: its hash must fit, and optional fields of a newer operator are ignored. A user's
+document has none, and unknown fields are errors.
 """
 
 from __future__ import annotations
@@ -16,22 +16,25 @@ from typing import Any
 from pydantic import ValidationError
 
 from dynamic_kafka.errors import MetadataInvalidError
-from dynamic_kafka.metadata.document_models import ListDocument, MappingDocument, bootstrap_servers
+from dynamic_kafka.metadata.document_models import ListDocument, MappingDocument
 from dynamic_kafka.metadata.kubernetes_names import REPORTED_STREAMS_BYTES
 from dynamic_kafka.metadata.model import KafkaStream, Rendering, Revision
+from dynamic_kafka.metadata.names import bootstrap_servers
 from dynamic_kafka.metadata.validation_errors import explain
 from dynamic_kafka.metadata.yaml.located import Located, Path, Problem
 from dynamic_kafka.metadata.yaml.reader import read_json, read_yaml
 
 CONTRACT = 1
-"""The edition of the mapping form that this version writes and reads."""
+"""The version of the mapping form that this code writes and reads."""
 
 MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
-"""The largest document that is read, after decompression. Measured on a busy two-core machine: 10 MB (32,000
-streams) take 4.6 s as YAML and 3.3 s as JSON, with 300 MB of memory at the peak; 4 KB take 2 ms. A ConfigMap ends
-at 1 MiB, compressed. An unchanged file is not parsed again."""
+"""The largest document that is read, after decompression. A ConfigMap holds at most 1 MiB, compressed.
 
-_LIST_FORM_ONLY_MAPPING = {
+Measured on a busy two-core machine: 10 MB (32,000 streams) take 4.6 s as YAML and 3.3 s as JSON. The peak is 300 MB of
+memory; 4 KB take 2 ms. An unchanged file is not parsed again.
+"""
+
+_NOT_IN_LIST_FORM = {
     "secretFolder": "the list form names no secrets; write the mapping form (`streams:`), which has `secretFolder`",
     "secretRef": "a `secretRef` is resolved by the operator, which writes `secretFolder`; the list form "
     "names no secrets",
@@ -39,38 +42,38 @@ _LIST_FORM_ONLY_MAPPING = {
     "drainingTopics": "only the operator's document has `drainingTopics`; take it out",
     "subscription": "only the operator's document names a `subscription`; take it out",
 }
+"""Fields of the mapping form, and the text that refuses each in the list form."""
 
 
 @dataclass(frozen=True)
 class MetadataDocument:
-    """A valid document: `streams` by id in the document's order, and which edition it is."""
+    """A valid document: its streams by id, in the document's order, and its revision."""
 
     streams: Mapping[str, KafkaStream]
     revision: Revision
 
 
 def parse_document(text: str, *, source: str) -> MetadataDocument:
-    """The document that `text` holds, in either form, as YAML or JSON.
+    """Return the document that `text` holds, in either form, as YAML or JSON.
 
     Args:
         text: the whole document.
-        source: the name that errors give it, such as its path.
+        source: the document's name in errors, such as its path.
 
     Raises:
-        MetadataInvalidError: with every finding, each as `source:line: field.path: what; what to do`.
+        MetadataInvalidError: with every problem, each as `source:line: field.path: what is wrong; what to do`.
     """
     if len(text) > MAX_DOCUMENT_BYTES:
         limit = MAX_DOCUMENT_BYTES // 2**20
         raise MetadataInvalidError(
             f"{source}:1: the document is larger than {limit} MiB; split the streams over several"
         )
-    fast = read_json(text)
-    if fast is not None:
+    parsed = read_json(text)
+    if parsed is not None:
         try:
-            return document_in(fast, source)
+            return document_in(parsed, source)
         except MetadataInvalidError as error:
-            # JSON's reader knows no lines: read again, as the YAML that JSON is, for the same findings with
-            # lines.
+            # The JSON reader has no lines. JSON is YAML, so the YAML reader finds the same problems with lines.
             try:
                 located = read_yaml(text, source)
             except MetadataInvalidError:
@@ -79,17 +82,16 @@ def parse_document(text: str, *, source: str) -> MetadataDocument:
     return document_in(read_yaml(text, source), source)
 
 
-def document_hash(streams_wire: Mapping[str, Any]) -> str:
-    """`sha256:<64 hex>` of the `streams` of a mapping-form document, whatever the order of its fields.
+def document_hash(streams: Mapping[str, Any]) -> str:
+    """Return `sha256:<64 hex>` over the `streams` of a mapping-form document; the order of fields does not matter.
 
-    `streams_wire` is the plain JSON value, unknown fields included: reader and writer then agree although one
-    of them is older.
+    `streams` is the plain JSON value, with unknown fields: so a reader and a writer of different versions agree.
     """
-    return _hash(_canonical(streams_wire))
+    return _hash(_canonical(streams))
 
 
-def _canonical(streams_wire: Mapping[str, Any]) -> str:
-    return json.dumps(streams_wire, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+def _canonical(streams: Mapping[str, Any]) -> str:
+    return json.dumps(streams, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def _hash(canonical: str) -> str:
@@ -97,27 +99,29 @@ def _hash(canonical: str) -> str:
 
 
 def document_in(located: Located, source: str) -> MetadataDocument:
-    """The document in what was read already. Raises as `parse_document`."""
+    """Return the document in a text that was read already. Raises as `parse_document` does."""
     if isinstance(located.value, list):
         return _list_form(located, source)
     if isinstance(located.value, dict):
         try:
             return _mapping_form(located, source)
         except MetadataInvalidError as error:
-            error.token = _claimed(located.value)
+            error.token = _claimed_token(located.value)
             raise
     text = "is empty" if located.value is None else "is no list or mapping"
-    hint = "write a list of streams, or a mapping with `streams`; an empty list `[]` says that there are none"
+    hint = "write a list of streams, or a mapping with `streams`; for no streams write an empty list `[]`"
     raise located.report([Problem((), f"the document {text}; {hint}", located.line_of(()))], source)
 
 
 def _list_form(located: Located, source: str) -> MetadataDocument:
-    problems = [*located.problems, *_double_ids(located), *_renames(_list_clusters(located.value))]
+    misplaced = list(_misplaced_fields(located.value))
+    problems = [*located.problems, *_double_ids(located), *_renames(_list_clusters(located.value)), *misplaced]
     try:
-        wire = ListDocument.model_validate({"streams": located.value})
+        document = ListDocument.model_validate({"streams": located.value})
     except ValidationError as error:
-        # The models know the list as a field, the file does not.
-        found = [Problem(p.path[1:], _list_text(p), p.line) for p in explain(error, ListDocument)]
+        # The models have the list as the field `streams`, the file does not.
+        found = [Problem(p.path[1:], p.text, p.line) for p in explain(error, ListDocument)]
+        found = [p for p in found if not any(p.path[: len(each.path)] == each.path for each in misplaced)]
         raise located.report([*problems, *found], source) from None
     if problems:
         raise located.report(problems, source)
@@ -125,9 +129,9 @@ def _list_form(located: Located, source: str) -> MetadataDocument:
         stream.stream_id: KafkaStream(
             stream.stream_id, {each.cluster_id: each.metadata() for each in stream.cluster_metadata_list}
         )
-        for stream in wire.streams
+        for stream in document.streams
     }
-    raw = {stream.stream_id: _as_mapping(given) for stream, given in zip(wire.streams, located.value, strict=True)}
+    raw = {stream.stream_id: _as_mapping(given) for stream, given in zip(document.streams, located.value, strict=True)}
     return MetadataDocument(streams, Revision(document_hash(raw)))
 
 
@@ -143,17 +147,16 @@ def _mapping_form(located: Located, source: str) -> MetadataDocument:
         raise located.report([Problem((), text)], source)
     problems = [*located.problems, *_renames(_mapping_clusters(raw))]
     if not rendered:
-        problems += _only_rendered(raw)
+        problems += _operator_only_fields(raw)
     try:
-        wire = MappingDocument.model_validate(raw, extra="ignore" if rendered else "forbid")
+        document = MappingDocument.model_validate(raw, extra="ignore" if rendered else "forbid")
     except ValidationError as error:
         raise located.report([*problems, *explain(error, MappingDocument)], source) from None
     canonical = _canonical(raw["streams"])
-    revised = _hash(canonical)
-    if wire.hash is not None and wire.hash != revised:
+    actual = _hash(canonical)
+    if document.hash is not None and document.hash != actual:
         text = (
-            f"the hash does not match the streams ({revised[:19]}…): the file was edited by hand or is "
-            "half-written; "
+            f"the hash does not match the streams ({actual[:19]}…): the file was edited by hand or is half-written; "
             "remove `hash`, or let the operator write it again"
         )
         problems.append(Problem(("hash",), text))
@@ -161,40 +164,43 @@ def _mapping_form(located: Located, source: str) -> MetadataDocument:
         raise located.report(problems, source)
     streams = {
         stream_id: KafkaStream(stream_id, {name: each.metadata() for name, each in stream.clusters.items()})
-        for stream_id, stream in wire.streams.items()
+        for stream_id, stream in document.streams.items()
     }
     reported = raw["streams"] if len(canonical) <= REPORTED_STREAMS_BYTES else None
-    rendering = Rendering(wire.subscription, reported) if rendered else None
-    return MetadataDocument(streams, Revision(revised, wire.revision, wire.lineage, rendering))
+    rendering = Rendering(document.subscription, reported) if rendered else None
+    return MetadataDocument(streams, Revision(actual, document.revision, document.lineage, rendering))
 
 
-def _claimed(raw: Mapping[str, Any]) -> str:
-    """The revision that a mapping-form document that is not valid says it is."""
+def _claimed_token(raw: Mapping[str, Any]) -> str:
+    """Return the revision that an invalid mapping-form document names, or an empty text."""
     counter, lineage = raw.get("revision"), raw.get("lineage")
     known = isinstance(counter, int) and isinstance(lineage, str)
     return Revision("", counter, lineage).token if known else ""
 
 
-def _only_rendered(raw: Mapping[str, Any]) -> Iterator[Problem]:
-    """What means something to the operator alone: in a document by hand nobody would act on it."""
+def _operator_only_fields(raw: Mapping[str, Any]) -> Iterator[Problem]:
+    """Refuse the fields that nothing would act on in a document that a user writes."""
     if "subscription" in raw:
-        yield Problem(("subscription",), "only the operator's document names a `subscription`; take it out")
+        yield Problem(("subscription",), _NOT_IN_LIST_FORM["subscription"])
     for clusters in _mapping_clusters(raw):
         for path, _, cluster in clusters:
             if "drainingTopics" in cluster:
-                text = "only the operator's document has `drainingTopics`; take it out"
-                yield Problem((*path, "drainingTopics"), text)
+                yield Problem((*path, "drainingTopics"), _NOT_IN_LIST_FORM["drainingTopics"])
 
 
-def _list_text(problem: Problem) -> str:
-    """A field of the mapping form in the list form: say which form has it, instead of the nearest name."""
-    if problem.text.startswith("unknown field") and problem.path:
-        return _LIST_FORM_ONLY_MAPPING.get(str(problem.path[-1]), problem.text)
-    return problem.text
+def _misplaced_fields(raw: list[Any]) -> Iterator[Problem]:
+    """Refuse fields of the mapping form in the list form, with a text that says which form has them."""
+    for n, stream in enumerate(raw):
+        members = stream.get("clusterMetadataList") if isinstance(stream, dict) else None
+        clusters = enumerate(members if isinstance(members, list) else [])
+        for path, fields in [((n,), stream), *(((n, "clusterMetadataList", m), cluster) for m, cluster in clusters)]:
+            for name, text in _NOT_IN_LIST_FORM.items():
+                if isinstance(fields, dict) and name in fields:
+                    yield Problem((*path, name), text)
 
 
 def _as_mapping(stream: Mapping[str, Any]) -> dict[str, Any]:
-    """A valid list-form stream, as read, in the mapping form: the hash of both is taken over that."""
+    """Return a valid list-form stream in the mapping form, over which the hash of both forms is taken."""
     clusters = {
         cluster.get("clusterId") or bootstrap_servers(cluster["bootstrapServers"]): {
             key: value for key, value in cluster.items() if key != "clusterId"
@@ -205,7 +211,7 @@ def _as_mapping(stream: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _Clusters = list[tuple[Path, str, Mapping[str, Any]]]
-"""Path, id and fields of each cluster of one stream, as far as the document holds any."""
+"""Path, id and fields of each cluster of one stream. Parts of the document that are no cluster are left out."""
 
 
 def _list_clusters(raw: list[Any]) -> Iterator[_Clusters]:
@@ -237,8 +243,7 @@ def _id_of(cluster: Mapping[str, Any]) -> str | None:
 
 
 def _double_ids(located: Located) -> Iterator[Problem]:
-    """Stream ids that occur twice, and cluster ids that occur twice in one stream. Works on whatever was
-    read."""
+    """Refuse stream ids that occur twice, and cluster ids that occur twice in one stream."""
     first: dict[str, int] = {}
     for n, stream in enumerate(located.value):
         name = stream.get("streamId") if isinstance(stream, dict) else None
@@ -257,9 +262,9 @@ def _double_ids(located: Located) -> Iterator[Problem]:
 
 
 def _renames(streams: Iterator[_Clusters]) -> Iterator[Problem]:
-    """A cluster renamed from itself, and two that claim the offsets of the same one."""
+    """Refuse a cluster renamed from itself, and two that claim the offsets of the same one."""
     for clusters in streams:
-        heirs: dict[str, str] = {}
+        successors: dict[str, str] = {}
         for path, name, cluster in clusters:
             old = cluster.get("renamedFrom")
             if not isinstance(old, str):
@@ -267,6 +272,6 @@ def _renames(streams: Iterator[_Clusters]) -> Iterator[Problem]:
             if old == name:
                 text = "names the cluster itself; write the id it had before, or leave the field out"
                 yield Problem((*path, "renamedFrom"), text)
-            elif heirs.setdefault(old, name) != name:
-                text = f"{heirs[old]!r} was renamed from {old!r} as well; only one can carry its offsets on"
+            elif successors.setdefault(old, name) != name:
+                text = f"{successors[old]!r} was renamed from {old!r} as well; only one can carry its offsets on"
                 yield Problem((*path, "renamedFrom"), text)

@@ -58,8 +58,20 @@ def test_a_topic_may_be_called_timestamp() -> None:
 def test_times_per_partition() -> None:
     spec = OffsetSpec("explicit", timestamps={"orders": {0: 1000}})
     assert parse(SINGLE, startingOffsetsByTimestamp='{"orders":{"0":1000}}').starting == spec
-    many = parse(MANY, startingOffsetsByTimestamp='{"east":{"orders":{"0":1000}}}')
-    assert many.starting_for("east") == spec
+    many = parse(MANY, startingOffsetsByTimestamp='{"east":{"orders":{"0":1000}},"west":"Earliest"}')
+    assert (many.starting_for("east"), many.starting_for("west")) == (spec, EARLIEST)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"orders":{"0":-1}}', "'orders.0' must be a time in milliseconds since 1970"),
+        ('{"orders":5}', "'orders' must map partitions to times"),
+        ('{"orders":{"x":1}}', "'orders.x' is no partition number"),
+    ],
+)
+def test_wrong_times_per_partition_are_named(text: str, reason: str) -> None:
+    assert reason in refusal(SINGLE, startingOffsetsByTimestamp=text)
 
 
 @pytest.mark.parametrize("text", [str(NOVEMBER), "2026-11-01T00:00:00Z", "2026-11-01T01:00:00+01:00"])
@@ -91,26 +103,28 @@ def test_an_end_is_allowed_in_streaming_and_makes_it_bounded() -> None:
         (MANY, "earlyest", "is 'earlyest'; it must be earliest, latest, committed or JSON; did you mean 'earliest'?"),
         (SINGLE, "{}", "names nothing"),
         (SINGLE, '["orders"]', "names nothing"),
-        (SINGLE, '{"orders":{}}', "'orders' must hold positions by partition"),
-        (SINGLE, '{"orders":5}', "'orders' must hold positions by partition"),
+        (SINGLE, '{"orders":{}}', "'orders' must map partitions to offsets"),
+        (SINGLE, '{"orders":5}', "'orders' must map partitions to offsets"),
         (SINGLE, '{"orders":{"0":-3}}', "'orders.0' must be an offset"),
         (SINGLE, '{"orders":{"0":1.5}}', "'orders.0' must be an offset"),
         (SINGLE, '{"orders":{"0":true}}', "'orders.0' must be an offset"),
         (SINGLE, '{"orders":{"0":9223372036854775808}}', "'orders.0' must be an offset"),
         (SINGLE, '{"orders":{"0":NaN}}', "it is not JSON"),
-        (SINGLE, '{"orders":{"x":1}}', "'x', which is no partition number"),
-        (SINGLE, '{"orders":{"00":1}}', "'00', which is no partition number"),
+        (SINGLE, '{"orders":{"x":1}}', "'orders.x' is no partition number"),
+        (SINGLE, '{"orders":{"00":1}}', "'orders.00' is no partition number"),
         (SINGLE, '{"orders":{"0":1,"0":2}}', "'0' is there twice"),
         (SINGLE, '{"default":{"orders":{"0":1}}}', "a single cluster has no level by cluster"),
         (MANY, '{"east":{"orders":{"0":{"1":1}}}}', "'east.orders' is one level too deep"),
         (MANY, '{"orders":{"0":42}}', '{"<cluster id>":{"orders":{"0": 42}}}'),
-        (MANY, '{"east":"newest"}', "'east' must hold earliest"),
-        (MANY, '{"east":5}', "'east' must hold earliest"),
-        (MANY, '{"east":{}}', "'east': no topic is named"),
+        (MANY, '{"east":"newest"}', "'east' must be earliest, latest, committed"),
+        (MANY, '{"east":5}', "'east' must be earliest, latest, committed"),
+        (MANY, '{"east":{}}', "'east' must be earliest, latest, committed"),
         (MANY, '{"east":{"orders":{"0":-3}}}', "'east.orders.0' must be an offset"),
-        (MANY, '{"east":{"timestamp":"2026-11-01"}}', "'east.timestamp': a time must be"),
+        (MANY, '{"east":{"timestamp":"2026-11-01"}}', "'east.timestamp' has no zone"),
         (MANY, '{"east":{"timestamp":5,"orders":{"0":1}}}', "stands for all topics"),
         (MANY, '{"":"latest"}', "a cluster id is empty"),
+        (SINGLE, '{"":{"0":1}}', "names an empty topic"),
+        (SINGLE, '{"orders":{"2147483648":1}}', "'orders.2147483648' is no partition number"),
         (MANY, "[" * 100_000, "it is not JSON"),
     ],
 )
@@ -123,9 +137,20 @@ def test_positions_that_are_not_understood_are_refused_with_their_place(
     assert len(message) < 400
 
 
-@pytest.mark.parametrize("text", ["yesterday", "-1", "2026-11-01T00:00:00", "1.5", "9" * 30])
-def test_times_that_are_not_understood_are_refused(text: str) -> None:
-    assert "a time must be milliseconds" in refusal(SINGLE, startingTimestamp=text)
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("yesterday", "is no timestamp; write milliseconds since 1970"),
+        ("1.5", "is no timestamp"),
+        ("9" * 30, "is no timestamp"),
+        ("9" * 19, "is no timestamp"),
+        ("-1", "lies before 1970"),
+        ("1969-12-31T23:59:59Z", "lies before 1970"),
+        ("2026-11-01T00:00:00", "has no zone"),
+    ],
+)
+def test_times_that_are_not_understood_are_refused(text: str, reason: str) -> None:
+    assert f"option 'startingTimestamp' {reason}" in refusal(SINGLE, startingTimestamp=text)
 
 
 @pytest.mark.parametrize(

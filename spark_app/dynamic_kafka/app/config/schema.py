@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from pydantic.alias_generators import to_camel
 
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.metadata.validation_errors import findings
+from dynamic_kafka.metadata.yaml.located import Findings, Problem
 from dynamic_kafka.options import parse_duration_ms
 from dynamic_kafka.user_code import is_import_path
 
@@ -168,7 +168,8 @@ class Sink(_Part):
         if needed is not None and needed not in {key.lower() for key in self.options}:
             near = difflib.get_close_matches(needed, self.options, n=1)
             hint = f"; is {near[0]!r} meant to be it?" if near else ""
-            raise findings([(("options",), f"a {str(self.type).capitalize()} sink needs the option `{needed}`{hint}")])
+            text = f"a {str(self.type).capitalize()} sink needs the option `{needed}`{hint}"
+            raise Findings([Problem(("options",), text)])
         return self
 
     @property

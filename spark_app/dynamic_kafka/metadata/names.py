@@ -1,0 +1,79 @@
+"""Checks of names: cluster ids, stream ids, topics, servers and secret folders. Driver, tools and operator; pure.
+
+The metadata document and the check of users' own services call them. Each returns the name, or raises ValueError with
+a text that fits after the name of a field.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dynamic_kafka.metadata.properties import is_plain_name
+
+_CLUSTER_ID = re.compile(r"[^\s\[\]\x00-\x1f\x7f-\x9f]{1,253}\Z")
+_STREAM_ID = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,253}\Z")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
+_SERVER = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\],@]+):([0-9]{1,5})\Z")
+
+
+def cluster_id(value: str) -> str:
+    """Check a cluster id: 1 to 253 characters without whitespace, brackets and control characters.
+
+    Raises:
+        ValueError: it has another form.
+    """
+    if not _CLUSTER_ID.match(value):
+        raise ValueError(
+            "a cluster id has 1 to 253 characters, without whitespace, brackets and control characters; "
+            "give a `clusterId`"
+        )
+    return value
+
+
+def stream_id(value: str) -> str:
+    """Check a stream id: 1 to 253 characters without control characters, and no space at either end.
+
+    Raises:
+        ValueError: it has another form.
+    """
+    if not _STREAM_ID.match(value) or value != value.strip():
+        raise ValueError("a stream id has 1 to 253 characters, without control characters, and no space at either end")
+    return value
+
+
+def topic_name(value: str) -> str:
+    """Check a topic name by Kafka's rules.
+
+    Raises:
+        ValueError: Kafka would refuse it.
+    """
+    if not _TOPIC.match(value) or value in (".", ".."):
+        raise ValueError(f"{value[:80]!r} is no topic name; those have 1 to 249 of letters, digits, `.`, `_` and `-`")
+    return value
+
+
+def bootstrap_servers(value: str) -> str:
+    """Return `host:port,host:port` without spaces around the commas.
+
+    Raises:
+        ValueError: an entry is not `host:port`.
+    """
+    servers = [server.strip() for server in value.split(",")]
+    for server in servers:
+        found = _SERVER.match(server)
+        if not found or not 0 < int(found.group(2)) < 65536:
+            if "@" in value:  # `user:password@host` must not appear in a status or a log
+                raise ValueError("must be `host:port` without an `@`: credentials go into the cluster's secret folder")
+            raise ValueError(f"{server[:80]!r} is not `host:port`; separate several servers by commas")
+    return ",".join(servers)
+
+
+def folder_name(value: str) -> str:
+    """Check the name of a secret folder.
+
+    Raises:
+        ValueError: it is a path, or only dots.
+    """
+    if not is_plain_name(value):
+        raise ValueError("must be the plain name of a folder: no `/`, and not only dots")
+    return value
