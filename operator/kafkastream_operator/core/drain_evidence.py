@@ -8,18 +8,18 @@ and committed all.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from dynamic_kafka.metadata.kubernetes_names import REPORT_BEAT_S
+from dynamic_kafka.metadata.driver_report import DriverReport
+from dynamic_kafka.metadata.kubernetes_names import DRAIN_REPORT_INTERVAL_S
 from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.document import Key
 
-FRESH_S = 3 * REPORT_BEAT_S
+FRESH_S = 3 * DRAIN_REPORT_INTERVAL_S
 _WITHOUT_DRIVER: Mapping[Life, str] = {
     "Running": "is Running, and its driver has no pod: see its status, and whether its operator runs",
     "Starting": "is Starting: if that lasts, kubectl describe it and its driver's pod",
@@ -79,33 +79,29 @@ class Report:
 
     @classmethod
     def parse(cls, text: str | None) -> Report | None:
-        """None if there is none, or it cannot be read: whatever wrote it, it proves nothing."""
+        """Return the report, or None if there is none or it cannot be read: then it is no evidence."""
         try:
-            found = json.loads(text or "")
-            rejected = found.get("rejected")
-            return cls(
-                contract=int(found.get("contract", 1)),
-                reader=int(found.get("reader", 1)),
-                abilities=frozenset(map(str, found.get("abilities", []))),
-                applied=Revision.parse(found.get("applied")),
-                hash=str(found.get("hash", "")),
-                rejected=(str(rejected["revision"]), str(rejected["reason"])) if rejected else None,
-                subscription=str(found.get("subscription", "")),
-                pod=str(found.get("pod", "")),
-                beat=int(found.get("beat", 0)),
-                draining={
-                    Key(str(each["cluster"]), str(each["topic"])): TopicReport(
-                        None if each.get("lag") is None else int(each["lag"]),
-                        float(each.get("quiet", 0)),
-                        bool(each.get("openTransaction", False)),
-                        str(each.get("kafkaId") or "")[:64],
-                    )
-                    for each in found.get("draining", [])
-                },
-                streams=_streams(found.get("streams")),
-            )
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
+            found = DriverReport.parse(text or "")
+        except ValueError:
             return None
+        return cls(
+            contract=found.contract,
+            reader=found.reader,
+            abilities=frozenset(found.abilities),
+            applied=Revision.parse(found.applied),
+            hash=found.hash,
+            rejected=(found.rejected.revision, found.rejected.reason) if found.rejected is not None else None,
+            subscription=found.subscription,
+            pod=found.pod,
+            beat=found.beat,
+            draining={
+                Key(each.cluster, each.topic): TopicReport(
+                    each.lag, each.quiet_s, each.open_transaction, (each.kafka_id or "")[:64]
+                )
+                for each in found.draining
+            },
+            streams=found.streams,
+        )
 
 
 @dataclass(frozen=True)
@@ -200,18 +196,6 @@ def own_report(driver: Driver | None, subscription: str) -> Report | None:
     if driver is None or report is None or not driver.owned:
         return None
     return report if (report.pod, report.subscription) == (driver.uid, subscription) else None
-
-
-def _streams(found: Any) -> Mapping[str, Any] | None:
-    """The streams, if they have the form of a document's; whether they are valid, the readers of the document say."""
-    try:
-        for stream in dict(found).values():
-            for content in stream["clusters"].values():
-                if not all(isinstance(topic, str) for topic in content["topics"]):
-                    return None
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return None
-    return dict(found)
 
 
 def _unfinished(topic: TopicReport, quiet_s: float) -> str:

@@ -1,7 +1,7 @@
-"""Names that operator, application and users share: annotations, labels, keys, places. Pure constants.
+"""Names that the operator, the application and users share: annotations, labels, keys and paths. Pure constants.
 
-The operator writes the document and the annotations of a SparkApplication, the driver annotates its own pod; both read
-what the other wrote. A name here is a promise: `docs/operator.md` lists them, and a test compares.
+The operator writes the document and the annotations of a SparkApplication; the driver annotates its own pod. Each reads
+what the other wrote. These names must not change: `docs/operator.md` lists them, and a test compares.
 """
 
 from __future__ import annotations
@@ -12,58 +12,62 @@ GROUP = "kafkastream.dev"
 VERSION = "v1alpha1"
 
 ROLE_LABEL = f"{GROUP}/role"
-"""On ConfigMaps: `metadata` are users' streams, `rendered` are the operator's documents."""
+"""Label of ConfigMaps: `metadata` marks a user's streams, `rendered` a document of the operator's."""
 METADATA_ROLE, RENDERED_ROLE = "metadata", "rendered"
 SUBSCRIPTION_LABEL = f"{GROUP}/subscription"
-"""On a rendered ConfigMap: the name of its subscription."""
+"""Label of a rendered ConfigMap: the name of its subscription."""
 
 REPORTED_STREAMS_BYTES = 32 * 1024
-"""Streams up to this size are repeated in a driver's report, so that a document that was lost can be made again."""
+"""Streams up to this size are part of the driver report, so that the operator can restore a lost document."""
 
 STREAMS_ANNOTATION = f"{GROUP}/streams"
 PATTERN_ANNOTATION = f"{GROUP}/stream-pattern"
 STRATEGY_ANNOTATION = f"{GROUP}/update-strategy"
-"""On a SparkApplication, by its user: they create its subscription."""
+"""Annotations of a SparkApplication, set by its user: the operator creates its subscription from them."""
 
 REVISION_ANNOTATION = f"{GROUP}/revision"
-"""On a SparkApplication's driver (`spec.driver.annotations`), by the operator: the revision that it was restarted for,
-`<lineage>/<counter>`. It arrives on the driver's pod, where it confirms the restart."""
+"""The token: annotation of a SparkApplication's driver (`spec.driver.annotations`), set by the operator. Its value is
+the revision that the restart brings, `<lineage>/<counter>`. The new driver's pod shows it, which confirms the
+restart."""
 REFRESH_ANNOTATION = f"{GROUP}/refresh"
-"""On a driver's pod, by the operator: changed to make the kubelet refresh the pod's volumes at once."""
+"""Annotation of a driver's pod, set by the operator: a change makes the kubelet refresh the pod's volumes at once."""
 REPORT_ANNOTATION = f"{GROUP}/report"
-"""On a driver's pod, by the driver itself: what it has applied and how far it has drained, as JSON."""
-REPORT_BEAT_S = 10.0
-"""How often a driver reports while something drains. The operator takes a report for evidence for three of these."""
+"""Annotation of a driver's pod, set by the driver itself: the driver report as JSON (`metadata.driver_report`)."""
+DRAIN_REPORT_INTERVAL_S = 10.0
+"""Seconds between two reports while a topic drains. A report counts as evidence for three of these intervals."""
 RELEASE_ANNOTATION = f"{GROUP}/release"
-"""On a subscription, by a person: `cluster` or `cluster/topic`, separated by commas, that need not be drained. Each
-counts once, for what drains when it comes; `@…` behind it makes another of it."""
+"""Annotation of a subscription, set by a user: each `cluster` or `cluster/topic`, separated by commas, ends a drain
+without evidence. An entry counts once, for the topics that drain when it appears. A suffix `@…` makes a new entry."""
 
 REVISION_ENVIRONMENT = "KAFKASTREAMS_REVISION"
-"""In the driver's environment, by the operator through `sparkConf`: the revision to wait for at the start."""
+"""Environment variable of the driver, set by the operator through `sparkConf`: the revision to await at the start."""
 
 POD_NAME_ENVIRONMENT = "KAFKASTREAMS_POD_NAME"
-"""In the driver's environment, by whoever wants to: the name of its pod, where Spark does not tell it."""
+"""Environment variable of the driver that a user may set: the name of its pod, where Spark does not set that."""
 SERVICE_ACCOUNT_ENVIRONMENT = "KAFKASTREAMS_SERVICE_ACCOUNT"
-"""Likewise: the folder of the service account's token, instead of `SERVICE_ACCOUNT_PATH`."""
+"""Environment variable of the driver that a user may set: the folder to use instead of `SERVICE_ACCOUNT_PATH`."""
 SERVICE_ACCOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
-"""Where Kubernetes mounts it."""
+"""The folder in which Kubernetes mounts the service account's token."""
 
 DOCUMENT_KEY = "streams.json"
 PACKED_DOCUMENT_KEY = "streams.json.gz"
-"""Keys of a rendered ConfigMap: the document, as text or packed."""
+"""Keys of a rendered ConfigMap: the document as text, or compressed."""
 MOUNT_PATH = "/etc/kafkastreams"
 SECRETS_PATH = "/etc/kafkastreams-secrets"
-"""Where the document and the clusters' credentials are mounted."""
+"""Folders in which the document and the clusters' credentials are mounted."""
 CONFIG_MAP_SUFFIX = "-kafkastreams"
 NAME_CHARACTERS = 253
-"""What Kubernetes allows for a name."""
+"""The longest name that Kubernetes allows."""
 SECRET_CHARACTERS = 56
-"""What Spark can mount of a Secret: it calls the volume `<Secret>-volume`, which is a label: 63, and no dot."""
+"""The longest name of a Secret that Spark can mount. Spark names the volume `<Secret>-volume`, and the name of a volume
+has at most 63 characters and no dot."""
 
 
 def config_map_name(application: str) -> str:
-    """The ConfigMap of an application: `<application>-kafkastreams`. A name that is too long is cut, and ends in a hash
-    of the whole."""
+    """Return the name of an application's ConfigMap: `<application>-kafkastreams`.
+
+    A name that would be too long is cut, and gets a hash of the application's name before the suffix.
+    """
     name = application + CONFIG_MAP_SUFFIX
     if len(name) <= NAME_CHARACTERS:
         return name

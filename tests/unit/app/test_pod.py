@@ -1,4 +1,4 @@
-"""The driver's own pod, on an API server that speaks HTTPS and asks for the service account's token."""
+"""The driver's own pod, against an API server that speaks HTTPS and requires the service account's token."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def pod(server: FakeApiServer) -> OwnPod:
     return found
 
 
-def trouble(pod: OwnPod) -> PodError:
-    """What goes wrong; never with the token in it."""
+def failure_of(pod: OwnPod) -> PodError:
+    """Return the error of a request, and check that it does not show the token."""
     with pytest.raises(PodError) as caught:
         pod.uid()
     assert TOKEN not in repr(caught.value) + repr(pod)
     return caught.value
 
 
-# -- who we are ----------------------------------------------------------------------------------------------------
+# -- the pod's name and address -------------------------------------------------------------------------------------
 
 
 def test_outside_kubernetes_there_is_no_pod(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_outside_kubernetes_there_is_no_pod(tmp_path: Path) -> None:
     [("mine", "shop-driver", "mine"), ("", "shop-driver", "shop-driver"), ("", None, "host")],
     ids=["environment", "Spark", "host name"],
 )
-def test_the_pods_name_is_the_environments_then_sparks_then_the_hosts(
+def test_the_pod_name_is_the_environments_or_sparks_or_the_hosts(
     server: FakeApiServer, named: str, spark: str | None, name: str
 ) -> None:
     found = own_pod({**server.environment(), "KAFKASTREAMS_POD_NAME": named}, spark, "host")
@@ -58,51 +58,49 @@ def test_the_pods_name_is_the_environments_then_sparks_then_the_hosts(
     assert found.name == name
 
 
-def test_where_kubernetes_says_no_address_the_servers_name_is_asked(server: FakeApiServer) -> None:
+def test_without_an_address_the_api_servers_default_name_is_used(server: FakeApiServer) -> None:
     environment = {"KAFKASTREAMS_SERVICE_ACCOUNT": str(server.account)}
     found = own_pod(environment, None, "host")
     assert found is not None
     assert (found.host, found.port) == ("kubernetes.default.svc", 443)
 
 
-# -- when all is well ----------------------------------------------------------------------------------------------
+# -- requests that succeed -----------------------------------------------------------------------------------------
 
 
-def test_the_pod_is_read_and_annotated_with_the_token_of_the_service_account(
-    server: FakeApiServer, pod: OwnPod
-) -> None:
-    server.annotations["of somebody else"] = "kept"
+def test_requests_carry_the_service_accounts_token(server: FakeApiServer, pod: OwnPod) -> None:
+    server.annotations["of another writer"] = "kept"
     assert pod.uid() == server.uid
     pod.annotate(server.uid, {"kafkastream.dev/report": "{}"})
 
-    assert server.annotations == {"of somebody else": "kept", "kafkastream.dev/report": "{}"}
+    assert server.annotations == {"of another writer": "kept", "kafkastream.dev/report": "{}"}
     read, written = server.requests
     assert (read.method, written.method) == ("GET", "PATCH")
     assert read.path == written.path == f"/api/v1/namespaces/{NAMESPACE}/pods/shop-driver"
     assert written.body == {"metadata": {"uid": server.uid, "annotations": {"kafkastream.dev/report": "{}"}}}
 
 
-def test_a_token_that_was_replaced_is_taken_up(server: FakeApiServer, pod: OwnPod) -> None:
+def test_a_replaced_token_is_read_again(server: FakeApiServer, pod: OwnPod) -> None:
     assert pod.uid() == server.uid
     server.token = "another"
-    assert trouble(pod).kind == "unauthorized"
+    assert failure_of(pod).kind == "unauthorized"
     (server.account / "token").write_text("another")
     assert pod.uid() == server.uid
 
 
-def test_a_pod_that_has_taken_our_name_is_left_alone(server: FakeApiServer, pod: OwnPod) -> None:
+def test_another_pod_of_the_same_name_is_not_annotated(server: FakeApiServer, pod: OwnPod) -> None:
     server.uid = "uid-of-the-next-driver"
     with pytest.raises(PodError, match="answered with 409: the UID in the precondition"):
         pod.annotate("uid-of-pod", {"kafkastream.dev/report": "{}"})
     assert server.annotations == {}
 
 
-# -- when it is not ------------------------------------------------------------------------------------------------
+# -- requests that fail --------------------------------------------------------------------------------------------
 
 
-def test_without_the_right_the_role_is_named(server: FakeApiServer, pod: OwnPod) -> None:
+def test_a_forbidden_request_names_the_missing_role(server: FakeApiServer, pod: OwnPod) -> None:
     server.refuse = (403, 'pods "shop-driver" is forbidden: User "system:serviceaccount:jobs:x" cannot get pods')
-    found = trouble(pod)
+    found = failure_of(pod)
     assert found.kind == "forbidden"
     assert str(found) == (
         'pods "shop-driver" is forbidden: User "system:serviceaccount:jobs:x" cannot get pods; the driver\'s service'
@@ -111,66 +109,64 @@ def test_without_the_right_the_role_is_named(server: FakeApiServer, pod: OwnPod)
     )
 
 
-def test_under_a_wrong_name_the_environment_is_named(pod: OwnPod) -> None:
-    found = trouble(replace(pod, name="node-7"))
+def test_a_wrong_pod_name_names_the_environment_variable(pod: OwnPod) -> None:
+    found = failure_of(replace(pod, name="node-7"))
     assert found.kind == "not-found"
     assert str(found) == (
-        "no pod 'node-7' in namespace jobs; put the driver pod's own name into its environment as KAFKASTREAMS_POD_NAME"
+        "no pod 'node-7' in namespace jobs; set KAFKASTREAMS_POD_NAME in the driver's environment to its pod's name"
     )
 
 
-def test_another_refusal_is_told_as_it_is(server: FakeApiServer, pod: OwnPod) -> None:
+def test_another_refusal_shows_status_and_message(server: FakeApiServer, pod: OwnPod) -> None:
     server.refuse = (503, "etcd is away")
-    assert str(trouble(pod)) == f"the API server 127.0.0.1:{server.port} answered with 503: etcd is away"
+    assert str(failure_of(pod)) == f"the API server 127.0.0.1:{server.port} answered with 503: etcd is away"
 
 
-def test_a_server_that_is_not_there_is_told(server: FakeApiServer, pod: OwnPod) -> None:
+def test_a_server_that_is_down_is_reported(server: FakeApiServer, pod: OwnPod) -> None:
     server.close()
-    found = trouble(pod)
+    found = failure_of(pod)
     assert found.kind == "silent"
-    assert "does not answer" in str(found) and "it is asked again" in str(found)
+    assert "does not answer" in str(found) and "the driver retries" in str(found)
 
 
-def test_a_server_that_hangs_is_given_up_in_time(
+def test_a_request_to_a_hanging_server_ends_at_the_deadline(
     server: FakeApiServer, pod: OwnPod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "DEADLINE_S", 0.3)
     over = threading.Event()
     server.before_answer = lambda: over.wait(30)
     before = time.monotonic()
-    assert trouble(pod).kind == "silent"
+    assert failure_of(pod).kind == "silent"
     assert time.monotonic() - before < 10
     over.set()
 
 
-def test_a_server_that_drips_is_given_up_in_time(
+def test_an_answer_in_slow_pieces_ends_at_the_deadline(
     server: FakeApiServer, pod: OwnPod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "DEADLINE_S", 0.5)
     over = threading.Event()
     server.between_bytes = lambda: over.wait(0.05)
-    assert trouble(pod).kind == "silent"
+    assert failure_of(pod).kind == "silent"
     over.set()
 
 
-def test_a_server_that_another_authority_vouches_for_gets_no_token(
-    server: FakeApiServer, pod: OwnPod, tmp_path: Path
-) -> None:
+def test_a_server_with_another_authority_gets_no_token(server: FakeApiServer, pod: OwnPod, tmp_path: Path) -> None:
     other = CertificateAuthority(tmp_path / "other", "another authority")
     (server.account / "ca.crt").write_bytes(other.certificate_file.read_bytes())
-    assert "certificate verify failed" in str(trouble(pod))
+    assert "certificate verify failed" in str(failure_of(pod))
     assert server.requests == []
 
 
 @pytest.mark.parametrize("content", ["", f"{TOKEN}\nX-Other: {TOKEN}", f"{TOKEN} {TOKEN}", "tök\u0301en"])
-def test_a_token_that_is_none_is_not_sent_and_not_shown(server: FakeApiServer, pod: OwnPod, content: str) -> None:
+def test_a_malformed_token_is_neither_sent_nor_shown(server: FakeApiServer, pod: OwnPod, content: str) -> None:
     (server.account / "token").write_text(content)
-    found = trouble(pod)
+    found = failure_of(pod)
     assert found.kind == "account"
-    assert "see how it is mounted into the pod" in str(found)
+    assert "check how the pod mounts it" in str(found)
     assert server.requests == []
 
 
-def test_a_service_account_that_is_taken_away_is_told(server: FakeApiServer, pod: OwnPod) -> None:
+def test_a_missing_service_account_token_is_reported(server: FakeApiServer, pod: OwnPod) -> None:
     (server.account / "token").unlink()
-    assert f"the service account in {server.account} cannot be read: No such file" in str(trouble(pod))
+    assert f"the service account in {server.account} cannot be read: No such file" in str(failure_of(pod))

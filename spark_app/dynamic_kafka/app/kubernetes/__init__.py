@@ -1,1 +1,1 @@
-"""The application's side of the operator: the driver's report, written as an annotation of its own pod."""
+"""The driver report: how the application reports to the operator, as an annotation of the driver's own pod."""

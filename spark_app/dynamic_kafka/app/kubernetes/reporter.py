@@ -1,7 +1,8 @@
-"""Report to the operator: gather what there is to say, write it onto the driver's own pod. Driver, within Kubernetes.
+"""Gather the facts of the driver report and write the report onto the driver's own pod. Driver, within Kubernetes.
 
-A thread of its own, which nothing waits for: without reports the operator cannot end drains, and that is all. What it
-reports is decided in `reports.py` and `drain_tracker.py`.
+The reporter is a thread of its own that `app/run.py` starts, and nothing waits for it. Without reports the operator
+cannot end drains, and reading goes on. `driver_report.py` decides what is reported and when, and `drain_tracker.py`
+computes the progress of drains.
 """
 
 from __future__ import annotations
@@ -11,7 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from dynamic_kafka.app.kubernetes.driver_report import LIVE, Applied, Pace, Situation, rejection, report_text
+from dynamic_kafka.app.kubernetes.driver_report import (
+    AppliedRevision,
+    DriverState,
+    ReportSchedule,
+    rejection,
+    report_text,
+)
 from dynamic_kafka.app.kubernetes.pod import OwnPod, PodError
 from dynamic_kafka.app.query.amended_progress import AmendedProgress
 from dynamic_kafka.app.query.sink_status import StatusBoard
@@ -19,20 +26,21 @@ from dynamic_kafka.app.telemetry.drain_tracker import DrainTracker
 from dynamic_kafka.app.telemetry.lag import LagProber
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
+from dynamic_kafka.metadata.driver_report import LIVE
 from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
 from dynamic_kafka.planning.progress import OffsetDocument
 
 POLL_S = 1.0
-"""How often it is looked whether there is news."""
+"""Seconds between two checks whether a report is due."""
 
 log = logging.getLogger(__name__)
 
 
 class CommittedProgress:
-    """How far the sinks have read in batches that Spark has committed: what such a batch had to leave out is not read.
+    """The committed progress of all sinks. Ranges that an amendment left out of a committed batch count as unread.
 
     Args:
-        states: the `stateLocation` of each sink, where it is kept what was left out; None: nothing ever is.
+        states: the `stateLocation` of each sink, which holds its amendments; None for a sink that makes none.
     """
 
     def __init__(self, board: StatusBoard, states: Mapping[str, str | None]) -> None:
@@ -41,7 +49,7 @@ class CommittedProgress:
         self._failing = False
 
     def documents(self) -> list[OffsetDocument | None]:
-        """A document per source of each sink; None where it is not known."""
+        """Return one offset document per source of each sink; None where the progress is not known."""
         return [
             self._document(name, place, document)
             for name, status in self._board.sinks().items()
@@ -56,7 +64,11 @@ class CommittedProgress:
             progress = source.after(committed)
         except DynamicKafkaError as error:
             if not self._failing:
-                log.warning("sink %s: what drains has no known lag for now: %s", name, error)
+                log.warning(
+                    "sink %s: the lag of draining topics is unknown: its state location cannot be read: %s",
+                    name,
+                    error,
+                )
             self._failing = True
             return None
         self._failing = False
@@ -64,13 +76,14 @@ class CommittedProgress:
 
 
 class Reporter:
-    """Reports as long as the document in force is the operator's.
+    """A thread that reports for as long as the document in force is one that the operator rendered.
 
     Args:
-        prober: lists the clusters; started with the first document of the operator's, unless it runs already.
-        drains: what the prober tells.
+        pod: the driver's own pod.
+        prober: the thread that lists the clusters' end offsets. The first rendered document starts it if needed.
+        drains: the progress of drains, which the prober updates.
         abilities: what this application can do.
-        clock: monotonic seconds.
+        clock: returns monotonic seconds.
     """
 
     def __init__(
@@ -88,29 +101,29 @@ class Reporter:
         self._pod, self._discovery, self._board, self._progress = pod, discovery, board, progress
         self._prober, self._drains, self._clock = prober, drains, clock
         self._abilities = abilities
-        self._applied, self._pace = Applied(), Pace(clock())
+        self._applied, self._schedule = AppliedRevision(), ReportSchedule(clock())
         self._uid = ""
         self._beat = 0
-        self._trouble: str | None = None
+        self._last_failure: str | None = None
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         threading.Thread(target=self._run, name="reporter", daemon=True).start()
 
     def stop(self) -> None:
-        """Report no more. Waits for nobody."""
+        """Stop reporting, without waiting for the thread."""
         self._stopped.set()
 
     def _run(self) -> None:
         while not self._stopped.wait(POLL_S):
             try:
                 self.step()
-            except Exception as error:  # whatever it is: reading goes on, and so do later reports
-                self._say("bug", f"{type(error).__name__}: {error}")
+            except Exception as error:  # no error may stop reading, or later reports
+                self._log_failure("bug", f"{type(error).__name__}: {error}")
 
     def step(self) -> None:
-        """Look whether a report is due, and make it."""
+        """Report if a report is due."""
         discovered = self._discovery.status()
         own = discovered.revision
         if own is None or own.rendering is None or not own.token:
@@ -118,33 +131,33 @@ class Reporter:
         self._prober.start()
         planners = [each.summary for each in self._board.sinks().values() if each.state != "finished"]
         now = self._clock()
-        situation = Situation(
-            applied=self._applied.take(own, planners),
+        state = DriverState(
+            applied=self._applied.update(own, planners),
             rejected=rejection((discovered.rejected, discovered.rejected_token), planners),
             subscription=own.rendering.subscription,
             draining=tuple(self._drains.topics()),
         )
-        if self._pace.is_due(situation, now):
-            done = self._report(situation)
-            self._pace.tried(situation, now, succeeded=done)
+        if self._schedule.is_due(state, now):
+            done = self._report(state)
+            self._schedule.record_attempt(state, now, succeeded=done)
 
-    def _report(self, situation: Situation) -> bool:
+    def _report(self, state: DriverState) -> bool:
         self._beat += 1
         try:
             self._uid = self._uid or self._pod.uid()
-            drains = self._drains.states(self._progress.documents(), self._clock()) if situation.draining else []
-            text = report_text(situation, drains, pod=self._uid, beat=self._beat, abilities=self._abilities)
+            drains = self._drains.states(self._progress.documents(), self._clock()) if state.draining else []
+            text = report_text(state, drains, pod=self._uid, beat=self._beat, abilities=self._abilities)
             self._pod.annotate(self._uid, {REPORT_ANNOTATION: text})
         except PodError as error:
-            self._say(error.kind, str(error))
+            self._log_failure(error.kind, str(error))
             return False
-        if self._trouble is not None:
-            log.info("reports to the operator get through again")
-        self._trouble = None
+        if self._last_failure is not None:
+            log.info("reporting to the operator works again")
+        self._last_failure = None
         return True
 
-    def _say(self, kind: str, text: str) -> None:
-        """What goes wrong, once."""
-        if kind != self._trouble:
-            log.warning("no reports to the operator, so drains cannot end; reading goes on: %s", text)
-        self._trouble = kind
+    def _log_failure(self, kind: str, text: str) -> None:
+        """Log a failure once, until another kind of failure or a success follows."""
+        if kind != self._last_failure:
+            log.warning("cannot report to the operator, so drains cannot end; reading goes on: %s", text)
+        self._last_failure = kind

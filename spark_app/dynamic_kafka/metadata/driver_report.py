@@ -1,0 +1,124 @@
+"""The driver report: the JSON that a driver writes into the annotation `kafkastream.dev/report` of its own pod.
+
+This module owns the form of the report and nothing else. The application builds a `DriverReport` and writes its text
+(`dynamic_kafka.app.kubernetes`); the operator parses that text (`kafkastream_operator.core.drain_evidence`). Pure.
+
+Readers ignore fields that they do not have, so a newer driver may add some. A report names streams, clusters, topics
+and servers, as the document does. It never holds a secret, because a document has none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
+from pydantic.alias_generators import to_camel
+
+REPORT_CONTRACT = 1
+"""The edition of this form."""
+LIVE = "live"
+"""The ability to take up a new revision without a restart."""
+
+
+class _ReportPart(BaseModel):
+    model_config = ConfigDict(
+        extra="ignore", frozen=True, alias_generator=to_camel, validate_by_name=True, validate_by_alias=True
+    )
+
+
+class ReportedTopic(_ReportPart):
+    """The progress of one topic that drains.
+
+    Attributes:
+        lag: the records that no committed batch has yet, over all partitions; None if that is not known.
+        quiet_s: seconds for which no end offset has moved, since the driver has the revision in which the topic drains.
+        open_transaction: whether an open transaction hides records of a partition.
+        kafka_id: the `cluster.id` that the brokers report; None if they report none.
+    """
+
+    cluster: str
+    topic: str
+    lag: int | None = None
+    quiet_s: float = Field(default=0.0, alias="quiet")
+    open_transaction: StrictBool = False
+    kafka_id: str | None = None
+
+
+class RejectedRevision(_ReportPart):
+    """A revision that the driver does not use, and the reason.
+
+    Attributes:
+        revision: `<lineage>/<counter>`; empty if it is not known.
+    """
+
+    revision: str
+    reason: str
+
+
+def _streams_or_none(found: Any) -> Any:
+    """Drop streams that do not have the form of a document's; the rest of the report still counts.
+
+    The readers of the document check whether the streams are valid.
+    """
+    try:
+        for stream in dict(found).values():
+            for content in stream["clusters"].values():
+                if not all(isinstance(topic, str) for topic in content["topics"]):
+                    return None
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    return dict(found)
+
+
+class DriverReport(_ReportPart):
+    """One report of one driver.
+
+    Attributes:
+        contract: the edition of this form.
+        reader: the newest edition of documents that the driver's image reads.
+        abilities: what the driver can do, such as `live`.
+        applied: `<lineage>/<counter>` of the revision that the driver and all its planners use; None before the first.
+        hash: the hash of that revision's streams; empty before the first.
+        rejected: the newest revision that the driver does not use, and why.
+        subscription: UID of the subscription that the document was rendered for; empty if the document has none.
+        pod: UID of the pod that reports.
+        beat: a number that grows with each report.
+        draining: the topics that drain.
+        streams: the streams of the applied revision, word for word; None, and absent from the text, if they are large.
+    """
+
+    contract: int = REPORT_CONTRACT
+    reader: int = 1
+    abilities: tuple[str, ...] = ()
+    applied: str | None = None
+    hash: str = ""
+    rejected: RejectedRevision | None = None
+    subscription: str = ""
+    pod: str = ""
+    beat: int = 0
+    draining: tuple[ReportedTopic, ...] = ()
+    streams: Annotated[dict[str, Any] | None, BeforeValidator(_streams_or_none)] = None
+
+    @classmethod
+    def parse(cls, text: str) -> DriverReport:
+        """Parse the text of an annotation.
+
+        Raises:
+            ValueError: the text is no JSON, or not of this form.
+        """
+        return cls.model_validate_json(text)
+
+    def text(self) -> str:
+        """Return the compact JSON text, in ASCII, so that its characters are its bytes."""
+        return _compact_json(self.model_dump(by_alias=True, exclude={"streams"} if self.streams is None else None))
+
+
+def reported_size(topic: ReportedTopic) -> int:
+    """Return the bytes that one topic, with its comma, adds to the text of a report."""
+    return len(_compact_json(topic.model_dump(by_alias=True))) + 1
+
+
+def _compact_json(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, separators=(",", ":"))
