@@ -12,6 +12,7 @@ import pytest
 import yaml
 from pydantic.alias_generators import to_camel
 
+from dynamic_kafka.app.config.model import load_config
 from dynamic_kafka.metadata import kubernetes_names as contract
 from kafkastream_operator import __main__ as command
 from kafkastream_operator.core.application import Life
@@ -130,15 +131,41 @@ def test_the_streams_and_subscriptions_of_the_guide_are_valid() -> None:
         SubscriptionSpec.model_validate(each["spec"])
 
 
-def test_the_application_of_the_guide_mounts_what_its_subscription_needs() -> None:
-    (application,), (subscription,) = of("SparkApplication"), of("KafkaStreamSubscription")
-    name = application["metadata"]["name"]
-    found = {**application, "metadata": {**application["metadata"], "uid": "u", "resourceVersion": "1"}}
-    read = kubeflow.application_of(found, config_map_name(name))
-    assert subscription["spec"]["applicationRef"]["name"] == name
-    assert read.document
-    assert read.mounts == {each["name"] for each in subscription["spec"]["secrets"]}
-    assert application["spec"]["driver"]["configMaps"][0]["path"] == contract.MOUNT_PATH
+def test_each_application_of_the_guide_mounts_what_it_needs() -> None:
+    applications = {each["metadata"]["name"]: each for each in of("SparkApplication")}
+    subscriptions = of("KafkaStreamSubscription")
+    assert len(applications) == len(subscriptions) > 1
+    for subscription in subscriptions:
+        name = subscription["spec"]["applicationRef"]["name"]
+        application = applications[name]
+        found = {**application, "metadata": {**application["metadata"], "uid": "u", "resourceVersion": "1"}}
+        read = kubeflow.application_of(found, config_map_name(name))
+        assert read.document
+        assert read.mounts == {each["name"] for each in subscription["spec"].get("secrets", [])}
+        assert application["spec"]["driver"]["configMaps"][0]["path"] == contract.MOUNT_PATH
+
+
+def test_each_subscription_of_the_guide_gets_its_streams_and_secrets() -> None:
+    streams = {each["metadata"]["name"]: each["spec"] for each in of("KafkaStream")}
+    for subscription in of("KafkaStreamSubscription"):
+        asked = {
+            cluster["secretRef"]["name"]
+            for stream in subscription["spec"]["streams"]["ids"]
+            for cluster in streams[stream]["clusters"]
+            if "secretRef" in cluster
+        }
+        assert asked == {each["name"] for each in subscription["spec"].get("secrets", [])}
+
+
+def test_the_app_yaml_of_the_guide_is_valid_and_mounted(tmp_path: Path) -> None:
+    (config_map,) = of("ConfigMap")
+    file = tmp_path / "app.yaml"
+    file.write_text(config_map["data"]["app.yaml"], encoding="utf-8")
+    config = load_config(file)
+    (application,) = (each for each in of("SparkApplication") if each["metadata"]["name"] == config.name)
+    mounted = {each["name"]: each["path"] for each in application["spec"]["driver"]["configMaps"]}
+    assert str(config.file.metadata) == contract.MOUNT_PATH
+    assert application["spec"]["arguments"] == ["run", f"{mounted[config_map['metadata']['name']]}/app.yaml"]
 
 
 def test_the_example_deployment_runs_one_operator_with_no_more_rights_than_needed(
