@@ -12,7 +12,7 @@ import pytest
 import yaml
 from pydantic.alias_generators import to_camel
 
-from dynamic_kafka.app.config.model import load_config
+from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.metadata import kubernetes_names as contract
 from kafkastream_operator import __main__ as command
 from kafkastream_operator.core.application import Life
@@ -135,26 +135,26 @@ def test_each_application_of_the_guide_mounts_what_it_needs() -> None:
     applications = {each["metadata"]["name"]: each for each in of("SparkApplication")}
     subscriptions = of("KafkaStreamSubscription")
     assert len(applications) == len(subscriptions) > 1
-    for subscription in subscriptions:
-        name = subscription["spec"]["applicationRef"]["name"]
+    for reader in subscriptions:
+        name = reader["spec"]["applicationRef"]["name"]
         application = applications[name]
         found = {**application, "metadata": {**application["metadata"], "uid": "u", "resourceVersion": "1"}}
         read = kubeflow.application_of(found, config_map_name(name))
         assert read.document
-        assert read.mounts == {each["name"] for each in subscription["spec"].get("secrets", [])}
+        assert read.mounts == {each["name"] for each in reader["spec"].get("secrets", [])}
         assert application["spec"]["driver"]["configMaps"][0]["path"] == contract.MOUNT_PATH
 
 
 def test_each_subscription_of_the_guide_gets_its_streams_and_secrets() -> None:
     streams = {each["metadata"]["name"]: each["spec"] for each in of("KafkaStream")}
-    for subscription in of("KafkaStreamSubscription"):
+    for reader in of("KafkaStreamSubscription"):
         asked = {
             cluster["secretRef"]["name"]
-            for stream in subscription["spec"]["streams"]["ids"]
+            for stream in reader["spec"]["streams"]["ids"]
             for cluster in streams[stream]["clusters"]
             if "secretRef" in cluster
         }
-        assert asked == {each["name"] for each in subscription["spec"].get("secrets", [])}
+        assert asked == {each["name"] for each in reader["spec"].get("secrets", [])}
 
 
 def test_the_app_yaml_of_the_guide_is_valid_and_mounted(tmp_path: Path) -> None:
