@@ -137,8 +137,8 @@ def _found(discovery: MetadataDiscovery, stop: StopRequest, config: AppConfig) -
     threading.Thread(target=_stop_discovery, args=(stop, discovery), name="stop-discovery", daemon=True).start()
     try:
         discovery.start(refuse_missing=False)
-        if discovery.doubt is not None and not any(_has_begun(config, sink) for sink in config.sinks):
-            raise discovery.doubt
+        if discovery.deferred_refusal is not None and not any(_has_begun(config, sink) for sink in config.sinks):
+            raise discovery.deferred_refusal
     except MetadataError:
         if not stop.asked:
             raise

@@ -119,8 +119,8 @@ class Lookout:
             discovery = make_discovery(self.options, once=self._frozen)
             discovery.start(refuse_missing=initial)
             self._discovery = discovery
-        if initial and self._discovery.doubt is not None:
-            raise self._discovery.doubt
+        if initial and self._discovery.deferred_refusal is not None:
+            raise self._discovery.deferred_refusal
         if self._frozen and self._found is not None:
             return self._found
         if self._rejected_at is not None and time.monotonic() - self._rejected_at > RECONSIDER_S:

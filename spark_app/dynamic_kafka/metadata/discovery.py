@@ -1,15 +1,15 @@
-"""Keeps the metadata in force up to date beside the query. Driver: one per query, asked by its planning calls.
+"""The discovery of metadata: it polls the service beside the query. Driver; one per query, asked by its planning calls.
 
-One daemon thread makes all calls to the service, so they are serialised; the planning calls only take what is in force.
-What a look-up may come to:
+One daemon thread makes all calls to the service, so they never overlap. The planning calls take the metadata in force
+and never wait. The outcomes of a look-up:
 
-    a valid answer    in force from now on; the count of failures starts anew
-    an invalid one    the last good one, if any, stays in force; logged once, and told by `status().rejected`
-    an older one      likewise: a lower revision of the lineage in force
-    none (an error,   a failure: the last good one stays for `failure_threshold` of them in a row, and with the
-    or it hangs)      next one `current()` raises
+- A valid answer comes into force, and the count of failures starts at 0 again.
+- An invalid answer leaves the last good metadata in force. It is logged once, and `status().rejected` reports it.
+- An older answer, a lower revision of the lineage in force, is treated like an invalid one.
+- No answer (an error, or a hanging call) is a failure. The last good metadata stays in force for `failure_threshold`
+  failures in a row; after one more, `current()` raises.
 
-Never created in a data source's constructor, which Spark runs twice.
+Spark runs a data source's constructor twice, so no constructor may create a discovery.
 """
 
 from __future__ import annotations
@@ -17,42 +17,39 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
-from dynamic_kafka.errors import MetadataInvalidError, MetadataTooOldError, MetadataUnavailableError
+from dynamic_kafka.errors import MetadataError, MetadataInvalidError, MetadataTooOldError, MetadataUnavailableError
 from dynamic_kafka.metadata.discovery_state import Discovered, DiscoveryState, DiscoveryStatus
+from dynamic_kafka.metadata.lookup import Found, Lookup
 from dynamic_kafka.metadata.missing_streams import MissingStreams
-from dynamic_kafka.metadata.model import KafkaStream, Revision
 from dynamic_kafka.metadata.revision import AwaitedRevision, described
-from dynamic_kafka.metadata.services.returned_streams import check_returned_streams
 from dynamic_kafka.metadata.services.service import KafkaMetadataService
 from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber
-from dynamic_kafka.metadata.subscription import Subscription, unite
 
 _log = logging.getLogger(__name__)
 
 LOOKUP_DEADLINE_S = 30.0
-"""A look-up without an answer for this long, or for the interval if that is longer, is a failure; so is each further
-such time that it hangs, as if it had been tried again."""
+"""A look-up without an answer is a failure after this long, or after the interval if that is longer. While it goes on
+hanging, each further such period counts as one more failure, as if the call had been retried."""
 
-
-WAITING_S = 30.0
-"""How often it is said that a revision is still waited for."""
+WAITING_LOG_INTERVAL_S = 30.0
+"""Seconds between two log lines about an awaited revision."""
 
 
 class MetadataDiscovery:
-    """Polls a metadata service for the streams that a subscriber wants. Its methods may be called from any thread.
+    """The poller of one metadata service for one subscriber. Any thread may call its methods.
 
     Args:
-        service: from now on asked by this object only, and closed by `stop`.
+        service: only this object calls it from now on; `stop` closes it.
         subscriber: chooses the streams.
         interval_s: seconds from one look-up to the next; 0 looks up at start only.
         failure_threshold: consecutive failures that are tolerated.
-        probe_interval_s: how often `service.changed()` is asked between look-ups; a change is looked up at once.
+        probe_interval_s: seconds between two calls of `service.changed()`; a change is looked up at once.
         awaited_revision: `start` waits for metadata at least as new; see `AwaitedRevision`.
         awaited_timeout_s: how long it waits.
-        lookup_deadline_s: instead of `LOOKUP_DEADLINE_S`.
+        lookup_deadline_s: replaces `LOOKUP_DEADLINE_S`.
         clock: seconds that never go back.
 
     Raises:
@@ -73,7 +70,6 @@ class MetadataDiscovery:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._service = service
-        self._subscriber = subscriber
         self._interval_s = interval_s
         self._probe_interval_s = probe_interval_s
         awaited = awaited_revision
@@ -81,30 +77,34 @@ class MetadataDiscovery:
         self._awaited_timeout_s = awaited_timeout_s
         self._deadline_s = max(interval_s, LOOKUP_DEADLINE_S) if lookup_deadline_s is None else lookup_deadline_s
         self._clock = clock
-        # Guards everything below; notified whenever any of it changes.
-        self._condition = threading.Condition()
+        self._missing = MissingStreams(subscriber, service)
+        self._lookup = Lookup(
+            service, subscriber, self._missing, awaited=self._awaited, awaited_timeout_s=awaited_timeout_s
+        )
         self.closed = threading.Event()
+        # Guards everything below, and is notified of every change.
+        self._condition = threading.Condition()
         self._state = DiscoveryState(
             failure_threshold=failure_threshold, deadline_s=self._deadline_s, awaited=self._awaited
         )
         self._thread: threading.Thread | None = None
         self._stopped = False
-        self._start_problem: Exception | None = None
-        self._start_over = False
-        self._refuse_missing = True
-        self.doubt: MetadataInvalidError | None = None
-        """Why a query that starts for the first time must be refused, if `start` was told not to refuse it."""
-        self._too_old: str | None = None
+        self._start_done = False
+        self._start_problem: MetadataError | None = None
         self._requested = 0
         self._served = 0
-        self._vanished = MissingStreams(subscriber, service)
+
+    @property
+    def deferred_refusal(self) -> MetadataInvalidError | None:
+        """The error with which a first start must end, where `start` was called without `refuse_missing`."""
+        return self._lookup.deferred_refusal
 
     def start(self, *, refuse_missing: bool = True) -> None:
         """Make the first look-up, wait for it (and for the awaited revision), then poll in the background.
 
         Args:
-            refuse_missing: whether the subscriber's `check_at_start` refuses. Without, what it says is put into
-                `doubt`: a query that goes on from a checkpoint goes on without what metadata names no more.
+            refuse_missing: raise when the subscriber's `check_at_start` does. Without, the error becomes
+                `deferred_refusal`: a query with a checkpoint goes on without the streams that metadata no longer names.
 
         Raises:
             MetadataUnavailableError: there was no answer, or none within the deadline, or `stop` was called.
@@ -115,14 +115,12 @@ class MetadataDiscovery:
         with self._condition:
             if self._thread is not None:
                 raise RuntimeError("discovery was started before")
-            self._refuse_missing = refuse_missing
+            self._lookup.refuse_missing = refuse_missing
             self._thread = threading.Thread(target=self._run, name="metadata-discovery", daemon=True)
             self._thread.start()
-            # A little more, so that of two deadlines that fall together the thread's, which knows more, is heard.
-            self._condition.wait_for(lambda: self._start_over or self._stopped, patience * 1.05)
-            problem = self._start_problem
-            done = self._start_over
-            stopped = self._stopped
+            # 5 % more, since the thread may have the same deadline: its error names the cause, this one cannot.
+            self._condition.wait_for(lambda: self._start_done or self._stopped, patience * 1.05)
+            problem, done, stopped = self._start_problem, self._start_done, self._stopped
         if done and problem is None:
             return
         self.stop()
@@ -135,21 +133,21 @@ class MetadataDiscovery:
         raise problem
 
     def current(self) -> Discovered:
-        """The metadata in force; never waits.
+        """Return the metadata in force; never waits.
 
         Raises:
             MetadataUnavailableError: more look-ups in a row than tolerated had no answer, or `start` did not succeed.
         """
         with self._condition:
-            return self._state.take(self._clock())
+            return self._state.require_current(self._clock())
 
     def status(self) -> DiscoveryStatus:
-        """How discovery is doing; never waits, never raises."""
+        """Return a snapshot for reports and metrics; never waits, never raises."""
         with self._condition:
-            return replace(self._state.status(self._clock()), missing=self._vanished.ids)
+            return replace(self._state.status(self._clock()), missing=self._missing.ids)
 
     def refresh(self) -> None:
-        """Make one look-up that begins now, and wait until it is over or its deadline passes. Works with interval 0."""
+        """Make one look-up that begins now, and wait until it ends or its deadline passes. Works with interval 0."""
         with self._condition:
             if self._thread is None or self._stopped:
                 return
@@ -170,26 +168,27 @@ class MetadataDiscovery:
             return is_other() and not self._stopped
 
     def reject(self, rejected: Discovered, reason: str, *, keep: Discovered) -> None:
-        """Take `rejected` out of force and put `keep` back, the last one that the caller found good.
+        """Take `rejected` out of force and put `keep` back, the last metadata that the caller found good.
 
-        For what only brokers can tell, such as servers that answer with another physical identity. The rejected content
-        stays out, and in `status().rejected`, until the metadata says something else, or `reconsider` is called.
+        Made for problems that only brokers show, such as servers that answer with another physical identity. The
+        rejected content stays out of force until the metadata changes, or until `reconsider`. Until then
+        `status().rejected` has the reason.
         """
         with self._condition:
-            news = self._state.reject(rejected, reason, keep)
+            is_news = self._state.reject(rejected, reason, keep)
             self._condition.notify_all()
-        if news:
+        if is_news:
             _log.error("metadata %s is rejected: %s", described(rejected.revision), reason)
 
     def reconsider(self) -> None:
-        """Let the next look-up bring what was rejected into force again: the brokers may have been put right."""
+        """Let the next look-up bring rejected content into force again: the brokers may have been corrected."""
         with self._condition:
             self._state.reconsider()
 
     def stop(self) -> None:
-        """End discovery, at once even if a look-up hangs: what that still comes to is ignored.
+        """End discovery at once, even if a look-up hangs; its answer is ignored.
 
-        `current` keeps telling what was in force. May be called more than once.
+        `current` keeps returning the metadata in force. May be called more than once.
         """
         with self._condition:
             if self._stopped:
@@ -197,7 +196,7 @@ class MetadataDiscovery:
             self._stopped = True
             self._state.end()
             self._condition.notify_all()
-        # Aside and not after the look-up: closing is what unblocks a service that hangs.
+        # In a thread of its own, and before the look-up ends: closing is what unblocks a service that hangs.
         threading.Thread(target=self._close_service, name="metadata-close", daemon=True).start()
 
     def _close_service(self) -> None:
@@ -211,24 +210,25 @@ class MetadataDiscovery:
     def _run(self) -> None:
         problem = self._first_lookup()
         with self._condition:
-            self._start_problem, self._start_over = problem, True
+            self._start_problem, self._start_done = problem, True
             self._condition.notify_all()
         while problem is None and self._wait_until_due():
             self._look_up(first=False)
 
-    def _first_lookup(self) -> Exception | None:
-        """Look up until the answer is good and new enough; what stood against it at the end."""
+    def _first_lookup(self) -> MetadataError | None:
+        """Look up until the answer is valid and new enough, and return the last problem otherwise."""
         give_up = self._clock() + self._awaited_timeout_s
-        said_at: float | None = None
+        logged_at: float | None = None
         while True:
             problem = self._look_up(first=True)
             now = self._clock()
             if problem is None or self._awaited is None or now >= give_up:
                 return problem
-            if said_at is None or now - said_at >= WAITING_S:
-                said_at = now
-                there = f"there is {self._too_old}" if self._too_old else "there is none yet"
-                _log.info("waiting for revision %s, at most %.0f s; %s", self._awaited, give_up - now, there)
+            if logged_at is None or now - logged_at >= WAITING_LOG_INTERVAL_S:
+                logged_at = now
+                older = self._lookup.older_revision
+                found = f"there is {older}" if older else "there is none yet"
+                _log.info("waiting for revision %s, at most %.0f s; %s", self._awaited, give_up - now, found)
             with self._condition:
                 if self._condition.wait_for(lambda: self._stopped, self._probe_interval_s):
                     return problem
@@ -265,84 +265,44 @@ class MetadataDiscovery:
         try:
             return self._service.changed()
         except Exception:
-            # The look-up that follows at the interval meets the same error, and counts it.
+            # The look-up at the end of the interval meets the same error, and counts it.
             return False
 
-    def _look_up(self, *, first: bool) -> Exception | None:
+    def _look_up(self, *, first: bool) -> MetadataError | None:
         with self._condition:
             serving = self._requested
             self._state.begin(self._clock())
-        problem: Exception | None = None
-        found: tuple[Subscription, Revision] | None = None
-        told: list[str] = []
+            in_force = self._state.current.revision if self._state.current else None
+        problem: MetadataError | None = None
+        found: Found | None = None
         try:
-            answer = self._ask(first)
-            told = self._vanished.look(answer[0])
-            found = answer
-        except MetadataInvalidError as error:
-            error.token = error.token or self._other_token()
+            found = self._lookup.run(first=first, in_force=in_force)
+        except MetadataError as error:
             problem = error
-        except (MetadataTooOldError, MetadataUnavailableError) as error:
-            problem = error
-        except BaseException as error:  # a user's class may raise anything, and must not end this thread
-            problem = MetadataUnavailableError(f"{type(error).__name__}: {error}")
-            problem.__cause__ = error
         with self._condition:
             if not self._stopped:
                 self._conclude(found, problem)
                 if self._state.current is not None:
-                    self._vanished.settle(self._state.current.subscription, told)
+                    self._missing.update(self._state.current.subscription, found.warnings if found else ())
             self._served = serving
             self._condition.notify_all()
         return problem
 
-    def _ask(self, first: bool) -> tuple[Subscription, Revision]:
-        streams = check_returned_streams(self._subscriber.get_subscribed_streams(self._service), self._subscriber)
-        subscription = unite(streams)
-        revision = self._service.revision or Revision(subscription.fingerprint)
-        if first:
-            if self._awaited is not None and not self._awaited.reached_by(revision):
-                self._too_old = described(revision)
-                raise MetadataTooOldError(
-                    f"the metadata is at revision {described(revision)}, and {self._awaited} did not arrive within "
-                    f"{self._awaited_timeout_s:g} s; check what renders it, or `metadataRevision` and `metadataTimeout`"
-                )
-            self._check_at_start(streams)
-        return subscription, revision
-
-    def _check_at_start(self, streams: Sequence[KafkaStream]) -> None:
-        try:
-            self._subscriber.check_at_start(self._service, streams)
-        except MetadataInvalidError as error:
-            if self._refuse_missing:
-                raise
-            self.doubt = error
-
-    def _other_token(self) -> str:
-        """The revision that the service has found, unless it is the one in force: streams that do not fit together."""
-        try:
-            revision = self._service.revision
-        except Exception:
-            return ""
-        current = self._state.current
-        return "" if revision is None or (current and current.revision == revision) else revision.token
-
-    def _conclude(self, found: tuple[Subscription, Revision] | None, problem: Exception | None) -> None:
-        now = self._clock()
+    def _conclude(self, found: Found | None, problem: MetadataError | None) -> None:
         if found is not None:
-            answer = self._state.answer(*found)
+            answer = self._state.answer(found.subscription, found.revision)
             if answer.warning is not None:
                 _log.warning("%s", answer.warning)
             if answer.changed:
-                clusters = ", ".join(found[0].clusters) or "none"
-                # Whether it comes into force is for the query to say, when it has asked those clusters.
-                _log.info("metadata %s was read; clusters: %s", described(found[1]), clusters)
+                clusters = ", ".join(found.subscription.clusters) or "none"
+                # Not "in force": the query may still reject it, when it has asked those clusters.
+                _log.info("metadata %s was read; clusters: %s", described(found.revision), clusters)
         elif isinstance(problem, MetadataTooOldError):
-            # An answer, and a sound one, that is only not awaited yet.
+            # A valid answer, and no failure: it is only not the awaited one yet.
             self._state.end()
         elif isinstance(problem, MetadataInvalidError):
             if self._state.invalid(str(problem), problem.token):
                 kept = "the last good one stays in force" if self._state.current else "there is no good one yet"
                 _log.error("invalid metadata, %s: %s", kept, problem)
-        elif self._state.failure(now, str(problem)):
+        elif self._state.failure(self._clock(), str(problem)):
             _log.warning("a metadata look-up had no answer: %s", problem)

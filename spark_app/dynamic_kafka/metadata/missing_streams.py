@@ -1,7 +1,7 @@
-"""Streams that are subscribed by id and that metadata names no more: a rename or a slip, told once each. Driver.
+"""Subscribed streams that the metadata no longer names, each logged once. Driver; discovery calls it.
 
-Nothing of such a stream is read, its clusters are parked as if they had been taken out. That may be meant, so it ends
-nothing; but it must not pass in silence.
+A rename or a typo may be the cause. The query reads nothing of such a stream, and its clusters are parked as if they
+had been removed. That may be intended, so the query goes on, with a warning.
 """
 
 from __future__ import annotations
@@ -17,32 +17,35 @@ _log = logging.getLogger(__name__)
 
 
 class MissingStreams:
-    """The account of one discovery. `ids` are those that the metadata in force does not name."""
+    """The account of one discovery. `ids` are the streams that the metadata in force does not name."""
 
     def __init__(self, subscriber: KafkaStreamSubscriber, service: KafkaMetadataService) -> None:
         self.ids: tuple[str, ...] = ()
         self._subscriber, self._service = subscriber, service
 
-    def look(self, subscription: Subscription) -> list[str]:
-        """What to say of those that a look-up misses for the first time. May ask the service."""
-        news = [each for each in self._subscriber.missing(subscription.stream_ids) if each not in self.ids]
+    def warnings(self, subscription: Subscription) -> list[str]:
+        """Return a warning for each stream that a look-up misses for the first time. May ask the service."""
+        news = [name for name in self._subscriber.missing(subscription.stream_ids) if name not in self.ids]
         if not news:
             return []
         try:
             known = sorted(stream.stream_id for stream in self._service.get_all_streams())
-        except Exception:  # that something is missing is known without it
+        except Exception:  # the known streams are only a hint
             known = list(subscription.stream_ids)
         return [
-            f"the subscribed stream {each!r} is no longer in the metadata: nothing of it is read;"
-            f" {known_streams(each, known)}"
-            for each in news
+            f"the subscribed stream {name!r} is no longer in the metadata: nothing of it is read;"
+            f" {known_streams(name, known)}"
+            for name in news
         ]
 
-    def settle(self, in_force: Subscription, told: Sequence[str]) -> None:
-        """Compare with what is in force now, which may be other metadata than was looked up, and tell."""
+    def update(self, in_force: Subscription, warnings: Sequence[str]) -> None:
+        """Compare with the metadata in force, and log `warnings` and the streams that are back.
+
+        Discovery may have rejected the answer for which the warnings were made: then nothing is missing, nor logged.
+        """
         missing = tuple(self._subscriber.missing(in_force.stream_ids))
-        for text in told if set(missing) - set(self.ids) else ():
+        for text in warnings if set(missing) - set(self.ids) else ():
             _log.warning("%s", text)
-        for each in set(self.ids) - set(missing):
-            _log.info("the subscribed stream %r is in the metadata again", each)
+        for name in set(self.ids) - set(missing):
+            _log.info("the subscribed stream %r is in the metadata again", name)
         self.ids = missing

@@ -109,7 +109,7 @@ class Metadata:
         self.found = Discovered(Subscription({}, ()), Revision("sha256:1"), 1)
         self.rejected: str | None = None
         self.stopped = False
-        self.doubt: MetadataInvalidError | None = None
+        self.deferred_refusal: MetadataInvalidError | None = None
 
     def stop(self) -> None:
         self.stopped = True
@@ -194,7 +194,7 @@ def test_what_a_run_that_ends_by_itself_began_with_is_not_replaced(running: tupl
 
 def test_a_stream_that_is_missing_is_refused_only_where_a_query_begins(running: tuple[Lookout, Metadata]) -> None:
     lookout, metadata = running
-    metadata.doubt = MetadataInvalidError("the subscribed stream 'returns' does not exist")
+    metadata.deferred_refusal = MetadataInvalidError("the subscribed stream 'returns' does not exist")
     lookout.look()
     with pytest.raises(MetadataInvalidError, match="'returns' does not exist"):
         lookout.look(initial=True)

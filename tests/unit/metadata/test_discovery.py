@@ -78,7 +78,7 @@ def test_what_goes_on_from_a_checkpoint_goes_on_without_a_stream_that_is_gone(
     assert discovery.current().subscription.stream_ids == ("orders",)
     assert discovery.status().missing == ("returns",)
     assert discovery.status().rejected is None
-    assert "'returns' does not exist" in str(discovery.doubt)
+    assert "'returns' does not exist" in str(discovery.deferred_refusal)
     assert "'returns' is no longer in the metadata: nothing of it is read" in caplog.text
 
 

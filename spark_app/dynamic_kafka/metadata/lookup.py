@@ -1,0 +1,121 @@
+"""One look-up: ask the service for the subscribed streams, check and unite them. Driver; discovery's thread calls it.
+
+Owns the translation of whatever a user's own class raises into the errors that discovery counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dynamic_kafka.errors import MetadataInvalidError, MetadataTooOldError, MetadataUnavailableError
+from dynamic_kafka.metadata.missing_streams import MissingStreams
+from dynamic_kafka.metadata.model import KafkaStream, Revision
+from dynamic_kafka.metadata.revision import AwaitedRevision, described
+from dynamic_kafka.metadata.services.returned_streams import check_returned_streams
+from dynamic_kafka.metadata.services.service import KafkaMetadataService
+from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber
+from dynamic_kafka.metadata.subscription import Subscription, unite
+
+
+@dataclass(frozen=True)
+class Found:
+    """The valid answer of one look-up.
+
+    Attributes:
+        warnings: the texts about subscribed streams that are missing for the first time.
+    """
+
+    subscription: Subscription
+    revision: Revision
+    warnings: list[str]
+
+
+class Lookup:
+    """The look-ups of one discovery at one service.
+
+    Args:
+        service: the metadata service.
+        subscriber: chooses the streams.
+        missing: the account of missing streams.
+        awaited: the revision that the first look-up must find; None for any.
+        awaited_timeout_s: how long discovery waits for it, for the error's text.
+
+    Attributes:
+        older_revision: the revision that was found instead of the awaited one, for log lines.
+        deferred_refusal: the error of `check_at_start`, when the first look-up does not raise it.
+    """
+
+    def __init__(
+        self,
+        service: KafkaMetadataService,
+        subscriber: KafkaStreamSubscriber,
+        missing: MissingStreams,
+        *,
+        awaited: AwaitedRevision | None,
+        awaited_timeout_s: float,
+    ) -> None:
+        self._service = service
+        self._subscriber = subscriber
+        self._missing = missing
+        self._awaited = awaited
+        self._awaited_timeout_s = awaited_timeout_s
+        self.refuse_missing = True
+        self.older_revision: str | None = None
+        self.deferred_refusal: MetadataInvalidError | None = None
+
+    def run(self, *, first: bool, in_force: Revision | None) -> Found:
+        """Make one look-up.
+
+        Args:
+            first: also check that the awaited revision and every subscribed stream are there.
+            in_force: the revision in force.
+
+        Raises:
+            MetadataInvalidError: the answer cannot be used; `token` is its revision, if known.
+            MetadataTooOldError: the answer is older than the awaited revision.
+            MetadataUnavailableError: there was no answer; any other exception of a user's class becomes this one.
+        """
+        try:
+            streams = check_returned_streams(self._subscriber.get_subscribed_streams(self._service), self._subscriber)
+            subscription = unite(streams)
+            revision = self._service.revision or Revision(subscription.fingerprint)
+            if first:
+                self._check_awaited(revision)
+                self._check_at_start(streams)
+            return Found(subscription, revision, self._missing.warnings(subscription))
+        except MetadataInvalidError as error:
+            error.token = error.token or self._token_of_other(in_force)
+            raise
+        except (MetadataTooOldError, MetadataUnavailableError):
+            raise
+        except BaseException as error:  # a user's class may raise anything, and must not end discovery's thread
+            raise MetadataUnavailableError(f"{type(error).__name__}: {error}") from error
+
+    def _check_awaited(self, revision: Revision) -> None:
+        if self._awaited is None or self._awaited.reached_by(revision):
+            return
+        self.older_revision = described(revision)
+        raise MetadataTooOldError(
+            f"the metadata is at revision {described(revision)}, and {self._awaited} did not arrive within "
+            f"{self._awaited_timeout_s:g} s; check what renders it, or `metadataRevision` and `metadataTimeout`"
+        )
+
+    def _check_at_start(self, streams: Sequence[KafkaStream]) -> None:
+        try:
+            self._subscriber.check_at_start(self._service, streams)
+        except MetadataInvalidError as error:
+            if self.refuse_missing:
+                raise
+            self.deferred_refusal = error
+
+    def _token_of_other(self, in_force: Revision | None) -> str:
+        """Return the token of the revision that the service has found, or an empty text for the one in force.
+
+        The document may be valid and its streams may still contradict each other: then only the service has its token.
+        """
+        try:
+            revision = self._service.revision
+        except Exception:
+            return ""
+        return "" if revision is None or revision == in_force else revision.token
