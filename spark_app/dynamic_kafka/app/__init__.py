@@ -1,1 +1,1 @@
-"""The bundled application: a YAML in, a running, reporting, stoppable Spark job out."""
+"""The bundled application: it runs the streaming queries that an `app.yaml` describes, and its tools check them."""

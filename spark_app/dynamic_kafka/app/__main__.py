@@ -1,4 +1,4 @@
-"""`python -m dynamic_kafka.app`, and the file that spark-submit is given."""
+"""The entry point of `python -m dynamic_kafka.app`, and the file to give to spark-submit."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 if __name__ == "__main__":
     here = Path(__file__).resolve()
-    # spark-submit runs this as a bare file and puts its folder first on the path, where our module names would hide
-    # others': what belongs there is the folder that holds the package.
+    # spark-submit runs this as a bare file and puts its folder first on the path. Our module names there would hide
+    # other packages' modules, so the folder that holds the package takes its place.
     sys.path[:] = [str(here.parents[2]), *(entry for entry in sys.path if Path(entry or ".").resolve() != here.parent)]
 
     from dynamic_kafka.app.cli import main

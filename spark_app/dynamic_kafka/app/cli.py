@@ -1,15 +1,13 @@
-"""The command line: `python -m dynamic_kafka.app <command> …`. The one entry of the application and its tools.
+"""The command line `python -m dynamic_kafka.app <command> …`: the one entry of the application and its tools.
 
-`COMMANDS` names the module of each command; it is imported only when the command is used, so that a tool that needs
-no Spark starts none. A command's module has three names: `HELP`, one line; `add_arguments(parser)`; and
-`run(arguments) -> int`, whose answer is the exit code. An error of ours that it raises becomes one line on standard
-error and the error's exit code (`exit_codes.py`); so does a file that a tool cannot read or write.
+`COMMANDS` names the module of each command. A module is imported only when its command is used, so a tool that needs no
+Spark starts none. The class `Command` lists the names that each module has. An error of ours that a command raises
+becomes one line on standard error and its exit code (`exit_codes.py`). So does a file that a tool cannot read or write.
 """
 
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib
 import logging
 import os
@@ -20,6 +18,7 @@ from typing import Protocol, cast
 from dynamic_kafka.app.exit_codes import ExitCode, code_of
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.options.command_line import parse_flags
+from dynamic_kafka.wording import nearest
 
 COMMANDS: Mapping[str, str] = {
     "run": "dynamic_kafka.app.run",
@@ -35,15 +34,16 @@ COMMANDS: Mapping[str, str] = {
 
 
 class Command(Protocol):
-    """What a command's module has."""
+    """The module of a command."""
 
     HELP: str
+    """One line for the list of commands."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's arguments."""
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Do it. Returns the exit code."""
+        """Run the command and return the exit code."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,19 +58,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     loaded, parsers = {}, {}
-    near = difflib.get_close_matches(given[0], COMMANDS, n=1) if given and given[0] not in COMMANDS else []
+    used = given[0] if given and given[0] in COMMANDS else None
+    near = nearest(given[0], COMMANDS) if given and not used else None
     if near:
-        parser.error(f"no command {given[0]!r}; did you mean {near[0]!r}?")
-    # Only the one that is used has to be imported; for a list of all of them, all.
-    asked = given[0] if given and given[0] in COMMANDS else None
-    for name in [asked] if asked else COMMANDS:
+        parser.error(f"no command {given[0]!r}; did you mean {near!r}?")
+    # Import only the command that is used; the list of all commands needs all modules.
+    for name in [used] if used else COMMANDS:
         module = cast(Command, importlib.import_module(COMMANDS[name]))
         loaded[name] = module
         parsers[name] = commands.add_parser(name, help=module.HELP, description=module.HELP)
         module.add_arguments(parsers[name])
-    parsed = parse_flags(parser, given, parsers[asked] if asked else None)
+    parsed = parse_flags(parser, given, parsers[used] if used else None)
     if parsed.command != "run":
-        # A tool's answer says what came of it; librdkafka's lines, hundreds a minute, would bury it.
+        # A tool prints its result itself. librdkafka logs hundreds of lines a minute, which would bury it.
         logging.getLogger("dynamic_kafka.librdkafka").setLevel(logging.CRITICAL)
     try:
         code = loaded[parsed.command].run(parsed)
@@ -80,12 +80,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return code_of(error)
     except BrokenPipeError:
-        # The interpreter flushes once more at its end: that must find somebody who takes it.
+        # The interpreter flushes once more at its end, and must not fail on the closed pipe again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.PIPE_CLOSED
     except OSError as error:
         if parsed.command == "run":
-            raise  # there it is no matter of a path: the traceback is needed
+            raise  # a tool fails on a path that the user gave; elsewhere the traceback is needed
         print(f"{type(error).__name__}: {error}; check the path, and that you may read and write it", file=sys.stderr)
         return ExitCode.CONFIGURATION
     except KeyboardInterrupt:

@@ -1,7 +1,7 @@
-"""What the application's exit code means, and which error has which: one table. Pure.
+"""The application's exit codes, the code of each error, and the reason to report for it. Pure.
 
-An error reaches the application in two shapes: as itself, or, when it was raised in one of Spark's Python workers, as
-the text that the JVM hands on. The text is told by the class names and codes in it.
+An error reaches the application as itself or, when one of Spark's Python workers raised it, as the text that the JVM
+passes on. In that text, class names and error codes identify it. `run`, the supervisor and the tools call this module.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dynamic_kafka.errors import DynamicKafkaError, ErrorCode
 
 
 class ExitCode(IntEnum):
-    """Exit codes. 3, 5 and 6 may go away by themselves: start again, with a pause. 2, 4 and 7 need a person."""
+    """The exit codes. After 3, 5 and 6 a later start may succeed; 2, 4 and 7 need a person."""
 
     DONE = 0
     """Finished, or stopped as asked."""
@@ -24,8 +24,11 @@ class ExitCode(IntEnum):
     METADATA = 3
     """No metadata, invalid metadata at the start, or too old for too long."""
     REFUSED = 4
-    """Going on could lose or repeat records, or read from the wrong cluster; another driver runs on the checkpoint; or
-    a cluster refuses the login or a certificate: a person must decide."""
+    """A person must decide.
+
+    To continue could lose or repeat records, or read from the wrong cluster. Or another driver runs on the checkpoint,
+    or a cluster refuses the login or a certificate.
+    """
     CLUSTER = 5
     """A Kafka cluster did not answer or did not do as asked."""
     QUERY = 6
@@ -33,11 +36,11 @@ class ExitCode(IntEnum):
     GROUP_IN_USE = 7
     """Another query commits to the same consumer group."""
     GRACE_EXCEEDED = 8
-    """Stopped as asked, but not within `gracePeriod`: the batch at hand is repeated at the next start."""
+    """Stopped as asked, but not within `gracePeriod`: the next start repeats the running batch."""
     INTERRUPTED = 130
     """Interrupted from the keyboard while a tool ran."""
     PIPE_CLOSED = 141
-    """Whoever read a tool's output has gone, as `| head` does: what a shell reports then."""
+    """The reader of a tool's output has closed the pipe, as `| head` does. Shells report this number then."""
 
 
 CODES: Mapping[type[DynamicKafkaError], ExitCode] = {
@@ -53,34 +56,34 @@ CODES: Mapping[type[DynamicKafkaError], ExitCode] = {
     errors.ClusterError: ExitCode.CLUSTER,
     errors.DynamicKafkaError: ExitCode.QUERY,
 }
-"""The code of each class of errors, and of the classes derived from it."""
+"""The code of each class of errors. A derived class without an entry has the code of its base."""
 
 _CONCURRENT = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries are concurrently using")
-"""Spark's words for a checkpoint's log that another driver has written to."""
+"""Spark's messages when another driver has written to the log of a checkpoint."""
 _SINK_LOG = re.compile(r"concurrently using \S*/_spark_metadata")
-"""The same of a file sink's log, which queries with different checkpoints may have in common."""
+"""Spark's message when the log is a file sink's, which queries with different checkpoints may share."""
 _RAISED = re.compile(r"dynamic_kafka\.errors\.(\w+): (.*)")
 _TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION = re.compile(re.escape(_TRACEBACK) + r"\n((?:[ \t]+.*\n)*)(\S.*)")
-"""A traceback's lines, and the one behind them: what was raised."""
+"""The lines of a traceback, and the line after them, which names the exception."""
 _FRAME = re.compile(
     r"\s+at ([\w$/@<>-]+(?:\.[\w$/@<>-]+)+\((?:Unknown Source|Native Method|[\w.$<>-]+(?::\d+)?)\))", re.ASCII
 )
 _CAUSE = re.compile(r"Caused by: ((?:[\w$]+\.)+[\w$]+)(?::.*)?", re.ASCII)
-"""Narrow on purpose: a line of a message that only begins like these may hold anything."""
+"""Narrow on purpose: a message's line that merely begins like a frame or cause may hold anything, secrets too."""
 MAX_FRAMES = 60
 _LINE = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 def code_of(error: BaseException) -> ExitCode:
-    """The exit code for an error in whatever shape it arrived."""
+    """Return the exit code for an error of any class."""
     if isinstance(error, DynamicKafkaError):
         return _code_of_class(type(error))
     return code_of_text(str(error))
 
 
 def code_of_text(text: str) -> ExitCode:
-    """The exit code for the text of a failed query."""
+    """Return the exit code for the text of a failed query."""
     if _CONCURRENT.search(text):
         return ExitCode.REFUSED
     raised = raised_in(text)
@@ -93,9 +96,9 @@ def code_of_text(text: str) -> ExitCode:
 
 
 def raised_in(text: str) -> tuple[type[DynamicKafkaError], str] | None:
-    """The error of ours in a text that crossed the JVM: its class and the first line of its message.
+    """Return the class of our error in a text from the JVM, and the first line of its message.
 
-    A traceback names the cause of an error before the error itself: the last one is what was raised.
+    A traceback prints the cause of an error before the error, so the last error in the text was raised.
     """
     for name, message in reversed(_RAISED.findall(text)):
         found = getattr(errors, name, None)
@@ -105,33 +108,37 @@ def raised_in(text: str) -> tuple[type[DynamicKafkaError], str] | None:
 
 
 def reason_in(text: str, checkpoint: str | None = None) -> str:
-    """What to tell the user of a failed query: our own error's line, or else the text's first line that says much.
+    """Return the reason to report for a failed query, in one line.
+
+    The reason is our own error's line. If there is none, it is the first line of the text, or the exception that a
+    user's function raised.
 
     Args:
-        checkpoint: the query's, where it is known.
+        text: the text of the query's exception.
+        checkpoint: the query's checkpoint, where it is known.
     """
     if _CONCURRENT.search(text):
         which = f"the checkpoint {checkpoint}" if checkpoint else "the same checkpoint"
         or_folder = ", or another query writes into its sink's folder" if _SINK_LOG.search(text) else ""
-        return f"another driver runs on {which}{or_folder}: stop one of them. What Spark has committed is whole"
+        return f"another driver runs on {which}{or_folder}: stop one of them. All committed batches are intact"
     raised = raised_in(text)
     if raised is not None:
         return f"{raised[0].__name__}: {raised[1]}"
     first = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
     tracebacks = _EXCEPTION.findall(text) if first.endswith(_TRACEBACK) else []
     if tracebacks:
-        # A function of the user's failed. Its error stands behind the last traceback; those before are its causes'.
-        lines, wrong = tracebacks[-1]
+        # A user's function failed. The last traceback belongs to its error, the ones before to the causes.
+        lines, exception = tracebacks[-1]
         where = [f" ({file}:{number})" for file, number in _LINE.findall(lines)]
-        first = f"{first.removesuffix(_TRACEBACK)}{wrong.strip()}{where[-1] if where else ''}"
+        first = f"{first.removesuffix(_TRACEBACK)}{exception.strip()}{where[-1] if where else ''}"
     return first[:2000]
 
 
 def jvm_trace(text: str) -> list[str]:
-    """Where in the JVM a query failed: its frames and the classes of the causes, without what these say. Empty where an
-    error of ours tells all there is to know.
+    """Return where in the JVM a query failed: frames and the classes of the causes, without their messages.
 
-    A failure within Spark itself has often no message, or one that says nothing without the place.
+    A failure within Spark often has no message, or one that is useless without the place. The list is empty for our own
+    errors, whose message is enough.
     """
     if code_of_text(text) is not ExitCode.QUERY or raised_in(text) is not None:
         return []
@@ -146,8 +153,8 @@ def jvm_trace(text: str) -> list[str]:
     return found
 
 
-def told(error: BaseException) -> str:
-    """An error in a line: its class and what it says."""
+def describe_error(error: BaseException) -> str:
+    """Return the class of an error and its message."""
     return f"{type(error).__name__}: {error}"
 
 

@@ -1,7 +1,7 @@
-"""`run app.yaml`: the application itself, from the file to the exit code. Driver.
+"""The command `run app.yaml`: the application itself, from the file to the exit code. Driver.
 
-The order matters: what can be refused without Spark is refused before the JVM is started, and metadata is there before
-any query is.
+The order matters. Mistakes that need no Spark to be found are refused before the JVM starts, and queries start only
+when there is metadata.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from dynamic_kafka.app.config.app_config import AppConfig, describe
 from dynamic_kafka.app.config.loading import load_config
-from dynamic_kafka.app.exit_codes import ExitCode, code_of, told
+from dynamic_kafka.app.exit_codes import ExitCode, code_of, describe_error
 from dynamic_kafka.app.kubernetes.pod import own_pod
 from dynamic_kafka.app.query.checkpoints import Checkpoint
 from dynamic_kafka.app.query.session import refuse_connect, start_session
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
 
 HELP = "run the application that a file describes, until it ends, fails or is stopped"
 TERMINATION_LOG = Path("/dev/termination-log")
-"""Kubernetes makes this file for each container, and shows what is written there as the reason of its end."""
+"""Kubernetes makes this file for each container, and shows its text as the reason why the container ended."""
 TERMINATION_CHARS = 1000
-"""Kubernetes keeps 4096 bytes of it."""
+"""Short enough for the 4096 bytes that Kubernetes keeps of the file."""
 SPARK_STOP_S = 15.0
-"""How long Spark itself may take to end after its queries have."""
+"""How long Spark may take to stop once its queries have ended."""
 
 log = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `run`."""
-    parser.add_argument("config", metavar="app.yaml", help="what to run; docs/application.md describes it")
+    """Add the arguments of `run`."""
+    parser.add_argument("config", metavar="app.yaml", help="the application's file; docs/application.md describes it")
     parser.add_argument(
         "--log-format",
         choices=("auto", "text", "json"),
@@ -63,7 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run it. Returns the exit code; raises what is wrong before queries are started."""
+    """Run the application and return the exit code.
+
+    Raises:
+        DynamicKafkaError: the application cannot start. Failures of its queries are logged, and the code returned.
+    """
     live = arguments.log_format == "auto" and sys.stderr.isatty()
     set_up_logs("text" if live or arguments.log_format == "text" else "json", quiet_batches=live)
     stop = StopRequest()
@@ -73,9 +77,9 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         with contextlib.ExitStack() as resources:
             config = load_config(arguments.config)
-            discovery = _begin(config, resources)
+            discovery = _prepare(config, resources)
             telemetry = Telemetry(config, discovery, resources)
-            if not _found(discovery, stop, config):
+            if not _wait_for_metadata(discovery, stop, config):
                 outcome = Outcome(ExitCode.DONE, stop.reason)
                 return outcome.code
             telemetry.start(live=live)
@@ -83,27 +87,31 @@ def run(arguments: argparse.Namespace) -> int:
             outcome = _supervise(spark, telemetry, stop)
             return outcome.code
     except BaseException as error:
-        outcome = Outcome(code_of(error), told(error))
+        outcome = Outcome(code_of(error), describe_error(error))
         raise
     finally:
         stopped = spark is None or _stop_spark(spark)
-        outcome.tell()
+        outcome.report()
         stop.ended(outcome.code)
         if not stopped or outcome.code == ExitCode.GRACE_EXCEEDED:
-            # What hangs in there would hold up the interpreter's end as well.
+            # Spark or a query hangs, and would keep the interpreter from ending as well.
             sys.stderr.flush()
             os._exit(outcome.code)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended. `reason`: what failed or who asked to stop; None when everything was read."""
+    """The end of a run.
+
+    Attributes:
+        reason: the failure, or the signal that asked to stop; None when everything was read.
+    """
 
     code: ExitCode
     reason: str | None
 
-    def tell(self, termination_log: Path | None = None) -> None:
-        """Say it in the last event of the log, and to Kubernetes where that has a file for it."""
+    def report(self, termination_log: Path | None = None) -> None:
+        """Log the last event, and write Kubernetes' termination log where there is one."""
         fields = {"event": "ended", "code": int(self.code), "reason": self.reason}
         log.info("ended with exit code %d", self.code, extra=fields)
         file = termination_log or TERMINATION_LOG
@@ -112,11 +120,11 @@ class Outcome:
                 text = f"exit code {self.code:d}: {self.reason or 'finished'}"
                 file.write_text(text[:TERMINATION_CHARS], encoding="utf-8", errors="replace")
         except OSError as error:
-            log.debug("%s is not written: %s", file, error)
+            log.debug("%s cannot be written: %s", file, error)
 
 
-def _begin(config: AppConfig, resources: contextlib.ExitStack) -> MetadataDiscovery:
-    """What can be said and refused before anything is started."""
+def _prepare(config: AppConfig, resources: contextlib.ExitStack) -> MetadataDiscovery:
+    """Log and check everything that needs neither Spark nor metadata, and return the discovery, not yet started."""
     refuse_connect(config.file.spark, os.environ)
     log.info("application %s", config.name, extra={"event": "application", **describe(config)})
     options = config.parsed_options(config.sinks[0])
@@ -127,14 +135,14 @@ def _begin(config: AppConfig, resources: contextlib.ExitStack) -> MetadataDiscov
     return discovery
 
 
-def _found(discovery: MetadataDiscovery, stop: StopRequest, config: AppConfig) -> bool:
-    """Whether there is metadata; False when the application was asked to stop before.
+def _wait_for_metadata(discovery: MetadataDiscovery, stop: StopRequest, config: AppConfig) -> bool:
+    """Return whether there is metadata now; False if the application was asked to stop meanwhile.
 
     Raises:
-        MetadataError: there is none, or it names less than is subscribed and no sink has begun: that is a typo.
+        MetadataError: there is none. Or a subscribed stream is missing and no sink has begun, so it is a typo.
     """
-    # A look-up that hangs, or a revision that does not come, must not hold up stopping. What is known stays known.
-    threading.Thread(target=_stop_discovery, args=(stop, discovery), name="stop-discovery", daemon=True).start()
+    # A lookup that hangs, or a revision that never comes, must not delay a stop. Metadata that was found stays usable.
+    threading.Thread(target=_stop_on_request, args=(stop, discovery), name="stop-discovery", daemon=True).start()
     try:
         discovery.start(refuse_missing=False)
         if discovery.deferred_refusal is not None and not any(_has_begun(config, sink) for sink in config.sinks):
@@ -164,12 +172,14 @@ def _supervise(spark: SparkSession, telemetry: Telemetry, stop: StopRequest) -> 
 
 
 class Telemetry:
-    """What was asked for of metrics and live progress, the reports to the operator, and the prober that they need.
+    """The metrics, the live table and the reports to the operator, and the lag prober that they need.
 
-    Making it opens the port of the metrics: what keeps it from that is told before Spark is started.
+    The constructor opens the port of the metrics, so a port that is taken is reported before Spark starts.
 
     Args:
-        resources: ends it all.
+        config: the application.
+        discovery: the metadata; it need not be started yet.
+        resources: closes everything at the end.
     """
 
     def __init__(self, config: AppConfig, discovery: MetadataDiscovery, resources: contextlib.ExitStack) -> None:
@@ -202,12 +212,12 @@ class Telemetry:
         except OSError as error:
             where = f"{metrics.host}:{metrics.port}"
             raise OptionError(
-                f"{self.config.source}: metrics: {where} cannot be listened on: {error.strerror};"
+                f"{self.config.source}: metrics: cannot listen on {where}: {error.strerror};"
                 " set another `port`, or `host`"
             ) from None
 
     def start(self, *, live: bool) -> None:
-        """Begin asking the clusters and, with `live`, drawing: there is metadata now."""
+        """Start the lag prober where it is needed and, with `live`, the live table. There must be metadata."""
         if self._counts is not None or live:
             self._prober.start()
         if live:
@@ -216,11 +226,11 @@ class Telemetry:
             self._resources.callback(show_progress(self.config.name, self.board, self._prober.ends))
 
     def report(self, spark: SparkSession, resources: contextlib.ExitStack) -> None:
-        """Within Kubernetes, report to the operator while the document is its own."""
+        """Start reports to the operator if this is a pod. They are sent while the document is the operator's."""
         spark_name = spark.sparkContext.getConf().get("spark.kubernetes.driver.pod.name")
         pod = own_pod(os.environ, spark_name, socket.gethostname())
         if pod is None:
-            log.debug("no service account is mounted: this is no pod, and nothing is reported to an operator")
+            log.debug("no service account is mounted, so this is no pod: no reports to the operator")
             return
         from dynamic_kafka.app.kubernetes.driver_report import abilities_of
         from dynamic_kafka.app.kubernetes.reporter import CommittedProgress, Reporter
@@ -239,7 +249,10 @@ class Telemetry:
         resources.callback(reporter.stop)
 
     def receive(self, spark: SparkSession, resources: contextlib.ExitStack) -> Mapping[str, str]:
-        """Where executors report what they have read, for each sink; nowhere without metrics."""
+        """Start to receive read reports; return the value of the option `readReports` for each sink.
+
+        Without metrics, executors report nothing, and the result is empty.
+        """
         if self.config.file.metrics is None or self._counts is None:
             return {}
         return _receive_read_reports(resources, spark, self.config, self._counts, self.config.file.metrics.reports_port)
@@ -248,7 +261,7 @@ class Telemetry:
 def _receive_read_reports(
     resources: contextlib.ExitStack, spark: SparkSession, config: AppConfig, counts: ReadCounts, port: int
 ) -> Mapping[str, str]:
-    """Listen where executors reach the driver anyway: on the address that Spark itself uses for that."""
+    """Listen on the address that Spark's executors already use to reach the driver."""
     from dynamic_kafka.app.telemetry.metrics_receiver import serve_read_reports
 
     settings = spark.sparkContext.getConf()
@@ -262,24 +275,26 @@ def _receive_read_reports(
     except OSError as error:
         where = f"{listen}:{port}"
         raise OptionError(
-            f"{config.source}: metrics: reportsPort: {where} cannot be listened on: {error.strerror};"
-            " set another one, or none"
+            f"{config.source}: metrics: reportsPort: cannot listen on {where}: {error.strerror};"
+            " set another port, or none for any free one"
         ) from None
     resources.callback(stop)
     return addresses
 
 
-def _stop_discovery(stop: StopRequest, discovery: MetadataDiscovery) -> None:
+def _stop_on_request(stop: StopRequest, discovery: MetadataDiscovery) -> None:
     stop.wait()
     discovery.stop()
 
 
 def _stop_spark(spark: SparkSession) -> bool:
+    """Stop Spark and return whether it has stopped in time."""
+
     def end() -> None:
         try:
             spark.stop()
         except Exception as error:
-            log.debug("the JVM has ended before: %s", type(error).__name__)
+            log.debug("the JVM had already ended: %s", type(error).__name__)
 
     thread = threading.Thread(target=end, name="stop-spark", daemon=True)
     thread.start()

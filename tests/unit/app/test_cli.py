@@ -50,7 +50,7 @@ def test_without_java_the_application_says_so_and_ends_with_exit_code_6(app: Pat
     ended = subprocess.run(command, env=without, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 6, ended.stderr
     assert "SparkStartError: Spark could not be started: " in ended.stderr
-    assert "a JDK >= 17, which JAVA_HOME names" in ended.stderr
+    assert "a JDK >= 17 (JAVA_HOME, or" in ended.stderr
     assert "Traceback" not in ended.stderr
     [told] = [line for line in map(json.loads, events_in(ended.stderr)) if line["event"] == "ended"]
     assert told["code"] == 6
@@ -71,17 +71,17 @@ def test_a_metrics_port_that_is_taken_is_told_before_spark_is_started(app: Path)
         without = environment(JAVA_HOME="/nowhere")
         ended = subprocess.run(command, env=without, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2, ended.stderr
-    assert f"metrics: 127.0.0.1:{port} cannot be listened on: Address already in use" in ended.stderr
+    assert f"metrics: cannot listen on 127.0.0.1:{port}: Address already in use" in ended.stderr
 
 
 def test_the_end_tells_its_reason_once_and_kubernetes_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "dynamic_kafka")
     file = tmp_path / "termination-log"
     outcome = Outcome(ExitCode.CLUSTER, "ReadTimeoutError: " + "x" * 5000)
-    outcome.tell(file)
+    outcome.report(file)
     assert not file.exists()  # made by Kubernetes, or not wanted
     file.touch()
-    outcome.tell(file)
+    outcome.report(file)
     assert file.read_text().startswith("exit code 5: ReadTimeoutError: xxx")
     assert len(file.read_text()) < 4096
     event = json.loads(JsonFormatter().format(caplog.records[-1]))
@@ -93,7 +93,7 @@ def test_an_end_whose_reason_no_encoding_takes_is_told_all_the_same(tmp_path: Pa
     """A name of a file may hold anything; what comes after this must not be left out."""
     file = tmp_path / "termination-log"
     file.touch()
-    Outcome(ExitCode.QUERY, "cannot read /data/\udcff").tell(file)
+    Outcome(ExitCode.QUERY, "cannot read /data/\udcff").report(file)
     assert file.read_text(encoding="utf-8") == "exit code 6: cannot read /data/?"
 
 

@@ -44,7 +44,7 @@ def stop() -> Iterator[StopRequest]:
 
 def has_metadata(config: AppConfig, stop: StopRequest) -> bool:
     with contextlib.ExitStack() as resources:
-        return run._found(run._begin(config, resources), stop, config)
+        return run._wait_for_metadata(run._prepare(config, resources), stop, config)
 
 
 def test_a_stream_that_does_not_exist_is_refused_while_no_sink_has_begun(config: AppConfig, stop: StopRequest) -> None:

@@ -1,9 +1,10 @@
-"""Read Spark's checkpoints and the log of its file sinks. Driver and tools; reads only.
+"""Read Spark's checkpoints and the logs of its file sinks, and compare them. Driver and tools; reads only.
 
-A checkpoint is a folder: `offsets/<batch>` is written when a batch is planned, `commits/<batch>` when it is done.
-Spark renames whole files into place, so a running query may be read as well.
-`offsets/<batch>` is a version, a line of settings, then a line for each source: its JSON or `-` in v1, `<name>:<JSON>`
-in v2 (named sources). A file sink keeps `<path>/_spark_metadata/<batch>`, `<batch>.compact` every ten.
+A checkpoint is a folder. Spark writes `offsets/<batch>` when it plans a batch, and `commits/<batch>` when the batch is
+done. It renames whole files into place, so the checkpoint of a running query can be read too.
+
+`offsets/<batch>` has a version, a line of settings, then a line for each source: its JSON or `-` in v1, `<name>:<JSON>`
+in v2 (named sources). A file sink's log is `<path>/_spark_metadata/<batch>`, every tenth file is `<batch>.compact`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Logged:
-    """One source's end offset in one batch. `name` is its place among the query's sources; `text` None: none yet."""
+    """The end offset of one source in one batch, as Spark logged it.
+
+    Attributes:
+        name: the source's place among the query's sources, or its name.
+        text: the offset; None if the source has none yet.
+    """
 
     name: str
     text: str | None
@@ -36,25 +42,25 @@ class Logged:
 
 @dataclass(frozen=True)
 class Batches:
-    """How far a query is at one moment: numbers of Spark's batches, None where there is none."""
+    """The numbers of the last planned and the last committed batch at one moment; None if there is none."""
 
     planned: int | None
     committed: int | None
 
     @property
     def pending(self) -> int | None:
-        """The batch that was planned and is not done: a restart runs it again."""
+        """The batch that is planned but not committed, which a restart runs again; None if there is none."""
         return None if self.planned == self.committed else self.planned
 
 
 class Checkpoint:
-    """One query's checkpoint.
+    """The checkpoint of one query.
 
     Args:
         uri: its path or URI; it need not exist.
 
     Raises:
-        OptionError: the URI names no file system that is reachable from here.
+        OptionError: pyarrow cannot reach the URI's file system from here.
     """
 
     def __init__(self, uri: str) -> None:
@@ -63,26 +69,26 @@ class Checkpoint:
 
     @property
     def planned(self) -> int | None:
-        """The number of the last batch that was planned, None if there is none."""
+        """The number of the last planned batch; None if there is none."""
         return newest_batch(self._fs, f"{self._root}/offsets")
 
     @property
     def committed(self) -> int | None:
-        """The number of the last batch that is done, None if there is none."""
+        """The number of the last committed batch; None if there is none."""
         return newest_batch(self._fs, f"{self._root}/commits")
 
     def batches(self) -> Batches:
-        """How far the query is, as of one moment: what a running query does meanwhile does not count."""
-        # In this order, so that no batch counts as pending that was committed between the two listings.
+        """Return the last planned and committed batch as of one moment, also while the query runs."""
+        # Offsets are listed first. A batch that is planned and committed between the two listings does not count.
         planned, committed = self.planned, self.committed
         return Batches(planned, committed if planned is None or committed is None else min(planned, committed))
 
     def has(self, name: str) -> bool:
-        """Whether there is a folder of this name in it."""
+        """Return whether the checkpoint has a folder of this name."""
         return bool(self._fs.get_file_info(f"{self._root}/{name}").type == fs.FileType.Directory)
 
     def looks_like(self) -> str:
-        """What is there instead of a checkpoint of a query, in a few words; empty if it may well be one."""
+        """Return, as the end of a sentence, why this is no query's checkpoint; empty if it may be one."""
         info = self._fs.get_file_info(self._root)
         if info.type == fs.FileType.NotFound:
             return "does not exist"
@@ -93,7 +99,7 @@ class Checkpoint:
         return f"holds the checkpoints of several sinks: give one of {', '.join(names)} below it" if names else ""
 
     def quiet_s(self) -> float:
-        """Seconds since the query last logged or committed a batch; infinite if it never did."""
+        """Return the seconds since the query last planned or committed a batch; infinite if it never did."""
         times = [
             info.mtime_ns
             for folder in ("offsets", "commits")
@@ -103,10 +109,10 @@ class Checkpoint:
         return max(0.0, time.time() - max(times) / 1e9) if times else float("inf")
 
     def offsets(self, batch: int) -> tuple[Logged, ...]:
-        """The end offsets of a batch, one per source of the query.
+        """Return the end offsets of a batch, one per source of the query.
 
         Raises:
-            OffsetDocumentError: the file cannot be read, or is not in a form that is known.
+            OffsetDocumentError: the file cannot be read, or has an unknown form.
         """
         where = f"{self.uri}/offsets/{batch}"
         try:
@@ -123,16 +129,16 @@ class Checkpoint:
         raise OffsetDocumentError(f"{where} is in form {version[:20]!r}; this version reads v1 and v2")
 
     def document(self, batch: int) -> OffsetDocument | None:
-        """The offset document of a batch; None if it was planned without a source of ours.
+        """Return the offset document of a batch; None if none of its sources is ours.
 
         Raises:
-            OffsetDocumentError: it does not parse, is of a newer version, or is not there.
+            OffsetDocumentError: the document is missing, damaged or of a newer version.
         """
         wire = self.wire(batch)
         return None if wire is None else decode(wire)
 
     def wire(self, batch: int) -> dict[str, Any] | None:
-        """The same as it was saved."""
+        """Return the offset document of a batch as the JSON object that was saved."""
         return next(iter(self._wires(batch)), None)
 
     def _wires(self, batch: int) -> list[dict[str, Any]]:
@@ -140,53 +146,56 @@ class Checkpoint:
         return [each for each in found if each is not None]
 
     def last_committed(self) -> OffsetDocument | None:
-        """The document that the query has reached for good, None before the first commit."""
+        """Return the document of the last committed batch; None before the first commit."""
         batch = self.committed
         return None if batch is None else self.document(batch)
 
     def all_committed(self) -> list[OffsetDocument]:
-        """The same of each of its sources of ours: a join of the stream with itself may have two."""
+        """Return the last committed document of each of our sources: a join of a stream with itself has two."""
         batch = self.committed
         return [] if batch is None else [decode(wire) for wire in self._wires(batch)]
 
 
 def our_document(text: str) -> dict[str, Any] | None:
-    """A source's offset as saved by dynamic-kafka; None if it is another source's."""
+    """Return a logged offset as our offset document; None if it belongs to another kind of source."""
     try:
         found = json.loads(text)
     except json.JSONDecodeError:
         return None
-    # A topic that Spark's own source reads may be called `version` as well: its value is a mapping.
+    # Spark's own source logs topics as keys. One may be called `version`, but its value is then a mapping.
     ours = isinstance(found, dict) and isinstance(found.get("version"), int)
     return found if ours else None
 
 
 def newest_in_sink(path: str) -> int | None:
-    """The last batch in a file sink's own log; None if there is none.
+    """Return the number of the last batch in a file sink's log; None if there is none.
 
     Raises:
-        OptionError: the path is on no file system that is reachable from here.
+        OptionError: pyarrow cannot reach the path's file system from here.
     """
     files, root = open_folder(path, "the sink path")
     return newest_batch(files, f"{root}/{SINK_LOG}")
 
 
 def refuse_old_checkpoint(checkpoint: Checkpoint, path: str, *, allowed: bool) -> None:
-    """Refuse a checkpoint that is older than what its file sink has.
+    """Refuse a checkpoint that is older than the log of its file sink.
+
+    Spark's file sink skips a batch whose number is in its log already. That is right for the one batch that was written
+    but not committed, and silently loses records after a checkpoint was restored from a backup or begun anew.
 
     Raises:
-        StaleCheckpointError: it is, and the user has not allowed it.
+        StaleCheckpointError: the checkpoint is older, and the option `allowOldCheckpoint` does not allow it.
     """
     error = find_old_checkpoint(checkpoint, path)
     if error is None:
         return
     if not allowed:
         raise error
-    log.warning("%s. The option allowOldCheckpoint is set, so it goes on without them", error)
+    log.warning("%s. The query starts all the same, since the option allowOldCheckpoint is set", error)
 
 
 def find_old_checkpoint(checkpoint: Checkpoint, path: str) -> StaleCheckpointError | None:
-    """What is wrong with a checkpoint that is older than the log of the file sink at `path`; None if it is not."""
+    """Return the error for a checkpoint that is older than the log of the file sink at `path`; None if it is not."""
     delivered, planned = newest_in_sink(path), checkpoint.planned
     if delivered is None or (planned is not None and planned >= delivered):
         return None
@@ -198,17 +207,17 @@ def find_old_checkpoint(checkpoint: Checkpoint, path: str) -> StaleCheckpointErr
         if planned is None
         else "and a new checkpoint, with startingOffsets from what `inspect` shows of this one"
     )
-    # allowOldCheckpoint is no way out here: the sink skips by number alone.
+    # The text does not offer allowOldCheckpoint: the sink would still skip by number and lose the records.
     return StaleCheckpointError(
         f"the checkpoint {checkpoint.uri} {known}, but the log of the sink {path} has batch {delivered}: the checkpoint"
-        f" was restored from a backup, or is a new one for old files. Restore the newer checkpoint, or write to a new"
-        f" path {start}. Here the sink would skip {skipped} as written already, and all records in there,"
-        " new ones among them, would be LOST for this sink"
+        f" was restored from a backup, or is a new one for old files. The sink would skip {skipped} as already written,"
+        " and all their records, also new ones, would be LOST for this sink. Restore the newer checkpoint, or write"
+        f" to a new path {start}"
     )
 
 
 def newest_batch(files: fs.FileSystem, folder: str) -> int | None:
-    """The highest number among the file names of one of Spark's logs."""
+    """Return the highest batch number among the files of one of Spark's logs; None if there is none."""
     found = files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
     names = [info.base_name.removesuffix(".compact") for info in found if info.is_file]
     return max((int(name) for name in names if name.isdecimal()), default=None)

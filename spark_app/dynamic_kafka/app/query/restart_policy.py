@@ -1,7 +1,7 @@
-"""Which failed query is restarted within the process, and when. Pure.
+"""Decide whether a failed query is restarted within the process, and after which pause. Driver; pure.
 
-A range in flight on a cluster that hangs, or lets nobody in any more, fails its batch after `readTimeout`. Restarting
-the query is what lets the replay leave that cluster's ranges out; every other failure ends the application.
+A batch fails after `readTimeout` when one of its clusters hangs or refuses the login. A restart then lets the replay
+leave that cluster's ranges out. Every other failure ends the application. The supervisor calls this.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dynamic_kafka.errors import ErrorCode
 RESTARTABLE = ("READ_TIMEOUT", "CLUSTER_UNREACHABLE", "CLUSTER_REFUSED")
 MAX_PAUSE_S = 30.0
 MAX_IN_VAIN = 10
-"""Restarts in a row without one committed batch, before the failure counts."""
+"""So many restarts without a batch with rows are made; the next failure ends the application."""
 
 
 @dataclass
@@ -22,9 +22,10 @@ class RestartPolicy:
     """The restarts of one query.
 
     Args:
-        stall: `clusterFailurePolicy=stall`.
-        is_named: whether fresh metadata still names a cluster; may look it up.
-        pause_s: the pause before the first restart; doubled with each one in vain.
+        stall: whether `clusterFailurePolicy` is `stall`.
+        is_named: returns whether fresh metadata still names a cluster; may look it up.
+        pause_s: the pause before the first restart in seconds; it doubles with each restart in vain.
+        in_vain: the restarts since the last batch with rows.
     """
 
     stall: bool
@@ -33,7 +34,7 @@ class RestartPolicy:
     in_vain: int = 0
 
     def pause_before(self, failure: str) -> float | None:
-        """Seconds to wait before the restart that a failure asks for; None if it asks for none."""
+        """Return the seconds to wait before a restart after this failure; None if the failure is final."""
         found = ErrorCode.find(failure)
         if found is None or found.code not in RESTARTABLE or self.in_vain >= MAX_IN_VAIN:
             return None
@@ -44,5 +45,5 @@ class RestartPolicy:
         return float(pause)
 
     def progressed(self) -> None:
-        """A batch was committed."""
+        """Set the count of restarts back: a batch with rows was committed."""
         self.in_vain = 0

@@ -1,4 +1,8 @@
-"""The application's Spark session: classic, never remote, with the source registered. Driver."""
+"""Start the application's Spark session: a classic one, never remote, with the source registered. Driver.
+
+With a live table on the terminal, it also passes the JVM's output on line by line, so that the lines come above the
+table (`relayed`).
+"""
 
 from __future__ import annotations
 
@@ -22,27 +26,27 @@ _NO_CONNECT = (
 )
 
 
-_JVM_THERE = "PYSPARK_GATEWAY_PORT"
-"""Set by spark-submit, whose JVM has launched this process."""
+_GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
+"""Environment variable that is set when a JVM, that of spark-submit, has launched this process."""
 
 
 class SparkStartError(DynamicKafkaError):
-    """Spark did not start. Exit code 6, as for whatever else goes wrong in Spark."""
+    """Failure to start Spark. Its exit code is 6, as for all other failures of Spark."""
 
 
 def start_session(config: AppConfig, *, live: bool = False) -> SparkSession:
-    """A session with the application's settings, or the one that spark-submit has prepared, with them added.
+    """Return a new session with the application's settings, or spark-submit's session with these settings added.
 
     Args:
-        config: of the application.
-        live: a table is drawn on the terminal, and what the JVM writes is to come above it.
+        config: the application.
+        live: whether a live table is drawn on the terminal; the JVM's output then comes above it.
 
     Raises:
-        OptionError: the environment or the settings ask for Spark Connect.
+        OptionError: the environment or the settings ask for Spark Connect, or a path needs its scheme.
         SparkStartError: there is no JVM, or Spark refuses its settings.
     """
     refuse_connect(config.file.spark, os.environ)
-    # Workers run the Python that runs this, unless somebody chose another.
+    # Unless the user chose a Python for the workers, they run the one that runs this process.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
     try:
@@ -61,8 +65,8 @@ def start_session(config: AppConfig, *, live: bool = False) -> SparkSession:
         spark = builder.getOrCreate()
     except Exception as error:  # Python's own, PySpark's or the JVM's: no common class
         raise SparkStartError(
-            f"Spark could not be started: {_said(error)}. Spark needs a JDK >= 17, which JAVA_HOME names or"
-            f" `java` on the PATH is, and settings it can use: `spark` in {config.source}, a master that exists"
+            f"Spark could not be started: {_first_message(error)}. Check that there is a JDK >= 17 (JAVA_HOME, or `java`"
+            f" on the PATH), that the settings in `spark` of {config.source} are right, and that the master exists"
         ) from error
     refuse_remote(spark)
     hadoop: Any = spark.sparkContext._jsc
@@ -72,13 +76,17 @@ def start_session(config: AppConfig, *, live: bool = False) -> SparkSession:
 
 
 def refuse_other_disk(config: AppConfig, default: str) -> None:
-    """Raises OptionError for a path without a scheme, where Spark takes it for one of a file system that is not local.
+    """Refuse paths without a scheme if Spark's default file system is not the local one.
 
-    What is kept beside the checkpoint would go to this machine's disk, and a sink's log, which tells that a checkpoint
-    is too old for its files, would be looked for there in vain.
+    Spark and the application would mean different places by such a path. The state location would be on this machine's
+    disk, and the check for old checkpoints would not find the sink's log.
 
     Args:
-        default: `fs.defaultFS`, the file system of paths without a scheme.
+        config: the application.
+        default: `fs.defaultFS`, Spark's file system for paths without a scheme.
+
+    Raises:
+        OptionError: a checkpoint or a file sink's path has no scheme.
     """
     if default.startswith("file:"):
         return
@@ -86,30 +94,33 @@ def refuse_other_disk(config: AppConfig, default: str) -> None:
     for field, path in {"checkpoint": config.checkpoint, **files}.items():
         if path is not None and not has_scheme(path):
             raise OptionError(
-                f"{config.source}: {field}: {path!r} is in {default} to Spark (fs.defaultFS), and on this machine's"
-                " disk to the application; write it with its scheme, file: or that one"
+                f"{config.source}: {field}: {path!r} has no scheme: Spark would look in {default} (fs.defaultFS), and"
+                " the application on this machine's disk; write it with a scheme, file: or that of fs.defaultFS"
             )
 
 
 def spark_settings(config: AppConfig, environment: Mapping[str, str]) -> dict[str, str]:
-    """What the session is made with. Where this process launches the JVM, without the bar that Spark draws into the
-    log: it has no line ends, and a JSON line after it would be none."""
-    own = {} if _JVM_THERE in environment else {"spark.ui.showConsoleProgress": "false"}
+    """Return the settings of the session: those of `app.yaml`, the name, and Spark's progress bar switched off.
+
+    The bar has no line ends, so a JSON line after it could not be parsed. Under spark-submit it is too late to switch
+    it off.
+    """
+    own = {} if _GATEWAY_PORT in environment else {"spark.ui.showConsoleProgress": "false"}
     return {**own, **config.file.spark, "spark.app.name": config.name}
 
 
 def _launch_apart(settings: Mapping[str, str], *, live: bool) -> None:
     """Launch the JVM in a process group of its own, unless spark-submit has launched it already.
 
-    What signals the whole group, as GNU `timeout` does, would end Spark and its workers under the running batch. The
-    JVM ends with this process all the same: it reads our end of a pipe.
+    A signal to the whole group, as GNU `timeout` sends it, would otherwise end Spark and its workers in the running
+    batch. The JVM still ends with this process, since it reads from a pipe that this process holds open.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
-    if _JVM_THERE in os.environ or SparkContext._gateway is not None:
+    if _GATEWAY_PORT in os.environ or SparkContext._gateway is not None:
         return
-    # Without a JVM this is a mapping; some settings, as the driver's memory, count only when the JVM is launched.
+    # Some settings, such as the driver's memory, take effect only at the launch. Without a JVM, SparkConf is a mapping.
     conf = SparkConf(loadDefaults=False)
     for key, value in settings.items():
         conf.set(key, value)
@@ -120,23 +131,31 @@ def _launch_apart(settings: Mapping[str, str], *, live: bool) -> None:
 
 
 def refuse_connect(settings: Mapping[str, str], environment: Mapping[str, str]) -> None:
-    """Raises OptionError if these ask for Spark Connect."""
-    asked = [f"{key} in `spark`" for key in ("spark.remote", "spark.connect.server") if key in settings]
-    asked += ["spark.api.mode=connect in `spark`"] if settings.get("spark.api.mode", "").lower() == "connect" else []
-    asked += [f"{key} in the environment" for key in ("SPARK_REMOTE",) if environment.get(key)]
-    asked += ["SPARK_CONNECT_MODE=1"] if environment.get("SPARK_CONNECT_MODE", "0") == "1" else []
-    if asked:
-        raise OptionError(f"{_NO_CONNECT} {', '.join(asked)}")
+    """Refuse settings of Spark and environment variables that ask for Spark Connect.
+
+    Raises:
+        OptionError: at least one does.
+    """
+    found = [f"{key} in `spark`" for key in ("spark.remote", "spark.connect.server") if key in settings]
+    found += ["spark.api.mode=connect in `spark`"] if settings.get("spark.api.mode", "").lower() == "connect" else []
+    found += ["SPARK_REMOTE in the environment"] if environment.get("SPARK_REMOTE") else []
+    found += ["SPARK_CONNECT_MODE=1"] if environment.get("SPARK_CONNECT_MODE", "0") == "1" else []
+    if found:
+        raise OptionError(f"{_NO_CONNECT} {', '.join(found)}")
 
 
 def refuse_remote(spark: object) -> None:
-    """Raises OptionError if a session is a remote one."""
+    """Refuse a session of Spark Connect.
+
+    Raises:
+        OptionError: the session is remote.
+    """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise OptionError(f"{_NO_CONNECT} a remote session")
 
 
-def _said(error: Exception) -> str:
-    """What went wrong, in a line. The text of a Java exception has its own message in the second line."""
+def _first_message(error: Exception) -> str:
+    """Return an error's message in one line. A Java exception has its own message in the second line of the text."""
     lines = [line.strip() for line in str(error).splitlines()]
     java = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
     return next((line for line in [*java, *lines] if line), type(error).__name__).rstrip(".")
@@ -144,10 +163,14 @@ def _said(error: Exception) -> str:
 
 @contextlib.contextmanager
 def relayed() -> Iterator[dict[str, int]]:
-    """Arguments of `Popen` for a child that is started within: its standard error, and its standard output where ours
-    is a terminal, too. The lines come for as long as the child, or a child of its own, has its end open.
+    """Pass a child process's output on through this process, line by line, so that it comes above a live table.
 
-    If it cannot be started, what it has said about that is out before the error is.
+    The table would draw over lines that the child writes to the terminal itself. Standard output is passed on only if
+    ours is a terminal. Lines are passed on for as long as the child, or a child of its own, keeps its end open. If the
+    child cannot be started, its output is written before the error is raised.
+
+    Yields:
+        Arguments of `Popen` for the child, which is to be started within the context.
     """
     names = ["stderr", "stdout"] if sys.stdout.isatty() else ["stderr"]
     ends, threads = {}, []
@@ -166,16 +189,16 @@ def relayed() -> Iterator[dict[str, int]]:
 
 
 def _close(ends: dict[str, int]) -> None:
-    """Ours; the child has its own copies."""
+    """Close our ends of the pipes; the child has its own copies."""
     while ends:
         os.close(ends.popitem()[1])
 
 
 def _copy(source: int, name: str) -> None:
-    """Each line to what `sys.stderr` or `sys.stdout` is when it comes: a live table puts itself there."""
+    """Copy each line to `sys.stderr` or `sys.stdout`, looked up for each line since a live table replaces them."""
     with open(source, encoding="utf-8", errors="replace") as lines:
         for line in lines:
             stream = getattr(sys, name)
-            # In one piece, line end included: others write there as well.
+            # Write the line and its end in one call, since other threads write to the stream as well.
             stream.write(line if line.endswith("\n") else line + "\n")
             stream.flush()

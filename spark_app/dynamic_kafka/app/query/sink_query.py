@@ -1,6 +1,6 @@
-"""One sink's query over all its restarts: its commits, when it is over, when it is tried again. Driver.
+"""The query of one sink, over all its restarts: its commits to consumer groups, its end and its next restart. Driver.
 
-The supervisor's main thread and Spark's listener both come here; threads of its own stop a query.
+The supervisor calls it in the main thread and in the thread of Spark's listener. Queries are stopped in other threads.
 """
 
 from __future__ import annotations
@@ -33,7 +33,16 @@ log = logging.getLogger(__name__)
 
 
 class SinkQuery:
-    """One sink's query over all its restarts."""
+    """The query of one sink, over all its restarts.
+
+    Attributes:
+        query: Spark's query; None before the first start.
+        restart_at: when to restart it, in seconds of the monotonic clock; None if no restart is due.
+        finished: whether it has ended by itself, with everything read.
+        stopping: whether a finished bounded run is being stopped.
+        failure: an error of its commits that ends the application.
+        committer: commits to the consumer groups; None if the query commits nothing.
+    """
 
     def __init__(self, config: AppConfig, sink: Sink, discovery: MetadataDiscovery) -> None:
         self.sink, self.name = sink, query_name(config, sink)
@@ -66,10 +75,11 @@ class SinkQuery:
         return Checkpoint(self.config.checkpoint_of(self.sink))
 
     def stop_when_over(self, reached: OffsetDocument) -> None:
-        """Stop a bounded run that has read everything, aside.
+        """Stop a bounded run that has read everything. Does not wait for the stop.
 
-        Its last batch alone does not tell: ranges may have been left out of it, and a run that had finished before has
-        no batch any more. What Spark notes while it is idle comes in no event.
+        The document of the last batch does not show this. Ranges may have been left out of the batch, and a run that
+        had finished before has no batch at all. So the query's last progress is asked, for which Spark sends no event
+        while the query is idle.
         """
         query = self.query
         if query is None or self.stopping or not (reached.is_initial or reached.finished):
@@ -79,21 +89,23 @@ class SinkQuery:
             threading.Thread(target=stop_quietly, args=(query,), name=f"finish-{self.name}", daemon=True).start()
 
     def show_reached(self, board: StatusBoard) -> None:
-        """Let the board begin with what the checkpoint says is done."""
-        # What is wrong with the checkpoint is told when the query starts.
+        """Show the progress of the checkpoint on the board, before the query's first batch."""
+        # The start of the query reports a checkpoint that cannot be read.
         with contextlib.suppress(DynamicKafkaError, OSError):
             documents = self.checkpoint.all_committed()
             if documents:
                 board.restored(self.sink.name, documents, time.monotonic())
 
     def started(self, query: StreamingQuery) -> None:
-        """It runs, for the first time or again."""
+        """Take note of a first start or a restart."""
         self.query, self.restart_at, self.stopping = query, None, False
         self._first_number = None
 
     def commit(self, committed: OffsetDocument) -> None:
-        """Commit a document that Spark has committed to the clusters' groups, aside. What its batch had to leave out
-        is not read; where that cannot be looked at just now, a later call commits.
+        """Commit the progress of a document that Spark has committed to the clusters' groups. Does not wait.
+
+        Ranges that the batch left out are not committed. While the state location cannot be read, nothing is committed,
+        and a later call commits instead.
 
         Raises:
             GroupInUseError, StaleCheckpointError: see `GroupCommitter.commit`.
@@ -103,19 +115,19 @@ class SinkQuery:
         try:
             reached = self._progress_after(committed)
         except (DynamicKafkaError, OSError) as error:
-            log.warning("sink %s: its last batch is not committed to the group: %s", self.sink.name, error)
+            log.warning("sink %s: its last batch is not committed to the group yet: %s", self.sink.name, error)
             return
         self.committer.commit(reached)
 
     def commit_reached(self) -> None:
-        """Commit what the checkpoint says is done: also the last batch, whatever became of its event."""
+        """Commit the checkpoint's progress to the groups. This includes a last batch whose event was never handled."""
         if self.committer is None:
             return
         try:
             document = self.checkpoint.last_committed()
             if document is not None:
                 self.commit(document)
-        except (OptionError, OSError) as error:  # also a file system that does not answer just now
+        except (OptionError, OSError) as error:  # for example a file system that does not answer for a moment
             log.warning("sink %s: its last batch is not committed to the group: %s", self.sink.name, error)
         except DynamicKafkaError as error:
             self.failure = self.failure or error
@@ -123,13 +135,13 @@ class SinkQuery:
     def _progress_after(self, committed: OffsetDocument) -> OffsetDocument:
         if self._first_number is None:
             self._first_number = committed.number
-        # Only the batch that a start repeats has ranges left out. The first document after a start may still be the one
-        # before that batch, so two documents are looked up. Later ones are not: it would cost a listing per batch.
+        # Ranges are left out only of the batch that a start repeats. The first document after a start may still be the
+        # one before that batch, so two documents are looked up. A lookup for each later batch would only cost time.
         return self._progress.after(committed) if committed.number <= self._first_number + 1 else committed
 
 
 def is_named(discovery: MetadataDiscovery, cluster: str) -> bool:
-    """Whether metadata, looked up now, still names a cluster. If nobody knows: yes."""
+    """Return whether metadata, looked up now, still names a cluster. Without any metadata the answer is yes."""
     discovery.refresh()
     try:
         return cluster in discovery.current().subscription.clusters
@@ -138,8 +150,8 @@ def is_named(discovery: MetadataDiscovery, cluster: str) -> bool:
 
 
 def stop_quietly(query: StreamingQuery) -> None:
-    """Stop a query; that it could not be done is logged."""
+    """Stop a query; log a failure to do so."""
     try:
         query.stop()
     except Exception as error:
-        log.warning("a query did not stop in order: %s", reason_in(str(error)))
+        log.warning("a query could not be stopped cleanly: %s", reason_in(str(error)))

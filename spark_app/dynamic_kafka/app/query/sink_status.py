@@ -1,7 +1,7 @@
-"""What is known of each sink's query, as its progress events tell it. Driver; the source of metrics and display.
+"""The status of each sink's query, taken from its progress events. Driver; metrics, live table and reports read it.
 
-Written by the listener's thread and the supervisor, read by whoever serves metrics or draws: a lock guards it, and
-readers get a copy. What a cluster had is forgotten when it goes, and so are its series.
+The listener's thread and the supervisor write it, and several other threads read it. A lock guards it, and readers get
+a copy. When a cluster leaves the document, its numbers are dropped, and so are its metrics.
 """
 
 from __future__ import annotations
@@ -22,18 +22,22 @@ ENDED = ("finished", "stopped", "failed")
 
 @dataclass(frozen=True)
 class SinkStatus:
-    """One sink's query.
+    """The status of one sink's query.
 
     Attributes:
-        document: how far it has read, in batches that Spark has committed.
-        others: the same of its further sources, where it reads the stream more than once, as a join with itself may.
-        summary: what the planner reports: lag per cluster, stalled clusters, rejected metadata.
-        batch: number of the last batch, -1 before the first.
-        rows_per_second: of the last batch.
-        records: offsets read per split, since the application started.
-        advanced_at: when a split last got on, in seconds of the monotonic clock.
+        name: the sink's name.
+        document: the offset document of the last batch that Spark has committed.
+        others: the documents of further sources of ours; a join of a stream with itself has one.
+        summary: the planner's report: lag per cluster, stalled clusters, rejected metadata.
+        batch: the number of the last batch; -1 before the first.
+        rows, rows_per_second, batch_ms: rows, rate and duration of the last batch.
+        records: offsets read per split since the application started: records and gaps.
+        advanced_at: when each split last advanced, in seconds of the monotonic clock.
         state: `starting`, `running`, `restarting`, `finished`, `stopped` or `failed`.
-        commits, committed: what commits to the groups came to, per cluster.
+        restarts: restarts of the query within the process.
+        last_error: the reason of the last failure.
+        commits: counts of succeeded and failed commits to the consumer group, per cluster.
+        committed: the offsets last committed to the consumer group, per cluster.
     """
 
     name: str
@@ -54,7 +58,7 @@ class SinkStatus:
 
     @property
     def stalled(self) -> Mapping[str, str]:
-        """Clusters that do not answer, with the reason, as the planner reports them."""
+        """The clusters that the planner reports as stalled, each with the reason."""
         clusters = self.summary.get("clusters", {})
         active = {name: str(each["stalled"]) for name, each in clusters.items() if each.get("stalled")}
         return {**active, **self.summary.get("waiting", {})}
@@ -68,41 +72,50 @@ class StatusBoard:
         self._sinks = {name: SinkStatus(name) for name in names}
 
     def sinks(self) -> dict[str, SinkStatus]:
-        """All of them, as they are now."""
+        """Return the current status of each sink by its name."""
         with self._lock:
             return dict(self._sinks)
 
     def update(self, name: str, **changes: Any) -> SinkStatus:
-        """Replace fields of one sink's status; returns the new one."""
+        """Replace fields of one sink's status, and return the new status."""
         with self._lock:
             self._sinks[name] = replace(self._sinks[name], **changes)
             return self._sinks[name]
 
     def restored(self, name: str, documents: Sequence[OffsetDocument], now: float) -> SinkStatus:
-        """Take in what the query had reached when it was last stopped, a document for each of its sources: its series
-        are there before its first batch."""
+        """Show the progress of the checkpoint, so that the query has metrics before its first batch.
+
+        Args:
+            name: the sink's name.
+            documents: the last committed document of each source of ours.
+            now: seconds of the monotonic clock.
+        """
         document, *others = documents
         advanced = dict.fromkeys(document.splits(), now)
         return self.update(name, document=document, others=tuple(others), advanced_at=advanced)
 
     def idle(self, name: str, event: Mapping[str, Any]) -> None:
-        """Take in what the planner says in progress that is no batch: Spark sends no event of that.
+        """Take over the planner's report from progress without a batch, for which Spark sends no event.
 
-        Where the checkpoint could not be read, it is also what tells how far the query is before its first batch.
+        If the checkpoint could not be read, this also shows the query's progress before its first batch.
         """
         for source in event.get("sources", []):
             latest = source.get("latestOffset")
             if isinstance(latest, Mapping) and {"clusters", "document", "revision"} <= latest.keys():
                 self.update(name, summary=latest)
         sources = our_sources(event)
-        # What a batch has reached is told by its own event, which counts what it has read.
+        # The progress of a batch is left to its own event, which also counts the offsets that were read.
         idle = bool(sources) and all(source["endOffset"] == source.get("startOffset") for source in sources)
         if idle and self.sinks()[name].document.is_initial:
             document, *others = (decode(source["endOffset"]) for source in sources)
             self.update(name, document=document, others=tuple(others))
 
     def progress(self, name: str, event: Mapping[str, Any], now: float) -> SinkStatus | None:
-        """Take a progress event in, as Spark's JSON; None if it says nothing of a source of ours."""
+        """Take over a progress event, as Spark's JSON, and return the new status.
+
+        Returns:
+            None if the event has no source of ours.
+        """
         sources = our_sources(event)
         if not sources:
             return None
@@ -112,7 +125,7 @@ class StatusBoard:
         records = {split: before.records.get(split, 0) for split in active}
         advanced = {split: before.advanced_at.get(split, now) for split in active}
         start = source.get("startOffset")
-        # A query's first batch has no start. While nothing comes, Spark's events repeat the last batch.
+        # A query's first batch has no start. While there is no new batch, Spark's events repeat the last one.
         begun = decode(start) if isinstance(start, Mapping) else OffsetDocument()
         if document.number != before.document.number:
             for part in ranges_between(begun, document):
@@ -131,13 +144,13 @@ class StatusBoard:
             batch_ms=int(event.get("durationMs", {}).get("triggerExecution", 0)),
             records=records,
             advanced_at=advanced,
-            # The event of the last batch may come after its query has ended.
+            # The event of the last batch may arrive after its query has ended.
             state=before.state if before.state in ENDED else "running",
         )
 
 
 def our_sources(event: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The parts of a progress event that are about sources of ours, with the offsets that they have reached."""
+    """Return the sources of ours in a progress event, each with its end offset."""
     return [source for source in event.get("sources", []) if _is_ours(source.get("endOffset"))]
 
 

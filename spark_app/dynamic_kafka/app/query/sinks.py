@@ -1,6 +1,6 @@
-"""From one sink of `app.yaml` to its running query: source, transformation, sink, checkpoint. Driver.
+"""Start the query of one sink of `app.yaml`: source, transformation, sink and checkpoint. Driver.
 
-A query is made anew for each start, in-process restarts among them: nothing of it is kept.
+Each start, also a restart within the process, builds the query anew. The supervisor calls this.
 """
 
 from __future__ import annotations
@@ -39,25 +39,28 @@ GUARANTEES: Mapping[str, str] = {
     "format": "what that format promises; Spark's own file formats as `parquet`",
     "foreachBatch": "as idempotent as your function is by (query id, batch id): a batch may come again, the same",
 }
-"""What each kind of sink promises when the application is killed and started again."""
+"""The guarantee of each kind of sink when the application is killed and started again."""
 
 
 def query_name(config: AppConfig, sink: Sink) -> str:
-    """The name of a sink's query, in Spark's progress events and UI."""
+    """Return the name of a sink's query, for Spark's progress events and UI."""
     return f"{config.name}.{sink.name}"
 
 
 def start_query(
     spark: SparkSession, config: AppConfig, sink: Sink, *, read_reports: str | None = None
 ) -> StreamingQuery:
-    """Start a sink's query where its checkpoint ends.
+    """Start a sink's query at the end of its checkpoint.
 
     Args:
-        read_reports: where executors report what they have read; None: nowhere.
+        spark: the session.
+        config: the application.
+        sink: one of its sinks.
+        read_reports: the address for executors' read reports; without one they send none.
 
     Raises:
-        StaleCheckpointError: the checkpoint is older than what its file sink has.
-        OptionError: a function does not import, or a connector is missing.
+        StaleCheckpointError: the checkpoint is older than its file sink's log.
+        OptionError: a function cannot be imported, or a connector is missing.
     """
     checkpoint = config.checkpoint_of(sink)
     _refuse_old_checkpoint(config, sink)
@@ -76,10 +79,10 @@ def start_query(
 
 
 def load_function(path: str, config_file: str) -> Callable[..., Any]:
-    """The function that `package.module:function` names, found also beside `app.yaml`.
+    """Return the function that `package.module:function` names. The folder of `app.yaml` is searched too.
 
     Raises:
-        OptionError: it does not import, or is not there.
+        OptionError: the module cannot be imported, or has no such function.
     """
     folder = str(Path(config_file).absolute().parent)
     if folder not in sys.path:
@@ -91,7 +94,7 @@ def load_function(path: str, config_file: str) -> Callable[..., Any]:
 
 
 def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The options of a Kafka sink; the references among them are resolved by Kafka's own client, on the executors."""
+    """Return the options of a Kafka sink, with the providers that let Kafka's own client resolve references."""
     used = [name for name in _PROVIDERS if any(f"${{{name}:" in value for value in options.values())]
     if not used or "kafka.config.providers" in options:
         return dict(options)
@@ -107,8 +110,8 @@ def _refuse_old_checkpoint(config: AppConfig, sink: Sink) -> None:
     try:
         refuse_old_checkpoint(Checkpoint(config.checkpoint_of(sink)), path, allowed=allowed)
     except OptionError as error:
-        # Spark reaches more file systems than pyarrow does.
-        log.warning("sink %s: whether its checkpoint is older than its files is not known: %s", sink.name, error)
+        # Spark reaches more file systems than pyarrow, so the query starts without this check.
+        log.warning("sink %s: cannot check whether its checkpoint is older than its files: %s", sink.name, error)
 
 
 def _transformed(spark: SparkSession, config: AppConfig, sink: Sink, frame: DataFrame) -> DataFrame:
@@ -120,7 +123,7 @@ def _transformed(spark: SparkSession, config: AppConfig, sink: Sink, frame: Data
         frame = load_function(wanted.function, config.source)(frame)
     if not getattr(frame, "isStreaming", False):
         where = f"{config.source}: transformation of sink {sink.name!r}"
-        raise OptionError(f"{where}: its result is no stream; read from the view `{VIEW}`")
+        raise OptionError(f"{where}: its result is not a stream; read from the view `{VIEW}`")
     return frame
 
 
@@ -130,8 +133,8 @@ def _queried(spark: SparkSession, sql: str, where: str) -> DataFrame:
     except Exception as error:
         if "TABLE_OR_VIEW_NOT_FOUND" not in str(error):
             raise
-        said = str(error).splitlines()[0]
-        raise OptionError(f"{where}: {said} (the stream is the view `{VIEW}`)") from None
+        message = str(error).splitlines()[0]
+        raise OptionError(f"{where}: {message} (the stream is the view `{VIEW}`)") from None
 
 
 def _trigger(trigger: Trigger) -> dict[str, Any]:
@@ -147,7 +150,7 @@ def _started(writer: DataStreamWriter, sink: Sink) -> StreamingQuery:
     except Exception as error:
         if sink.type == "kafka" and "find data source" in str(error):
             raise OptionError(
-                f"sink {sink.name!r}: Spark's Kafka connector is not there; add it to the session, for example with"
+                f"sink {sink.name!r}: Spark's Kafka connector is missing; add it to the session, for example with"
                 " `spark.jars.packages: org.apache.spark:spark-sql-kafka-0-10_2.13:<version of Spark>` in `spark`, or"
                 " --packages of spark-submit"
             ) from None

@@ -1,7 +1,7 @@
-"""Keep the queries of all sinks running, commit their progress, restart them where that helps, end them in order.
+"""Run the queries of all sinks: start them, commit their progress, restart them where that helps, and stop them.
 
-Driver, the main thread of `run`. Spark's listener tells of each batch that Spark has committed (its event comes after
-the commit log's entry, which a test shows); commits to the clusters' groups go out from there, aside.
+Driver, the main thread of `run`. Spark's listener reports each batch after Spark has written it to the commit log (a
+test shows this order). The listener's thread then hands the progress to the committer, which does not wait.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dynamic_kafka.app.config.app_config import AppConfig
-from dynamic_kafka.app.exit_codes import ExitCode, code_of, code_of_text, jvm_trace, reason_in, told
+from dynamic_kafka.app.exit_codes import ExitCode, code_of, code_of_text, describe_error, jvm_trace, reason_in
 from dynamic_kafka.app.query.sink_query import SinkQuery, stop_quietly
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.query.sinks import query_name, start_query
@@ -29,15 +29,28 @@ if TYPE_CHECKING:
 
 POLL_S = 0.25
 RECOMMIT_S = 5.0
-"""How often commits that failed are tried again, and the planner's report is looked at, while no batch comes."""
+"""How often failed commits are retried and the planner's report is read while there is no batch."""
 BATCH_SHARE = 0.5
-"""The part of the grace period that the batch at hand may take to finish before it is abandoned."""
+"""The part of the grace period in which a running batch may finish before it is cut off."""
 
 log = logging.getLogger(__name__)
 
 
 class Supervisor:
-    """Runs the queries until they have ended, failed, or the application was asked to stop."""
+    """The loop that runs the queries until they end, one fails for good, or the application is asked to stop.
+
+    Args:
+        spark: the session.
+        config: the application.
+        discovery: the metadata, started.
+        board: gets the status of each query.
+        stop: the request to stop.
+        read_reports: for each sink, the address for executors' read reports.
+
+    Attributes:
+        reason: why the application ended, once `run` has returned: a failure, or the request to stop. None when
+            everything was read.
+    """
 
     def __init__(
         self,
@@ -49,33 +62,31 @@ class Supervisor:
         *,
         read_reports: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`read_reports`: for each sink, where executors report what they have read."""
         self._read_reports = read_reports
         self._spark, self._config, self._board, self._stop = spark, config, board, stop
         self._queries = {query_name(config, sink): SinkQuery(config, sink, discovery) for sink in config.sinks}
         self.reason: str | None = None
-        """Why the application ended, once `run` has returned: a failure, or who asked; None when it finished."""
         self._recommit_at = time.monotonic() + RECOMMIT_S
 
     def run(self) -> ExitCode:
-        """Start everything, and stay until it is over. Returns the application's exit code."""
+        """Run all queries to their end, and return the application's exit code."""
         code = ExitCode.DONE
         self._spark.streams.addListener(make_listener(self._queries.keys(), self._on_progress))
         try:
             for each in self._queries.values():
-                if self._stop.asked:  # while Spark started, which takes longest
+                if self._stop.asked:  # for example during Spark's start, which takes long
                     break
                 each.commit_reached()
                 each.show_reached(self._board)
                 self._start(each)
             while not self._stop.wait(POLL_S) and not all(each.finished for each in self._queries.values()):
-                self._look_after()
+                self._check_queries()
         except _EndedError as ended:
             code, self.reason = ended.code, ended.reason
         except DynamicKafkaError as error:
-            code, self.reason = code_of(error), told(error)
+            code, self.reason = code_of(error), describe_error(error)
             log.error("the application failed", extra={"event": "failed", "reason": self.reason})
-        except Exception as error:  # Spark refused a query, or the JVM has gone
+        except Exception as error:  # Spark refused a query, or the JVM has ended
             code, self.reason = code_of_text(str(error)), reason_in(str(error))
             log.error("the application failed", extra={"event": "failed", "reason": self.reason})
         return self._end(code)
@@ -93,7 +104,7 @@ class Supervisor:
         }  # fmt: skip
         log.info("sink %s: query %s has started", each.sink.name, query.id, extra=fields)
 
-    def _look_after(self) -> None:
+    def _check_queries(self) -> None:
         now = time.monotonic()
         recommit = now >= self._recommit_at
         self._recommit_at = now + RECOMMIT_S if recommit else self._recommit_at
@@ -108,19 +119,24 @@ class Supervisor:
                 if now >= each.restart_at:
                     self._start(each)
             elif each.query is not None and not each.query.isActive:
-                self._ended(each, each.query)
+                self._handle_end(each, each.query)
             else:
                 if recommit:
-                    self._hear(each)
+                    self._read_idle_progress(each)
                 each.stop_when_over(self._board.sinks()[each.sink.name].document)
 
-    def _hear(self, each: SinkQuery) -> None:
-        """What the planner reports while there is no batch: which clusters are stalled, what is rejected."""
+    def _read_idle_progress(self, each: SinkQuery) -> None:
+        """Show the planner's report while there is no batch: stalled clusters and rejected metadata."""
         progress = each.query.lastProgress if each.query is not None else None
         if progress is not None:
             self._board.idle(each.sink.name, json.loads(progress.json))
 
-    def _ended(self, each: SinkQuery, query: StreamingQuery) -> None:
+    def _handle_end(self, each: SinkQuery, query: StreamingQuery) -> None:
+        """Mark a query that has ended as finished, schedule its restart, or end the application.
+
+        Raises:
+            _EndedError: it failed, and a restart would not help.
+        """
         raised = query.exception()
         if raised is None:
             each.finished = True
@@ -134,8 +150,7 @@ class Supervisor:
         fields = {"event": "failed" if pause is None else "restart", "sink": each.sink.name, "reason": reason}
         if pause is None:
             self._board.update(each.sink.name, state="failed", last_error=reason)
-            # Of the exception PySpark has kept no more than the top; the whole trace is its cause's, which has no other
-            # name either.
+            # PySpark's exception has only the top of the trace. The whole trace is in this private attribute.
             stack = getattr(getattr(raised, "_cause", None), "_stackTrace", "")
             trace = jvm_trace(f"{text}\n{stack}")
             more = {"trace": trace} if trace else {}
@@ -157,7 +172,7 @@ class Supervisor:
         self._board.update(each.sink.name, commits=each.committer.counts(), committed=each.committer.committed())
 
     def _on_progress(self, name: str, event: Mapping[str, Any]) -> None:
-        """In the listener's thread: Spark has committed a batch, or says how it is while there is none."""
+        """Handle a progress event in the listener's thread: a committed batch, or progress without one."""
         each = self._queries[name]
         status = self._board.progress(each.sink.name, event, time.monotonic())
         if status is None:
@@ -193,22 +208,26 @@ class Supervisor:
             each.commit_reached()
             left = max(0.5, deadline - time.monotonic())
             if each.committer is not None and not each.committer.flush(left, unreachable=unreachable):
-                log.warning("sink %s: not all offsets were committed in time; reading is not affected", each.sink.name)
+                log.warning(
+                    "sink %s: not all offsets were committed to the consumer group within gracePeriod; reading is not"
+                    " affected",
+                    each.sink.name,
+                )
         for each in self._queries.values():
             if each.committer is not None:
                 each.committer.close()
             if each.failure is not None and code == ExitCode.DONE:
-                code, self.reason = code_of(each.failure), told(each.failure)
+                code, self.reason = code_of(each.failure), describe_error(each.failure)
                 fields = {"event": "failed", "sink": each.sink.name, "reason": self.reason}
-                log.error("sink %s: its commits are refused", each.sink.name, extra=fields)
+                log.error("sink %s: its commits to the consumer group are refused", each.sink.name, extra=fields)
         if not stopped and code == ExitCode.DONE:
             code = ExitCode.GRACE_EXCEEDED
-            self.reason = "not all queries ended within gracePeriod; their batches are repeated at the next start"
+            self.reason = "not all queries stopped within gracePeriod; the next start repeats their batches"
             log.error("%s", self.reason)
         return code
 
     def _let_batches_finish(self, until: float) -> None:
-        """Wait for the end of the batches at hand. A trigger that follows at once is stopped at its beginning."""
+        """Wait until each running batch has finished. A batch that follows at once is cut off at its beginning."""
         busy = {}
         for each in self._queries.values():
             if each.query is not None and not each.finished and each.query.isActive:
@@ -237,15 +256,15 @@ class Supervisor:
 
 
 class _EndedError(Exception):
-    """A query has ended the application."""
+    """Failure of a query that ends the application."""
 
     def __init__(self, code: ExitCode, reason: str) -> None:
         super().__init__(reason)
         self.code, self.reason = code, reason
 
 
-def make_listener(names: Any, tell: Callable[[str, Mapping[str, Any]], None]) -> Any:
-    """A Spark listener that passes on the progress of the named queries. What goes wrong in there is logged."""
+def make_listener(names: Any, on_progress: Callable[[str, Mapping[str, Any]], None]) -> Any:
+    """Return a Spark listener that passes the progress of the named queries on. It logs errors of its own."""
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
     class Listener(StreamingQueryListener):
@@ -255,9 +274,9 @@ def make_listener(names: Any, tell: Callable[[str, Mapping[str, Any]], None]) ->
         def onQueryProgress(self, event: Any) -> None:
             try:
                 if event.progress.name in names:
-                    tell(event.progress.name, json.loads(event.progress.json))
+                    on_progress(event.progress.name, json.loads(event.progress.json))
             except Exception:
-                log.exception("a progress event could not be used")
+                log.exception("a progress event could not be handled")
 
         def onQueryIdle(self, event: Any) -> None:
             pass
