@@ -116,7 +116,7 @@ class Probe:
 
 
 def test_who_does_not_answer_is_known_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lag, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(lag, "ANSWER_TIMEOUT_S", 0.0)
     probes = {"east": Probe(), "west": Probe()}
     discovery = SimpleNamespace(
         current=lambda: SimpleNamespace(
@@ -198,7 +198,7 @@ def test_when_a_round_goes_wrong_all_that_drains_has_failed() -> None:
 
 
 def test_metadata_that_changes_is_looked_at_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dynamic_kafka.app.telemetry.lag.LOOK_S", 0.001)
+    monkeypatch.setattr("dynamic_kafka.app.telemetry.lag.METADATA_POLL_S", 0.001)
     asked = threading.Semaphore(0)
     revision = Revision("sha256:1")
 

@@ -65,8 +65,9 @@ def start_session(config: AppConfig, *, live: bool = False) -> SparkSession:
         spark = builder.getOrCreate()
     except Exception as error:  # Python's own, PySpark's or the JVM's: no common class
         raise SparkStartError(
-            f"Spark could not be started: {_first_message(error)}. Check that there is a JDK >= 17 (JAVA_HOME, or `java`"
-            f" on the PATH), that the settings in `spark` of {config.source} are right, and that the master exists"
+            f"Spark could not be started: {_first_message(error)}. Check that there is a JDK >= 17 (JAVA_HOME, or"
+            f" `java` on the PATH), that the settings in `spark` of {config.source} are right, and that the master"
+            " exists"
         ) from error
     refuse_remote(spark)
     hadoop: Any = spark.sparkContext._jsc

@@ -1,1 +1,1 @@
-"""Logs, metrics, lag, and the live table of a running application."""
+"""Logs, metrics, lag, drains and the live table of a running application."""

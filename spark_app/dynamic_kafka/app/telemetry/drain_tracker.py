@@ -14,16 +14,17 @@ from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.progress import Column, OffsetDocument, TopicProgress
 
 STALE_S = 30.0
-"""A listing that is older says nothing any more: clusters are asked every ten seconds."""
+"""A listing that is older is not used. Clusters are asked every ten seconds."""
 
 
 @dataclass(frozen=True)
 class ClusterListing:
-    """What a cluster has answered.
+    """The answer of one cluster in one round.
 
     Attributes:
-        asked_s, answered_s: when it was asked, and by when its answer was there; monotonic seconds.
-        draining: the topics that drained by the metadata that it was asked with.
+        asked_s, answered_s: when it was asked, and when its answer was there at the latest; monotonic seconds.
+        draining: the topics that were draining by the metadata of the question.
+        answer: the offsets that it answered with.
     """
 
     asked_s: float
@@ -34,14 +35,16 @@ class ClusterListing:
 
 @dataclass(frozen=True)
 class TopicDrain:
-    """How far one topic is.
+    """The drain of one topic.
 
     Attributes:
-        lag: offsets that no committed batch has, over all partitions, of the source that is furthest behind among those
-            of all sinks; None if any of them is not known.
-        quiet_s: how long no end has moved.
-        open_transaction: records after the last stable offset, which readers of committed ones do not see yet.
-        kafka_id: Kafka's own `cluster.id` of who was listed; None if it is not known.
+        cluster, topic: the topic.
+        lag: offsets that no committed batch has, over all partitions, for the source that is furthest behind among all
+            sinks; None if any number is unknown.
+        quiet_s: seconds in which no end offset has moved.
+        open_transaction: whether there are records after the last stable offset, which `read_committed` does not read
+            yet.
+        kafka_id: Kafka's own `cluster.id` of the cluster that was listed; None if it is unknown.
     """
 
     cluster: str
@@ -61,8 +64,8 @@ class _Ends:
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """`ends` were the same from `since_s` to `listed_s`."""
+class _Unmoved:
+    """The span of time, from `since_s` to `listed_s`, in which the ends of a topic were the same."""
 
     ends: _Ends
     since_s: float
@@ -70,88 +73,95 @@ class _Seen:
 
 
 class DrainTracker:
-    """The topics that drain, over all rounds of listing since the application started."""
+    """The topics that drain, over all rounds of listing since the application started.
+
+    The lag prober's thread writes it; other threads read it.
+    """
 
     def __init__(self) -> None:
-        # Replaced as a whole, by one thread: readers in others see a round or the one before.
-        self._topics: Mapping[tuple[str, str], _Seen | None] = {}
+        # One thread replaces the whole mapping, so that other threads never see half a round.
+        self._topics: Mapping[tuple[str, str], _Unmoved | None] = {}
 
     def take(
         self, draining: Mapping[str, frozenset[str]], listings: Mapping[str, ClusterListing], failed: Collection[str]
     ) -> None:
-        """A round of listing is over.
+        """Record a round of listing.
 
         Args:
             draining: the topics that drain now, per cluster.
-            listings: the answers that came. A cluster may have neither answered nor failed: then its last one stands.
-            failed: clusters that could not be asked, or answered with an error. All begin anew there.
+            listings: the answers. A cluster that has neither answered nor failed keeps its last one.
+            failed: clusters that could not be asked, or answered with an error. Their topics begin anew.
         """
         before = self._topics
         self._topics = {
             (cluster, topic): None
             if cluster in failed
-            else _seen(topic, listings.get(cluster), before.get((cluster, topic)))
+            else _unmoved(topic, listings.get(cluster), before.get((cluster, topic)))
             for cluster, topics in draining.items()
             for topic in topics
         }
 
     def topics(self) -> list[tuple[str, str]]:
-        """(cluster, topic) of what drains, in order."""
+        """Return (cluster, topic) of all topics that drain, sorted."""
         return sorted(self._topics)
 
     def states(self, documents: Collection[OffsetDocument | None], now_s: float) -> list[TopicDrain]:
-        """How far they are, in order.
+        """Return the drain of each topic, sorted.
 
         Args:
-            documents: what each sink has committed, by each of its sources, with what was left out of its last batch
-                back in; None: not known.
+            documents: the committed progress of each source of each sink, without the ranges that a replay left out
+                (`AmendedProgress`); None if it is unknown.
+            now_s: monotonic seconds.
         """
-        return [_state(*key, seen, documents, now_s) for key, seen in sorted(self._topics.items(), key=lambda t: t[0])]
+        topics = sorted(self._topics.items(), key=lambda item: item[0])
+        return [_drain(*key, unmoved, documents, now_s) for key, unmoved in topics]
 
 
-def _seen(topic: str, listing: ClusterListing | None, before: _Seen | None) -> _Seen | None:
+def _unmoved(topic: str, listing: ClusterListing | None, before: _Unmoved | None) -> _Unmoved | None:
     if listing is None:
         return before
     found = listing.answer.topics.get(topic)
-    # Asked before it drained, whoever writes may not have known yet; without partitions there is nothing to be quiet.
+    # If the question was sent before the drain began, producers may still have been writing. A topic without partitions
+    # has no ends that could stand still.
     if topic not in listing.draining or found is None or not found.latest:
         return None
     ends = _Ends(listing.answer.kafka_id, found.topic_id, found.latest, found.high)
-    # Listed at some moment between asking and answering: what is certain is the time between two of them.
+    # The cluster read the ends at some moment between question and answer. Only the time from the first answer to the
+    # last question is certain.
     since_s = before.since_s if before is not None and before.ends == ends else listing.answered_s
-    return _Seen(ends, since_s, listing.asked_s)
+    return _Unmoved(ends, since_s, listing.asked_s)
 
 
-def _state(
-    cluster: str, topic: str, seen: _Seen | None, documents: Collection[OffsetDocument | None], now_s: float
+def _drain(
+    cluster: str, topic: str, unmoved: _Unmoved | None, documents: Collection[OffsetDocument | None], now_s: float
 ) -> TopicDrain:
-    if seen is None or now_s - seen.listed_s > STALE_S:
+    if unmoved is None or now_s - unmoved.listed_s > STALE_S:
         return TopicDrain(cluster, topic, None, 0.0, False)
-    ends = seen.ends
+    ends = unmoved.ends
     open_transaction = any(high > ends.latest.get(partition, high) for partition, high in ends.high.items())
     reached = [_reached(cluster, topic, ends, document) for document in documents]
     known = [each for each in reached if each is not None]
     lag = max((_behind(ends.latest, each) for each in known), default=None) if len(known) == len(reached) else None
-    # Committed beyond the end that was listed: written to since then, or the log was cut off. It is not quiet.
+    # A committed offset behind the listed end: the topic was written to since then, or its log was truncated.
     moved = any(each.next[partition] > end for each in known for partition, end in ends.latest.items())
-    quiet_s = 0.0 if moved else max(0.0, seen.listed_s - seen.since_s)
+    quiet_s = 0.0 if moved else max(0.0, unmoved.listed_s - unmoved.since_s)
     return TopicDrain(cluster, topic, lag, quiet_s, open_transaction, ends.kafka_id)
 
 
 def _reached(cluster: str, topic: str, ends: _Ends, document: OffsetDocument | None) -> TopicProgress | None:
-    """The progress in all partitions, if the document speaks of the very topic that was listed."""
+    """Return a document's progress in a topic if it has all partitions of the very topic that was listed."""
     progress = document.topic(cluster, topic) if document is not None else None
     if document is None or progress is None or progress.next.keys() != ends.latest.keys():
         return None
-    same = _fits(document.clusters[cluster].kafka_id, ends.kafka_id) and _fits(progress.topic_id, ends.topic_id)
-    return progress if same else None
+    same_cluster = _same(document.clusters[cluster].kafka_id, ends.kafka_id)
+    return progress if same_cluster and _same(progress.topic_id, ends.topic_id) else None
 
 
-def _fits(saved: str | None, found: str | None) -> bool:
-    """Brokers need not tell their ids."""
+def _same(saved: str | None, found: str | None) -> bool:
+    """Compare two ids; an id that a broker did not send fits any."""
     return saved is None or found is None or saved == found
 
 
 def _behind(ends: Column, reached: TopicProgress) -> int:
-    """What lies behind a stopping offset is never read."""
+    """Sum the lag over the partitions; offsets behind a stopping offset do not count, since they are never read."""
     return sum(max(0, min(end, reached.stops.get(p, end)) - reached.next[p]) for p, end in ends.items())

@@ -1,8 +1,8 @@
-"""How far each split's end is ahead, asked beside the queries. Driver; a thread of its own, which nothing waits for.
+"""Ask the clusters for the end offsets of their splits, independently of the queries. Driver, in a thread of its own.
 
-The planner tells the lag of a cluster when it plans. Between plans, during a long batch or while a cluster is parked,
-only the clusters themselves know: they are asked every ten seconds, all at once, each in its own thread. Of topics that
-drain more has to be known than the latest ends: `drain_tracker.py` keeps it, and hears of every round.
+A planner reports lag only when it plans. Between plans and during a long batch, only the clusters themselves have the
+current end offsets. So the prober asks all of them every ten seconds, each in a thread of its own. Nothing waits for
+the prober. It records each round in the `DrainTracker`, which needs more than the latest ends.
 """
 
 from __future__ import annotations
@@ -23,18 +23,23 @@ from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.splits import Split
 
 INTERVAL_S = 10.0
-PATIENCE_S = 5.0
-LOOK_S = 1.0
-"""How often metadata is looked at in between: what drains from now on is asked for at once."""
+"""The pause between two rounds."""
+ANSWER_TIMEOUT_S = 5.0
+"""How long a round waits for the clusters."""
+METADATA_POLL_S = 1.0
+"""How often the metadata is compared between rounds. A new revision starts a round at once, for topics that drain."""
 
 log = logging.getLogger(__name__)
 
 
 class LagProber:
-    """Knows the end offsets of all splits of the clusters that answered last.
+    """The end offsets of all splits, from the clusters that answered in the last round.
 
     Args:
-        drains: hears what came of each round.
+        options: the source's options.
+        discovery: the metadata.
+        interval_s: the pause between two rounds.
+        drains: gets the result of each round.
         clock: monotonic seconds.
     """
 
@@ -60,25 +65,25 @@ class LagProber:
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        """Begin asking, unless that was done before."""
+        """Start the prober's thread, unless it runs already."""
         if not self._started:
             self._started = True
             threading.Thread(target=self._run, name="lag-prober", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop asking. Waits for nobody."""
+        """Stop the prober. Does not wait for its thread."""
         self._stopped.set()
 
     def ends(self) -> Mapping[Split, int]:
-        """The ends that were found last. A cluster that did not answer has none: its lag is not known."""
+        """Return the end offsets of the last round. A cluster that did not answer has none, so its lag is unknown."""
         return self._ends
 
     def named(self) -> frozenset[str]:
-        """The clusters that metadata named when they were last asked."""
+        """Return the clusters that metadata named in the last round."""
         return self._named
 
     def unreachable(self) -> Mapping[str, str]:
-        """Those of them whose last answer was an error, with its text: whether or not a query plans meanwhile."""
+        """Return the named clusters whose last answer was an error, with its text. No plan of a query is needed."""
         return self._unreachable
 
     def _run(self) -> None:
@@ -87,7 +92,7 @@ class LagProber:
             try:
                 self._ends = self._ask()
                 failing = False
-            except Exception as error:  # whatever it is: old numbers must not go on to look like new ones
+            except Exception as error:  # after any error: old numbers must not be shown as new ones
                 self._ends = {}
                 self._drains.take(self._draining, {}, failed=self._draining.keys())
                 expected = isinstance(error, DynamicKafkaError)
@@ -100,10 +105,10 @@ class LagProber:
                 return
 
     def _wait(self) -> bool:
-        """Until the next round is due, or metadata has changed. False when stopped."""
+        """Wait until the next round is due or metadata has changed; return False when the prober is stopped."""
         due = time.monotonic() + self._interval_s
-        while (left := due - time.monotonic()) > LOOK_S:
-            if self._stopped.wait(LOOK_S):
+        while (left := due - time.monotonic()) > METADATA_POLL_S:
+            if self._stopped.wait(METADATA_POLL_S):
                 return False
             if self._discovery.status().revision != self._revision:
                 return True
@@ -118,18 +123,18 @@ class LagProber:
 
         def question(cluster: str) -> Question:
             high = draining.get(cluster, frozenset())
-            # Only when it is asked: a question that is still under way is an older one.
+            # Set when the question is sent: if an older question is still under way, its time and topics stay.
             self._asked[cluster] = (self._clock(), high)
             return question_of(self._options, subscription, cluster, high=high)
 
         pending = {name: probe.observe(lambda name=name: question(name)) for name, probe in probes.items()}  # type: ignore[misc]
-        answers, failures = collect_observations(pending, timeout_s=PATIENCE_S)
+        answers, failures = collect_observations(pending, timeout_s=ANSWER_TIMEOUT_S)
         for cluster in (*answers, *failures):
             probes[cluster].mark_used()
-        # Who is still thinking is what it was before: a cluster that hangs is asked for as long as its client waits.
-        thinking = {c: why for c, why in self._unreachable.items() if c in pending and c not in answers}
+        # A cluster without an answer yet stays as it was: if it hangs, its question takes as long as its client waits.
+        unanswered = {c: why for c, why in self._unreachable.items() if c in pending and c not in answers}
         failed = {cluster: str(error) for cluster, error in {**broken, **failures}.items()}
-        self._named, self._unreachable = frozenset(subscription.clusters), {**thinking, **failed}
+        self._named, self._unreachable = frozenset(subscription.clusters), {**unanswered, **failed}
         answered_s = self._clock()
         listings = {
             cluster: ClusterListing(asked_s, answered_s, asked_draining, answers[cluster])

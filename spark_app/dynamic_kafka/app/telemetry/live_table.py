@@ -1,4 +1,4 @@
-"""Live progress on a terminal: a table of sinks and clusters, drawn anew twice a second. Driver."""
+"""The live table of sinks and clusters on a terminal, drawn anew twice a second. Driver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,13 @@ COLUMNS = ("sink", "batch", "rows/s", "cluster", "splits", "lag", "parked", "sta
 
 
 def progress_table(name: str, sinks: Mapping[str, SinkStatus], ends: Mapping[Split, int]) -> Table:
-    """The table as of now."""
+    """Return the table for one moment.
+
+    Args:
+        name: the application's name.
+        sinks: the status of each sink.
+        ends: the end offsets of splits, as far as they are known.
+    """
     table = Table(*COLUMNS, title=name, title_justify="left")
     for status in sinks.values():
         rows = _cluster_rows(status, ends) or [("–", "", "", "", status.state)]
@@ -32,8 +38,10 @@ def progress_table(name: str, sinks: Mapping[str, SinkStatus], ends: Mapping[Spl
 
 
 def show_progress(name: str, board: StatusBoard, ends: Callable[[], Mapping[Split, int]]) -> Callable[[], None]:
-    """Begin drawing on standard error. What is written to `sys.stderr`, and to `sys.stdout` where that is a terminal,
-    comes above the table. Returns what ends it."""
+    """Start to draw the table on standard error, and return the function that stops it.
+
+    Other output to `sys.stderr` comes above the table; so does output to `sys.stdout` if that is a terminal.
+    """
     live = Live(
         get_renderable=lambda: progress_table(name, board.sinks(), ends()),
         console=Console(file=sys.stderr),

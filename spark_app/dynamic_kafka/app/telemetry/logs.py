@@ -1,8 +1,8 @@
-"""What the application says: lines for people on a terminal, one JSON object a line elsewhere. Driver.
+"""The application's log: lines of text on a terminal, one JSON object a line elsewhere. Driver; `run` sets it up.
 
-A JSON line has `time`, `level`, `logger`, `message`, and where it tells of an event, `event` and the event's fields.
-Why something happened is the field `reason`, and not in the message too.
-No secret is in any of them: options are never logged, and errors carry none.
+A JSON line has `time`, `level`, `logger` and `message`. An event adds `event` and fields of its own. Its cause is in
+the field `reason`, and not in the message as well. No line holds a secret, since options are never logged and errors
+carry none.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 class JsonFormatter(logging.Formatter):
-    """One event a line."""
+    """A formatter that writes each record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as JSON."""
+        """Return the record as JSON."""
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
@@ -35,23 +35,23 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """A line for people; the field `reason` of an event ends it."""
+    """A formatter for people. The field `reason` of an event ends the line."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """The line; tracebacks follow it."""
+        """Return the line without its traceback."""
         reason = getattr(record, "reason", None)
         return super().formatMessage(record) + (f": {reason}" if reason else "")
 
 
 def set_up_logs(form: str, *, quiet_batches: bool = False) -> None:
-    """Let this package's loggers write to standard error.
+    """Make this package's loggers write to standard error.
 
     Args:
         form: `json` or `text`.
-        quiet_batches: leave out the event of each batch, which a live display shows already.
+        quiet_batches: whether to leave out the event of each batch, which a live table shows already.
     """
     handler = StandardErrorHandler()
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())

@@ -1,7 +1,7 @@
-"""The application's metrics, for Prometheus. Driver.
+"""The application's metrics, for Prometheus. Driver; `METRICS` lists all of them.
 
-Nothing is kept here: every scrape is a picture of what the progress events, the committers and the lag prober know at
-that moment. So a series is there exactly as long as its cluster and split are. `METRICS` is the whole list.
+Nothing is stored here. Each scrape shows the current status of the sinks, the committers and the lag prober, so a
+series exists exactly as long as its cluster or split is active.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Reads = Mapping[Split, SplitReads]
 
 @dataclass(frozen=True)
 class Described:
-    """One metric: its labels, what it says, and whether it only grows."""
+    """The description of one metric: its labels, its help text, and whether it is a counter."""
 
     labels: tuple[str, ...]
     doc: str
@@ -37,51 +37,50 @@ class Described:
 
 
 METRICS: Mapping[str, Described] = {
-    "split_current_offset": Described(SPLIT, "Next offset to read, by the batches that Spark has committed."),
+    "split_current_offset": Described(SPLIT, "Next offset to read, after the batches that Spark has committed."),
     "split_committed_offset": Described(SPLIT, "Offset last committed to the consumer group."),
-    "split_lag": Described(SPLIT, "Offsets between the split's end and the current offset; asked every 10 s."),
+    "split_lag": Described(SPLIT, "End offset minus current offset; the end is asked every 10 s."),
     "split_offsets_read": Described(
         SPLIT, "Offsets read since the application started: records and gaps.", counter=True
     ),
     "split_records_read": Described(SPLIT, "Records that executors have read.", counter=True),
-    "split_bytes_read": Described(SPLIT, "Bytes of their keys and values.", counter=True),
-    "split_event_time_lag_seconds": Described(
-        SPLIT, "How old the latest record of the last range was when it had been read."
-    ),
-    "split_idle_seconds": Described(SPLIT, "Time since the split last got on."),
+    "split_bytes_read": Described(SPLIT, "Bytes of the keys and values that executors have read.", counter=True),
+    "split_event_time_lag_seconds": Described(SPLIT, "Age of the latest record of the last range when it was read."),
+    "split_idle_seconds": Described(SPLIT, "Seconds since the split last advanced."),
     "cluster_splits": Described(CLUSTER, "Active splits."),
-    "cluster_lag": Described(CLUSTER, "Sum of the lags of its splits, as far as they are known."),
+    "cluster_lag": Described(CLUSTER, "Sum of the known lags of its splits."),
     "cluster_stalled": Described(
-        CLUSTER, "1 while the cluster does not answer: a plan, or the application, which asks it every 10 s."
+        CLUSTER, "1 while the cluster does not answer a plan, or the application, which asks it every 10 s."
     ),
-    "cluster_offsets_read": Described(CLUSTER, "Sum of its splits' offsets read.", counter=True),
-    "cluster_records_read": Described(CLUSTER, "Sum of its splits' records read.", counter=True),
-    "cluster_bytes_read": Described(CLUSTER, "Sum of its splits' bytes read.", counter=True),
+    "cluster_offsets_read": Described(CLUSTER, "Sum of the offsets read of its splits.", counter=True),
+    "cluster_records_read": Described(CLUSTER, "Sum of the records read of its splits.", counter=True),
+    "cluster_bytes_read": Described(CLUSTER, "Sum of the bytes read of its splits.", counter=True),
     "cluster_event_time_lag_seconds": Described(CLUSTER, "Largest event-time lag of its splits."),
-    "cluster_idle_seconds": Described(CLUSTER, "Time since any of its splits last got on."),
-    "cluster_commits_succeeded": Described(CLUSTER, "Commits to the consumer group.", counter=True),
+    "cluster_idle_seconds": Described(CLUSTER, "Seconds since any of its splits last advanced."),
+    "cluster_commits_succeeded": Described(CLUSTER, "Commits to the consumer group that succeeded.", counter=True),
     "cluster_commits_failed": Described(CLUSTER, "Commits to the consumer group that failed.", counter=True),
     "clusters": Described(STREAM, "Clusters with active splits."),
-    "active_splits": Described(STREAM, "Splits that are read."),
+    "active_splits": Described(STREAM, "Splits that the query reads."),
     "parked_splits": Described(STREAM, "Splits of removed clusters and topics whose offsets are kept."),
-    "finished_splits": Described(STREAM, "Splits that have reached their stopping offset."),
+    "finished_splits": Described(STREAM, "Splits that have reached their stopping offsets."),
     "minOffsetsBehindLatest": Described(SINK, "Smallest lag of a split, under the name that Spark's source uses."),
     "avgOffsetsBehindLatest": Described(SINK, "Average lag of the splits."),
     "maxOffsetsBehindLatest": Described(SINK, "Largest lag of a split."),
-    "batch": Described(SINK, "Number of the last batch."),
-    "batch_seconds": Described(SINK, "How long the last batch took."),
+    "batch": Described(SINK, "Number of the last committed batch."),
+    "batch_seconds": Described(SINK, "Duration of the last batch."),
     "batch_rows": Described(SINK, "Rows of the last batch."),
     "restarts": Described(SINK, "Restarts of the query within the process.", counter=True),
-    "metadata_failures": Described((), "Look-ups in a row that had no answer."),
+    "metadata_failures": Described((), "Metadata lookups in a row that failed."),
     "metadata_rejected": Described(
-        (), "1 while the metadata found last is not in force: it is invalid, does not fit its clusters, or is older."
+        (),
+        "1 while the newest metadata is rejected: invalid, not fitting its clusters, or an older revision.",
     ),
 }
-"""Every metric by its name without the prefix; Prometheus adds `_total` to counters."""
+"""Each metric by its name without the prefix; Prometheus adds `_total` to the names of counters."""
 
 
 @dataclass
-class _Family:
+class _Samples:
     """The samples of one scrape."""
 
     samples: dict[str, list[tuple[tuple[str, ...], float]]] = field(default_factory=dict)
@@ -100,14 +99,15 @@ class _Family:
 
 
 class AppCollector(Collector):
-    """Makes the metrics of a scrape.
+    """The collector that makes the metrics of each scrape.
 
     Args:
-        ends: the end offsets of splits, as far as they are known.
-        discovery: how looking for metadata is going.
-        reads: what executors have reported of a sink's splits.
-        named: the clusters that metadata names.
-        unreachable: those of them that do not answer the application itself, with the reason.
+        board: the status of the sinks.
+        ends: returns the known end offsets of splits.
+        discovery: returns the state of metadata discovery.
+        reads: returns the counts that executors reported for splits of a sink.
+        named: returns the clusters that metadata names.
+        unreachable: returns those of them that do not answer the lag prober, with the reason.
         clock: monotonic seconds.
     """
 
@@ -126,8 +126,8 @@ class AppCollector(Collector):
         self._named, self._unreachable = named, unreachable
 
     def collect(self) -> Iterator[Metric]:
-        """One scrape."""
-        found, ends, now = _Family(), self._ends(), self._clock()
+        """Return the metrics of one scrape."""
+        found, ends, now = _Samples(), self._ends(), self._clock()
         sinks = self._board.sinks().values()
         for status in sinks:
             known = lags(status, ends)
@@ -144,15 +144,15 @@ class AppCollector(Collector):
         yield from found.metrics()
 
     def describe(self) -> list[Metric]:
-        """Nothing is known before the first scrape."""
+        """Return nothing: the series of a scrape depend on the moment."""
         return []
 
 
 def serve_metrics(collector: AppCollector, port: int, host: str) -> Callable[[], None]:
-    """Serve the metrics on a port, in a registry of their own. Returns what ends it.
+    """Serve the metrics over HTTP in a registry of their own, and return the function that stops the server.
 
     Raises:
-        OSError: the address cannot be listened on.
+        OSError: the address is taken or not allowed.
     """
     registry = CollectorRegistry()
     registry.register(collector)
@@ -167,7 +167,7 @@ def serve_metrics(collector: AppCollector, port: int, host: str) -> Callable[[],
 
 
 def lags(status: SinkStatus, ends: Mapping[Split, int]) -> dict[Split, int]:
-    """The lag of each active split whose end is known."""
+    """Return the lag of each active split whose end offset is known."""
     return {
         split: max(0, ends[split] - (status.document.next_of(split) or 0))
         for split in status.document.splits()
@@ -175,7 +175,7 @@ def lags(status: SinkStatus, ends: Mapping[Split, int]) -> dict[Split, int]:
     }
 
 
-def _splits(found: _Family, status: SinkStatus, known: Lags, reads: Reads, now: float) -> None:
+def _splits(found: _Samples, status: SinkStatus, known: Lags, reads: Reads, now: float) -> None:
     for split in status.document.splits():
         labels = (status.name, split.cluster, split.topic, split.partition)
         found.add("split_current_offset", labels, status.document.next_of(split))
@@ -190,12 +190,12 @@ def _splits(found: _Family, status: SinkStatus, known: Lags, reads: Reads, now: 
         found.add("split_idle_seconds", labels, now - status.advanced_at.get(split, now))
 
 
-def _clusters(found: _Family, status: SinkStatus, known: Lags, reads: Reads, now: float) -> None:
+def _clusters(found: _Samples, status: SinkStatus, known: Lags, reads: Reads, now: float) -> None:
     for cluster in status.document.clusters:
         labels = (status.name, cluster)
         own = [split for split in status.document.splits() if split.cluster == cluster]
         found.add("cluster_splits", labels, len(own))
-        # Without an answer there is no lag: that of the last plan would look like one long after it.
+        # A cluster that does not answer has no lag. The lag of its last plan would soon be wrong.
         asked = [known[split] for split in own if split in known]
         found.add("cluster_lag", labels, sum(asked) if asked else None)
         found.add("cluster_offsets_read", labels, sum(status.records.get(split, 0) for split in own))
@@ -213,13 +213,13 @@ def _clusters(found: _Family, status: SinkStatus, known: Lags, reads: Reads, now
             found.add("cluster_commits_failed", labels, status.commits[cluster].failed)
 
 
-def _stalled(found: _Family, status: SinkStatus, named: Collection[str], unreachable: Mapping[str, str]) -> None:
-    """Also of clusters that the sink has read nothing of, and while no batch tells what the planner knows."""
+def _stalled(found: _Samples, status: SinkStatus, named: Collection[str], unreachable: Mapping[str, str]) -> None:
+    """Add the stalled clusters, also those that the sink has never read, and also while no batch reports them."""
     for cluster in sorted({*status.document.clusters, *named, *status.stalled}):
         found.add("cluster_stalled", (status.name, cluster), cluster in status.stalled or cluster in unreachable)
 
 
-def _streams(found: _Family, status: SinkStatus) -> None:
+def _streams(found: _Samples, status: SinkStatus) -> None:
     clusters, active, parked, finished = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     for progress in status.document.clusters.values():
         clusters.update({topic.stream for topic in progress.topics.values()})
@@ -238,7 +238,7 @@ def _streams(found: _Family, status: SinkStatus) -> None:
         found.add("finished_splits", labels, finished[stream])
 
 
-def _sink(found: _Family, status: SinkStatus, known: Lags) -> None:
+def _sink(found: _Samples, status: SinkStatus, known: Lags) -> None:
     labels = (status.name,)
     if known:
         behind = known.values()

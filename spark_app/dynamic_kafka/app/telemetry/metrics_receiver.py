@@ -1,6 +1,7 @@
-"""Receives what executors report of the ranges they have read, for the metrics. Driver; a thread of its own.
+"""Receive executors' reports of the ranges that they have read, for the metrics. Driver, in a thread of its own.
 
-Kept in memory only: counters begin anew with the application, as Prometheus expects of them.
+The counts are kept in memory only. They begin at 0 with the application, as Prometheus expects of counters. The other
+end is `executor/metrics_sender.py`.
 """
 
 from __future__ import annotations
@@ -17,31 +18,31 @@ from dynamic_kafka.executor.metrics_sender import ReadReport, ReportAddress
 from dynamic_kafka.planning.splits import Split
 
 KEPT_S = 600.0
-"""How long a split's numbers are kept that has gone: a report may come before the event that names its split."""
+"""How long the counts of inactive splits are kept. A report may come before the event that makes its split active."""
 LINE_BYTES = 4096
-"""No report is longer: a topic's and a cluster's name have 249 characters at most."""
+"""The longest line. A topic's and a cluster's name have at most 249 characters, so reports are shorter."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class SplitReads:
-    """What was read of one split.
+    """The counts of one split.
 
     Attributes:
-        size: bytes of keys and values.
-        event_lag_s: how old the latest record of the last range was when it had been read; None: no record had a
-            timestamp yet.
-        heard: when it was last reported, in seconds of the monotonic clock.
+        records: records that were read.
+        size: bytes of their keys and values.
+        event_lag_s: age of the latest record of the last range when it was read; None while no record had a timestamp.
+        reported_at: when the last report came, in seconds of the monotonic clock.
     """
 
     records: int = 0
     size: int = 0
     event_lag_s: float | None = None
-    heard: float = 0.0
+    reported_at: float = 0.0
 
     def with_report(self, report: ReadReport, now: float) -> SplitReads:
-        """The same with one more range."""
+        """Return these counts with one more range."""
         lag = self.event_lag_s
         if report.event_ms is not None:
             lag = max(0.0, (report.read_ms - report.event_ms) / 1000)
@@ -49,7 +50,7 @@ class SplitReads:
 
 
 class ReadCounts:
-    """What each sink's query has read, by split."""
+    """The counts of each sink's query, by split."""
 
     def __init__(self, sinks: Iterable[str], clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, threading.Lock()
@@ -58,11 +59,15 @@ class ReadCounts:
         self._reads: dict[str, dict[Split, SplitReads]] = {sink: {} for sink in self._keys}
 
     def key(self, sink: str) -> str:
-        """Marks the reports of a sink's query."""
+        """Return the key that marks the reports of a sink's query."""
         return self._keys[sink]
 
     def take(self, line: bytes) -> None:
-        """Count a report. Raises ValueError if it is none of ours."""
+        """Add a report to the counts.
+
+        Raises:
+            ValueError: the line is not a report of this application.
+        """
         key, report = ReadReport.decode(line)
         if key not in self._sinks:
             raise ValueError("a report of another application")
@@ -72,20 +77,20 @@ class ReadCounts:
             reads[report.split] = reads.get(report.split, SplitReads()).with_report(report, now)
 
     def of(self, sink: str, active: Iterable[Split]) -> Mapping[Split, SplitReads]:
-        """What was reported of these splits. Others are forgotten once they have been silent for `KEPT_S`."""
+        """Return the counts of active splits. Drop those of other splits `KEPT_S` after their last report."""
         wanted, now = set(active), self._clock()
         with self._lock:
             kept = {
                 split: reads
                 for split, reads in self._reads[sink].items()
-                if split in wanted or now - reads.heard < KEPT_S
+                if split in wanted or now - reads.reported_at < KEPT_S
             }
             self._reads[sink] = kept
             return {split: reads for split, reads in kept.items() if split in wanted}
 
 
 class ReadReportServer:
-    """Listens for reports. What is no report ends its connection; nothing is ever answered."""
+    """The TCP server for reports. It never answers, and closes a connection that sends anything else."""
 
     def __init__(self, counts: ReadCounts) -> None:
         self._counts = counts
@@ -94,7 +99,11 @@ class ReadReportServer:
         self._thread = threading.Thread(target=self._loop.run_forever, name="read-reports", daemon=True)
 
     def start(self, host: str, port: int) -> int:
-        """Listen; returns the port. Raises OSError if that cannot be done."""
+        """Start to listen, and return the port.
+
+        Raises:
+            OSError: the address is taken or not allowed.
+        """
         self._thread.start()
         opening = asyncio.start_server(self._receive, host, port, limit=LINE_BYTES)
         try:
@@ -105,7 +114,7 @@ class ReadReportServer:
         return int(self._server.sockets[0].getsockname()[1])
 
     def stop(self) -> None:
-        """Hang up on everyone."""
+        """Close all connections and stop listening."""
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -124,11 +133,13 @@ class ReadReportServer:
             while line := await reader.readline():
                 self._counts.take(line)
         except ValueError as error:  # also a line that is too long
-            log.warning("%s sent no report: %s", (writer.get_extra_info("peername") or ("?",))[0], error)
+            log.warning(
+                "%s sent a line that is not a report: %s", (writer.get_extra_info("peername") or ("?",))[0], error
+            )
         except OSError:
-            pass  # an executor that has gone
+            pass  # the executor has ended
         except asyncio.CancelledError:
-            pass  # `stop`: asyncio logs a traceback of a connection that ends by being cancelled
+            pass  # `stop` cancels connections; asyncio would log a traceback for each
         finally:
             writer.close()
 
@@ -136,18 +147,20 @@ class ReadReportServer:
 def serve_read_reports(
     counts: ReadCounts, sinks: Iterable[str], *, host: str, listen: str, port: int
 ) -> tuple[Mapping[str, str], Callable[[], None]]:
-    """Listen for the reports of the sinks' queries.
+    """Start to receive the reports of the sinks' queries.
 
     Args:
-        host: the driver's name or address, as executors know it.
+        counts: gets the reports.
+        sinks: the names of the sinks.
+        host: the driver's name or address by which executors reach it.
         listen: the address to listen on.
-        port: 0 for any that is free.
+        port: the port; 0 for any free one.
 
     Returns:
-        The value of the option `readReports` for each sink, and what ends it.
+        The value of the option `readReports` for each sink, and the function that stops the server.
 
     Raises:
-        OSError: the address cannot be listened on.
+        OSError: the address is taken or not allowed.
     """
     server = ReadReportServer(counts)
     bound = server.start(listen, port)
