@@ -99,7 +99,7 @@ def test_the_architecture_names_each_hop(heading: str, modules: list[ModuleType]
 
 
 def test_the_metadata_documents_are_valid() -> None:
-    for page in ("README.md", "docs/metadata.md"):
+    for page in ("README.md", "docs/metadata.md", "docs/migrating.md"):
         texts = snippets(page, "yaml")
         assert texts
         for text in texts:
