@@ -1,1 +1,1 @@
-"""The custom resources, as pydantic models: the source of `crds/*.yaml`. Pure."""
+"""The custom resources as pydantic models, from which `crds/*.yaml` and `docs/crds.md` are generated. Pure."""

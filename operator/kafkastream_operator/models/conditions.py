@@ -1,4 +1,4 @@
-"""Conditions, as Kubernetes has them: what is true of a resource, since when, why, and what to do. Pure."""
+"""Kubernetes conditions: a lasting fact about a resource, since when it holds, why, and what to do. Pure."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from pydantic import Field
 from kafkastream_operator.models.fields import Moment, Part
 
 MESSAGE_CHARACTERS = 4096
+"""The longest message that is written; a longer one is cut."""
 
 
 class Condition(Part):
-    """One condition.
+    """One condition of a resource.
 
     Attributes:
-        type: what is said.
-        status: whether it is so.
-        reason: why, in one word.
-        message: why, and what to do.
-        observed_generation: of the spec that it speaks of.
-        last_transition_time: since when it is so.
+        type: the name of the condition, such as `Ready`.
+        status: whether the condition holds: `True`, `False`, or `Unknown`.
+        reason: the cause of this status in one word; docs/operator.md lists all reasons with their remedies.
+        message: the cause in full, and what to do about it.
+        observed_generation: the generation of the spec that this condition is about.
+        last_transition_time: the time since which the status has had this value.
     """
 
     type: Annotated[str, Field(max_length=64, pattern=r"^[A-Z][A-Za-z]*$")]
@@ -33,7 +34,7 @@ class Condition(Part):
 
 
 def condition(kind: str, status: bool | None, reason: str, message: str = "") -> Condition:
-    """A condition whose moment and generation `settled` fills in."""
+    """Return a condition without its time and generation, which `settled` fills in. A status of None is `Unknown`."""
     word: Literal["True", "False", "Unknown"] = "Unknown" if status is None else "True" if status else "False"
     return Condition(
         type=kind, status=word, reason=reason, message=message[:MESSAGE_CHARACTERS], last_transition_time=""
@@ -43,7 +44,10 @@ def condition(kind: str, status: bool | None, reason: str, message: str = "") ->
 def settled(
     wanted: Iterable[Condition], before: Iterable[Condition], *, generation: int, now: str
 ) -> tuple[Condition, ...]:
-    """The wanted conditions, each with the moment since which its status holds, sorted by type."""
+    """Return the wanted conditions, sorted by type, with their generation.
+
+    A condition whose status has not changed since `before` keeps its transition time; any other one gets `now`.
+    """
     known = {each.type: each for each in before}
     done = []
     for each in wanted:

@@ -1,6 +1,6 @@
-"""Types of fields, each with the pattern and the length that its CRD carries. Pure.
+"""The types of fields, each with the pattern and the bounds that the CRD has for it. Pure.
 
-The API server counts what a CEL rule may cost from these bounds, so every string and list has one.
+Every string and every list has a bound, because the API server estimates the cost of CEL rules from them.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ _DURATION = r"^([0-9]{1,9}(ms|s)?|[0-9]{1,7}m|[0-9]{1,5}h|[0-9]{1,4}d)$"
 _SERVERS = r"^[^\s/,@]+:[0-9]{1,5}(,[^\s/,@]+:[0-9]{1,5})*$"
 
 ClusterName = Annotated[str, Field(min_length=1, max_length=63, pattern=_PLAIN)]
-"""A cluster id. Shorter and plainer than in a file: it is the name of a mounted folder as well."""
+"""A cluster id. It allows less than a file's cluster ids do, because it is the name of a mounted folder, too."""
 FormerName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s\[\]]+$")]
-"""An id that a cluster had in a document: also that of a ConfigMap in Flink's form, which may be its servers."""
+"""A former id of a cluster. In a ConfigMap in Flink's form, a cluster without an id has its servers as its id."""
 StreamName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s,;]+$")]
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=_DNS)]
 SecretName = Annotated[
     str, Field(min_length=1, max_length=SECRET_CHARACTERS, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
 ]
-"""A Secret that Spark mounts: it calls the volume `<Secret>-volume`, which has at most 63 characters and no dot."""
+"""The name of a Secret that Spark mounts. Spark names the volume `<Secret>-volume`, and a volume's name has at most 63
+characters and no dot."""
 TopicName = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")]
 Server = Annotated[str, Field(min_length=3, max_length=261, pattern=r"^[^\s/,@]+:[0-9]{1,5}$")]
 Servers = Annotated[str, Field(min_length=3, max_length=4096, pattern=_SERVERS)]
@@ -41,9 +42,9 @@ Regex = Annotated[str, Field(min_length=1, max_length=512)]
 Text = Annotated[str, Field(max_length=1024)]
 Moment = Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"})]
 AnyName = Annotated[str, Field(min_length=1, max_length=253)]
-"""In a status: an id as a ConfigMap in Flink's form may have it: a cluster without one is called by its servers."""
+"""An id in a status. It allows more than `ClusterName`, because ids from a ConfigMap in Flink's form may be servers."""
 DurationText = Annotated[str, Field(min_length=1, max_length=16, pattern=_DURATION)]
-"""A duration as the source's options take it: `10s`, `5m`, `7d`. The pattern ends before what no timer can hold."""
+"""A duration as in the source's options: `10s`, `5m`, `7d`. The pattern excludes values that no timer can hold."""
 
 Properties = Annotated[
     dict[str, str],
@@ -55,21 +56,21 @@ Properties = Annotated[
         }
     ),
 ]
-"""Kafka client properties. Which ones, and what values, `dynamic_kafka.metadata.properties` says."""
+"""Kafka client properties. `dynamic_kafka.metadata.properties` decides which keys and values are allowed."""
 
 
-def _anything(value: Any) -> Any:
+def _refuse_null(value: Any) -> Any:
     if value is None:
         raise ValueError("has no value; give one, or leave the field out")
     return value
 
 
-Offsets = Annotated[Any, BeforeValidator(_anything), WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
-"""A word, a timestamp or offsets by topic: no structural schema says that, so it is checked by the operator."""
+Offsets = Annotated[Any, BeforeValidator(_refuse_null), WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
+"""A word, a timestamp, or offsets by topic. A structural schema cannot express that, so the operator checks it."""
 
 
 class Part(BaseModel):
-    """A part of a resource: camelCase, strict about unknown fields (the API server prunes them)."""
+    """A part of a resource, in camelCase. It refuses unknown fields; the API server has dropped those before."""
 
     model_config = ConfigDict(
         extra="forbid",

@@ -1,4 +1,4 @@
-"""KafkaStream: a logical stream, and the clusters and topics that it is made of. Pure."""
+"""KafkaStream: a logical stream, with the Kafka clusters and topics that make it up. Pure."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ from kafkastream_operator.models.fields import (
 )
 
 MAX_SUBSCRIBERS = 1024
-"""So many are told of; the conditions count all."""
+"""How many subscribers the status lists. The conditions count all of them."""
 NAMES_CHARACTERS = 280
-"""One name of the longest, and how many more there are: a column of `kubectl get` is no place for more."""
+"""The longest cluster name, plus the number of the others: a column of `kubectl get` has no room for more."""
 
 
 class SecretRef(Part):
-    """A Secret of the same namespace. Its keys are client properties by name; it is mounted, never read here.
+    """A Secret in the same namespace. Its keys are names of Kafka client properties. Only Spark reads it, as a mount.
 
     Attributes:
-        name: of the Secret. The subscription must bind it to the cluster.
+        name: the name of the Secret. The subscription must bind it to this cluster, in `spec.secrets`.
     """
 
     name: SecretName
 
 
 class StreamCluster(Part):
-    """One cluster of a stream.
+    """One Kafka cluster of a stream.
 
     Attributes:
-        id: the name that offsets and rows carry; the servers may change, the id stays.
-        bootstrap_servers: `host:port`, separated by commas.
-        topics: what is read of it.
-        properties: Kafka client properties, of those that metadata may set (docs/metadata.md), without credentials.
-        secret_ref: where the credentials are.
-        starting_offsets: where reading begins when the cluster is new: `earliest`, `latest`, `committed`,
-            `{timestamp: …}` or offsets by topic and partition.
-        stopping_offsets: where reading ends: `latest`, `committed`, `{timestamp: …}` or offsets by topic and partition;
-            resolved once, when it is first seen.
-        renamed_from: the id that this cluster had before: its offsets are carried over. One without `clusterId` in a
-            ConfigMap was called by its servers.
-        cluster_ref: reserved; must not be set.
+        id: the cluster id that saved offsets and rows refer to. Keep it when the servers change.
+        bootstrap_servers: the servers that a client contacts first: `host:port`, separated by commas.
+        topics: the topics to read on this cluster.
+        properties: Kafka client properties without credentials. docs/metadata.md lists the allowed ones.
+        secret_ref: the Secret with the cluster's credentials, if it needs any.
+        starting_offsets: the offsets at which reading starts when the cluster is new: `earliest`, `latest`,
+            `committed`, `{timestamp: …}` or offsets by topic and partition. Absent: the option of the source decides.
+        stopping_offsets: the offsets at which reading ends: `latest`, `committed`, `{timestamp: …}` or offsets by topic
+            and partition. They are resolved once, when the source first sees them. Absent: reading does not end.
+        renamed_from: the former id of this cluster, whose saved offsets the new id takes over. For a cluster of a
+            ConfigMap that had no `clusterId`, the former id is its bootstrap servers.
+        cluster_ref: reserved for a later version; must not be set.
     """
 
     id: ClusterName
@@ -71,12 +71,12 @@ class StreamCluster(Part):
     cluster_ref: ObjectName | None = None
 
     def wire(self) -> dict[str, Any]:
-        """The cluster as the document has it, not yet checked."""
+        """Return the cluster as the document has it. Its properties and offsets are not checked yet."""
         found: dict[str, Any] = {"bootstrapServers": self.bootstrap_servers, "topics": list(self.topics)}
         if self.properties:
             found["properties"] = dict(self.properties)
         if self.secret_ref is not None:
-            # Mounted under its own name: two clusters may share a Secret, and Spark mounts each only once.
+            # The folder has the name of the Secret: clusters may share a Secret, and Spark mounts each Secret once.
             found["secretFolder"] = self.secret_ref.name
         for name, value in (
             ("startingOffsets", self.starting_offsets),
@@ -89,12 +89,14 @@ class StreamCluster(Part):
 
 
 class Drain(Part):
-    """What happens to what is no longer desired.
+    """The rules for clusters and topics that are removed from the stream.
 
     Attributes:
-        policy: `WhenDrained` keeps it until there is evidence that everything in it was read; `Immediate` does not.
-        quiet_period: how long nothing may have been written before it counts as drained.
-        timeout: after which a condition says that it takes too long. Nothing is ever removed because of it.
+        policy: `WhenDrained` reads a removed topic on until there is evidence that all its records were read;
+            `Immediate` stops reading it at once, and its unread records stay unread.
+        quiet_period: how long no record may have been written to a topic before it counts as drained.
+        timeout: how long a drain may take until the condition `Drained` has the reason `DrainTimedOut`. The drain goes
+            on after that: a timeout never removes anything.
     """
 
     policy: Literal["WhenDrained", "Immediate"] = "WhenDrained"
@@ -103,11 +105,11 @@ class Drain(Part):
 
 
 class KafkaStreamSpec(Part):
-    """What the stream is made of.
+    """The desired content of the stream.
 
     Attributes:
-        clusters: the clusters that are read; none: nothing is.
-        drain: what happens to what is taken out.
+        clusters: the clusters to read. An empty list is valid: then nothing is read.
+        drain: the rules for clusters and topics that are removed from the stream.
     """
 
     clusters: Annotated[tuple[StreamCluster, ...], Field(max_length=MAX_CLUSTERS)]
@@ -115,12 +117,12 @@ class KafkaStreamSpec(Part):
 
 
 class SubscriberStatus(Part):
-    """One subscription of the stream, as it stands.
+    """One subscription that reads the stream.
 
     Attributes:
-        name: of the subscription.
-        application: that it is for.
-        state: what the application is doing: `Running`, `Starting`, `Suspended`, `Completed`, `Failed` or `Absent`.
+        name: the name of the subscription.
+        application: the name of its SparkApplication.
+        state: the state of that application: `Running`, `Starting`, `Suspended`, `Completed`, `Failed` or `Absent`.
     """
 
     name: ObjectName
@@ -129,12 +131,12 @@ class SubscriberStatus(Part):
 
 
 class ClusterStatus(Part):
-    """One cluster that the stream has, or had and is still read.
+    """One cluster that is in the stream, or was removed from it and is still read.
 
     Attributes:
-        id: of the cluster.
-        state: `Active`, or `Draining`; `Held` is reserved.
-        message: whom a cluster that drains waits for.
+        id: the id of the cluster.
+        state: `Active`, or `Draining` if the cluster was removed and is still read. `Held` is reserved.
+        message: the subscriptions that a draining cluster waits for.
     """
 
     id: AnyName
@@ -143,14 +145,14 @@ class ClusterStatus(Part):
 
 
 class KafkaStreamStatus(Part):
-    """What became of it. Only the operator writes it; nothing in it moves while nothing happens.
+    """The observed state of the stream. Only the operator writes it, and only when something changes.
 
     Attributes:
-        observed_generation: of the spec that this speaks of.
-        clusters: that the stream has, or had and that are still read.
-        cluster_names: the same in one line, which is what `kubectl get` can show.
-        subscribers: who reads it.
-        conditions: `Ready`, `SafeToDecommission`, and kstatus's `Reconciling` and `Stalled`.
+        observed_generation: the generation of the spec that this status is about.
+        clusters: the clusters that are in the stream, or were removed from it and are still read.
+        cluster_names: the ids of these clusters in one line, for `kubectl get`.
+        subscribers: the subscriptions that read the stream.
+        conditions: `Ready`, `SafeToDecommission`, and the conditions of kstatus: `Reconciling` and `Stalled`.
     """
 
     observed_generation: Annotated[int, Field(ge=0)] = 0
@@ -182,28 +184,32 @@ LIST_KEYS: Mapping[str, str] = {
 RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "spec.clusters.items": (
         ("!has(self.clusterRef)", "clusterRef is reserved for a later version: leave it out"),
-        ("!has(self.renamedFrom) || self.renamedFrom != self.id", "renamedFrom names the cluster itself"),
-        ("self.topics.all(t, t != '.' && t != '..')", "`.` and `..` are no topic names"),
+        (
+            "!has(self.renamedFrom) || self.renamedFrom != self.id",
+            "renamedFrom is the cluster's own id: give the former one",
+        ),
+        ("self.topics.all(t, t != '.' && t != '..')", "`.` and `..` are not valid topic names"),
     ),
     "spec.clusters.items.properties": (
         (
             "self.all(key, key in [" + ", ".join(f"'{key}'" for key in sorted(ALLOWED_KEYS)) + "])",
-            "a property is not among those that metadata may set: nothing that loads code, runs a command, fetches a"
-            " URL, holds a credential or names a path; docs/metadata.md lists them, secretRef is for credentials",
+            "metadata may not set this property: properties that load code, run a command, fetch a URL, hold a"
+            " credential or name a path are refused; docs/metadata.md lists the allowed ones; use secretRef for"
+            " credentials",
         ),
     ),
     "spec": (
         (
             "self.clusters.all(c, !has(c.renamedFrom) || !self.clusters.exists(o, o.id == c.renamedFrom))",
-            "a cluster is renamedFrom one that the stream still has: remove one of the two",
+            "renamedFrom names a cluster that the stream still has: remove one of the two",
         ),
         (
             "self.clusters.all(c, !has(c.renamedFrom) ||"
             " self.clusters.exists_one(o, has(o.renamedFrom) && o.renamedFrom == c.renamedFrom))",
-            "two clusters are renamedFrom the same one: only one can carry its offsets on",
+            "two clusters have the same renamedFrom: only one of them can take over its offsets",
         ),
     ),
 }
-"""CEL: what users get wrong, refused by the API server itself. (path of the schema, expression, message)"""
+"""CEL rules, by which the API server refuses common mistakes: {path in the schema: (expression, message) …}."""
 
 __all__ = ["KafkaStreamSpec", "KafkaStreamStatus", "StreamCluster", "StreamName"]

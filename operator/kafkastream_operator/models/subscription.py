@@ -1,4 +1,4 @@
-"""KafkaStreamSubscription: which application reads which streams, and how changes reach it. Pure."""
+"""KafkaStreamSubscription: the streams that one application reads, and how changes reach it. Pure."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from kafkastream_operator.models.fields import (
 KUBEFLOW: Final = "sparkoperator.k8s.io/v1beta2"
 APACHE: Final = "spark.apache.org/v1"
 MAX_DRAINING = 1000
-"""So many topics are told of at a time: a status has to fit into etcd. The document has all that drain."""
+"""How many draining topics the status lists, because it has to fit into etcd. The document has all of them."""
 MAX_RELEASES, RELEASE_CHARACTERS = 256, 600
-"""So many releases count at a time, each of at most so many characters."""
+"""How many releases the status lists, and the longest of them in characters."""
 MAX_NAME = 63
-"""A subscription's name is the value of a label as well."""
+"""The longest name of a subscription, which is the value of a label, too."""
 Strategy = Literal["Restart", "Reload", "Auto"]
 
 
 class ApplicationRef(Part):
-    """A SparkApplication of the same namespace.
+    """A SparkApplication in the same namespace.
 
     Attributes:
-        api_version: Kubeflow's, or Apache's (experimental).
-        kind: of the application.
-        name: of the application.
+        api_version: the API version of Kubeflow's SparkApplication, or of Apache's (experimental).
+        kind: the kind of the application.
+        name: the name of the application.
     """
 
     api_version: Literal["sparkoperator.k8s.io/v1beta2", "spark.apache.org/v1"] = KUBEFLOW
@@ -51,15 +51,14 @@ class ApplicationRef(Part):
 
 
 class Streams(Part):
-    """Which streams: exactly one of the two.
+    """The streams, by `ids` or by `pattern`: exactly one of the two.
 
     Attributes:
-        ids: the streams by name. Nothing is rendered for the first time before all of them are there
-            and none is held.
-        pattern: a regular expression (RE2's) that must match a whole stream id of this namespace.
+        ids: the ids of the streams. The first document is rendered when all of them exist and none is held.
+        pattern: a regular expression in RE2's syntax. It selects the streams of this namespace whose whole id matches.
     """
 
-    # Whoever applies one of the two takes the other out by that.
+    # Atomic: an apply that sets one of the two fields removes the other.
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
 
     ids: Annotated[tuple[StreamName, ...], Field(min_length=1, max_length=MAX_STREAMS)] | None = None
@@ -67,12 +66,12 @@ class Streams(Part):
 
 
 class SecretBinding(Part):
-    """The Secret whose credentials a cluster gets, and the only servers that they may be sent to.
+    """A Secret with the credentials for one cluster, and the only servers that may receive them.
 
     Attributes:
         cluster: the id of the cluster.
-        name: of the Secret that its stream asks for by `secretRef`.
-        allowed_servers: each `host:port` that the cluster's `bootstrapServers` may name.
+        name: the name of the Secret. It must be the one that the stream names in `secretRef`.
+        allowed_servers: the servers, each as `host:port`, that the cluster's `bootstrapServers` may name.
     """
 
     cluster: ClusterName
@@ -81,11 +80,11 @@ class SecretBinding(Part):
 
 
 class Pause(Part):
-    """No change is rolled out, and no drain ends.
+    """A pause: while it lasts, no change is rolled out, and no drain ends.
 
     Attributes:
-        until: when that ends by itself; absent: when the pause is taken out.
-        reason: for who wonders.
+        until: the time at which the pause ends. Absent: it ends when the field `pause` is removed.
+        reason: a note for people, which is not evaluated.
     """
 
     until: Moment | None = None
@@ -93,15 +92,17 @@ class Pause(Part):
 
 
 class SubscriptionSpec(Part):
-    """What the application reads.
+    """The desired state: the streams that the application reads.
 
     Attributes:
-        application_ref: the application; it cannot be changed.
-        streams: which streams it reads.
-        update_strategy: how changes reach it: by a restart, live, or live where that is possible.
-        secrets: the credentials that its clusters get.
-        pause: nothing is rolled out for now.
-        orphan_retention: how long a subscription that came of annotations outlives its application.
+        application_ref: the application. It cannot be changed.
+        streams: the streams that the application reads.
+        update_strategy: how a change reaches the application. `Restart`: by a restart. `Reload`: live, without a
+            restart. `Auto`: live where that is possible, otherwise by a restart.
+        secrets: the Secrets with the credentials of the clusters.
+        pause: stops roll-outs and the end of drains for a time.
+        orphan_retention: how long a subscription that was created from annotations is kept after its application is
+            deleted.
     """
 
     application_ref: ApplicationRef
@@ -113,16 +114,17 @@ class SubscriptionSpec(Part):
 
 
 class DrainingTopic(Part):
-    """What was rendered, is no longer desired, and stays in the document until it is drained.
+    """A topic that is no longer desired, and stays in the document until it is drained.
 
     Attributes:
-        cluster: that has it.
-        topic: that drains.
-        stream: the stream that had it.
-        since: when it began to drain.
-        revision: the counter of the first document that had it as draining.
-        quiet_period, timeout: of the stream's `drain`.
-        message: who or what it waits for.
+        cluster: the id of the topic's cluster.
+        topic: the name of the topic.
+        stream: the stream that had the topic.
+        since: the time at which the drain began.
+        revision: the counter of the first document in which the topic drains.
+        quiet_period, timeout: the value in `spec.drain` of the stream, or the longest one if several streams had
+            the topic.
+        message: the fact that the drain waits for.
     """
 
     cluster: AnyName
@@ -136,13 +138,14 @@ class DrainingTopic(Part):
 
 
 class Rendered(Part):
-    """The document as it was last written.
+    """The document that the operator last wrote.
 
     Attributes:
-        config_map: that holds it.
-        lineage: the line of revisions; another one begins only when every trace of the last is lost.
-        counter: the revision within it.
-        hash: of the streams in it.
+        config_map: the name of the ConfigMap that holds the document.
+        lineage: the series of revisions that the document belongs to. A new one begins only if every trace of the
+            last one is lost.
+        counter: the number of the revision within its lineage.
+        hash: the hash of the document's streams.
     """
 
     config_map: ObjectName
@@ -152,19 +155,20 @@ class Rendered(Part):
 
 
 class Rollout(Part):
-    """The roll-out under way or done last.
+    """The current roll-out, or the last one.
 
     Attributes:
-        token: the revision, `<lineage>/<counter>`, that it brings.
-        method: how; `Adopt` is the first render, which patches nothing.
-        phase: `Pending` before its effect, `Patched` when that was made, `Confirmed` when the driver has it, `Failed`
-            when it is given up.
-        attempts: patches made.
-        submission: the application's submission id when it was patched.
-        at: when the last step was taken.
-        reverted: how often somebody took the patch back.
-        problem: why the API server did not take the patch.
-        generation: of the application that it did not take it for.
+        token: the revision that is rolled out, as `<lineage>/<counter>`.
+        method: how the revision reaches the driver. `Restart` restarts it, `Reload` changes it live, and `Adopt` is the
+            first document, for which nothing is patched.
+        phase: `Pending` before the patch or refresh, `Patched` after it, `Confirmed` when the driver has the revision,
+            `Failed` when the operator has given up.
+        attempts: how many patches the operator made for this revision.
+        submission: the application's submission id at the time of the patch.
+        at: the time of the last step.
+        reverted: how often somebody else reverted the patch.
+        problem: the reason for which the API server refused the patch; empty if it did not.
+        generation: the generation of the application for which the API server refused the patch.
     """
 
     token: Annotated[str, Field(max_length=96)]
@@ -179,18 +183,19 @@ class Rollout(Part):
 
 
 class SubscriptionStatus(Part):
-    """What became of it. Only the operator writes it; nothing in it moves while nothing happens.
+    """The observed state of the subscription. Only the operator writes it, and only when something changes.
 
     Attributes:
-        observed_generation: of the spec that this speaks of.
-        rendered: the document.
+        observed_generation: the generation of the spec that this status is about.
+        rendered: the document that the operator last wrote.
         rollout: how the newest revision reaches the application.
-        restarted_at: when the operator restarted the application last.
-        orphaned_at: since when the application is gone, where the subscription came of its annotations.
-        draining: what is no longer desired and still read, as far as it fits.
-        released: the releases by annotation that have counted, and count no more.
-        kept: the streams as rendered, so that they survive the loss of the document; empty where they are too large.
-        conditions: what is true of it; docs/operator.md has each with its remedy.
+        restarted_at: the time at which the operator last restarted the application.
+        orphaned_at: the time since which the application does not exist, for a subscription that was created from
+            its annotations.
+        draining: the topics that are no longer desired and still read, as many of them as fit.
+        released: the entries of the annotation `kafkastream.dev/release` that were used. Each counts once.
+        kept: a copy of the rendered streams, from which a lost document is restored; empty if they are too large.
+        conditions: the conditions of the subscription; docs/operator.md lists each with its remedy.
     """
 
     observed_generation: Annotated[int, Field(ge=0)] = 0
@@ -224,18 +229,18 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "": (
         (
             f"self.metadata.name.size() <= {MAX_NAME}",
-            f"a subscription's name has at most {MAX_NAME} characters: it is a label, too",
+            f"a subscription's name has at most {MAX_NAME} characters, because it is the value of a label",
         ),
     ),
     "spec.applicationRef": (
-        ("self == oldSelf", "a subscription cannot change its application: delete it and make another"),
+        ("self == oldSelf", "a subscription cannot change its application: delete it and create another one"),
     ),
     "spec.streams": (
         ("has(self.ids) != has(self.pattern)", "set exactly one of streams.ids and streams.pattern"),
         (
             "!has(self.ids) || self.ids.all(id, self.ids.exists_one(other, other == id))",
-            "a stream is named twice in streams.ids",
+            "streams.ids names a stream twice",
         ),
     ),
 }
-"""CEL: what users get wrong, refused by the API server itself."""
+"""CEL rules, by which the API server refuses common mistakes: {path in the schema: (expression, message) …}."""

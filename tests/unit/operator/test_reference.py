@@ -1,25 +1,27 @@
-"""The reference of the resources says what the models do."""
+"""The generated reference of the custom resources, docs/crds.md."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafkastream_operator.models import subscription
-from kafkastream_operator.models.crd import crd, crds
-from kafkastream_operator.models.reference import KINDS, attributes, main, reference, rows
+from kafkastream_operator.models.crd import attributes, crd, crds
+from kafkastream_operator.models.reference import KINDS, main, reference, rows
 from kafkastream_operator.models.subscription import DrainingTopic
 from tests.support.places import ROOT
 
 PAGE = ROOT / "docs" / "crds.md"
 
 
-def test_the_page_is_current() -> None:
+def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == reference(), "run `make crds`"
 
 
-def test_the_command_writes_it(tmp_path: Path) -> None:
+def test_the_command_writes_the_page(tmp_path: Path) -> None:
     main(str(tmp_path / "crds.md"))
     assert (tmp_path / "crds.md").read_text(encoding="utf-8") == reference()
 
@@ -34,21 +36,35 @@ def test_every_field_has_a_meaning(kind: tuple) -> None:  # type: ignore[type-ar
     assert [row.path for row in found if not row.meaning] == []
 
 
-def test_the_columns_say_what_the_conditions_say() -> None:
-    """The phase of a roll-out is `Confirmed` for a first document, too, which no driver may have seen yet."""
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind[0].KIND)
+def test_the_crd_describes_every_field(kind: tuple) -> None:  # type: ignore[type-arg]
+    def undescribed(node: Mapping[str, Any], path: str) -> list[str]:
+        below = [(f"{path}.{name}", each) for name, each in node.get("properties", {}).items()]
+        found = [name for name, each in below if not each.get("description")]
+        below += [(f"{path}[]", node["items"])] if "items" in node else []
+        return found + [name for at, each in below for name in undescribed(each, at)]
+
+    schema = crd(*kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    assert undescribed(schema["spec"], "spec") + undescribed(schema["status"], "status") == []
+
+
+def test_the_roll_out_column_shows_the_condition() -> None:
+    """`status.rollout.phase` is also `Confirmed` for a first document, which no driver may have seen yet."""
     paths = {column["name"]: column["jsonPath"] for column in subscription.COLUMNS}
     assert paths["Roll-out"] == '.status.conditions[?(@.type=="RolledOut")].reason'
     assert not [path for path in paths.values() if path.startswith(".status.rollout")]
 
 
-def test_a_category_is_the_name_of_no_kind() -> None:
-    """kubectl takes it for all kinds that have it, whatever else is called so."""
+def test_the_category_is_not_the_name_of_a_kind() -> None:
+    """kubectl resolves such a name to all kinds of the category."""
     names = [each["spec"]["names"] for each in crds().values()]
     taken = {name for each in names for name in (each["plural"], each["singular"], *each["shortNames"])}
     assert [each["categories"] for each in names] == [["dynamic-kafka"]] * 2
     assert "dynamic-kafka" not in taken
 
 
-def test_what_two_fields_share_is_said_of_both() -> None:
-    assert attributes(DrainingTopic)["timeout"] == "of the stream's `drain`."
-    assert set(attributes(DrainingTopic)) == set(DrainingTopic.model_fields)
+def test_fields_described_together_both_have_the_meaning() -> None:
+    meanings = attributes(DrainingTopic)
+    assert meanings["timeout"] == meanings["quiet_period"]
+    assert meanings["timeout"].startswith("the value in `spec.drain` of the stream")
+    assert set(meanings) == set(DrainingTopic.model_fields)

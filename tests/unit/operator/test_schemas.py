@@ -1,4 +1,4 @@
-"""What the API server counts a CEL rule's cost from: every string, list and map of a resource has its bounds."""
+"""The CRDs' bounds: every string, list and map has one, from which the API server estimates the cost of CEL rules."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import pytest
 from kafkastream_operator.models.crd import crds
 
 WORDS = {
-    "spec.clusters[].properties{}": "values of Kafka's own properties: any text",
+    "spec.clusters[].properties{}": "the value of a Kafka property",
     "spec.streams.pattern": "a regular expression",
-    "spec.pause.reason": "for who wonders",
+    "spec.pause.reason": "a note for people",
 }
-"""Strings of specs that may be anything of their length."""
+"""Strings of specs that may be any text up to their length."""
 
 OPEN = {
     "kafkastreams.yaml": {"spec.clusters[].startingOffsets", "spec.clusters[].stoppingOffsets"},
     "kafkastreamsubscriptions.yaml": {"status.kept"},
 }
-"""What no structural schema describes, and no CEL rule looks at."""
+"""Fields that no structural schema describes, and that no CEL rule uses."""
 
 Node = Mapping[str, Any]
 
 
 def nodes(schema: Node, path: str) -> Iterator[tuple[str, Node]]:
-    """Every value that an object may have, by its path."""
+    """Yield the schema of every value of an object, by its path."""
     yield path, schema
     for name, each in schema.get("properties", {}).items():
         yield from nodes(each, f"{path}.{name}")
@@ -37,19 +37,19 @@ def nodes(schema: Node, path: str) -> Iterator[tuple[str, Node]]:
 
 
 def schema_of(name: str) -> Node:
-    """What an object of the kind is."""
+    """Return the schema of an object."""
     (version,) = crds()[name]["spec"]["versions"]
     schema: Node = version["schema"]["openAPIV3Schema"]
     return schema
 
 
 def values(name: str, *parts: str) -> list[tuple[str, Node]]:
-    """Every value of these parts of an object."""
+    """Return the schemas of all values in these parts of an object."""
     return [found for part in parts for found in nodes(schema_of(name)["properties"][part], part)]
 
 
 @pytest.mark.parametrize("name", crds())
-def test_every_string_list_and_map_ends_somewhere(name: str) -> None:
+def test_every_string_list_and_map_has_a_bound(name: str) -> None:
     found = values(name, "spec", "status")
     strings = [(path, node) for path, node in found if node.get("type") == "string" and "enum" not in node]
     lists = [(path, node) for path, node in found if node.get("type") == "array"]
@@ -62,8 +62,8 @@ def test_every_string_list_and_map_ends_somewhere(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", crds())
-def test_what_a_user_writes_has_a_form_where_it_is_not_any_text(name: str) -> None:
-    """A status is the operator's own: it is never refused for its words."""
+def test_every_string_of_a_spec_has_a_pattern_unless_listed(name: str) -> None:
+    """Statuses need no patterns: only the operator writes them."""
     strings = [(path, node) for path, node in values(name, "spec") if node.get("type") == "string"]
     formless = {path for path, node in strings if not {"pattern", "enum", "format"} & node.keys()}
     assert formless - WORDS.keys() == set()
@@ -71,7 +71,7 @@ def test_what_a_user_writes_has_a_form_where_it_is_not_any_text(name: str) -> No
 
 
 @pytest.mark.parametrize("name", crds())
-def test_what_no_schema_describes_is_known(name: str) -> None:
+def test_fields_without_a_schema_are_listed(name: str) -> None:
     open_to_all = {
         path for path, node in values(name, "spec", "status") if node.get("x-kubernetes-preserve-unknown-fields")
     }
