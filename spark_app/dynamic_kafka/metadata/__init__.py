@@ -1,6 +1,6 @@
-"""The metadata of streams: the contract between those who write it and the source that reads it.
+"""The metadata of streams: its document, its services, and its discovery.
 
-The public face of this part; users' own services and subscribers derive from the classes here.
+The public names of this package. Users' own services and subscribers derive from the classes here.
 """
 
 from dynamic_kafka.metadata.discovery import MetadataDiscovery

@@ -1,6 +1,6 @@
-"""What metadata says: streams, their clusters, and where reading starts and stops there.
+"""The values of metadata: streams, their clusters, and where reading starts and stops there.
 
-Pure values, shared by the source, the application and the operator. The names are FLIP-246's (`KafkaStream`,
+Pure; shared by the source, the application and the operator. The names are FLIP-246's (`KafkaStream`,
 `ClusterMetadata`), with `starting_offsets` and `stopping_offsets` as in Flink's current `ClusterMetadata`.
 """
 
@@ -19,14 +19,12 @@ ClusterState = Literal["Active", "Draining"]
 
 @dataclass(frozen=True)
 class OffsetSpec:
-    """Where reading starts or stops on one cluster, before it is resolved to numbers.
+    """The start or stop of reading on one cluster, before a plan resolves it to offsets.
 
     Attributes:
-        kind: `explicit` uses `offsets` (or `timestamps`), `timestamp` uses `timestamp_ms`; the others need
-            nothing else.
-        timestamp_ms: milliseconds since the epoch, for `timestamp`, and for every partition without one of
-            its own.
-        offsets: {topic: {partition: offset}}; -2 is earliest and -1 latest, as in Spark's JSON.
+        kind: `explicit` uses `offsets` or `timestamps`, `timestamp` uses `timestamp_ms`, the others no field.
+        timestamp_ms: milliseconds since 1970, for every partition that `timestamps` does not name.
+        offsets: {topic: {partition: offset}}; -2 means earliest and -1 latest, as in Spark's JSON.
         timestamps: {topic: {partition: milliseconds}}; Spark's `startingOffsetsByTimestamp`.
     """
 
@@ -43,19 +41,17 @@ COMMITTED = OffsetSpec("committed")
 
 @dataclass(frozen=True)
 class ClusterMetadata:
-    """One cluster as one stream uses it.
+    """A cluster as one stream uses it.
 
     Attributes:
         topics: topic names, in the order given; never empty.
-        properties: Kafka client properties, with `bootstrap.servers` among them (FLIP-246). Secrets only by
-            reference.
-        starting_offsets: wins over the source's option for this cluster; None leaves the choice to the
-            option.
-        stopping_offsets: likewise for the end; bounded reading only.
+        properties: Kafka client properties, with `bootstrap.servers` among them (FLIP-246). Never a secret's value.
+        starting_offsets: overrides the option `startingOffsets` for this cluster; None leaves it to the option.
+        stopping_offsets: likewise for `endingOffsets`; used by bounded runs only.
         renamed_from: the id under which this cluster's offsets were saved before.
-        secret_folder: the name of the cluster's mounted secret folder; its files are properties by name.
-        state: `Draining` clusters are read like active ones; they only wait for their end.
-        draining_topics: likewise of an active cluster; some of `topics`.
+        secret_folder: the name of the cluster's mounted secret folder; its file names are names of properties.
+        state: a `Draining` cluster is read like an active one, until it is removed at its end.
+        draining_topics: the topics of an active cluster that drain; some of `topics`.
     """
 
     topics: tuple[str, ...]
@@ -69,34 +65,34 @@ class ClusterMetadata:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The servers a client contacts first."""
+        """The servers that a client contacts first."""
         return self.properties["bootstrap.servers"]
 
     @property
     def draining(self) -> frozenset[str]:
-        """The topics that drain: all of them on a cluster that does."""
+        """The topics that drain: all of them if the cluster drains."""
         return frozenset(self.topics if self.state == "Draining" else self.draining_topics)
 
 
 @dataclass(frozen=True)
 class KafkaStream:
-    """A logical stream: topics on clusters. `clusters` maps the user's cluster id to its metadata."""
+    """A logical stream: topics on clusters. `clusters` maps the user's cluster ids to their metadata."""
 
     stream_id: str
     clusters: Mapping[str, ClusterMetadata]
 
     def __hash__(self) -> int:
-        # Without the clusters, which are mappings: FLIP-246's services and subscribers return sets of streams.
+        # Streams need a hash since FLIP-246's services return sets of them. `clusters` is a mapping and has none.
         return hash(self.stream_id)
 
 
 @dataclass(frozen=True)
 class Rendering:
-    """What the operator's document says of itself, and no other does.
+    """The parts of a document that only the operator writes.
 
     Attributes:
         subscription: UID of the subscription that it was rendered for; empty if it names none.
-        streams: the streams word for word; None if they are larger than `contract.REPORTED_STREAMS_BYTES`.
+        streams: the streams word for word; None if they are larger than `kubernetes_names.REPORTED_STREAMS_BYTES`.
     """
 
     subscription: str = ""

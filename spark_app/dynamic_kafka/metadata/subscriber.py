@@ -1,4 +1,4 @@
-"""Which streams a query reads: by ids, by a pattern, or as a user's own class decides. Driver; pure.
+"""Subscribers choose the streams of a query: by ids, by a pattern, or by a user's own class. Driver.
 
 One call of `get_subscribed_streams` makes one look-up at the service.
 """
@@ -14,32 +14,32 @@ from dynamic_kafka.errors import MetadataInvalidError, OptionError
 from dynamic_kafka.metadata.model import KafkaStream
 from dynamic_kafka.metadata.properties import nearest
 from dynamic_kafka.metadata.services.service import KafkaMetadataService
+from dynamic_kafka.wording import first_few
 
 _log = logging.getLogger(__name__)
 
 
 class KafkaStreamSubscriber(ABC):
-    """Chooses streams (FLIP-246). A user's own class is created with the source's options as one mapping."""
+    """The choice of streams (FLIP-246). A user's own class is created with the source's options as one mapping."""
 
     @abstractmethod
     def get_subscribed_streams(self, service: KafkaMetadataService) -> list[KafkaStream]:
-        """The streams to read now, out of what `service` knows. Raises what the service raises."""
+        """Return the streams of `service` to read now. Raises as the service does."""
 
     def check_at_start(self, service: KafkaMetadataService, found: Sequence[KafkaStream]) -> None:  # noqa: B027
-        """Refuse a first look-up that cannot be meant; `found` is its result. Default: anything may be meant.
+        """Refuse a first look-up that must be a mistake; `found` is its result. By default nothing is refused.
 
         Raises:
             MetadataInvalidError: something subscribed does not exist.
         """
 
     def missing(self, stream_ids: Collection[str]) -> list[str]:
-        """What is subscribed by name and is not among the streams that exist. Default: nothing is known by name."""
+        """Return the streams that are subscribed by name and are not in `stream_ids`. Default: none."""
         return []
 
 
 class StreamIdsSubscriber(KafkaStreamSubscriber):
-    """The streams of these ids. One that vanishes is no longer read; where a query starts for the first time each must
-    exist."""
+    """The streams of these ids. At a query's first start each must exist; later a removed one is no longer read."""
 
     def __init__(self, stream_ids: Iterable[str]) -> None:
         self._ids = tuple(dict.fromkeys(stream_ids))
@@ -54,7 +54,7 @@ class StreamIdsSubscriber(KafkaStreamSubscriber):
         if not missing:
             return
         known = sorted(stream.stream_id for stream in service.get_all_streams())
-        problems = [f"the subscribed stream {each!r} does not exist; {known_streams(each, known)}" for each in missing]
+        problems = [f"the subscribed stream {name!r} does not exist; {known_streams(name, known)}" for name in missing]
         raise MetadataInvalidError("; ".join(problems), tuple(problems))
 
     def missing(self, stream_ids: Collection[str]) -> list[str]:
@@ -62,8 +62,7 @@ class StreamIdsSubscriber(KafkaStreamSubscriber):
 
 
 class StreamPatternSubscriber(KafkaStreamSubscriber):
-    """The streams whose whole id matches a regular expression, as Spark's `subscribePattern` (Flink: any
-    substring)."""
+    """The streams whose whole id matches a regular expression, as in Spark; Flink matches any part of the id."""
 
     def __init__(self, pattern: str) -> None:
         try:
@@ -75,25 +74,23 @@ class StreamPatternSubscriber(KafkaStreamSubscriber):
         return [stream for stream in service.get_all_streams() if self._pattern.fullmatch(stream.stream_id)]
 
     def check_at_start(self, service: KafkaMetadataService, found: Sequence[KafkaStream]) -> None:
-        """Refuse nothing; tell of a pattern that is meant to match a part of a name, as elsewhere it may."""
+        """Warn of a pattern that matches no whole id but parts of ids, as a pattern for Flink may."""
         if found:
             return
         part = sorted(each.stream_id for each in service.get_all_streams() if self._pattern.search(each.stream_id))
         if part:
             _log.warning(
                 "the pattern %r matches no whole name, so nothing is read; it matches a part of %s: write .*(%s).* to"
-                " read what contains it",
+                " read every stream that contains it",
                 self._pattern.pattern,
-                ", ".join(part[:10]) + (f" and {len(part) - 10} more" if len(part) > 10 else ""),
+                first_few(part),
                 self._pattern.pattern,
             )
 
 
 def known_streams(wanted: str, known: Sequence[str]) -> str:
-    """The streams that exist, those first that may be meant by `wanted`."""
+    """Return a text that lists the streams that exist, the most similar to `wanted` first."""
     if not known:
         return "the metadata names no streams at all"
     close = nearest(wanted, list(known), count=3)
-    listed = (close + [each for each in known if each not in close])[:10]
-    more = f" and {len(known) - len(listed)} more" if len(known) > len(listed) else ""
-    return f"known are {', '.join(listed)}{more}"
+    return f"known are {first_few([*close, *(name for name in known if name not in close)])}"

@@ -1,8 +1,7 @@
-"""What a query reads, from all its streams together: each cluster once, with the topics of all streams.
-Driver; pure.
+"""The subscription of a query: each cluster of all its streams once, with all its topics. Driver and operator; pure.
 
-A cluster that several streams share is one cluster: its topics are united, and everything else that the
-streams say of it must be the same. (Flink's source lets the last stream win silently.)
+Several streams may share a cluster. Then their topics are united, and its other fields must be equal in all of them.
+(Flink's source silently takes those of the last stream.)
 """
 
 from __future__ import annotations
@@ -23,11 +22,10 @@ class SubscribedCluster:
     """One cluster of a subscription.
 
     Attributes:
-        topics: {topic: stream id}; a topic that several streams share belongs to the first of them in sorted
-            order.
-        properties: as in `ClusterMetadata`, as are the rest.
-        state: `Draining` only if every stream that uses the cluster drains it.
-        draining: the topics that drain: those that every stream which has them here drains.
+        topics: {topic: stream id}. A topic that several streams share belongs to the first stream id in sorted order.
+        properties, starting_offsets, stopping_offsets, renamed_from, secret_folder: as in `ClusterMetadata`.
+        state: `Draining` only if every stream with this cluster drains it.
+        draining: the topics that every stream with them on this cluster drains.
     """
 
     topics: Mapping[str, str]
@@ -41,20 +39,20 @@ class SubscribedCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The servers a client contacts first."""
+        """The servers that a client contacts first."""
         return self.properties["bootstrap.servers"]
 
 
 @dataclass(frozen=True)
 class Subscription:
-    """What a query reads: its clusters by id, and the ids of the streams that exist, sorted."""
+    """The clusters of a query by id, and the ids of those of its streams that exist, sorted."""
 
     clusters: Mapping[str, SubscribedCluster]
     stream_ids: tuple[str, ...]
 
     @cached_property
     def fingerprint(self) -> str:
-        """`sha256:<64 hex>`: equal for equal content, whatever the order it came in."""
+        """`sha256:<64 hex>` over the content; the order of streams and clusters does not matter."""
         content = {
             "clusters": {name: _content(cluster) for name, cluster in self.clusters.items()},
             "streams": self.stream_ids,
@@ -91,7 +89,10 @@ def unite(streams: Iterable[KafkaStream]) -> Subscription:
 
 
 def _content(cluster: SubscribedCluster) -> dict[str, Any]:
-    """What a fingerprint is taken over. Somebody may wait for one: what has nothing new keeps its own."""
+    """Return the value for the fingerprint.
+
+    `draining` is left out where it adds nothing, so that older fingerprints, for which users may wait, stay the same.
+    """
     content = asdict(cluster)
     draining = sorted(content.pop("draining"))
     return {**content, "draining": draining} if draining and cluster.state == "Active" else content
@@ -138,7 +139,7 @@ def _disagreements(
     differing += [
         f"properties.{key}" for key in sorted(mine.keys() | theirs.keys()) if mine.get(key) != theirs.get(key)
     ]
-    # What drains was begun long ago: where reading starts and ends is for whoever reads the cluster on to say.
+    # A cluster that drains was started long ago, so only the other streams choose its start and stop.
     if "Draining" not in (cluster.state, metadata.state):
         if not _mergeable(cluster.starting_offsets, metadata.starting_offsets):
             differing.append("startingOffsets")
@@ -182,8 +183,7 @@ def _servers(text: str) -> frozenset[str]:
 
 
 def _mergeable(one: OffsetSpec | None, other: OffsetSpec | None) -> bool:
-    """Equal, or explicit for topics of their own: explicit offsets name topics, so two streams may each name
-    theirs."""
+    """Return whether two streams' offsets agree: they are equal, or explicit and equal for the topics of both."""
     if one == other:
         return True
     if one is None or other is None or not one.kind == other.kind == "explicit":

@@ -1,1 +1,1 @@
-"""Metadata services: the interface, the built-in file service, and the check of what a user's own service returns."""
+"""Metadata services: the interface, the built-in services, and the check of a user's own. Driver."""

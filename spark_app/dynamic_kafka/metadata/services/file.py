@@ -1,9 +1,9 @@
 """Metadata from a mounted file or folder. Driver.
 
-Made for a ConfigMap's volume, where the kubelet writes a new folder and swaps the link `..data`: such a
-change is seen whole or not at all. A plain file may be read while somebody writes it: what changed is read a
-second time a moment later, and anything that does not parse by then is an invalid document, which leaves the
-last good one in force.
+In a ConfigMap's volume the kubelet writes a new folder and then swaps the link `..data`, so a reader sees the old
+document or the new one, never a mixture. A plain file may be read while somebody writes it. So a file that changed is
+read only after it has stayed the same for a moment. A half-written file that looks settled does not parse, and
+the last good metadata stays in force.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dynamic_kafka.metadata.model import KafkaStream, Revision
 from dynamic_kafka.metadata.services.service import KafkaMetadataService
 
 FILE_NAMES = tuple(f"streams{ending}{packed}" for ending in (".yaml", ".yml", ".json") for packed in ("", ".gz"))
-"""The document's possible names in a mounted folder, of which one must be there."""
+"""The possible names of the document in a mounted folder. Exactly one of them must be there."""
 
 _KUBELET_LINK = "..data"
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -31,20 +31,21 @@ _SETTLE_ATTEMPTS = 10
 _CHECK = "check that it is mounted, and the path (`metadata` in app.yaml, else the option `metadataPath`)"
 
 _Signature = tuple[str, int, int, int, int]
-"""Resolved path, device, inode, time of change in ns, size: what a `stat` can tell of a file's edition."""
+"""Resolved path, device, inode, time of change in ns, size: another version of the file has another signature."""
 
 
 class FileMetadataService(KafkaMetadataService):
-    """The document at `path`: a file in either form, YAML or JSON, gzip or not, or a folder that holds one of
-    `FILE_NAMES`.
+    """The service of a mounted document.
+
+    `path` is a file in either form, as YAML or JSON, gzip or not, or a folder with one of `FILE_NAMES`.
 
     Args:
         path: the file, or the folder that it is mounted in.
-        settle_s: how long a changed plain file must stay the same before it is taken, in seconds.
+        settle_s: seconds for which a changed plain file must stay the same before it is read.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, settle_s: float = 0.2) -> None:
-        self._path = Path(path).absolute()  # messages name it: relative to what would be a riddle
+        self._path = Path(path).absolute()  # messages name it, and a reader may not know the working directory
         self._settle_s = settle_s
         self._seen: _Signature | None = None
         self._digest: bytes | None = None
@@ -56,15 +57,14 @@ class FileMetadataService(KafkaMetadataService):
 
     def describe_streams(self, stream_ids: Collection[str]) -> dict[str, KafkaStream]:
         streams = self._look_up().streams
-        return {each: streams[each] for each in stream_ids if each in streams}
+        return {name: streams[name] for name in stream_ids if name in streams}
 
     @property
     def revision(self) -> Revision | None:
         return self._document.revision if self._document else None
 
     def changed(self) -> bool:
-        """Whether the file is another than at the last look-up; False while it is missing, which a look-up
-        reports."""
+        """Return whether the file changed since the last look-up; False while it is missing: a look-up reports that."""
         try:
             return self._sign(self._locate()) != self._seen
         except (OSError, MetadataUnavailableError, MetadataInvalidError):
@@ -86,7 +86,7 @@ class FileMetadataService(KafkaMetadataService):
         return self._document
 
     def _read(self) -> tuple[Path, bytes]:
-        """The file, resolved, and its content at a moment when nobody was writing it."""
+        """Return the file, with all links resolved, and its content at a moment when nobody was writing it."""
         gone = False
         for _ in range(_SETTLE_ATTEMPTS):
             try:
@@ -97,14 +97,14 @@ class FileMetadataService(KafkaMetadataService):
                     self._closed.wait(self._settle_s)
                 settled = self._sign(self._locate()) == before
             except FileNotFoundError:
-                # Swapped or renamed between two of these calls; a file that stays away is an error.
+                # The file was swapped or renamed between two of these calls. If it stays away, that is an error.
                 if gone:
                     raise
                 gone = True
                 self._closed.wait(self._settle_s)
                 continue
             if settled:
-                # Before parsing: a file that turns out invalid is not news at the next probe.
+                # Before parsing, so that the next probe does not report an invalid file as changed.
                 self._seen = before
                 return found, data
         raise MetadataInvalidError(
@@ -112,10 +112,10 @@ class FileMetadataService(KafkaMetadataService):
         )
 
     def _locate(self) -> Path:
-        """The file itself, all links resolved, so that reading it is not disturbed by a swap."""
+        """Return the file with all links resolved, so that a swap does not disturb reading it."""
         if not self._path.is_dir():
             return self._path.resolve(strict=True)
-        # Through `..data`, since the kubelet puts the links beside it right only after the swap.
+        # Through `..data`, since the kubelet updates the links beside it only after the swap.
         folder = (self._path / _KUBELET_LINK if (self._path / _KUBELET_LINK).is_dir() else self._path).resolve(
             strict=True
         )
@@ -132,13 +132,12 @@ class FileMetadataService(KafkaMetadataService):
 
 
 def _is_swapped_whole(found: Path) -> bool:
-    """Whether the file lies in one of the kubelet's folders, which are never written to once they are
-    linked."""
+    """Return whether the file lies in a folder of the kubelet, which writes nothing there once it is linked."""
     return found.parent.name.startswith("..")
 
 
 def _bytes(found: Path) -> bytes:
-    # One byte more than allowed tells that it is too large.
+    # One byte more than allowed, to notice a file that is too large.
     with found.open("rb") as file:
         return file.read(MAX_DOCUMENT_BYTES + 1)
 

@@ -1,8 +1,7 @@
-"""Where metadata comes from: the interface of FLIP-246's `KafkaMetadataService`, and the static one. Driver.
+"""The interface of metadata services, FLIP-246's `KafkaMetadataService`, and the static service. Driver.
 
-A service is asked by one `MetadataDiscovery` only, which never calls it twice at a time. A user's own class
-is created with the source's options as one mapping, and may block or raise: discovery counts that against
-`metadataFailureThreshold`.
+One `MetadataDiscovery` calls a service, never twice at a time. A user's own class is created with the source's options
+as one mapping. It may block or raise: discovery counts that as a failure, against `metadataFailureThreshold`.
 """
 
 from __future__ import annotations
@@ -20,37 +19,36 @@ T = TypeVar("T")
 
 
 class KafkaMetadataService(ABC):
-    """The source of truth for streams. What it does not return is not active, and is not read (FLIP-246)."""
+    """The source of metadata. A stream or cluster that it does not return is not active and not read (FLIP-246)."""
 
     @abstractmethod
     def get_all_streams(self) -> list[KafkaStream]:
-        """Every stream there is.
+        """Return all streams.
 
         Raises:
-            MetadataInvalidError: what was found is wrong; the last good metadata stays in force.
-            MetadataUnavailableError: there was no answer. Any other exception counts as that, too.
+            MetadataInvalidError: the metadata is wrong; the last good one stays in force.
+            MetadataUnavailableError: there was no answer. Any other exception counts as this one.
         """
 
     @abstractmethod
     def describe_streams(self, stream_ids: Collection[str]) -> dict[str, KafkaStream]:
-        """The streams of these ids. An id that does not exist is absent from the result. Raises as above."""
+        """Return the streams of these ids, without ids that do not exist. Raises as `get_all_streams` does."""
 
     def is_cluster_active(self, cluster_id: str) -> bool:
-        """Whether any stream names the cluster. Makes a look-up of its own unless a service knows better."""
+        """Return whether any stream names the cluster. By default this makes a look-up of its own."""
         return any(cluster_id in stream.clusters for stream in self.get_all_streams())
 
     @property
     def revision(self) -> Revision | None:
-        """Which edition the last look-up found; None if the service does not number its metadata."""
+        """The revision that the last look-up found; None if the service has no revisions."""
         return None
 
     def changed(self) -> bool:
-        """Whether a look-up would now find something new. Asked every second, so it must be cheap; default:
-        unknown."""
+        """Return whether a look-up would find something new. Called every second, so keep it cheap. Default: False."""
         return False
 
     def close(self) -> None:  # noqa: B027  # most services hold nothing
-        """Let go of connections. May be called while a look-up hangs, from another thread, to unblock it."""
+        """Close connections. Another thread may call this while a look-up hangs, to unblock it."""
 
 
 class StaticMetadataService(KafkaMetadataService):
@@ -74,7 +72,7 @@ class StaticMetadataService(KafkaMetadataService):
         return list(self._streams.values())
 
     def describe_streams(self, stream_ids: Collection[str]) -> dict[str, KafkaStream]:
-        return {each: self._streams[each] for each in stream_ids if each in self._streams}
+        return {name: self._streams[name] for name in stream_ids if name in self._streams}
 
     @property
     def revision(self) -> Revision | None:
@@ -82,10 +80,10 @@ class StaticMetadataService(KafkaMetadataService):
 
 
 def load_class(path: str, expected: Callable[..., T]) -> Callable[[Mapping[str, str]], T]:
-    """The class named by `module:Class`, a subclass of the class `expected`, to be called with the options.
+    """Return the class that `path` names as `module:Class`; the caller calls it with the options.
 
     Raises:
-        OptionError: the path has another form, its module does not import, or it names something else.
+        OptionError: the path has another form, its module does not import, or it names no subclass of `expected`.
     """
     found = import_object(path)
     assert isinstance(expected, type)  # typed as a callable, since `type[T]` would not take an abstract class

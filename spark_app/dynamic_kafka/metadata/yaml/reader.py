@@ -1,15 +1,14 @@
-"""YAML and JSON text to plain values that remember their lines (`located.py`). Driver and tools; pure.
+"""The reader of YAML and JSON: text to plain values with their lines (`located.py`). Driver, tools and operator; pure.
 
-Owns the dialect that this project's own files are written in:
+Owns the YAML dialect of this project's files:
 
-- One document per text. JSON is read as such, and only for its errors as YAML.
-- Scalars as in YAML 1.2: `yes`, `off`, `12:30` and `007` are strings, so no topic or client id changes its
-  spelling.
-- Keys are strings, as written (`0:` and `"0":` are the same key); a key that occurs twice is an error.
-- Aliases work; tags such as `!!python/object` do not.
+- A text holds one document. JSON is read as JSON; to find the lines of its errors it is read again as YAML.
+- Scalars follow YAML 1.2: `yes`, `off`, `12:30` and `007` are strings, so no topic or client id changes its spelling.
+- Keys are strings, as written (`0:` and `"0":` are the same key). A key that occurs twice is an error.
+- Aliases work. Tags such as `!!python/object` are refused.
 
-The text is read event by event, never recursively: libyaml's own composer ends the process on deep nesting,
-and takes six times as long. The limit on size is `document.MAX_DOCUMENT_BYTES`.
+The reader takes libyaml's events one by one, without recursion: libyaml's own composer crashes the process on deep
+nesting, and takes six times as long. `document.MAX_DOCUMENT_BYTES` limits the size.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ import yaml
 from dynamic_kafka.metadata.yaml.located import Located, Path, Problem
 
 MAX_DEPTH = 32
-"""Levels of nesting. Our deepest document has eight."""
+"""Levels of nesting. The deepest document of this project has eight."""
 
 MAX_VALUES = 5_000_000
-"""Values after aliases are expanded: a few lines of nested aliases could otherwise stand for billions."""
+"""Values after aliases are expanded. A few lines of nested aliases could otherwise stand for billions."""
 
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})\Z")
-# Whatever is no string here is none in YAML 1.1 either, so that its writers put quotes around a text like it.
+# Writers of YAML 1.1 put quotes around texts that are numbers there. So a number here must be a number there too.
 _FLOAT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})\.[0-9]{1,18}([eE][-+][0-9]{1,3})?\Z")
 _WORDS: dict[str, bool | None] = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
@@ -41,8 +40,10 @@ _TAG = "a tag (!…) is not allowed; write a plain value, and one that begins wi
 
 
 def read_json(text: str) -> Located | None:
-    """`text` as JSON, without lines; None if it is not JSON or holds a key twice, which `read_yaml` then
-    explains."""
+    """Return `text` read as JSON, without lines; None if it is not JSON or has a duplicate key.
+
+    `read_yaml` then finds the mistake with its line.
+    """
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:
@@ -52,7 +53,7 @@ def read_json(text: str) -> Located | None:
 
 
 def read_yaml(text: str, source: str) -> Located:
-    """`text` as YAML, with lines.
+    """Return `text` read as YAML, with lines.
 
     Raises:
         MetadataInvalidError: the text is not YAML, or is empty, nested too deeply, or several documents.
@@ -60,7 +61,7 @@ def read_yaml(text: str, source: str) -> Located:
     try:
         return _Reader(text).read()
     except yaml.MarkedYAMLError as error:
-        # A quote or bracket that is never closed is found out at the end, and mended where it was opened.
+        # libyaml notices an unclosed quote or bracket at the end of the text; the user must look where it opens.
         cut_off = error.problem is not None and "end of stream" in error.problem
         mark = (cut_off and error.context_mark) or error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
@@ -75,12 +76,12 @@ def read_yaml(text: str, source: str) -> Located:
     except UnicodeError:
         problem = Problem((), "holds characters that are no text; save the file as UTF-8", 1)
         raise Located(None).report([problem], source) from None
-    except _Refused as refused:
+    except _RefusedError as refused:
         raise Located(None).report([refused.problem], source) from None
 
 
-class _Refused(Exception):
-    """The text cannot be read on, for a reason that is not YAML's."""
+class _RefusedError(Exception):
+    """The end of reading for a reason that is not YAML's own, such as a tag."""
 
     def __init__(self, text: str, line: int) -> None:
         super().__init__(text)
@@ -89,7 +90,7 @@ class _Refused(Exception):
 
 @dataclass
 class _Open:
-    """A list or mapping that is being read."""
+    """A list or mapping whose end has not been read yet."""
 
     value: Any
     lines: Any
@@ -100,7 +101,7 @@ class _Open:
 
 
 class _Reader:
-    """Builds the values from libyaml's events with a stack of its own."""
+    """The builder of values from libyaml's events, with its own stack instead of recursion."""
 
     def __init__(self, text: str) -> None:
         self._parser = yaml.CSafeLoader(text)
@@ -119,7 +120,7 @@ class _Reader:
         finally:
             self._parser.dispose()
         if not self._documents:
-            raise _Refused("the document is empty; an empty list `[]` says that there are no streams", 1)
+            raise _RefusedError("the document is empty; for no streams write an empty list `[]`", 1)
         return self._found
 
     def _take(self, event: Any) -> None:
@@ -137,8 +138,10 @@ class _Reader:
         elif isinstance(event, yaml.DocumentStartEvent):
             self._documents += 1
             if self._documents > 1:
-                raise _Refused("a second YAML document starts here; keep one per file, and remove this `---`", line)
-            # The line of the document itself, before its first value: where a missing field is reported.
+                raise _RefusedError(
+                    "a second YAML document starts here; keep one per file, and remove this `---`", line
+                )
+            # `_add` replaces it by the line of the first value.
             self._found.first_line = line
 
     def _scalar(self, event: Any, line: int) -> None:
@@ -147,7 +150,7 @@ class _Reader:
             self._key(top, event, line)
             return
         if event.tag not in (None, "!", _STRING_TAG):
-            raise _Refused(_TAG, line)
+            raise _RefusedError(_TAG, line)
         value = _plain(event.value) if event.implicit[0] and event.tag is None else event.value
         if event.anchor:
             self._anchors[event.anchor] = (value, 1)
@@ -167,12 +170,12 @@ class _Reader:
 
     def _open(self, opened: _Open, event: Any, line: int) -> None:
         if event.tag not in (None, "!"):
-            raise _Refused(_TAG, line)
+            raise _RefusedError(_TAG, line)
         if len(self._stack) >= MAX_DEPTH:
-            raise _Refused(f"nested more than {MAX_DEPTH} levels deep", line)
+            raise _RefusedError(f"nested more than {MAX_DEPTH} levels deep", line)
         top = self._stack[-1] if self._stack else None
         if top is not None and top.key is None and isinstance(top.value, dict):
-            raise _Refused("a list or mapping cannot be a key; write the key as a string", line)
+            raise _RefusedError("a list or mapping cannot be a key; write the key as a string", line)
         if opened.anchor:
             self._anchors.pop(opened.anchor, None)
         self._add(opened.value, 0, line)
@@ -188,12 +191,12 @@ class _Reader:
 
     def _alias(self, anchor: str | None, line: int) -> None:
         if anchor is None or anchor not in self._anchors:
-            raise _Refused(
+            raise _RefusedError(
                 "an alias (*…) names nothing that was defined before it; a value that begins with * needs quotes", line
             )
         top = self._stack[-1]
         if top.key is None and isinstance(top.value, dict):
-            raise _Refused("an alias cannot be a key; write the key as a string", line)
+            raise _RefusedError("an alias cannot be a key; write the key as a string", line)
         self._add(*self._anchors[anchor], line)
 
     def _add(self, value: Any, size: int, line: int) -> None:
@@ -203,13 +206,13 @@ class _Reader:
         top = self._stack[-1]
         top.size += size
         if top.size > MAX_VALUES:
-            raise _Refused(f"more than {MAX_VALUES} values, aliases counted as often as they are used", line)
+            raise _RefusedError(f"more than {MAX_VALUES} values, aliases counted as often as they are used", line)
         if isinstance(top.value, list):
             top.value.append(value)
             top.lines.append(line)
         else:
             key = cast(str, top.key)
-            # Of a duplicate key the first value stays, so that its findings come with the first line.
+            # The first value of a duplicate key stays, so that its problems have the first line.
             if key not in top.value:
                 top.value[key] = value
                 top.lines[key] = top.key_line
@@ -217,13 +220,13 @@ class _Reader:
 
     def _path(self) -> Path:
         steps: list[str | int] = []
-        for each in self._stack[:-1]:
-            steps.append(len(each.value) - 1 if isinstance(each.value, list) else next(reversed(each.value)))
+        for opened in self._stack[:-1]:
+            steps.append(len(opened.value) - 1 if isinstance(opened.value, list) else next(reversed(opened.value)))
         return tuple(steps)
 
 
 def _plain(text: str) -> Any:
-    """An unquoted scalar, by the core schema of YAML 1.2 (without octal, hexadecimal and infinities)."""
+    """Return an unquoted scalar, by the core schema of YAML 1.2 without octal, hexadecimal and infinities."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] in "-+0123456789":
