@@ -1,26 +1,27 @@
-"""The source's options: what there is, what a set of them means, what is refused.
+"""The options of the source: their declarations, their parser and the values that they become.
 
-Pure; knows metadata's values and the errors, nothing of Kafka's clients or Spark. `parse_options` is the way
-in.
+Pure, with no Kafka client and no Spark. It runs on the driver and in the source's other processes; the operator uses
+the parser of durations. `parse_options` is the entry point; `definitions` declares every option.
 """
 
 from __future__ import annotations
 
-from dynamic_kafka.options.definitions import OPTIONS, Option
 from dynamic_kafka.options.durations import parse_duration_ms
+from dynamic_kafka.options.index import OPTIONS
 from dynamic_kafka.options.java_client import translate_java
-from dynamic_kafka.options.model import (
+from dynamic_kafka.options.model import SourceOptions
+from dynamic_kafka.options.option import Option
+from dynamic_kafka.options.parse import parse_options
+from dynamic_kafka.options.values import (
     CustomSubscriber,
     Mode,
     NamedOptions,
     PerCluster,
     SingleCluster,
-    SourceOptions,
     StreamIds,
     StreamPattern,
     Subscribe,
 )
-from dynamic_kafka.options.parse import parse_options
 
 __all__ = [
     "OPTIONS",

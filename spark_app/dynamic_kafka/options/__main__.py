@@ -1,5 +1,7 @@
-"""`python -m dynamic_kafka.options` prints the generated part of `docs/options.md`; with `--write FILE` it puts it
-there, between its two marks. `make docs` calls it."""
+"""The command `python -m dynamic_kafka.options`, which prints the generated part of `docs/options.md`.
+
+With `--write FILE` it replaces that part of FILE. `make docs` runs it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from dynamic_kafka.options.reference import put_into, render_reference
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m dynamic_kafka.options", description="The reference of all options")
-    parser.add_argument("--write", metavar="FILE", type=Path, help="put it into FILE instead of printing it")
+    parser.add_argument("--write", metavar="FILE", type=Path, help="replace the generated part of FILE")
     file: Path | None = parser.parse_args().write
     if file is None:
         sys.stdout.write(render_reference())

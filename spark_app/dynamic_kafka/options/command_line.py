@@ -1,25 +1,31 @@
-"""Command lines: what is not known is refused with the nearest known name. Driver and operator; pure."""
+"""Strict command lines: an unknown flag is refused with the nearest known one.
+
+Pure. The command lines of the application and of the operator use it.
+"""
 
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 from collections.abc import Sequence
+
+from dynamic_kafka.wording import did_you_mean
 
 
 def parse_flags(
     parser: argparse.ArgumentParser, given: Sequence[str], command: argparse.ArgumentParser | None = None
 ) -> argparse.Namespace:
-    """`given` as `parser` reads it. `command`: whose flags they are, if the parser has commands.
+    """Parse `given`, or exit with code 2 at an unknown argument, as argparse does.
 
-    Exits with 2, as argparse does, at anything that is not known.
+    Args:
+        parser: the parser of the whole command line.
+        given: the arguments.
+        command: the parser of the chosen command, whose flags the error suggests; None for a parser without commands.
     """
     parsed, unknown = parser.parse_known_args(given)
     if unknown:
         asked = command or parser
         flags = re.findall(r"(?<!\S)--[a-z][a-z-]*", asked.format_help())
-        near = difflib.get_close_matches(unknown[0].partition("=")[0], flags, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(unknown[0].partition("=")[0], flags)
         asked.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     return parsed

@@ -1,339 +1,312 @@
-"""Every option of the source, in one table: names, aliases, defaults and what they do.
+"""Every option of the source, declared once. A new option is one field here, plus the code that uses the field.
 
-The parser reads names, aliases, kinds, bounds and defaults from here, and `docs/options.md` is generated from
-here, so neither can forget an option that the other knows. Pure; read by the parser and by `python -m
-dynamic_kafka.options`. The names are Spark's where Spark's Kafka source has one; aliases are Flink's
-(FLIP-246 and its Kafka source).
+Each class is a section of `docs/options.md`, and `SourceOptions` inherits them all. A field with `option` is
+complete: the parser fills it and the reference documents it. Code in `parse` fills a field with `combined_from`.
+Names are those of Spark's Kafka source where it has one. Aliases are those of Flink (FLIP-246 and its Kafka source).
+Pure; `index` collects the declarations for the parser and the reference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["text", "duration", "count", "boolean", "word"]
-Status = Literal["active", "ignored", "later"]
+from dynamic_kafka.metadata.model import OffsetSpec
+from dynamic_kafka.options.checks import check_absolute_path, check_report_address, check_revision
+from dynamic_kafka.options.option import INT_MAX, Option, combined_from, option
+from dynamic_kafka.options.values import PerCluster, Subscribe
 
-INT_MAX = 2**31 - 1
-LONG_MAX = 2**63 - 1
+_TIME = "milliseconds, or `2026-11-01T00:00:00Z`"
+_JSON = "JSON (below)"
 
 
-@dataclass(frozen=True)
-class Option:
-    """One option.
+@dataclass(frozen=True, kw_only=True)
+class StreamOptions:
+    """The choice of the streams; exactly one of these options is set."""
+
+    subscribe: Subscribe = combined_from(
+        Option("streamIds", "text", "The streams to read, by id.", "`a;b;c`", aliases=("stream-ids",)),
+        Option(
+            "streamPattern",
+            "text",
+            "The streams to read: every stream whose whole id matches. A running query picks up new streams.",
+            "regular expression",
+            aliases=("stream-pattern",),
+        ),
+        Option(
+            "streamSubscriber",
+            "text",
+            "A class of your own that chooses the streams. It gets all options as one mapping, which ignores letter"
+            " case. Its own options are `streamSubscriber.<key>`.",
+            "`module:Class`",
+        ),
+        Option(
+            "subscribe",
+            "text",
+            "Spark's form for one cluster: these topics. Needs `kafka.bootstrap.servers`.",
+            "`topic1,topic2`",
+        ),
+        Option(
+            "subscribePattern",
+            "text",
+            "Spark's form for one cluster: every topic whose whole name matches.",
+            "regular expression",
+        ),
+        Option("assign", "text", "Spark's form for one cluster: only these partitions.", '`{"topicA":[0,1]}`'),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetadataOptions:
+    """The metadata service and its discovery.
 
     Attributes:
-        name: as documented; matched without regard to case, since Spark hands keys on in lower case.
-        kind: how its text is read.
-        doc: one line for users.
-        values: what may be written, for the documentation (words and booleans say it themselves).
-        default: the text that stands for an absent option; None if absence means something of its own.
-        aliases: other names for it; the same value under two names is fine.
-        words: the allowed values of kind `word`.
-        minimum, maximum: bounds of a count, and the lower bound of a duration in milliseconds.
-        streaming_only: without effect in a batch read.
-        negative_alias_is_zero: under an alias, a negative number means "off", as it does in Flink.
-        status: `ignored` options are accepted for Spark's sake; `later` ones are refused by this version.
+        service: `file`, `static`, `single-cluster` or `module:Class`.
+        metadata_discovery_interval_ms: 0: only at the start.
+        partition_discovery_interval_ms: None: at each discovery; 0: only at the start.
     """
 
-    name: str
-    kind: Kind
-    doc: str
-    values: str = ""
-    default: str | None = None
-    aliases: tuple[str, ...] = ()
-    words: tuple[str, ...] = ()
-    minimum: int = 0
-    maximum: int = LONG_MAX
-    streaming_only: bool = False
-    negative_alias_is_zero: bool = False
-    status: Status = "active"
-
-
-_WHICH_STREAMS = (
-    Option("streamIds", "text", "The streams to read, by id.", "`a;b;c`", aliases=("stream-ids",)),
-    Option(
-        "streamPattern",
-        "text",
-        "The streams to read: every one whose whole id matches. New ones are picked up while running.",
-        "regular expression",
-        aliases=("stream-pattern",),
-    ),
-    Option(
-        "streamSubscriber",
-        "text",
-        "A class of yours that chooses the streams. Options of its own are `streamSubscriber.<key>`; it is made with"
-        " all options as one mapping, which finds them in any letter case.",
-        "`module:Class`",
-    ),
-    Option(
-        "subscribe",
-        "text",
-        "Spark's form for one cluster: topics. Needs `kafka.bootstrap.servers`.",
-        "`topic1,topic2`",
-    ),
-    Option(
-        "subscribePattern",
-        "text",
-        "Spark's form for one cluster: every topic whose whole name matches.",
-        "regular expression",
-    ),
-    Option("assign", "text", "Spark's form for one cluster: these partitions only.", '`{"topicA":[0,1]}`'),
-)
-
-_METADATA = (
-    Option(
-        "metadataService",
-        "text",
-        "Where the streams are described. With `kafka.bootstrap.servers` and one of `subscribe`,"
-        " `subscribePattern`, `assign` the default is `single-cluster`. Options of a class of yours are"
-        " `metadataService.<key>`; it is made with all options as one mapping, which finds them in any letter case.",
-        "`file`, `static`, `single-cluster`, `module:Class`",
-        default="file",
-        aliases=("metadata-service",),
-    ),
-    Option("metadataPath", "text", "The document, or the mounted folder that holds it, for `file`.", "path"),
-    Option("metadataDocument", "text", "The document itself, for `static`.", "YAML or JSON"),
-    Option(
+    service: str = combined_from(
+        Option(
+            "metadataService",
+            "text",
+            "The source of metadata. With `kafka.bootstrap.servers` and one of `subscribe`, `subscribePattern`,"
+            " `assign` the default is `single-cluster`. A class of your own gets all options as one mapping, which"
+            " ignores letter case. Its own options are `metadataService.<key>`.",
+            "`file`, `static`, `single-cluster`, `module:Class`",
+            default="file",
+            aliases=("metadata-service",),
+        )
+    )
+    metadata_path: str | None = option(
+        "metadataPath", "text", "For `file`: the metadata document, or the mounted folder with it.", "path"
+    )
+    metadata_document: str | None = option(
+        "metadataDocument", "text", "For `static`: the metadata document itself.", "YAML or JSON"
+    )
+    metadata_revision: str | None = option(
         "metadataRevision",
         "text",
-        "The revision to wait for at the start: nothing is read before metadata is at least as new. Absent: what the"
-        " operator has put into the driver's environment (`KAFKASTREAMS_REVISION`), for its documents.",
+        "The revision to wait for at the start: the query reads nothing before metadata is at least as new. If"
+        " absent: the revision in the environment variable `KAFKASTREAMS_REVISION`, which the operator sets for its own"
+        " documents.",
         "`17`, `lineage/17`, `sha256:…`",
-    ),
-    Option("metadataTimeout", "duration", "How long to wait for that revision.", default="2m", minimum=1),
-    Option(
+        check=check_revision,
+    )
+    metadata_timeout_ms: int = option(
+        "metadataTimeout", "duration", "How long to wait for that revision.", default="2m", minimum=1
+    )
+    metadata_discovery_interval_ms: int = option(
         "metadataDiscoveryInterval",
         "duration",
-        "How often metadata is looked up; `0`: only at the start.",
+        "How often the source looks up metadata; `0`: only at the start.",
         default="10s",
         aliases=("stream-metadata-discovery-interval-ms",),
         streaming_only=True,
         negative_alias_is_zero=True,
-    ),
-    Option(
+    )
+    metadata_failure_threshold: int = option(
         "metadataFailureThreshold",
         "count",
-        "How many look-ups in a row may have no answer before the query fails.",
+        "How many failed look-ups in a row the query tolerates. One more ends it.",
         default="1",
         maximum=INT_MAX,
         aliases=("stream-metadata-discovery-failure-threshold",),
         streaming_only=True,
-    ),
-    Option(
+    )
+    removed_cluster_retention_ms: int = option(
         "removedClusterRetention",
         "duration",
-        "How long the offsets of a removed cluster or topic are kept: back within it, reading resumes there.",
+        "How long the source keeps the offsets of a removed cluster or topic. If it comes back within this time,"
+        " reading resumes at them.",
         default="7d",
         aliases=("stream-metadata-removed-cluster-retention-ms",),
         streaming_only=True,
-    ),
-    Option(
+    )
+    partition_discovery_interval_ms: int | None = option(
         "partitionDiscoveryInterval",
         "duration",
-        "How often clusters are asked for new partitions; `0`: only at the start. Absent: at each discovery.",
+        "How often the source looks for new partitions; `0`: only at the start. If absent: at each discovery.",
         aliases=("scan.topic-partition-discovery.interval", "partition.discovery.interval.ms"),
         streaming_only=True,
         negative_alias_is_zero=True,
-    ),
-)
+    )
 
-_TROUBLE = (
-    Option(
+
+@dataclass(frozen=True, kw_only=True)
+class OffsetOptions:
+    """Where reading starts and stops: one rule for all clusters, or rules by cluster. `ending` None: never."""
+
+    starting: OffsetSpec | PerCluster = combined_from(
+        Option(
+            "startingOffsets",
+            "text",
+            "Where the first plan of a query starts. If absent: `latest` in streaming, `earliest` in batch. Splits that"
+            " discovery finds later start at `earliest`. A start in the metadata of a cluster wins.",
+            f"`earliest`, `latest`, `committed`, {_JSON}",
+        ),
+        Option(
+            "startingTimestamp",
+            "text",
+            "Start at the first record at or after this time. Wins over the two other starting options.",
+            _TIME,
+        ),
+        Option("startingOffsetsByTimestamp", "text", "A time per partition. Wins over `startingOffsets`.", _JSON),
+    )
+    starting_strategy: Literal["error", "latest"] = option(
+        "startingOffsetsByTimestampStrategy",
+        "word",
+        "If a partition has no record at or after its starting time: `error` fails, `latest` starts at the end.",
+        default="error",
+        words=("error", "latest"),
+    )
+    ending: OffsetSpec | PerCluster | None = combined_from(
+        Option(
+            "endingOffsets",
+            "text",
+            "Where reading stops. If absent: `latest` in batch, never in streaming. Spark refuses this option in"
+            " streaming.",
+            f"`latest`, `committed`, {_JSON}",
+        ),
+        Option(
+            "endingTimestamp",
+            "text",
+            "Stop before the first record at or after this time. Wins over the two other ending options.",
+            _TIME,
+        ),
+        Option("endingOffsetsByTimestamp", "text", "A time per partition. Wins over `endingOffsets`.", _JSON),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions:
+    """The columns, the rates and the commits.
+
+    Attributes:
+        commit_offsets: whether to commit to the consumer group after each batch; the default is resolved.
+    """
+
+    include_headers: bool = option("includeHeaders", "boolean", "Add the column `headers`.", default="false")
+    max_offsets_per_trigger: int | None = option(
+        "maxOffsetsPerTrigger",
+        "count",
+        "The most offsets per batch, shared between clusters by lag.",
+        minimum=1,
+        streaming_only=True,
+    )
+    min_offsets_per_trigger: int | None = option(
+        "minOffsetsPerTrigger",
+        "count",
+        "Start a batch only when this many offsets are available, or after `maxTriggerDelay`.",
+        minimum=1,
+        streaming_only=True,
+    )
+    max_trigger_delay_ms: int = option(
+        "maxTriggerDelay",
+        "duration",
+        "How long `minOffsetsPerTrigger` may delay a batch.",
+        default="15m",
+        streaming_only=True,
+    )
+    min_partitions: int | None = option(
+        "minPartitions",
+        "count",
+        "The least number of Spark partitions: the source cuts large ranges to reach it.",
+        minimum=1,
+        maximum=INT_MAX,
+    )
+    max_records_per_partition: int | None = option(
+        "maxRecordsPerPartition", "count", "The most records per Spark partition.", minimum=1
+    )
+    commit_offsets: bool = option(
+        "commitOffsets",
+        "boolean",
+        "Commit offsets to `kafka.group.id` after each batch, for lag tools. If absent: on if there is a group id.",
+        aliases=("commit.offsets.on.checkpoint",),
+        streaming_only=True,
+    )
+    group_id_prefix: str | None = option(
+        "groupIdPrefix", "text", "The prefix of generated group ids. No effect if `kafka.group.id` is set.", "text"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailureOptions:
+    """Failures, recovery and the state beside the checkpoint.
+
+    Attributes:
+        pending_removed_ranges: the default is resolved.
+        application_commits: the application commits to the group; the source only checks the group.
+        read_reports: the address to which executors report their reads; None: they report nothing.
+    """
+
+    cluster_failure_policy: Literal["fail", "stall"] = option(
         "clusterFailurePolicy",
         "word",
-        "An active cluster does not answer: `fail` ends the query, `stall` reads the others and waits for it"
-        " (needs `stateLocation`).",
+        "If an active cluster does not answer: `fail` ends the query; `stall` reads the other clusters and waits for"
+        " it (needs `stateLocation`).",
         default="fail",
         words=("fail", "stall"),
-    ),
-    Option(
+    )
+    read_timeout_ms: int = option(
         "readTimeout",
         "duration",
-        "How long a range in flight may make no progress before its batch fails.",
+        "How long the read of a range may make no progress before its batch fails.",
         default="30s",
         minimum=1,
         aliases=("kafkaConsumer.pollTimeoutMs",),
-    ),
-    Option(
+    )
+    state_location: str | None = option(
         "stateLocation",
         "text",
-        "Where amendments and acceptances are kept, beside Spark's checkpoint. Some options need it. **It has to"
-        " live as long as the checkpoint, and to move with it**: without it a query does not know which ranges were"
-        " left out of a batch, and never reads them.",
+        "The folder for amendments and acceptances, beside Spark's checkpoint. Some options need it. **Keep it as"
+        " long as the checkpoint, and move it together with the checkpoint**: without it a query has lost the record"
+        " of the ranges that it left out of batches, and never reads them.",
         "URI or path",
-    ),
-    Option(
+    )
+    pending_removed_ranges: Literal["filter", "refuse"] = option(
         "pendingRemovedRanges",
         "word",
-        "A planned batch names a cluster that metadata no longer names: `filter` leaves its ranges out and"
-        " parks them (needs `stateLocation`), `refuse` stops. Absent: `filter` if there is a"
-        " `stateLocation`.",
+        "If a pending batch names a cluster that has left the metadata: `filter` leaves its ranges out and parks"
+        " them (needs `stateLocation`); `refuse` ends the query. If absent: `filter` with a `stateLocation`,"
+        " otherwise `refuse`.",
         words=("filter", "refuse"),
-    ),
-    Option(
+    )
+    allow_old_checkpoint: bool = option(
         "allowOldCheckpoint",
         "boolean",
-        "Start from a checkpoint that is older than what was delivered, and read again what came after it. **Not for"
-        " file sinks**: they skip batches whose numbers they have, and the records in them are lost for the sink.",
+        "Start from a checkpoint that is older than the delivered records, and read the later records again. **Not"
+        " for file sinks**: they skip batches whose numbers they already have, and lose the records in them.",
         default="false",
         streaming_only=True,
-    ),
-    Option(
+    )
+    application_commits: bool = option(
         "applicationCommits",
         "boolean",
-        "Set by the bundled application: it commits to the group itself, the source only checks the group.",
+        "The bundled application sets it, because it commits to the group itself. The source then only checks the"
+        " group.",
         default="false",
         streaming_only=True,
-    ),
-    Option(
+    )
+    read_reports: str | None = option(
         "readReports",
         "text",
-        "Set by the bundled application: where executors report what they have read, for its metrics.",
+        "The bundled application sets it: the address to which executors report their reads, for its metrics.",
         "`host:port/key`",
+        check=check_report_address,
         streaming_only=True,
-    ),
-    Option(
+    )
+    fail_on_data_loss: bool = option(
         "failOnDataLoss",
         "boolean",
-        "Fail when records that should be read are gone, instead of going on with a warning.",
+        "Whether data loss ends the query. With `false` the source logs a warning and reads on.",
         default="true",
-    ),
-    Option(
+    )
+    secrets_root: str = option(
         "secretsRoot",
         "text",
         "The folder that holds one mounted folder of credentials per cluster.",
         "path",
         default="/etc/kafkastreams-secrets",
-    ),
-)
-
-_OFFSETS = (
-    Option(
-        "startingOffsets",
-        "text",
-        "Where the first plan of a query starts. Absent: `latest` in streaming, `earliest` in batch. What is"
-        " found later starts at `earliest`. Metadata may set it per cluster and then wins.",
-        "`earliest`, `latest`, `committed`, JSON (below)",
-    ),
-    Option(
-        "startingTimestamp",
-        "text",
-        "Start at the first record at or after this time. Wins over the two other starting options.",
-        "milliseconds, or `2026-11-01T00:00:00Z`",
-    ),
-    Option(
-        "startingOffsetsByTimestamp",
-        "text",
-        "A time per partition. Wins over `startingOffsets`.",
-        "JSON (below)",
-    ),
-    Option(
-        "startingOffsetsByTimestampStrategy",
-        "word",
-        "No record at or after a starting time: `error`, or start at `latest`.",
-        default="error",
-        words=("error", "latest"),
-    ),
-    Option(
-        "endingOffsets",
-        "text",
-        "Where reading stops. Absent: `latest` in batch, never in streaming (Spark refuses it there).",
-        "`latest`, `committed`, JSON (below)",
-    ),
-    Option(
-        "endingTimestamp",
-        "text",
-        "Stop before the first record at or after this time. Wins over the two other ending options.",
-        "milliseconds, or `2026-11-01T00:00:00Z`",
-    ),
-    Option("endingOffsetsByTimestamp", "text", "A time per partition. Wins over `endingOffsets`.", "JSON (below)"),
-)
-
-_READING = (
-    Option("includeHeaders", "boolean", "Add the column `headers`.", default="false"),
-    Option(
-        "maxOffsetsPerTrigger",
-        "count",
-        "At most this many offsets per batch, shared over clusters by lag.",
-        minimum=1,
-        streaming_only=True,
-    ),
-    Option(
-        "minOffsetsPerTrigger",
-        "count",
-        "Wait until this many offsets are there, or `maxTriggerDelay` has passed.",
-        minimum=1,
-        streaming_only=True,
-    ),
-    Option(
-        "maxTriggerDelay",
-        "duration",
-        "How long `minOffsetsPerTrigger` may hold back a batch.",
-        default="15m",
-        streaming_only=True,
-    ),
-    Option(
-        "minPartitions",
-        "count",
-        "At least this many Spark partitions: large ranges are cut.",
-        minimum=1,
-        maximum=INT_MAX,
-    ),
-    Option("maxRecordsPerPartition", "count", "At most this many records per Spark partition.", minimum=1),
-    Option(
-        "commitOffsets",
-        "boolean",
-        "Commit offsets to `kafka.group.id` after each batch, for lag tools. Absent: on if there is a group id.",
-        aliases=("commit.offsets.on.checkpoint",),
-        streaming_only=True,
-    ),
-    Option(
-        "groupIdPrefix",
-        "text",
-        "Begin the generated group ids with this. Ignored if `kafka.group.id` is set.",
-        "text",
-    ),
-    Option(
-        "fetchOffset.numRetries",
-        "text",
-        "Spark's; accepted without effect: librdkafka retries by itself within its time-outs.",
-        "count",
-        status="ignored",
-    ),
-    Option(
-        "fetchOffset.retryIntervalMs",
-        "text",
-        "Spark's; accepted without effect, as above.",
-        "milliseconds",
-        status="ignored",
-    ),
-)
-
-_LATER = (
-    Option("topicIntegrityCheck", "boolean", "", aliases=("scan.topic-integrity-check.enabled",), status="later"),
-    Option("recordEvaluator", "text", "", aliases=("scan.record.evaluator.class",), status="later"),
-    Option("internalTopicsSetup", "text", "", aliases=("internal.topics.setup",), status="later"),
-    Option("watermarkMode", "text", "", status="later"),
-    Option("watermarkAlignmentMaxDrift", "duration", "", status="later"),
-    Option("timeCharacteristic", "text", "", status="later"),
-    Option("idleTimeout", "duration", "", status="later"),
-)
-
-SECTIONS: Mapping[str, tuple[Option, ...]] = {
-    "Which streams": _WHICH_STREAMS,
-    "Metadata": _METADATA,
-    "Where reading starts and stops": _OFFSETS,
-    "Reading, rates, commits": _READING,
-    "Trouble and state": _TROUBLE,
-}
-"""The documented options by section, in the order of the documentation."""
-
-OPTIONS: Mapping[str, Option] = {option.name: option for options in (*SECTIONS.values(), _LATER) for option in options}
-"""Every known option by name, those of later versions included."""
-
-BY_KEY: Mapping[str, Option] = {
-    key.lower(): option for option in OPTIONS.values() for key in (option.name, *option.aliases)
-}
-"""Every name and alias in lower case. All share one namespace: no name is another option's alias."""
+        check=check_absolute_path,
+    )

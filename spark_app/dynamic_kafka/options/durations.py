@@ -1,4 +1,7 @@
-"""Durations as users write them: `10s`, `5m`, `7d`, `500ms`, `1h`, or plain milliseconds. Pure."""
+"""Durations in options and in resources: `10s`, `5m`, `7d`, `500ms`, `1h`, or plain milliseconds.
+
+Pure. The parser of options, the application's configuration and the operator use it.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,14 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d"
 _DURATION = re.compile(r"(\d+) ?([a-z]*)", re.ASCII)
 
 MAX_MS = 36_500 * _UNITS_MS["d"]
-"""A hundred years: anything longer overflows the timers it would end up in."""
+"""A hundred years. A longer duration overflows the timers that use it."""
 
 
 def parse_duration_ms(text: str, *, where: str) -> int:
-    """Milliseconds of a duration. Units as in Spark's own time strings, whole numbers only.
+    """Return the milliseconds of a duration. Units are those of Spark's time strings; only whole numbers count.
 
     Raises:
-        OptionError: not a duration, negative, or longer than a hundred years; names `where`.
+        OptionError: not a duration, negative, or longer than a hundred years; the message names `where`.
     """
     found = _DURATION.fullmatch(text.strip().lower())
     unit = found.group(2) or "ms" if found else ""
@@ -26,7 +29,7 @@ def parse_duration_ms(text: str, *, where: str) -> int:
             f"{where} is '{text}', which is not a duration; write a whole number with a unit"
             " (500ms, 10s, 5m, 1h, 7d), or plain milliseconds, not negative"
         )
-    # The digits are counted first: Python refuses to turn thousands of them into a number.
+    # Check the number of digits first: Python refuses to convert thousands of digits to a number.
     if len(found.group(1)) > 18 or (duration := int(found.group(1)) * _UNITS_MS[unit]) > MAX_MS:
-        raise OptionError(f"{where} is '{text}', longer than a hundred years; the most is {MAX_MS} ms (36500d)")
+        raise OptionError(f"{where} is '{text}', longer than a hundred years; the maximum is {MAX_MS} ms (36500d)")
     return duration

@@ -1,9 +1,9 @@
-"""Java's JAAS texts (`sasl.jaas.config`), read far enough to give librdkafka the same log-in. Pure.
+"""Java's JAAS texts (`sasl.jaas.config`), translated into librdkafka's properties for the same log-in. Pure.
 
     org.apache.kafka.common.security.scram.ScramLoginModule required username="alice"
     password="${file:/run/s:pw}";
 
-Messages never hold a value from the text: any of them may be a secret.
+Messages never hold a value from the text, because any value may be a secret.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ _PLAIN = "PlainLoginModule"
 _SCRAM = "ScramLoginModule"
 _OAUTH = "OAuthBearerLoginModule"
 SECRET_ENTRIES = frozenset(("password", "clientSecret"))
-"""The entries of a JAAS text that hold a secret."""
+"""Entries of a JAAS text whose values are secrets."""
 
 
 @dataclass(frozen=True)
 class Jaas:
-    """One entry of a JAAS text: the log-in module's class, and its entries."""
+    """A parsed JAAS text: the class of the log-in module, without its package, and the entries."""
 
     module: str
     entries: Mapping[str, str]
 
 
 def parse_jaas(text: str, *, where: str) -> Jaas:
-    """Read a JAAS text.
+    """Parse a JAAS text.
 
     Raises:
-        OptionError: it is not one entry of the form `module required key="value" …;`.
+        OptionError: the text is not one entry of the form `module required key="value" …;`.
     """
     head = _HEAD.match(text)
     at = head.end() if head else 0
@@ -49,30 +49,30 @@ def parse_jaas(text: str, *, where: str) -> Jaas:
         at = token.end()
     if head is None or not _END.fullmatch(text, at):
         raise OptionError(
-            f"{where}: the JAAS text is not understood (its content is not shown); write one entry like"
+            f"{where}: the JAAS text does not parse (its content is not shown); write one entry like"
             ' org.apache.kafka.common.security.plain.PlainLoginModule required username="…" password="…";'
             " or set kafka.sasl.username and kafka.sasl.password"
         )
     return Jaas(head.group(1).rsplit(".", 1)[-1], entries)
 
 
-def log_in(jaas: Jaas, mechanism: str | None, *, where: str) -> dict[str, str]:
-    """librdkafka's properties for a log-in.
+def log_in_properties(jaas: Jaas, mechanism: str | None, *, where: str) -> dict[str, str]:
+    """Return librdkafka's properties for the same log-in.
 
     Args:
-        mechanism: `sasl.mechanism` if it is set.
+        mechanism: the value of `sasl.mechanism`, None if unset.
 
     Raises:
-        OptionError: a module that librdkafka has no equivalent for, or one that contradicts the mechanism.
+        OptionError: librdkafka has no equivalent of the module, or the module contradicts the mechanism.
     """
     if jaas.module in (_PLAIN, _SCRAM):
-        fits = ("PLAIN",) if jaas.module == _PLAIN else ("SCRAM-SHA-256", "SCRAM-SHA-512")
-        # A mechanism that is still a reference is left to the client.
+        fitting = ("PLAIN",) if jaas.module == _PLAIN else ("SCRAM-SHA-256", "SCRAM-SHA-512")
+        # A mechanism that is an unresolved reference cannot be compared; the client checks it.
         if mechanism is None and jaas.module == _SCRAM:
-            raise OptionError(f"{where}: ScramLoginModule needs kafka.sasl.mechanism, {' or '.join(fits)}")
-        if mechanism is not None and "${" not in mechanism and mechanism.upper() not in fits:
+            raise OptionError(f"{where}: ScramLoginModule needs kafka.sasl.mechanism, {' or '.join(fitting)}")
+        if mechanism is not None and "${" not in mechanism and mechanism.upper() not in fitting:
             raise OptionError(
-                f"{where}: {jaas.module} does not fit sasl.mechanism={mechanism}; set {' or '.join(fits)}"
+                f"{where}: {jaas.module} does not fit sasl.mechanism={mechanism}; set {' or '.join(fitting)}"
             )
         return {
             "sasl.mechanism": mechanism or "PLAIN",
@@ -88,10 +88,9 @@ def log_in(jaas: Jaas, mechanism: str | None, *, where: str) -> dict[str, str]:
             "sasl.oauthbearer.client.secret": _entry(jaas, "clientSecret", where),
         } | ({"sasl.oauthbearer.scope": scope} if scope is not None else {})
     raise OptionError(
-        f"{where}: the log-in module {jaas.module} is Java's and has no equivalent here; there are PLAIN,"
-        " SCRAM and"
-        " OAUTHBEARER with a client secret: set kafka.sasl.mechanism and the kafka.sasl.* properties of"
-        " librdkafka"
+        f"{where}: the log-in module {jaas.module} is Java's and has no equivalent here. PLAIN, SCRAM and"
+        " OAUTHBEARER with a client secret are supported: set kafka.sasl.mechanism and librdkafka's kafka.sasl.*"
+        " properties"
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.properties import rule_of
-from dynamic_kafka.options.jaas import SECRET_ENTRIES, log_in, parse_jaas
+from dynamic_kafka.options.jaas import SECRET_ENTRIES, log_in_properties, parse_jaas
 from dynamic_kafka.options.secrets import (
     check_no_literal_secret,
     is_reference_only,
@@ -198,7 +198,7 @@ def with_log_in(properties: Mapping[str, str], where: str) -> dict[str, str]:
     if text is None or is_reference_only(text):
         return dict(properties)
     at = f"{where}: property '{JAAS}'"
-    found = log_in(parse_jaas(text, where=at), properties.get("sasl.mechanism"), where=at)
+    found = log_in_properties(parse_jaas(text, where=at), properties.get("sasl.mechanism"), where=at)
     rest = {key: value for key, value in properties.items() if key != JAAS}
     double = next((key for key, value in found.items() if rest.get(key, value) != value), None)
     if double is not None:

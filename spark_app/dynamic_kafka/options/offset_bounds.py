@@ -1,9 +1,8 @@
-"""Where reading starts and stops, out of the three options of each side, and what Spark refuses about them.
-Pure.
+"""Where reading starts and stops: one rule for each side, from three options each.
 
-The order among the options is Spark's (KafkaSourceProvider): one time for all, then a time per partition,
-then offsets. The refusals are Spark's for batch reads; those about the end hold in streaming too, where only
-we allow one.
+The precedence of the options is Spark's (KafkaSourceProvider): one time for all, then a time per partition, then
+offsets. So are the refusals, which Spark has for batch reads. Those about the end hold in streaming too: this source
+allows an end there, and Spark does not. Pure; only the parser uses it.
 """
 
 from __future__ import annotations
@@ -13,9 +12,10 @@ from dataclasses import dataclass
 
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.model import EARLIEST, LATEST, OffsetSpec
-from dynamic_kafka.options.model import Mode, PerCluster
 from dynamic_kafka.options.offsets import parse_offsets, parse_timestamp, parse_timestamps
-from dynamic_kafka.options.recognition import Given
+from dynamic_kafka.options.recognition import GivenOptions
+from dynamic_kafka.options.values import Mode, PerCluster
+from dynamic_kafka.wording import first_few
 
 _EARLIEST_OFFSET = -2
 _LATEST_OFFSET = -1
@@ -25,26 +25,26 @@ Rule = OffsetSpec | PerCluster
 
 @dataclass(frozen=True)
 class Bounds:
-    """`starting` and `ending` as in `SourceOptions`; `overruled` names options that another one wins over."""
+    """The fields `starting` and `ending` of `SourceOptions`, and a warning for each overruled option."""
 
     starting: Rule
     ending: Rule | None
     overruled: tuple[str, ...]
 
 
-def parse_bounds(given: Given, *, mode: Mode, single: bool, has_group: bool) -> Bounds:
-    """Start and end of reading.
+def parse_bounds(given: GivenOptions, *, mode: Mode, single: bool, has_group: bool) -> Bounds:
+    """Return where reading starts and stops.
 
     Args:
-        single: whether the JSON has no level by cluster.
-        has_group: whether there is a consumer group whose committed offsets can be meant.
+        single: whether there is a single cluster, whose JSON has no level by cluster.
+        has_group: whether there is a consumer group, for `committed`.
 
     Raises:
-        OptionError: not understood, a batch that starts at latest, an end at earliest, `committed` without a
-            group, a start after the end, or explicit positions of both for different partitions.
+        OptionError: an option does not parse, a batch starts at latest, an end is at earliest, `committed` has no
+            group, a start is after the end, or explicit starts and ends name different partitions.
     """
-    starting, started_by, lost_starts = _side(given, "starting", single)
-    ending, ended_by, lost_ends = _side(given, "ending", single)
+    starting, started_by, overruled_starts = _side(given, "starting", single)
+    ending, ended_by, overruled_ends = _side(given, "ending", single)
     if mode == "batch":
         _refuse(starting, LATEST, _LATEST_OFFSET, "start can't be latest in a batch read", "startingOffsets")
     _refuse(ending, EARLIEST, _EARLIEST_OFFSET, "end can't be earliest: nothing would be read", "endingOffsets")
@@ -54,23 +54,23 @@ def parse_bounds(given: Given, *, mode: Mode, single: bool, has_group: bool) -> 
     _refuse_start_after_end(starting, ending, f"{started_by} and {ended_by}")
     default = EARLIEST if mode == "batch" else LATEST
     default_end = LATEST if mode == "batch" else None
-    return Bounds(starting or default, ending or default_end, (*lost_starts, *lost_ends))
+    return Bounds(starting or default, ending or default_end, (*overruled_starts, *overruled_ends))
 
 
-def _side(given: Given, side: str, single: bool) -> tuple[Rule | None, str, tuple[str, ...]]:
-    """The rule of one side, which option gave it, and what it overrules."""
+def _side(given: GivenOptions, side: str, single: bool) -> tuple[Rule | None, str, tuple[str, ...]]:
+    """Return the rule of one side, the phrase that names its option, and warnings about the overruled options."""
     ordered = (f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets")
     named = [name for name in ordered if given.has(name)]
-    # All are read, so that a mistake in one that is overruled does not come to light years later.
+    # Parse the overruled options too: a mistake in one would otherwise come to light years later.
     rules = [_read(given, name, single) for name in named]
     if not rules:
         return None, "", ()
-    lost = tuple(f"option '{name}' has no effect beside '{named[0]}'" for name in named[1:])
-    return rules[0], given.where(named[0]), lost
+    overruled = tuple(f"option '{name}' has no effect beside '{named[0]}'" for name in named[1:])
+    return rules[0], given.where(named[0]), overruled
 
 
-def _read(given: Given, name: str, single: bool) -> Rule:
-    text, where = given.required_text(name), given.where(name)
+def _read(given: GivenOptions, name: str, single: bool) -> Rule:
+    text, where = given.given_text(name), given.where(name)
     if name.endswith("OffsetsByTimestamp"):
         return parse_timestamps(text, where=where, single=single)
     if name.endswith("Timestamp"):
@@ -79,7 +79,7 @@ def _read(given: Given, name: str, single: bool) -> Rule:
 
 
 def _specs(rule: Rule | None) -> Iterator[tuple[str, OffsetSpec]]:
-    """Each spec with the id of its cluster, or with an empty text if it is for all."""
+    """Yield each rule with the id of its cluster; the id is empty for the rule of all clusters."""
     if isinstance(rule, PerCluster):
         yield from rule.clusters.items()
     elif rule is not None:
@@ -120,14 +120,15 @@ def _compare(
     first = {(topic, partition): number for topic, partition, number in _flat(starts)}
     last = {(topic, partition): number for topic, partition, number in _flat(ends)}
     if first.keys() != last.keys():
-        odd = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(first.keys() ^ last.keys())[:5])
+        unpaired = sorted(first.keys() ^ last.keys())
+        odd = first_few((f"{topic}-{partition}" for topic, partition in unpaired), 5)
         raise OptionError(
             f"{options}: the starting and ending {what} must name the same partitions; only one of them names {odd}:"
             " name them in both, or in none"
         )
     for (topic, partition), start in first.items():
         end = last[topic, partition]
-        # Negative numbers stand for earliest and latest, which are not known yet.
+        # Negative numbers stand for earliest and latest; their offsets become known at planning.
         if 0 <= end < start:
             raise OptionError(
                 f"{options}: the starting {what} of {topic}-{partition} ({start}) lie after the ending ones ({end});"

@@ -27,7 +27,7 @@ from dynamic_kafka.metadata.offset_grammar import (
     read_timestamps,
 )
 from dynamic_kafka.metadata.yaml.located import Findings
-from dynamic_kafka.options.model import PerCluster
+from dynamic_kafka.options.values import PerCluster
 from dynamic_kafka.wording import did_you_mean
 
 _SPARK_FORM = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'

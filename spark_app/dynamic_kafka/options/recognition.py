@@ -1,28 +1,28 @@
-"""Options as given, sorted out: which option each key means, and its text read as what the option holds.
+"""The options as given: which option each key means, and how the text of an option becomes a value.
 
-Keys are matched without regard to case, aliases count as the name they stand for, unknown keys are refused
-naming the nearest known one. Client properties (`kafka.*`, `properties.*`) and options of users' own classes
-are set apart, so that an option of the source can never reach a client. Pure; used by the parser only.
+Keys match without regard to case, and an alias counts as the option that it stands for. An unknown key is refused with
+the nearest known one. Client properties (`kafka.*`, `properties.*`) and options of users' own classes are kept apart,
+so that an option of the source never reaches a client. Pure; only the parser uses it.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any
 
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.options.definitions import BY_KEY, OPTIONS, Option
 from dynamic_kafka.options.durations import parse_duration_ms
+from dynamic_kafka.options.index import BY_KEY, FUTURE_OPTIONS, OPTIONS
+from dynamic_kafka.options.option import Option
 from dynamic_kafka.options.secrets import check_no_literal_secret
+from dynamic_kafka.wording import nearest
 
 CLASS_PREFIXES = ("metadataservice.", "streamsubscriber.")
-"""Options of users' own classes, handed on in `raw`, keys in lower case: `metadataservice.url` and the like."""
+"""Prefixes of the options of users' own classes, which get them in `raw`: `metadataservice.url` and the like."""
 
 _CLIENT_PREFIXES = ("kafka.", "properties.")
-_T = TypeVar("_T")
 _NEGATIVE = re.compile(r"\s*-\d+\s*", re.ASCII)
 
 
@@ -33,12 +33,12 @@ class _Entry:
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenOptions:
     """The options of one query under their documented names.
 
     Attributes:
-        kafka: client properties without prefix, names in lower case, values untouched.
-        class_options: keys that go to users' own classes, as written.
+        kafka: client properties without prefix, names in lower case, values unchanged.
+        class_options: the keys of options of users' own classes, as written.
     """
 
     _entries: Mapping[str, _Entry] = field(default_factory=dict)
@@ -46,15 +46,15 @@ class Given:
     class_options: tuple[str, ...] = ()
 
     def has(self, name: str) -> bool:
-        """Whether an option was given, under its name or an alias."""
+        """Return whether an option was given, under its name or an alias."""
         return name in self._entries
 
-    def names(self) -> tuple[str, ...]:
-        """The documented names of the options given."""
-        return tuple(self._entries)
+    def options(self) -> Iterator[Option]:
+        """Yield the options that were given."""
+        return (OPTIONS[name] for name in self._entries)
 
     def text(self, name: str) -> str | None:
-        """The text of an option, without blanks around it, or its default. Empty text is refused."""
+        """Return the text of an option, without blanks around it, or its default. Empty text is refused."""
         entry = self._entries.get(name)
         if entry is None:
             return OPTIONS[name].default
@@ -62,76 +62,68 @@ class Given:
             raise OptionError(f"{_where(entry.key)} is empty; give it a value or leave it out")
         return entry.value.strip()
 
-    def required_text(self, name: str) -> str:
-        """The text of an option that has a default."""
-        return _present(name, self.text(name))
-
-    def boolean(self, name: str) -> bool:
-        """A boolean that has a default."""
-        return _present(name, self.optional_boolean(name))
-
-    def optional_boolean(self, name: str) -> bool | None:
-        """`true` or `false`, nothing else, or None."""
-        word = self._word(name, ("true", "false"))
-        return None if word is None else word == "true"
-
-    def word(self, name: str) -> str:
-        """One of the words of an option that has a default."""
-        return _present(name, self.optional_word(name))
-
-    def optional_word(self, name: str) -> str | None:
-        """One of the words of an option, or None."""
-        return self._word(name, OPTIONS[name].words)
-
-    def duration_ms(self, name: str) -> int:
-        """A duration that has a default, in milliseconds."""
-        return _present(name, self.optional_duration_ms(name))
-
-    def optional_duration_ms(self, name: str) -> int | None:
-        """A duration in milliseconds, or None."""
+    def given_text(self, name: str) -> str:
+        """Return the text of an option that was given."""
         text = self.text(name)
+        assert text is not None, f"{name} is absent"
+        return text
+
+    def value(self, option: Option) -> Any:
+        """Return the value of an option, or None for an absent one without a default.
+
+        Returns:
+            By kind: the text, whole milliseconds, a whole number, a boolean, or one of the words in lower case.
+
+        Raises:
+            OptionError: the text is not of this kind, or is out of bounds.
+        """
+        text = self.text(option.name)
         if text is None:
             return None
-        duration = parse_duration_ms(text, where=self.where(name))
-        if duration < OPTIONS[name].minimum:
-            raise OptionError(f"{self.where(name)} is '{text}'; it must be longer than 0")
-        return duration
-
-    def count(self, name: str) -> int:
-        """A whole number that has a default."""
-        return _present(name, self.optional_count(name))
-
-    def optional_count(self, name: str) -> int | None:
-        """A whole number within the bounds of its option, or None."""
-        text = self.text(name)
-        if text is None:
-            return None
-        low, high = OPTIONS[name].minimum, OPTIONS[name].maximum
-        number = int(text) if re.fullmatch(r"[+-]?\d{1,20}", text, re.ASCII) else None
-        if number is None or not low <= number <= high:
-            raise OptionError(f"{self.where(name)} is '{text}'; it must be a whole number from {low} to {high}")
-        return number
+        where = self.where(option.name)
+        if option.check is not None:
+            option.check(text, where)
+        if option.kind == "duration":
+            return _duration_ms(option, text, where)
+        if option.kind == "count":
+            return _count(option, text, where)
+        if option.kind == "boolean":
+            return _word(("true", "false"), text, where) == "true"
+        return _word(option.words, text, where) if option.kind == "word" else text
 
     def where(self, name: str) -> str:
-        """How to speak of an option in a message: under the key the user wrote, and its documented name."""
+        """Return the phrase that names an option in a message: the key that the user wrote, and the documented name."""
         entry = self._entries.get(name)
         return _where(entry.key if entry else name)
 
-    def _word(self, name: str, words: tuple[str, ...]) -> str | None:
-        text = self.text(name)
-        if text is None:
-            return None
-        if text.lower() not in words:
-            raise OptionError(f"{self.where(name)} is '{text}'; it must be {' or '.join(words)}")
-        return text.lower()
+
+def _duration_ms(option: Option, text: str, where: str) -> int:
+    duration = parse_duration_ms(text, where=where)
+    if duration < option.minimum:
+        raise OptionError(f"{where} is '{text}'; it must be longer than 0")
+    return duration
 
 
-def sort_out(options: Mapping[str, str]) -> Given:
-    """Sort options by what they mean.
+def _count(option: Option, text: str, where: str) -> int:
+    low, high = option.minimum, option.maximum
+    number = int(text) if re.fullmatch(r"[+-]?\d{1,20}", text, re.ASCII) else None
+    if number is None or not low <= number <= high:
+        raise OptionError(f"{where} is '{text}'; it must be a whole number from {low} to {high}")
+    return number
+
+
+def _word(words: tuple[str, ...], text: str, where: str) -> str:
+    if text.lower() not in words:
+        raise OptionError(f"{where} is '{text}'; it must be {' or '.join(words)}")
+    return text.lower()
+
+
+def recognise(options: Mapping[str, str]) -> GivenOptions:
+    """Sort the given keys into options of the source, client properties and options of users' own classes.
 
     Raises:
-        OptionError: an unknown key, an option of a later version, one option under two names with different
-            values, an option of the source behind `kafka.`, a literal secret.
+        OptionError: an unknown key, an option of a later version, one option under two names with different values, an
+            option of the source behind `kafka.`, a literal secret.
     """
     entries: dict[str, _Entry] = {}
     kafka: dict[str, _Entry] = {}
@@ -150,15 +142,15 @@ def sort_out(options: Mapping[str, str]) -> Given:
             check_no_literal_secret(lower.split(".", 1)[1], value, shown_as=key, foreign=True)
             class_options.append(key)
         else:
-            raise OptionError(f"unknown option '{key}'{_nearest(lower)}")
-    later = [entry.key for name, entry in entries.items() if OPTIONS[name].status == "later"]
-    if later:
-        raise OptionError(f"option '{later[0]}' is known but not in this version; take it out")
-    return Given(entries, {name: entry.value for name, entry in kafka.items()}, tuple(class_options))
+            raise OptionError(f"unknown option '{key}'{_suggestion(lower)}")
+    future = [entries[option.name].key for option in FUTURE_OPTIONS if option.name in entries]
+    if future:
+        raise OptionError(f"option '{future[0]}' is known but not in this version; take it out")
+    return GivenOptions(entries, {name: entry.value for name, entry in kafka.items()}, tuple(class_options))
 
 
 def _flink_option(lower: str) -> Option | None:
-    # Flink's Kafka source takes its own settings out of the client properties, so its users write them there.
+    # Flink's Kafka source reads its own settings from the client properties, so its users write them there.
     return BY_KEY.get(lower.removeprefix("properties.")) if lower.startswith("properties.") else None
 
 
@@ -172,7 +164,7 @@ def _put(into: dict[str, _Entry], name: str, entry: _Entry, option: Option | Non
     if other is None:
         into[name] = entry
     elif _comparable(other.value, option) != _comparable(entry.value, option):
-        # The values stay out of the message: those of client properties may be secret.
+        # The message omits the values: those of client properties may be secret.
         raise OptionError(
             f"options '{other.key}' and '{entry.key}' mean the same and have different values; keep one of them"
         )
@@ -199,11 +191,11 @@ def _check_client_key(key: str, name: str) -> None:
         )
 
 
-def _nearest(lower: str) -> str:
-    near = difflib.get_close_matches(lower, BY_KEY, n=1, cutoff=0.6)
-    if near:
-        option = BY_KEY[near[0]]
-        name = next(key for key in (option.name, *option.aliases) if key.lower() == near[0])
+def _suggestion(lower: str) -> str:
+    near = nearest(lower, BY_KEY)
+    if near is not None:
+        option = BY_KEY[near]
+        name = next(key for key in (option.name, *option.aliases) if key.lower() == near)
         return f"; did you mean '{name}'?"
     return "; options of the Kafka client begin with 'kafka.', all others are in docs/options.md"
 
@@ -213,9 +205,3 @@ def _where(key: str) -> str:
     if option is None or option.name.lower() == key.lower():
         return f"option '{option.name if option else key}'"
     return f"option '{key}' ({option.name})"
-
-
-def _present(name: str, value: _T | None) -> _T:
-    if value is None:
-        raise AssertionError(f"the registry has no default for {name}")
-    return value

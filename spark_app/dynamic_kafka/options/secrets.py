@@ -1,9 +1,8 @@
-"""The syntax of references to secrets, `${file:/path:key}`, `${dir:/path:key}`, `${env:NAME}`, and who must
-use them.
+"""References to secrets in options (`${file:/path:key}`, `${dir:/path:key}`, `${env:NAME}`), and literal secrets.
 
-Only the syntax: what a reference stands for is looked up by `kafka.secrets`, where a client is made. Pure.
-The form is that of Kafka's config providers (KIP-297): the path ends at the first colon, the key at the
-brace.
+Pure; runs on the driver when options are parsed. This module owns the syntax only: `kafka.secrets` resolves a reference
+where a client is made. The form is that of Kafka's config providers (KIP-297): the path ends at the first colon, the
+key at the brace.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ REFERENCE_FORMS = "${file:/path:key}, ${dir:/path:key} or ${env:NAME}"
 
 _REFERENCE = re.compile(r"\$\{(file|dir):(/[^}:]*):([^}]+)\}|\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
-# Kafka's own names that hold secrets, beside every name that says so itself.
+# Kafka's names of secrets that `_SECRET_NAME` does not match.
 _SECRET_KEYS = frozenset(("ssl.key.pem", "ssl_key", "ssl.keystore.key", "sasl.oauthbearer.assertion.private.key.pem"))
 _SECRET_NAME = re.compile(r"password|passphrase|secret")
-_SECRET_NAME_OF_OTHERS = re.compile(r"token|credential|api[-_.]?key|access[-_.]?key|private[-_.]?key")
+_FOREIGN_SECRET_NAME = re.compile(r"token|credential|api[-_.]?key|access[-_.]?key|private[-_.]?key")
 _CREDENTIALS_IN_URL = re.compile(r"://[^/\s@:]*:[^/\s@]+@")
-# As pyarrow takes it for Azure (`client_secret`, or a shared access signature), and signed URLs have it.
+# pyarrow's URIs for Azure hold such secrets (`client_secret`, a shared access signature), and so do signed URLs.
 _SECRET_IN_QUERY = re.compile(
     r"://[^\s?]*\?(?:[^\s#]*&)?"
     r"(?:sig|[^\s&=#]*(?:password|passphrase|secret|signature|token|access[-_.]?key|account[-_.]?key)[^\s&=#]*)"
@@ -34,7 +33,7 @@ _SECRET_IN_QUERY = re.compile(
 
 @dataclass(frozen=True)
 class Reference:
-    """One reference. `path` is None for `env`, whose `key` is the variable's name."""
+    """One reference. For `env`, `path` is None and `key` is the name of the variable."""
 
     provider: str
     path: str | None
@@ -43,7 +42,7 @@ class Reference:
 
 
 def split_references(value: str) -> list[str | Reference]:
-    """A value's literal pieces and references, in order. A `${` that is no reference stays in a piece."""
+    """Return the literal pieces and the references of a value, in order. A malformed `${` stays in a piece."""
     pieces: list[str | Reference] = []
     at = 0
     for found in _REFERENCE.finditer(value):
@@ -58,23 +57,23 @@ def split_references(value: str) -> list[str | Reference]:
 
 
 def is_malformed(value: str) -> bool:
-    """True if a value has a `${` that is none of the known references."""
+    """Return whether a value has a `${` that is not a reference."""
     return any(isinstance(piece, str) and "${" in piece for piece in split_references(value))
 
 
 def is_reference_only(value: str) -> bool:
-    """True if a value consists of references and nothing else, so that it gives nothing away."""
+    """Return whether a value consists of references only, so that it reveals nothing."""
     pieces = split_references(value)
     return bool(pieces) and not any(isinstance(piece, str) and piece.strip() for piece in pieces)
 
 
 def has_reference(value: str) -> bool:
-    """True if some part of a value is a reference."""
+    """Return whether a part of a value is a reference."""
     return any(isinstance(piece, Reference) for piece in split_references(value))
 
 
 def is_secret_key(key: str) -> bool:
-    """True if a client property's value is a secret by its name."""
+    """Return whether the name of a client property marks its value as a secret."""
     return key in _SECRET_KEYS or _SECRET_NAME.search(key) is not None
 
 
@@ -84,22 +83,22 @@ def check_no_literal_secret(key: str, value: str, *, shown_as: str, foreign: boo
     Args:
         key: the property in lower case, without prefix.
         shown_as: the key as the user wrote it, for the message.
-        foreign: the option of a user's own class, whose names nobody here knows: more names count as secret.
+        foreign: whether it is an option of a user's own class. Its names are free, so more of them count as secret.
 
     Raises:
         OptionError: names the key and the reference forms, never the value.
     """
-    secret = is_secret_key(key) or (foreign and _SECRET_NAME_OF_OTHERS.search(key) is not None)
+    secret = is_secret_key(key) or (foreign and _FOREIGN_SECRET_NAME.search(key) is not None)
     if secret and value and not is_reference_only(value):
         raise literal_secret(shown_as)
     check_no_credentials(value, f"option '{shown_as}'")
 
 
 def check_no_credentials(uri: str, what: str) -> None:
-    """Refuse a URI with a password or another secret in it: paths stand in plans, event logs, events and messages.
+    """Refuse a URI with a password or another secret in it: plans, event logs, events and messages show URIs.
 
     Raises:
-        OptionError: says `what` it is, never the URI.
+        OptionError: names the setting as `what` does, never the URI.
     """
     if _CREDENTIALS_IN_URL.search(uri):
         raise OptionError(
@@ -114,7 +113,7 @@ def check_no_credentials(uri: str, what: str) -> None:
 
 
 def literal_secret(shown_as: str) -> OptionError:
-    """The refusal of a literal secret, without its value."""
+    """Return the error that refuses a literal secret, without its value."""
     return OptionError(
         f"option '{shown_as}' holds a literal secret, which Spark would write into plans and event logs;"
         f" put it into a mounted file or a variable and write {REFERENCE_FORMS}"
@@ -122,7 +121,7 @@ def literal_secret(shown_as: str) -> OptionError:
 
 
 def check_references(properties: Mapping[str, str], *, prefix: str = "kafka.") -> None:
-    """Refuse values with a `${` that is no known reference; they would reach a client as they are.
+    """Refuse values with a malformed reference, which would reach a client unresolved.
 
     Raises:
         OptionError: names the option, not the value, which may hold a secret.

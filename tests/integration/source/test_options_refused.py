@@ -15,7 +15,7 @@ from dynamic_kafka.errors import DynamicKafkaError, OptionError
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.subscription import unite
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.options.definitions import OPTIONS
+from dynamic_kafka.options.index import OPTIONS
 from tests.integration.source.driving import Query, at, document, numbered, query, static
 from tests.support.fixtures import Brokers
 

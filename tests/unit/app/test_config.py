@@ -134,7 +134,7 @@ def test_a_metadata_document_is_recognised(text: str) -> None:
             "kafka.sasl.jaas.config: 'a.Krb5LoginModule required;'",
             """options."kafka.sasl.jaas.config": property 'sasl""",
         ),
-        ("kafka.sasl.jaas.config: x", 'options."kafka.sasl.jaas.config": the JAAS text is not understood'),
+        ("kafka.sasl.jaas.config: x", 'options."kafka.sasl.jaas.config": the JAAS text does not parse'),
         ("endingOffsets: earliest", "app.yaml:11: options.endingOffsets: the end can't be earliest"),
     ],
 )

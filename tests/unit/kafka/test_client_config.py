@@ -149,7 +149,7 @@ def test_a_jaas_text_behind_a_reference_is_translated_once_it_is_known(tmp_path:
 def test_a_jaas_text_that_is_not_understood_is_not_shown(tmp_path: Path) -> None:
     (tmp_path / "jaas").write_text(f"password={SECRET}")
     with pytest.raises(
-        OptionError, match=r"cluster 'east': property 'sasl.jaas.config': the JAAS text is not understood"
+        OptionError, match=r"cluster 'east': property 'sasl.jaas.config': the JAAS text does not parse"
     ) as refused:
         client({"sasl.jaas.config": f"${{dir:{tmp_path}:jaas}}"}).admin_config()
     assert SECRET not in str(refused.value)

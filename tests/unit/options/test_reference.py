@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dynamic_kafka.options import OPTIONS
-from dynamic_kafka.options.definitions import BY_KEY
 from dynamic_kafka.options.reference import BEGIN, END, put_into, render_reference
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "options.md"
@@ -40,8 +38,3 @@ def test_the_command_refuses_a_page_without_marks_and_leaves_it(tmp_path: Path) 
     assert done.returncode == 1
     assert f"{page}: has no generated part" in done.stderr
     assert page.read_text(encoding="utf-8") == "by hand\n"
-
-
-def test_no_name_stands_for_two_options() -> None:
-    names = [key.lower() for option in OPTIONS.values() for key in (option.name, *option.aliases)]
-    assert len(names) == len(set(names)) == len(BY_KEY)

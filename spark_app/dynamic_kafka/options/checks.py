@@ -1,0 +1,34 @@
+"""Checks of single options beyond their kind. Pure; `definitions` names them.
+
+Each check gets the text of the option and the phrase that names the option in a message.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dynamic_kafka.errors import OptionError
+from dynamic_kafka.metadata.revision import AwaitedRevision
+
+
+def check_absolute_path(text: str, where: str) -> None:
+    """Refuse a relative path."""
+    if not text.startswith("/"):
+        raise OptionError(f"{where} is '{text}'; it must be an absolute path")
+
+
+def check_report_address(text: str, where: str) -> None:
+    """Refuse anything but `host:port/key`."""
+    if not re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+):\d{1,5}/\w+", text):
+        raise OptionError(f"{where} is '{text}'; it must be host:port/key")
+
+
+def check_revision(text: str, where: str) -> None:
+    """Refuse anything but a counter, `lineage/counter` or `sha256:…`."""
+    try:
+        AwaitedRevision.parse(text)
+    except OptionError:
+        raise OptionError(
+            f"{where} is '{text}'; it must be a counter (17), a lineage and its counter"
+            " (lineage/17), or a hash (sha256: and 64 hexadecimal digits)"
+        ) from None

@@ -1,0 +1,55 @@
+"""Every option that the parser accepts or refuses by name: by section, by name and by alias.
+
+Pure; built once from `definitions`. `recognition`, `parse` and `reference` use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dynamic_kafka.options.definitions import (
+    FailureOptions,
+    MetadataOptions,
+    OffsetOptions,
+    ReadingOptions,
+    StreamOptions,
+)
+from dynamic_kafka.options.option import Option, declared_options
+
+SECTIONS: Mapping[str, type] = {
+    "Which streams": StreamOptions,
+    "Metadata": MetadataOptions,
+    "Where reading starts and stops": OffsetOptions,
+    "Reading, rates, commits": ReadingOptions,
+    "Failures and state": FailureOptions,
+}
+"""The sections of the documentation, in its order."""
+
+IGNORED_OPTIONS = (
+    Option("fetchOffset.numRetries", "text", "librdkafka retries by itself within its time-outs", "count"),
+    Option("fetchOffset.retryIntervalMs", "text", "librdkafka retries by itself within its time-outs", "milliseconds"),
+)
+"""Options of Spark's source that are accepted without effect, each with the reason."""
+
+FUTURE_OPTIONS = (
+    Option("topicIntegrityCheck", "text", "", aliases=("scan.topic-integrity-check.enabled",)),
+    Option("recordEvaluator", "text", "", aliases=("scan.record.evaluator.class",)),
+    Option("internalTopicsSetup", "text", "", aliases=("internal.topics.setup",)),
+    Option("watermarkMode", "text", ""),
+    Option("watermarkAlignmentMaxDrift", "text", ""),
+    Option("timeCharacteristic", "text", ""),
+    Option("idleTimeout", "text", ""),
+)
+"""Options of later versions. This version refuses them, so that no job relies on them."""
+
+OPTIONS: Mapping[str, Option] = {
+    option.name: option
+    for options in (*map(declared_options, SECTIONS.values()), IGNORED_OPTIONS, FUTURE_OPTIONS)
+    for option in options
+}
+"""Every known option by name."""
+
+BY_KEY: Mapping[str, Option] = {
+    key.lower(): option for option in OPTIONS.values() for key in (option.name, *option.aliases)
+}
+"""Every option by each of its names and aliases, in lower case. No name is another option's alias."""
