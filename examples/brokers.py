@@ -1,7 +1,7 @@
-"""`make brokers`: two real Kafka clusters on this machine, for docs/tutorial.md and for trying things out.
+"""`make brokers`: two real Kafka clusters on this machine, for docs/tutorial.md and for experiments.
 
-Runs until Ctrl-C, and leaves nothing running. `build/tutorial` gets `app.yaml`, the metadata document `streams.yaml`,
-and three versions of it to put in its place.
+Runs until Ctrl-C, and leaves no process. `build/tutorial` gets `app.yaml`, the metadata document `streams.yaml`, and
+three other versions of that document.
 
     python -m brokers                                              start the clusters `east` and `west`
     python -m brokers produce east|west|HOST:PORT TEXT [TEXT …]    write records to the topic `orders` of one of them
@@ -31,7 +31,7 @@ PRODUCED_S = 20.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start brokers, or produce to one. Returns the exit code."""
+    """Start the clusters, or produce to one. Returns the exit code."""
     if not arguments:
         return run_alone()
     if arguments[0] != "produce" or len(arguments) < 3:
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run_alone() -> int:
-    """As `run`, unless it runs already: a second one would take the first one's application and checkpoint away."""
+    """Call `run`, unless it runs already: a second run would delete the files of the first."""
     BUILD.mkdir(parents=True, exist_ok=True)
     with (BUILD / "tutorial.lock").open("w") as lock:
         try:
@@ -55,7 +55,7 @@ def run_alone() -> int:
 
 
 def run() -> int:
-    """Start both clusters, say how to use them, and stay until Ctrl-C or SIGTERM."""
+    """Start both clusters, print how to use them, and wait for Ctrl-C or SIGTERM."""
     ended = threading.Event()
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -71,13 +71,13 @@ def run() -> int:
         write_files(FOLDER, servers)
         print(usage(servers), flush=True)
         ended.wait()
-    print("\nstopped; build/tutorial stays until `make brokers` begins anew")
+    print("\nstopped; the next `make brokers` deletes build/tutorial")
     return 0
 
 
 def write_files(folder: Path, servers: Mapping[str, str]) -> None:
-    """A new folder with an application and its metadata, which names `east` to begin with."""
-    shutil.rmtree(folder, ignore_errors=True)  # its checkpoint belongs to clusters that are gone
+    """Create a folder with an application and its metadata, which names `east` at first."""
+    shutil.rmtree(folder, ignore_errors=True)  # its checkpoint belongs to deleted clusters
     folder.mkdir(parents=True)
     for name, clusters in (("streams", ["east"]), ("east", ["east"]), ("both", ["east", "west"]), ("west", ["west"])):
         listed = [{"clusterId": c, "bootstrapServers": servers[c], "topics": [TOPIC]} for c in clusters]
@@ -98,12 +98,12 @@ def write_files(folder: Path, servers: Mapping[str, str]) -> None:
 
 
 def write(path: Path, content: object) -> None:
-    """One YAML file."""
+    """Write one YAML file."""
     path.write_text(yaml.safe_dump(content, sort_keys=False))
 
 
 def usage(servers: Mapping[str, str]) -> str:
-    """What is there, and how to produce."""
+    """Return what is running, and how to produce."""
     lines = [f"{name}  {at}" for name, at in servers.items()]
     return "\n".join(
         [
@@ -116,7 +116,7 @@ def usage(servers: Mapping[str, str]) -> str:
 
 
 def find(to: str, folder: Path) -> str | None:
-    """The servers of a cluster called by its name, or `to` itself if it is HOST:PORT; None if it is neither."""
+    """Return the servers of a cluster by its name, or `to` itself if it is HOST:PORT; None if it is neither."""
     if ":" in to:
         return to
     with suppress(FileNotFoundError):
@@ -126,21 +126,21 @@ def find(to: str, folder: Path) -> str | None:
 
 
 def produce(to: str, texts: Sequence[str]) -> int:
-    """Write texts as records; returns 1 if the broker has not confirmed them in time, 2 if there is no such cluster."""
+    """Write texts as records. Returns 1 if the broker does not confirm them in time, 2 if there is no such cluster."""
     server = find(to, FOLDER)
     if server is None:
         print(f"{to}: neither `east` nor `west` of a running `make brokers`, nor HOST:PORT", file=sys.stderr)
         return 2
-    # Without librdkafka's log: it would repeat each failed attempt, and the error below says as much.
+    # No log of librdkafka: it would repeat each failed attempt, and the error below has the reason.
     producer = Producer({"bootstrap.servers": server, "message.timeout.ms": int(PRODUCED_S * 1000), "log_level": 0})
     failed: list[str] = []
 
-    def told(error: KafkaError | None, message: object) -> None:
+    def note_failure(error: KafkaError | None, message: object) -> None:
         if error:
             failed.append(error.str())
 
     for text in texts:
-        producer.produce(TOPIC, text.encode(), on_delivery=told)
+        producer.produce(TOPIC, text.encode(), on_delivery=note_failure)
     left = producer.flush(PRODUCED_S + 1)
     if left or failed:
         why = failed[0] if failed else f"no answer within {PRODUCED_S:g} s"

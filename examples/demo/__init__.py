@@ -1,4 +1,4 @@
-"""The main job: one stream that migrates between three real Kafka clusters while it is killed, and the proof.
+"""A demo: one stream migrates between three real Kafka clusters while its driver is killed, and no record is lost.
 
-`make demo` runs it (`python -m demo` in `examples/`). `docs/demo.md` tells its story.
+`make demo` runs it (`python -m demo` in `examples/`). `docs/demo.md` describes it.
 """

@@ -1,4 +1,7 @@
-"""Runs the demo: `make demo`. Exit codes: 0 all as promised, 1 not, 2 unknown options, 130 Ctrl-C, 143 SIGTERM."""
+"""Run the demo: `make demo`.
+
+Exit codes: 0 every promise was kept, 1 one was not, 2 unknown options, 130 Ctrl-C, 143 SIGTERM.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,9 @@ from tests.support.spark import spark_environment
 
 
 def main() -> int:
-    """Play, prove, report."""
+    """Play the story, check the records, and write the report. Returns the exit code."""
     settings = parse(sys.argv[1:], BUILD)
-    # The driver is started from here, and its modules have to be found from wherever we were.
+    # The driver inherits this environment, and needs to find its modules from any folder.
     os.environ.update(spark_environment())
     signal.signal(signal.SIGTERM, _terminated)
     console = Console()
@@ -49,12 +52,12 @@ def main() -> int:
         console.print(str(error), markup=False, highlight=False)
         return 1
     except KeyboardInterrupt:
-        right = True  # nothing is wrong: whoever asked for it wants no traces
+        right = True  # nothing is wrong: delete the data
         stage.screen.close()
-        console.print("interrupted: stopping all that runs")
+        console.print("interrupted: stopping all processes")
         return 130
     finally:
-        # A second Ctrl-C must not leave half of it running.
+        # A second Ctrl-C must not interrupt the clean-up.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         keep = settings.keep or not right
@@ -84,7 +87,7 @@ def _summarise(report: Report, console: Console) -> None:
     table.add_column()
     table.add_column(justify="right")
     median, live = journal.median_first_record_s, report.settings.strategy == "live"
-    for what, value in (
+    for name, value in (
         ("produced", f"{verdict.produced:,}"),
         ("delivered", f"{verdict.delivered:,}"),
         ("lost", f"{verdict.lost:,}"),
@@ -100,11 +103,12 @@ def _summarise(report: Report, console: Console) -> None:
         ),
         (
             "came back exactly",
-            ", ".join(name for name, lanes in report.returns.items() if all(at.exact for at in lanes)) or "–",
+            ", ".join(cluster for cluster, splits in report.returns.items() if all(split.exact for split in splits))
+            or "–",
         ),
         ("story", f"{journal.ended - journal.began:.0f} s"),
     ):
-        table.add_row(what, value)
+        table.add_row(name, value)
     console.print()
     console.print(table)
     if report.holds:

@@ -1,4 +1,4 @@
-"""Draws a run as one SVG: who was in the stream, what was written, what could be read. Pure; colours come from CSS."""
+"""The chart of a run, as SVG: the clusters of the stream, the records written and the records readable. Pure."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Point = tuple[float, float]
 
 
 class Chart:
-    """One drawing. `first` and `last` are seconds since the story's beginning."""
+    """The chart of one run; its times are seconds since the story's beginning. CSS sets the colours."""
 
     def __init__(self, report: Report) -> None:
-        """Nothing is drawn yet."""
+        """Find the first and the last second of the chart."""
         self.report = report
         self.began = report.journal.began
         seconds = [second for counts in report.written.values() for second in counts]
@@ -35,12 +35,12 @@ class Chart:
         self.last = max(ends + [at for at, _ in report.readable])
 
     def x(self, seconds: float) -> float:
-        """Where a moment is."""
+        """Return the x coordinate of a time."""
         share = (seconds - self.first) / max(1e-9, self.last - self.first)
         return LEFT + min(1.0, max(0.0, share)) * (WIDTH - LEFT - RIGHT)
 
     def draw(self) -> str:
-        """The whole SVG."""
+        """Return the SVG."""
         parts = [
             *self._marker_lines(),
             *self._lanes(),
@@ -58,7 +58,7 @@ class Chart:
             "</svg>"
         )
 
-    # Who was in the stream
+    # The clusters of the stream
 
     def _lanes(self) -> Iterable[str]:
         for number, cluster in enumerate(CLUSTERS):
@@ -78,7 +78,7 @@ class Chart:
                 until = self.last if span.until is None else span.until - self.began
                 yield self.x(span.since - self.began), self.x(until)
 
-    # What was written, what could be read
+    # Records written and readable
 
     def _rates(self) -> Iterable[str]:
         grid = range(self.first, math.ceil(self.last))
@@ -96,7 +96,7 @@ class Chart:
         top = nice(self.report.verdict.produced)
         yield _title(SUM_TOP - 10, "Records readable in the sink so far (line: written so far)")
         yield from self._scale(SUM_TOP, SUM_HEIGHT, top)
-        # What a batch brings is readable at once: steps, not slopes.
+        # All rows of a batch become readable at once, so draw steps, not slopes.
         stepped = [time for time in times for _ in range(2)][1:]
         steps = {name: [value for value in values for _ in range(2)][:-1] for name, values in layers.items()}
         yield from self._stack(stepped, steps, SUM_TOP, SUM_HEIGHT, top)
@@ -128,7 +128,7 @@ class Chart:
         for at in range(math.ceil(self.first / step) * step, int(self.last) + 1, step):
             yield f'<text class="tick" x="{self.x(at):.1f}" y="{BOTTOM + 20}" text-anchor="middle">{at} s</text>'
 
-    # What was done to it
+    # Changes and kills
 
     def _marker_lines(self) -> Iterable[str]:
         for change in self.report.journal.changes:
@@ -159,13 +159,13 @@ def _head(kind: str, x: float, y: float, label: str, tip: str) -> str:
 
 
 def nice(value: float) -> float:
-    """The next number above that divides well by four."""
+    """Return the next larger number that is easy to divide by four."""
     power = 10.0 ** math.floor(math.log10(max(1.0, value)))
     return next(power * factor for factor in (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10) if power * factor >= value)
 
 
 def short(value: float) -> str:
-    """1,500 as 1.5k."""
+    """Return 1,500 as 1.5k."""
     return f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"
 
 

@@ -1,6 +1,6 @@
-"""Reads Spark's checkpoint of a query: which batches were planned and committed, and their offset documents.
+"""A reader of Spark's checkpoint: the planned and committed batches, and their offset documents.
 
-Looks only, while the query runs or after a crash. The layout is Spark's: `offsets/N` is written before batch N runs,
+It never writes, and works while the query runs or after a crash. Spark writes `offsets/N` before batch N runs, and
 `commits/N` after it.
 """
 
@@ -17,39 +17,39 @@ class Checkpoint:
     """The checkpoint of one query with one source."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` need not exist yet."""
+        """Read the checkpoint in `folder`, which need not exist yet."""
         self.offsets = folder / "offsets"
         self.commits = folder / "commits"
         self._documents: dict[int, OffsetDocument] = {}
 
     def planned(self) -> int:
-        """The newest batch that was planned, -1 before the first."""
+        """Return the newest planned batch, -1 before the first."""
         return _newest(self.offsets)
 
     def committed(self) -> int:
-        """The newest batch that was committed, -1 before the first."""
+        """Return the newest committed batch, -1 before the first."""
         return _newest(self.commits)
 
     def document(self, batch: int) -> OffsetDocument:
-        """The source's progress at the end of a planned batch; it never changes, so it is read once."""
+        """Return the offset document at the end of a planned batch. It never changes, so it is read once."""
         if batch not in self._documents:
-            # v1, the batch's own settings, then one line per source.
+            # The lines of the file: its version, the batch's settings, then one line per source.
             self._documents[batch] = decode((self.offsets / str(batch)).read_text().splitlines()[2])
         return self._documents[batch]
 
     def documents(self) -> Iterator[tuple[int, OffsetDocument]]:
-        """All batches planned so far."""
+        """Yield the number and offset document of all planned batches."""
         for batch in range(self.planned() + 1):
             yield batch, self.document(batch)
 
     def committed_next(self, cluster: str, topic: str) -> dict[int, int]:
-        """{partition: next offset} as of the last committed batch; empty when it does not read there."""
+        """Return {partition: next offset} in the last committed batch; empty if it does not read the topic."""
         batch = self.committed()
         found = self.document(batch).topic(cluster, topic) if batch >= 0 else None
         return dict(found.next) if found else {}
 
     def parked_next(self, cluster: str, topic: str) -> dict[int, int]:
-        """{partition: offset to resume at} as of the last committed batch; empty when the cluster is not parked."""
+        """Return {partition: parked offset} in the last committed batch; empty if the cluster is not parked."""
         batch = self.committed()
         if batch < 0:
             return {}

@@ -1,7 +1,7 @@
-"""The driver over its lives: each is a pod that Kubeflow's operator has submitted. Killed as a crash would; counted.
+"""The driver's pods: count them, kill them, and explain each start.
 
-Nobody here starts it. What a life was for is read off its pod: the operator's patch gives a restart's revision to the
-new driver, and a kill is ours.
+Kubeflow's operator submits the pods. A restart for a change shows its revision in the new pod's annotation; the demo
+itself notes which pods it has killed.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ POD = f"{APPLICATION}-driver"
 
 
 class DriverError(Exception):
-    """The driver ended though nobody asked it to, or not as it was asked to."""
+    """The application has ended, although the story needs it."""
 
 
 @dataclass(frozen=True)
-class Life:
+class DriverPod:
     """One driver's pod.
 
     Attributes:
-        revision: that it was restarted for; "" in the first, and as long as no change takes a restart.
-        killed: whether our kill ended it.
+        revision: the revision that the driver was restarted for; empty if it was not restarted for one.
+        killed: whether the demo killed it.
     """
 
     uid: str
@@ -39,12 +39,12 @@ class Life:
 
 @dataclass(frozen=True)
 class Starts:
-    """Why the driver was started after its first time.
+    """The reasons for all starts of the driver but the first.
 
     Attributes:
         for_changes: the revisions that it was restarted for.
-        after_kills: how many starts a kill explains.
-        unexplained: how many nothing explains.
+        after_kills: number of starts after a kill.
+        unexplained: number of starts without a reason.
     """
 
     for_changes: Sequence[str]
@@ -53,14 +53,14 @@ class Starts:
 
     @property
     def restarts_for_changes(self) -> int:
-        """Starts that no kill explains: 0 when every change was taken live."""
+        """Return the starts that no kill explains: 0 if every change was live."""
         return len(self.for_changes) + self.unexplained
 
 
-def explain(lives: Iterable[Life]) -> Starts:
-    """Why each life but the first began."""
+def explain_starts(pods: Iterable[DriverPod]) -> Starts:
+    """Return the reasons for all pods but the first."""
     for_changes, after_kills, unexplained = [], 0, 0
-    for before, after in pairwise(lives):
+    for before, after in pairwise(pods):
         if after.revision != before.revision:
             for_changes.append(after.revision)
         elif before.killed:
@@ -71,43 +71,39 @@ def explain(lives: Iterable[Life]) -> Starts:
 
 
 class Driver:
-    """The pods of the application on a node.
-
-    Attributes:
-        kills: how many lives our `kill` ended.
-    """
+    """The driver of the application: one pod after another on the demo's node."""
 
     def __init__(self, node: Callable[[], LocalNode], state: Callable[[], str]) -> None:
-        """`state` is what Kubeflow's operator says of the application."""
+        """Watch the pods of `node`; `state` returns the application's state by Kubeflow's operator."""
         self._node, self._state = node, state
         self._killed: set[str] = set()
 
     @property
     def kills(self) -> int:
-        """How many lives ended by our kill."""
+        """Return how many pods the demo has killed."""
         return len(self._killed)
 
     @property
-    def lives(self) -> list[Life]:
-        """All so far."""
-        return [life(pod, self._killed) for pod in list(self._node().started)]
+    def pods(self) -> list[DriverPod]:
+        """Return all pods so far."""
+        return [driver_pod(pod, self._killed) for pod in list(self._node().started)]
 
     @property
     def pid(self) -> int | None:
-        """Of its process, if it has one now."""
+        """Return the process id of the running driver, or None."""
         try:
             return self._node().pid(POD)
         except KeyError:
             return None
 
     def check(self) -> None:
-        """Raises `DriverError` with the end of its log when Kubeflow's operator has given it up."""
+        """Raise DriverError with the end of the log if Kubeflow's operator has given up the application."""
         state = self._state()
         if state in ("COMPLETED", "FAILED"):
-            raise DriverError(f"the application is {state}; log of its driver: {self.log}\n{self.last_words()}")
+            raise DriverError(f"the application is {state}; log of its driver: {self.log}\n{self.log_tail()}")
 
     def kill(self) -> int:
-        """kill -9 to everything it consists of; returns how many processes, once all are gone."""
+        """Send SIGKILL to all processes of the driver; return their number when all are gone."""
         pod = next(each for each in reversed(self._node().started))
         processes = self._node().kill(POD)
         self._killed.add(pod["metadata"]["uid"])
@@ -115,21 +111,21 @@ class Driver:
 
     @property
     def log(self) -> Path:
-        """The folder with what its lives have printed."""
+        """Return the folder with the pods' output."""
         return self._node().folder
 
     def ended_in_order(self) -> bool:
-        """Whether the last life has said that it ends as it was asked to."""
-        return "ended with exit code 0" in self.last_words()
+        """Return whether the last pod has logged an orderly end."""
+        return "ended with exit code 0" in self.log_tail()
 
-    def last_words(self, lines: int = 30) -> str:
-        """The end of its log."""
+    def log_tail(self, lines: int = 30) -> str:
+        """Return the last lines of the log."""
         return "\n".join(self._node().output(POD).splitlines()[-lines:])
 
 
-def life(pod: Mapping[str, Any], killed: Iterable[str]) -> Life:
-    """A pod as a life of the driver; `killed` are the UIDs of those that we killed."""
+def driver_pod(pod: Mapping[str, Any], killed: Iterable[str]) -> DriverPod:
+    """Return a pod's reason to start; `killed` has the UIDs of the pods that the demo has killed."""
     metadata = pod["metadata"]
-    return Life(
+    return DriverPod(
         metadata["uid"], (metadata.get("annotations") or {}).get(REVISION_ANNOTATION, ""), metadata["uid"] in killed
     )

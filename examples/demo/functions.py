@@ -1,4 +1,4 @@
-"""The user's own code in the application: what app.yaml names as `foreachBatch`."""
+"""The user's function in the application, which app.yaml names as `foreachBatch`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 
 def publish(counts: DataFrame, batch: int) -> None:
-    """Replace the file that `AGGREGATE_FILE` names by the counts so far. A batch that comes again writes the same."""
+    """Write the counts so far to the file `AGGREGATE_FILE`. A repeated batch writes the same content."""
     target = Path(os.environ["AGGREGATE_FILE"])
     found = {row["kafka_cluster"]: row["count"] for row in counts.collect()}
     draft = target.with_suffix(".draft")

@@ -1,6 +1,6 @@
-"""What users have in Git: the manifests of the demo, filled in, and changed by the story. Every change is an apply.
+"""The manifests that users would have in Git, and `kubectl apply` of them.
 
-The folder has what was applied last, as a repository would; `--keep` leaves it.
+The folder always has the manifests that were applied last; `--keep` keeps it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,10 @@ MANIFESTS = Path(__file__).with_name("manifests")
 
 
 class Git:
-    """The folder, and `kubectl apply` of its files by whoever has merged them."""
+    """The folder of manifests, and the commands that apply them."""
 
     def __init__(self, folder: Path, cluster: KubeCluster, namespace: str, values: Mapping[str, str]) -> None:
-        """Copy the manifests; nothing is applied yet.
-
-        Args:
-            values: of the placeholders in them.
-        """
+        """Copy the manifests, with `values` for their placeholders. Applies nothing."""
         self.folder = folder
         self._cluster, self._namespace = cluster, namespace
         folder.mkdir()
@@ -39,19 +35,19 @@ class Git:
         self._write("app-configmap.yaml", config_map)
 
     def apply(self, name: str) -> float:
-        """`kubectl apply -f` of one file; when it was begun. Raises `KubeError` with what kubectl says."""
+        """Apply one file; return the time at which kubectl was called. Raises KubeError with kubectl's message."""
         began = time.time()
         self._cluster.kubectl("apply", "-n", self._namespace, "-f", str(self.folder / name))
         return began
 
     def apply_stream(self, clusters: Collection[str]) -> float:
-        """The stream lives on `clusters` from now on; when that was begun."""
+        """Apply the stream with these clusters; return the time at which kubectl was called."""
         listed = [each for each in self._stream["spec"]["clusters"] if each["id"] in clusters]
         self._write("kafkastream.yaml", {**self._stream, "spec": {**self._stream["spec"], "clusters": listed}})
         return self.apply("kafkastream.yaml")
 
     def suspend(self) -> None:
-        """The application is to end, in order."""
+        """Suspend the application, which ends its driver in order."""
         path = self.folder / "sparkapplication.yaml"
         application = yaml.safe_load(path.read_text())
         application["spec"]["suspend"] = True

@@ -1,4 +1,4 @@
-"""What happened in a run, as it is told and reported afterwards. Plain values; times are seconds since the epoch."""
+"""The journal of a run, from which the report is made. Plain values; times are seconds since the epoch."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Change:
     """One `kubectl apply` of the stream.
 
     Attributes:
-        clusters: those that the stream lives on from then on.
+        clusters: the clusters of the stream after it.
         at: when kubectl was called.
-        in_force_s: from then until Spark had committed the first batch that was planned with it.
-        first_record_s: from then until the first row of the added cluster could be read in the sink; None for removals.
+        in_force_s: seconds until Spark had committed the first batch that was planned with it.
+        first_record_s: seconds until a row of the added cluster was readable in the sink; None for removals.
     """
 
     what: str
@@ -33,16 +33,16 @@ class Change:
 
 @dataclass
 class Drain:
-    """A cluster that was taken out of Git, and stayed in the document until it was drained.
+    """A cluster that was removed from Git, and stayed in the document until it was drained.
 
     Attributes:
-        removed: when it was taken out.
-        unread: records of it that were in no batch of the sink then.
-        drained_s: from then until the document no longer had it.
-        safe_s: from then until `SafeToDecommission` was true: that was in force, and its broker could be stopped.
-        written_after: records that were written to it after it was taken out.
-        left: records of it that one of the queries had not committed when it was said to be safe; None: never said.
-        waited_for: what the stream's `SafeToDecommission` said meanwhile, each text once.
+        removed: when it was removed.
+        unread: its records that were in no batch of the sink then.
+        drained_s: seconds from the removal until it left the document.
+        safe_s: seconds from the removal until `SafeToDecommission` was true, and its broker could be stopped.
+        written_after: records written to it after the removal.
+        left: its records that a query had not committed when it was reported as safe; None if it never was.
+        waited_for: messages of the stream's `SafeToDecommission` meanwhile, each text once.
     """
 
     cluster: str
@@ -57,14 +57,14 @@ class Drain:
 
 @dataclass
 class Kill:
-    """One kill -9 of the driver.
+    """One SIGKILL to the driver.
 
     Attributes:
-        wanted: the moment that the story asked for.
-        found: what the checkpoint and the sink's log showed afterwards.
-        processes: how many died.
-        recovered_s: from the kill until the next batch was committed.
-        repeated: that was the batch that the kill had cut off, once more.
+        wanted: the moment that the story aimed at.
+        found: the state of the checkpoint and the sink afterwards, in words.
+        processes: number of processes that died.
+        recovered_s: seconds until the next batch was committed.
+        repeated: the next batch was a replay of the interrupted one.
     """
 
     at: float
@@ -86,7 +86,7 @@ class Event:
 
 @dataclass
 class Span:
-    """A time in which something was so; `until` is None as long as it is."""
+    """A period of a cluster; `until` is None while it lasts."""
 
     cluster: str
     since: float
@@ -98,10 +98,10 @@ class Journal:
     """The whole run.
 
     Attributes:
-        began: when the story began: the first record was in the sink.
-        member: when each cluster was in the metadata: in Git, and then in the document until it was drained.
-        broker: when each broker ran.
-        broker_ends: {cluster: sum of its end offsets}, asked of the broker itself when its producers had gone.
+        began: when the first record was in the sink.
+        member: periods in which each cluster was in Git, or still in the document.
+        broker: periods in which each broker ran.
+        broker_ends: {cluster: sum of its end offsets}, from the broker, after its producers had left.
     """
 
     began: float
@@ -116,28 +116,28 @@ class Journal:
 
     @property
     def additions(self) -> Sequence[Change]:
-        """The changes that brought a cluster, new or back."""
+        """Return the changes that added a cluster, or added it back."""
         return [change for change in self.changes if change.kind != "remove"]
 
     def killed_in(self, change: Change) -> bool:
-        """Whether the driver was killed before a change was in force and its first record there."""
+        """Return whether the driver was killed before a change was in force and its first record readable."""
         until = change.at + max(change.in_force_s or 0.0, change.first_record_s or 0.0)
         return any(change.at <= kill.at <= until for kill in self.kills)
 
     @property
     def median_first_record_s(self) -> float | None:
-        """Over all additions, those that a kill fell into among them."""
+        """Return the median over all additions, including those during a kill; None if there are none."""
         found = [change.first_record_s for change in self.additions if change.first_record_s is not None]
         return statistics.median(found) if found else None
 
 
 def begin(spans: list[Span], cluster: str, at: float) -> None:
-    """It is so from now on."""
+    """Begin a period of a cluster."""
     spans.append(Span(cluster, at))
 
 
 def end(spans: list[Span], cluster: str, at: float) -> None:
-    """It is so no longer."""
+    """End the open period of a cluster."""
     for span in spans:
         if span.cluster == cluster and span.until is None:
             span.until = at

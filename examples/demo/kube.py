@@ -1,7 +1,7 @@
-"""The control plane of the demo: a real API server, our operator, Kubeflow's, and a node that runs drivers.
+"""The control plane of the demo: a real API server, our operator, Kubeflow's operator, and a node that runs drivers.
 
-All of it belongs to the run. What it says is read as a user would with kubectl: the subscription, the stream, and the
-document that the operator has rendered.
+Each run starts its own. The demo reads the subscription, the stream and the rendered document, as a user would with
+kubectl.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from tests.support.resources import condition
 
 NOT_SEEN = "the operator has not seen the stream yet"
 _LOOK_S = 0.5
-# A restart of the demo takes far less than the operator's usual pause between two; what is lost is seen sooner, too.
+# A restart of the demo is quick, so the operator may pause less between restarts, and repeat a lost patch sooner.
 _QUICK = ("--between-restarts", "2s", "--confirm", "60s")
 
 
 class ControlPlane:
-    """Its processes, and what it says of the stream `orders`.
+    """The processes of the control plane, and its present state of the stream `orders`.
 
     Attributes:
-        confirmed: {revision: `Restart`, `Reload` or `Adopt`} of the roll-outs that were seen confirmed.
-        document: {cluster: `Active` or `Draining`} of the document as rendered last.
-        revision: of that document, `<lineage>/<counter>`.
-        waits: what the stream's `SafeToDecommission` says; empty when nobody waits for anything.
+        confirmed: {revision: `Restart`, `Reload` or `Adopt`} of the confirmed roll-outs.
+        document: {cluster: `Active` or `Draining`} of the rendered document.
+        revision: revision of that document, `<lineage>/<counter>`.
+        unsafe_reason: message of the stream's `SafeToDecommission`; empty if it is true.
     """
 
     def __init__(self, settings: Settings, folder: Path) -> None:
-        """Nothing runs yet; `folder` is the run's."""
+        """Prepare a control plane with its logs in `folder`. Starts nothing."""
         self._settings, self._folder = settings, folder
         self._cluster = KubeCluster("cluster")
         self._namespace = ""
@@ -51,22 +51,22 @@ class ControlPlane:
         self.confirmed: dict[str, str] = {}
         self.document: dict[str, str] = {}
         self.revision = ""
-        self.waits = ""
+        self.unsafe_reason = ""
         self._rolled_out: Mapping[str, Any] = {}
 
-    def open(self, say: Callable[[str], None]) -> None:
-        """Start all, with what is to be in place before the first `kubectl apply`."""
+    def open(self, log: Callable[[str], None]) -> None:
+        """Start everything that the first `kubectl apply` needs."""
         self._cluster.start()
         self._namespace = self._cluster.new_namespace("shop")
-        say("the API server is up")
+        log("the API server is up")
         self._spark_operator = SparkOperator(self._cluster, self._namespace).start()
         self._node = LocalNode(self._cluster, self._namespace, command).start()
-        say("Kubeflow's spark-operator is up; its spark-submit makes a pod, which a process of this machine runs")
+        log("Kubeflow's spark-operator is up; its spark-submit makes a pod, which runs as a process of this machine")
         self._operator = OperatorProcess(self._cluster, self._namespace, _QUICK).start()
-        say("the operator of KafkaStreams is started")
+        log("the operator of KafkaStreams is started")
 
     def write_manifests(self, servers: Mapping[str, str]) -> None:
-        """Fill in the manifests. `servers` are bootstrap servers by cluster."""
+        """Write the manifests, with the bootstrap servers by cluster."""
         values = {
             **servers,
             "update_strategy": self._settings.update_strategy,
@@ -78,44 +78,44 @@ class ControlPlane:
 
     @property
     def git(self) -> Git:
-        """The users' folder, once it is written."""
+        """Return the folder of manifests; `write_manifests` creates it."""
         assert self._git is not None
         return self._git
 
     @property
     def node(self) -> LocalNode:
-        """Who runs the drivers, once it is open."""
+        """Return the node that runs the drivers; `open` starts it."""
         assert self._node is not None
         return self._node
 
-    def look(self) -> None:
-        """Read what the control plane says, now and then."""
+    def refresh(self) -> None:
+        """Read the present state, at most every `_LOOK_S`."""
         if self._git is None or time.monotonic() - self._looked < _LOOK_S:
             return
         self._looked = time.monotonic()
         api = self._cluster.api
-        # What the operator writes first is read last: who sees a document sees at least what led to it.
+        # Read in the reverse order of the operator's writes: a status is never newer than the document read after it.
         stream = api.find(STREAMS, STREAM, self._namespace) or {}
         subscription = api.find(SUBSCRIPTIONS, APPLICATION, self._namespace) or {}
         document = api.find(CONFIG_MAPS, f"{APPLICATION}-kafkastreams", self._namespace)
         self.revision, self.document = rendered(document)
-        self.waits = waiting_for(stream)
+        self.unsafe_reason = unsafe_reason(stream)
         self._rolled_out = condition(subscription, "RolledOut")
         rollout = (subscription.get("status") or {}).get("rollout") or {}
         if rollout.get("phase") == "Confirmed":
             self.confirmed.setdefault(rollout["token"], rollout["method"])
 
-    def says(self) -> str:
-        """The operator's last word on the roll-out and on what drains."""
-        return f"{self._rolled_out.get('message', 'nothing')}; {self.waits or 'nothing drains'}"
+    def operator_status(self) -> str:
+        """Return the operator's last messages about the roll-out and the drains."""
+        return f"{self._rolled_out.get('message', 'nothing')}; {self.unsafe_reason or 'nothing drains'}"
 
-    def life(self) -> str:
-        """What Kubeflow's operator says of the application."""
+    def application_state(self) -> str:
+        """Return the application's state by Kubeflow's operator; empty if it has none."""
         found = self._cluster.api.find(APPLICATIONS, APPLICATION, self._namespace) or {}
         return str(found.get("status", {}).get("applicationState", {}).get("state", ""))
 
     def close(self, *, keep_logs: bool) -> None:
-        """Leave nothing behind; with `keep_logs` the logs in the run's folder."""
+        """Stop everything; with `keep_logs`, move the logs to the run's folder."""
         parts = [self._node, self._spark_operator, self._operator, self._cluster]
         for part in parts:
             if part is None:
@@ -127,7 +127,7 @@ class ControlPlane:
 
 
 def rendered(config_map: Mapping[str, Any] | None) -> tuple[str, dict[str, str]]:
-    """The revision of a rendered document, and {cluster: `Active` or `Draining`}; both empty if there is none."""
+    """Return a document's revision, and {cluster: `Active` or `Draining`}; both empty without a document."""
     if config_map is None:
         return "", {}
     document = json.loads(config_map["data"]["streams.json"])
@@ -136,8 +136,8 @@ def rendered(config_map: Mapping[str, Any] | None) -> tuple[str, dict[str, str]]
     return f"{document['lineage']}/{document['revision']}", states
 
 
-def waiting_for(stream: Mapping[str, Any]) -> str:
-    """Why what a stream no longer names must not be shut down yet; "" if it may."""
+def unsafe_reason(stream: Mapping[str, Any]) -> str:
+    """Return why a removed cluster must not be shut down yet; empty if it may."""
     found = condition(stream, "SafeToDecommission")
     if (stream.get("status") or {}).get("observedGeneration") != stream.get("metadata", {}).get("generation"):
         return NOT_SEEN

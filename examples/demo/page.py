@@ -1,4 +1,4 @@
-"""Writes `report.html`: one page that needs nothing else, light or dark as its reader is. `page.html` is its frame."""
+"""The page `report.html`, which needs no other file. `page.html` is its template."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from demo.settings import CLUSTERS
 _FRAME = Path(__file__).with_name("page.html")
 _STYLES = {">": ' class="n"', "@": ' class="at"'}
 _RESTARTS = {
-    "live": "No restart for a change means: the driver was started once, and once more after each kill.",
-    "restart": "A restart counts as confirmed when the operator has seen the driver's pod that carries its revision.",
+    "live": "Without a restart for a change, the driver started once, and once more after each kill.",
+    "restart": "A restart counts as confirmed when the operator has seen the driver's pod with its revision.",
 }
 
 
 def write_html(report: Report, path: Path) -> None:
-    """The page of a run."""
+    """Write the page of a run."""
     path.write_text(render(report))
 
 
 def render(report: Report) -> str:
-    """The page as text."""
+    """Return the page as text."""
     how = "no restart for any change" if report.settings.strategy == "live" else "each restart confirmed"
-    headline = f"Nothing lost, nothing twice, {how}" if report.holds else "This run is wrong"
+    headline = f"Nothing lost, nothing duplicated, {how}" if report.holds else "This run is wrong"
     data = {
         "written": report.written,
         "readable": [(round(at, 2), sum(counts.values())) for at, counts in report.readable],
@@ -41,7 +41,7 @@ def render(report: Report) -> str:
         tiles="".join(_tiles(report)),
         legend=_legend(),
         chart=Chart(report).draw(),
-        bound=f"first record allowed within {report.settings.first_record_bound_s:g} s, in the median",
+        bound=f"the median time to the first record may be {report.settings.first_record_bound_s:g} s",
         drains=_drains(report),
         changes=_changes(report),
         kills=_kills(report),
@@ -56,8 +56,8 @@ def _lead(report: Report) -> str:
     if report.holds:
         verdict = report.verdict
         return (
-            f"<p>{verdict.produced:,} numbered records went to Kafka while the stream migrated over three clusters and"
-            f" its driver was killed {len(report.journal.kills)} times. Each of them is in the sink exactly once.</p>"
+            f"<p>Producers wrote {verdict.produced:,} numbered records while the stream migrated over three clusters,"
+            f" and its driver was killed {len(report.journal.kills)} times. Each of them is in the sink once.</p>"
         )
     return "<ul>" + "".join(f"<li>{escape(problem)}</li>" for problem in report.problems) + "</ul>"
 
@@ -68,7 +68,7 @@ def _tiles(report: Report) -> Iterable[str]:
     late = median is None or median > report.settings.first_record_bound_s
     live = report.settings.strategy == "live"
     restarts, confirmed = report.restarts_for_changes, report.restarts_confirmed
-    for value, what, wrong in (
+    for value, name, wrong in (
         (f"{verdict.produced:,}", "produced", False),
         (f"{verdict.delivered:,}", "delivered", verdict.delivered != verdict.produced),
         (f"{verdict.lost:,}", "lost", verdict.lost > 0),
@@ -79,13 +79,13 @@ def _tiles(report: Report) -> Iterable[str]:
         (f"{len(journal.kills)}", "kill -9", False),
         ("–" if median is None else f"{median:.1f} s", "to first record, median", late),
     ):
-        yield f'<div class="tile{" wrong" if wrong else ""}"><b>{value}</b><span>{what}</span></div>'
+        yield f'<div class="tile{" wrong" if wrong else ""}"><b>{value}</b><span>{name}</span></div>'
 
 
 def _legend() -> str:
     names = "".join(f'<span><i class="dot {name}"></i>cluster {name}</span>' for name in CLUSTERS)
     return (
-        f'{names}<span class="lanes">bar: in the stream; thin line: its broker runs</span>'
+        f'{names}<span class="splits">bar: in the stream; thin line: broker runs</span>'
         '<span><i class="badge">1</i> metadata change</span>'
         '<span><i class="badge kill">✕</i> kill -9, and the time until the next batch</span>'
     )
@@ -97,14 +97,14 @@ def _changes(report: Report) -> str:
         (
             f'<i class="badge">{number}</i>',
             f"{change.at - journal.began:.1f} s",
-            escape(change.what) + _note("a kill fell into it" if journal.killed_in(change) else ""),
+            escape(change.what) + _note("the driver was killed meanwhile" if journal.killed_in(change) else ""),
             escape(" and ".join(change.clusters)),
             _seconds(change.in_force_s),
             _seconds(change.first_record_s),
         )
         for number, change in enumerate(journal.changes, 1)
     ]
-    return _table(["", "@at", "what", "the stream lives on", ">in force after", ">first record after"], rows)
+    return _table(["", "@at", "change", "clusters of the stream", ">in force after", ">first record after"], rows)
 
 
 def _drains(report: Report) -> str:
@@ -122,12 +122,12 @@ def _drains(report: Report) -> str:
     ]
     titles = [
         "cluster",
-        "@out of Git at",
+        "@removed at",
         ">unread then",
         ">written after",
         ">drained after",
         ">safe to stop after",
-        "what the operator said",
+        "reasons to wait, by the operator",
     ]
     return _table(titles, rows)
 
@@ -140,11 +140,11 @@ def _kills(report: Report) -> str:
             escape(kill.wanted),
             escape(kill.found),
             f"{kill.processes}",
-            _seconds(kill.recovered_s) + _note("the repeated one" if kill.repeated else ""),
+            _seconds(kill.recovered_s) + _note("the repeated batch" if kill.repeated else ""),
         )
         for kill in report.journal.kills
     ]
-    return _table(["", "@at", "aimed at", "what it left", ">processes", ">a batch committed after"], rows)
+    return _table(["", "@at", "moment", "state afterwards", ">processes", ">next batch committed after"], rows)
 
 
 def _clusters(report: Report) -> str:
@@ -171,17 +171,17 @@ def _clusters(report: Report) -> str:
 def _returns(report: Report) -> str:
     rows = [
         (
-            f'<i class="dot {cluster}"></i>{cluster}, partition {lane.partition}',
-            _number(lane.last_before),
-            f"{lane.parked:,}",
-            _number(lane.first_after),
-            f"{lane.read_again:,}",
-            '<span class="yes">exactly</span>' if lane.exact else '<span class="no">no</span>',
+            f'<i class="dot {cluster}"></i>{cluster}, partition {split.partition}',
+            _number(split.last_before),
+            f"{split.parked:,}",
+            _number(split.first_after),
+            f"{split.read_again:,}",
+            '<span class="yes">exactly</span>' if split.exact else '<span class="no">no</span>',
         )
-        for cluster, lanes in report.returns.items()
-        for lane in lanes
+        for cluster, splits in report.returns.items()
+        for split in splits
     ]
-    titles = ["split", ">last offset before", ">offset kept", ">first offset after", ">read again", ">resumed"]
+    titles = ["split", ">last offset before", ">parked offset", ">first offset after", ">read again", ">resumed"]
     return _table(titles, rows)
 
 
@@ -189,17 +189,17 @@ def _footer(report: Report) -> str:
     journal, settings = report.journal, report.settings
     return (
         f"Story of {journal.ended - journal.began:.0f} s, {len(report.readable)} batches, seed {settings.seed}."
-        f" A record counts as produced when its broker confirmed it to an idempotent producer, and as delivered when a"
-        f" file that holds it is named by the sink's own log, <code>_spark_metadata</code>."
-        f" {_files(report.left_behind)} in the folder, named nowhere: traces of the kills, which no reader sees."
-        " A first record is timed from the"
-        " moment kubectl was called to the moment the log of the sink named a file with a row of that cluster."
+        " A record counts as produced when its broker has confirmed it to an idempotent producer. It is delivered"
+        " when the sink's log, <code>_spark_metadata</code>, names a file with it."
+        f" {_files(report.left_behind)} not in that log: the kills left them, and readers ignore them."
+        " The time to a first record runs from the call of kubectl until the sink's log names a file with a row of the"
+        " added cluster."
         f" {_RESTARTS[settings.strategy]}"
     )
 
 
 def _table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A title that begins with `>` is a number's, one with `@` a moment's; neither is broken into lines."""
+    """Return a table. `>` marks a title of numbers, `@` one of times; their cells stay on one line."""
     columns = [(_STYLES.get(title[:1], ""), title.lstrip("".join(_STYLES))) for title in titles]
     head = "".join(f"<th{style}>{title}</th>" for style, title in columns)
     body = "".join(
@@ -214,7 +214,7 @@ def _note(text: str) -> str:
 
 
 def _files(count: int) -> str:
-    return "1 file is" if count == 1 else f"{count} files are"
+    return "1 file in the folder is" if count == 1 else f"{count} files in the folder are"
 
 
 def _seconds(value: float | None) -> str:

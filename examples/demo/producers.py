@@ -1,7 +1,7 @@
-"""Live producers with numbered records. They belong to a cluster and move from one to another, one by one.
+"""Live producers of numbered records. Each writes to one cluster at a time, and moves to another when the story asks.
 
-One thread sends for all of them. A record counts as produced when its broker has confirmed it; the clients are
-idempotent, so a retry inside them writes nothing twice.
+One thread sends for all of them. A record counts as produced when its broker has confirmed it. The clients are
+idempotent, so a retry inside them writes no record twice.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from functools import partial
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from demo.proof import Lane
+from demo.proof import Split
 from demo.settings import PARTITIONS, TOPIC
 
 COUNT = 6
-"""Producers."""
+"""Number of producers."""
 RATE = 240
 """Records a second of one producer, on average."""
 
@@ -29,49 +29,49 @@ _FLUSH_S = 60.0
 
 
 class ProducerError(Exception):
-    """A record was refused, or is not confirmed in time: the demo could not count on its own numbers."""
+    """A record was refused, or not confirmed in time: the demo's own numbers would be wrong."""
 
 
 class Producers:
-    """`COUNT` producers, each at home on one cluster at a time.
+    """`COUNT` producers.
 
     Attributes:
-        homes: the cluster of each producer.
+        homes: the cluster that each producer writes to.
     """
 
     def __init__(self, home: str, servers: dict[str, str], seed: int) -> None:
-        """All at `home`, silent until `start`. `servers` are bootstrap servers by cluster."""
+        """Put all producers on the cluster `home`. `servers` has bootstrap servers by cluster. Sends nothing."""
         self.homes = [home] * COUNT
         self._servers = servers
         self._random = random.Random(seed)
         self._phase = self._random.uniform(0, 2 * math.pi)
         self._clients: dict[str, Producer] = {}
-        self._numbers: dict[Lane, int] = defaultdict(int)
-        self._confirmed: dict[Lane, dict[int, int]] = defaultdict(dict)
+        self._numbers: dict[Split, int] = defaultdict(int)
+        self._confirmed: dict[Split, dict[int, int]] = defaultdict(dict)
         self._lock = threading.Lock()
         self._end = threading.Event()
         self._problem: str | None = None
         self._thread = threading.Thread(target=self._run, name="producers", daemon=True)
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start sending."""
         self._thread.start()
 
     def move(self, count: int, target: str) -> None:
-        """Move up to `count` producers that are elsewhere to `target`."""
+        """Move up to `count` producers from other clusters to `target`."""
         with self._lock:
             elsewhere = [number for number, home in enumerate(self.homes) if home != target]
             for number in elsewhere[:count]:
                 self.homes[number] = target
 
     def burst(self, cluster: str, count: int) -> None:
-        """Send `count` records to `cluster` at once, besides what producers send."""
+        """Send `count` additional records to `cluster` at once."""
         with self._lock:
             for number in range(count):
                 self._send(cluster, number % PARTITIONS)
 
-    def settle(self, cluster: str) -> None:
-        """Nobody sends to `cluster` any more: wait until all that was sent is confirmed, and close its client."""
+    def finish(self, cluster: str) -> None:
+        """Wait until a cluster without producers has confirmed all records, and close its client."""
         with self._lock:
             if cluster in self.homes:
                 raise ProducerError(f"producers still send to {cluster}")
@@ -81,16 +81,16 @@ class Producers:
         self.check()
 
     def stop(self) -> None:
-        """End all, with everything confirmed."""
+        """Stop all producers, and wait until every record is confirmed."""
         self._end.set()
         if self._thread.is_alive():
             self._thread.join()
         self.homes = []
         for cluster in list(self._clients):
-            self.settle(cluster)
+            self.finish(cluster)
 
     def close(self) -> None:
-        """End without waiting for the brokers."""
+        """Stop without waiting for the brokers."""
         self._end.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -98,12 +98,12 @@ class Producers:
             client.purge()
 
     def check(self) -> None:
-        """Raises `ProducerError` when something went wrong aside."""
+        """Raise ProducerError if the sending thread or a broker has failed."""
         if self._problem is not None:
             raise ProducerError(self._problem)
 
     def counts(self) -> dict[str, int]:
-        """Confirmed records by cluster, at the moment."""
+        """Return the confirmed records by cluster."""
         with self._lock:
             found: dict[str, int] = defaultdict(int)
             for (cluster, _), known in self._confirmed.items():
@@ -111,7 +111,7 @@ class Producers:
             return dict(found)
 
     def ends(self, cluster: str) -> dict[int, int]:
-        """{partition: offset after the last confirmed record}; partitions without records are absent."""
+        """Return {partition: offset after the last confirmed record}, without empty partitions."""
         with self._lock:
             return {
                 partition: max(known.values()) + 1
@@ -119,10 +119,10 @@ class Producers:
                 if name == cluster and known
             }
 
-    def confirmed(self) -> dict[Lane, dict[int, int]]:
-        """{(cluster, partition): {sequence: offset}} of all that was confirmed."""
+    def confirmed(self) -> dict[Split, dict[int, int]]:
+        """Return {(cluster, partition): {sequence: offset}} of all confirmed records."""
         with self._lock:
-            return {lane: dict(known) for lane, known in self._confirmed.items()}
+            return {split: dict(known) for split, known in self._confirmed.items()}
 
     # In the thread
 
@@ -131,7 +131,8 @@ class Producers:
         try:
             while not self._end.wait(_TICK_S):
                 now = time.monotonic()
-                # Every producer at once, so that moving them moves the load. A late tick does not flood a slow machine.
+                # All producers send alike, so that moving one moves its load. A late tick sends at most 0.25 s of
+                # records: it must not flood a slow machine.
                 owed += min(now - last, 0.25) * RATE * self._wave(now)
                 last = now
                 with self._lock:
@@ -163,16 +164,21 @@ class Producers:
 
     def _connect(self, cluster: str) -> Producer:
         self._clients[cluster] = Producer(
-            {"bootstrap.servers": self._servers[cluster], "enable.idempotence": True, "linger.ms": 20, "log_level": 0}
+            {
+                "bootstrap.servers": self._servers[cluster],
+                "enable.idempotence": True,
+                "run_until.ms": 20,
+                "log_level": 0,
+            }
         )
         return self._clients[cluster]
 
-    def _delivered(self, cluster: str, lane: int, number: int, error: KafkaError | None, message: Message) -> None:
-        """Called in `poll` and `flush`, so without the lock."""
+    def _delivered(self, cluster: str, partition: int, number: int, error: KafkaError | None, message: Message) -> None:
+        """Note a confirmation. The client calls it in `poll` and `flush`, so without the lock."""
         if error is not None:
-            self._problem = f"cluster {cluster} refused record {number} of partition {lane}: {error}"
+            self._problem = f"cluster {cluster} refused record {number} of partition {partition}: {error}"
             return
         offset = message.offset()
         assert offset is not None
         with self._lock:
-            self._confirmed[cluster, lane][number] = offset
+            self._confirmed[cluster, partition][number] = offset

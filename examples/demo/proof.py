@@ -1,7 +1,7 @@
-"""The proof: what the producers know was delivered to Kafka against what a reader of the sink sees. Pure.
+"""The proof: compare the records that Kafka has confirmed with the rows in the sink, one by one. Pure.
 
-Every record carries (cluster, partition, sequence), numbered by its producer from 0. A confirmed delivery is a record
-produced. Nothing here counts on totals: a lost record and a doubled one would cancel out.
+Each record contains its cluster, partition and sequence, which its producer counts from 0. Totals prove nothing here: a
+lost and a duplicated record would cancel out.
 """
 
 from __future__ import annotations
@@ -11,23 +11,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-Lane = tuple[str, int]
+Split = tuple[str, int]
 """One partition of one cluster."""
 
 EXAMPLES = 5
 
 
 class Delivered(NamedTuple):
-    """One row of the sink: where Kafka had it, and what its value says.
+    """One row of the sink: its place in Kafka, and the numbers inside the record.
 
-    `written_at` is Kafka's timestamp in seconds since the epoch, `batch` the one that brought it into the sink.
+    Attributes:
+        record_cluster, record_partition, sequence: the numbers that the producer has written into the record.
+        written_at: Kafka's timestamp, in seconds since the epoch.
+        batch: the batch that wrote the row.
     """
 
     cluster: str
     partition: int
     offset: int
-    said_cluster: str
-    said_partition: int
+    record_cluster: str
+    record_partition: int
     sequence: int
     written_at: float
     batch: int
@@ -35,17 +38,17 @@ class Delivered(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found; all but the first two should be 0.
+    """The result of the comparison. All counts but the first two should be 0.
 
     Attributes:
-        produced: records whose delivery to Kafka was confirmed.
+        produced: records that Kafka has confirmed.
         delivered: different records found in the sink.
-        lost: produced, and not in the sink.
+        lost: produced records that are not in the sink.
         duplicated: rows beyond the first of a record.
-        unknown: rows of records that no producer knows to be delivered.
-        misplaced: rows whose cluster, partition or offset is not the one where the producer put the record.
+        unknown: rows of records that were never confirmed.
+        misplaced: rows whose cluster, partition or offset differs from the producer's.
         gaps: offsets missing between the first and the last of a partition.
-        examples: the first few of whatever is wrong, in words.
+        examples: the first few problems, in words.
         per_cluster: {cluster: (produced, delivered)}.
     """
 
@@ -61,30 +64,30 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Whether every record is there exactly once, and where it should be."""
+        """Return whether the sink has every record exactly once, from its right place."""
         wrong = self.lost or self.duplicated or self.unknown or self.misplaced or self.gaps
         return self.produced > 0 and not wrong
 
 
-def prove(produced: Mapping[Lane, Mapping[int, int]], rows: Iterable[Delivered]) -> Verdict:
+def prove(produced: Mapping[Split, Mapping[int, int]], rows: Iterable[Delivered]) -> Verdict:
     """Compare record by record.
 
     Args:
         produced: {(cluster, partition): {sequence: offset}} of all confirmed deliveries.
-        rows: the whole sink.
+        rows: all rows of the sink.
     """
     examples: list[str] = []
     seen: Counter[tuple[str, int, int]] = Counter()
-    offsets: dict[Lane, set[int]] = defaultdict(set)
+    offsets: dict[Split, set[int]] = defaultdict(set)
     unknown = misplaced = 0
     for row in rows:
-        seen[row.said_cluster, row.said_partition, row.sequence] += 1
+        seen[row.record_cluster, row.record_partition, row.sequence] += 1
         offsets[row.cluster, row.partition].add(row.offset)
-        expected = produced.get((row.said_cluster, row.said_partition), {}).get(row.sequence)
+        expected = produced.get((row.record_cluster, row.record_partition), {}).get(row.sequence)
         if expected is None:
             unknown += 1
             _remember(examples, f"unknown: {row}")
-        elif (row.cluster, row.partition, row.offset) != (row.said_cluster, row.said_partition, expected):
+        elif (row.cluster, row.partition, row.offset) != (row.record_cluster, row.record_partition, expected):
             misplaced += 1
             _remember(examples, f"misplaced: {row}, was written at offset {expected}")
 
@@ -114,13 +117,13 @@ def prove(produced: Mapping[Lane, Mapping[int, int]], rows: Iterable[Delivered])
 
 @dataclass(frozen=True)
 class Return:
-    """How one partition of a cluster went on after the cluster came back.
+    """How one partition continued after its cluster was added back.
 
     Attributes:
-        parked: the offset that was kept when the cluster was removed.
-        last_before: the last offset read in its first life, None if there was none.
-        first_after: the first offset read after its return, None if there was none.
-        read_again: rows read after the return that its first life had had already.
+        parked: the offset that was parked when the cluster was removed.
+        last_before: the last offset read before the removal, None if there was none.
+        first_after: the first offset read after the return, None if there was none.
+        read_again: rows read after the return that had been read before.
     """
 
     partition: int
@@ -131,18 +134,18 @@ class Return:
 
     @property
     def exact(self) -> bool:
-        """Whether it resumed at exactly the parked offset: nothing skipped, nothing read again."""
+        """Return whether it resumed at exactly the parked offset, with no record skipped or read again."""
         ended_there = self.last_before is None or self.last_before == self.parked - 1
         return ended_there and self.first_after == self.parked and self.read_again == 0
 
 
 def check_return(rows: Iterable[Delivered], cluster: str, parked: Mapping[int, int], since: int) -> list[Return]:
-    """Compare a cluster's two lives.
+    """Compare the rows of a cluster before its removal and after its return.
 
     Args:
-        rows: the whole sink.
-        parked: {partition: offset} that were kept in between.
-        since: the first batch that was planned with the cluster after its return.
+        rows: all rows of the sink.
+        parked: {partition: parked offset}.
+        since: the first batch with the cluster after its return.
     """
     before: dict[int, list[int]] = defaultdict(list)
     after: dict[int, list[int]] = defaultdict(list)

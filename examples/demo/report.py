@@ -1,6 +1,6 @@
-"""Judges a run and writes `report.json`. What is wrong is said in words; an empty list of problems is the success.
+"""The checks of a finished run, and `report.json`. A run without problems is a success.
 
-Runs after the driver has ended, on what it left: the sink through its own log, Spark's checkpoint, and the journal.
+It runs after the driver has ended, on the sink, Spark's checkpoint and the journal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from demo import sink
-from demo.driver import Starts, explain
+from demo.driver import Starts, explain_starts
 from demo.journal import Journal
 from demo.proof import Delivered, Return, Verdict, check_return, prove
 from demo.settings import DISCOVERY_S, TOPIC, TRIGGER_S, Settings
@@ -27,15 +27,15 @@ KILLS_DUE = 2
 
 @dataclass(frozen=True)
 class Report:
-    """All that a run has shown.
+    """All results of a run.
 
     Attributes:
-        returns: per cluster that came back, how each of its partitions went on.
-        aggregate: {cluster: records} as the second query counted them.
-        restarts_confirmed: of the restarts for changes, those that the operator has confirmed.
-        left_behind: files in the sink's folder that no batch committed, so that no reader may count them.
-        written: records by cluster and second, by Kafka's timestamps; the second counts from the story's beginning.
-        readable: (seconds since the beginning, rows by cluster) of each batch of the sink.
+        returns: {cluster: how each partition continued} of the clusters that were added back.
+        aggregate: {cluster: records} by the second query's count.
+        restarts_confirmed: restarts for changes that the operator has confirmed.
+        left_behind: files in the sink's folder that no batch has committed; readers ignore them.
+        written: records by cluster and second of the story, by Kafka's timestamps.
+        readable: (seconds since the story's beginning, rows by cluster) of each batch of the sink.
     """
 
     settings: Settings
@@ -53,12 +53,12 @@ class Report:
 
     @property
     def holds(self) -> bool:
-        """Whether everything was as promised."""
+        """Return whether the run kept every promise."""
         return not self.problems
 
 
 def examine(stage: Stage) -> Report:
-    """Read the sink anew, from its first batch, and judge."""
+    """Read the sink from its first batch, and check everything."""
     reader = sink.Sink(stage.sink.folder)
     batches = list(reader.follow())
     rows = [row for batch in batches for row in sink.read(batch)]
@@ -68,7 +68,7 @@ def examine(stage: Stage) -> Report:
         cluster: check_return(rows, cluster, parked, since) for cluster, parked, since in find_returns(documents)
     }
     journal, aggregate = stage.journal, stage.counted()
-    starts = explain(stage.driver.lives)
+    starts = explain_starts(stage.driver.pods)
     confirmed = confirmed_restarts(starts, stage.plane.confirmed)
     problems = [
         *wrong_records(verdict),
@@ -79,16 +79,16 @@ def examine(stage: Stage) -> Report:
         *wrong_starts(starts, confirmed, stage.settings),
         *wrong_drains(journal),
     ]
-    # Spark's reader begins with the newest compact entry: it has to find the same files.
+    # Spark's reader begins with the newest compact entry. It must find the same files.
     if sorted(reader.committed_files()) != sorted(file for batch in batches for file in batch.files):
-        problems.append("the entries of the sink's log do not agree with its compact ones")
+        problems.append("the entries of the sink's log differ from its compact entries")
     return Report(
         settings=stage.settings,
         journal=journal,
         verdict=verdict,
         returns=returns,
         aggregate=aggregate,
-        starts=len(stage.driver.lives),
+        starts=len(stage.driver.pods),
         restarts_for_changes=starts.restarts_for_changes,
         restarts_confirmed=confirmed,
         left_behind=reader.left_behind(),
@@ -99,9 +99,9 @@ def examine(stage: Stage) -> Report:
 
 
 def find_returns(documents: Iterable[OffsetDocument]) -> list[tuple[str, dict[int, int], int]]:
-    """(cluster, its kept offsets, the first batch with it again) of each cluster that left and came back.
+    """Return (cluster, its parked offsets, the first batch after its return) of each cluster that was added back.
 
-    The kept offsets are those of the last document without the cluster; none if they were not kept.
+    The parked offsets are from the last document without the cluster; empty if there are none.
     """
     found = []
     known: set[str] = set()
@@ -118,22 +118,22 @@ def find_returns(documents: Iterable[OffsetDocument]) -> list[tuple[str, dict[in
 
 
 def wrong_records(verdict: Verdict) -> list[str]:
-    """What the comparison record by record has found."""
+    """Return the problems of the comparison record by record."""
     counts = {
         "records were lost": verdict.lost,
-        "rows are there twice": verdict.duplicated,
-        "rows are of records that nobody produced": verdict.unknown,
-        "rows are not where their record was written": verdict.misplaced,
+        "rows are duplicates": verdict.duplicated,
+        "rows are of records that were never produced": verdict.unknown,
+        "rows have another place than their record": verdict.misplaced,
         "offsets are missing between others": verdict.gaps,
     }
     found = [f"{count:,} {what}" for what, count in counts.items() if count]
     if not verdict.produced:
-        found.append("nothing was produced")
+        found.append("no record was produced")
     return [*found, *verdict.examples]
 
 
 def wrong_totals(verdict: Verdict, who: str, counts: Mapping[str, int]) -> list[str]:
-    """A second witness that counts otherwise."""
+    """Return the clusters whose second count differs; `who` is the subject of the message."""
     return [
         f"{cluster}: {produced:,} records were produced, {who} {counts.get(cluster, 0):,}"
         for cluster, (produced, _) in verdict.per_cluster.items()
@@ -142,72 +142,73 @@ def wrong_totals(verdict: Verdict, who: str, counts: Mapping[str, int]) -> list[
 
 
 def wrong_returns(journal: Journal, returns: Mapping[str, Sequence[Return]]) -> list[str]:
-    """Clusters that came back and did not go on exactly where they were left."""
+    """Return the clusters that did not resume exactly at their parked offsets."""
     found = []
     for change in journal.changes:
         if change.kind == "return" and not returns.get(change.cluster):
-            found.append(f"{change.cluster} came back, and its offsets had not been kept")
-    for cluster, lanes in returns.items():
-        found += [f"{cluster} did not resume at its kept offset: {lane}" for lane in lanes if not lane.exact]
+            found.append(f"{change.cluster} was added back, but its offsets were not parked")
+    for cluster, splits in returns.items():
+        found += [f"{cluster} did not resume at its parked offset: {split}" for split in splits if not split.exact]
     return found
 
 
 def confirmed_restarts(starts: Starts, confirmed: Mapping[str, str]) -> int:
-    """How many of the restarts for changes the operator has confirmed; `confirmed` is {revision: method}."""
+    """Return how many restarts for changes the operator has confirmed; `confirmed` is {revision: method}."""
     return sum(confirmed.get(revision) == "Restart" for revision in starts.for_changes)
 
 
 def wrong_starts(starts: Starts, confirmed: int, settings: Settings) -> list[str]:
-    """Starts of the driver that should not have been, or are not as the operator says."""
+    """Return the problems of the driver's starts: needless ones, and restarts that were not confirmed."""
     if settings.strategy == "live":
         restarts = starts.restarts_for_changes
-        return [f"the driver was started {restarts} times for something else than a kill"] if restarts else []
+        return [f"the driver was started {restarts} times for another reason than a kill"] if restarts else []
     found = []
     if not starts.for_changes:
         found.append("no change restarted the driver")
     if confirmed < len(starts.for_changes):
-        found.append(f"{len(starts.for_changes)} restarts for changes, and only {confirmed} of them confirmed")
+        found.append(f"the operator has confirmed only {confirmed} of {len(starts.for_changes)} restarts for changes")
     if starts.unexplained:
-        found.append(f"the driver was started {starts.unexplained} times for neither a change nor a kill")
+        found.append(f"the driver was started {starts.unexplained} times without a change or a kill")
     return found
 
 
 def wrong_drains(journal: Journal) -> list[str]:
-    """What was left unread, and a story in which nothing was removed too early: it proves nothing of the guard.
+    """Return the problems of the drains.
 
-    That a record is in the sink in the end does not tell: of a cluster that came back it may have been read then.
+    A removed cluster must be read to its end before it is reported as safe. The final content of the sink cannot show
+    this, since a cluster that was added back is read on. A run without an early removal does not test the drain at all.
     """
     early = [drain for drain in journal.drains if drain.unread > 0 and drain.written_after > 0]
     found = [] if early else ["no cluster was removed while it had unread records and producers"]
     for drain in journal.drains:
         if drain.left is None:
-            found.append(f"{drain.cluster} was removed, and never said to be safe to shut down")
+            found.append(f"{drain.cluster} was removed, but never reported safe to shut down")
         elif drain.left:
-            found.append(f"{drain.cluster} was said to be safe to shut down with {drain.left:,} records unread")
+            found.append(f"{drain.cluster} was reported safe to shut down with {drain.left:,} records unread")
     return found
 
 
 def wrong_run(journal: Journal, settings: Settings) -> list[str]:
-    """What should have happened, and when."""
+    """Return missing changes and kills, and first records that came too late."""
     found = []
     if len(journal.changes) < CHANGES_DUE:
-        found.append(f"{len(journal.changes)} metadata changes, of at least {CHANGES_DUE}")
+        found.append(f"only {len(journal.changes)} metadata changes; at least {CHANGES_DUE} were due")
     if len(journal.kills) < KILLS_DUE:
-        found.append(f"{len(journal.kills)} kills, of at least {KILLS_DUE}")
+        found.append(f"only {len(journal.kills)} kills; at least {KILLS_DUE} were due")
     median, bound = journal.median_first_record_s, settings.first_record_bound_s
     if median is None or median > bound:
         took = "never" if median is None else f"after {median:.1f} s (median)"
-        found.append(f"first record of an added cluster {took}, of at most {bound:g} s")
+        found.append(f"the first record of an added cluster came {took}; the limit is {bound:g} s")
     return found
 
 
 def write_json(report: Report, path: Path) -> None:
-    """`report.json`, as the issue and its readers know it."""
+    """Write `report.json`."""
     path.write_text(json.dumps(as_json(report), indent=2) + "\n")
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """The report as numbers. Times `at` are ISO 8601 in UTC, `at_seconds` count from the story's beginning."""
+    """Return the report as JSON. Times `at` are ISO 8601 in UTC; `at_seconds` count from the story's beginning."""
     journal, verdict = report.journal, report.verdict
 
     def at(moment: float) -> dict[str, Any]:
@@ -277,7 +278,7 @@ def as_json(report: Report) -> dict[str, Any]:
             }
             for cluster, (produced, delivered) in verdict.per_cluster.items()
         },
-        "returns": {cluster: [asdict(lane) for lane in lanes] for cluster, lanes in report.returns.items()},
+        "returns": {cluster: [asdict(split) for split in splits] for cluster, splits in report.returns.items()},
         "uncommitted_files_left_by_kills": report.left_behind,
         "batches": len(report.readable),
         "seed": report.settings.seed,

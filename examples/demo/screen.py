@@ -1,4 +1,4 @@
-"""Shows the run while it happens: a live view on a terminal, lines with the time elsewhere."""
+"""The display of a run: a live view on a terminal, or lines with the time elsewhere."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _STATE_EVERY_S = 5.0
 
 @dataclass(frozen=True)
 class ClusterState:
-    """One cluster now.
+    """The present state of one cluster.
 
     Attributes:
         member: it is in Git.
-        draining: it was, and is read until it is drained.
-        known: it is in Git, or was once.
-        counted: records, by the aggregate.
+        draining: it was removed from Git, and is read until it is drained.
+        known: it is in Git, or has records.
+        counted: records in the running aggregate.
     """
 
     name: str
@@ -45,27 +45,27 @@ class ClusterState:
 
     @property
     def role(self) -> str:
-        """How it stands to the stream."""
+        """Return the cluster's part in the stream."""
         if self.member:
             return "in the stream"
         if self.draining:
             return "removed, draining"
-        return "removed, offsets kept" if self.known else "not known yet"
+        return "removed, offsets kept" if self.known else "not in the stream yet"
 
 
 @dataclass(frozen=True)
 class State:
-    """All of it now.
+    """The present state of the run.
 
     Attributes:
-        lives: starts of the driver.
-        batch: the newest that the sink has committed.
+        starts: starts of the driver.
+        batch: the newest batch that the sink has committed; None before the first.
     """
 
     elapsed: float
     duration: float
     clusters: Sequence[ClusterState]
-    lives: int
+    starts: int
     pid: int | None
     batch: int | None
     kills: int
@@ -73,44 +73,44 @@ class State:
 
     @property
     def newest(self) -> str:
-        """The newest batch, in words."""
+        """Return the newest batch in words."""
         return "no batch yet" if self.batch is None else f"batch {self.batch}"
 
 
 class Screen(Protocol):
-    """Where a run is shown."""
+    """The display of a run."""
 
-    def say(self, event: Event, began: float) -> None:
-        """Something happened."""
+    def add_event(self, event: Event, began: float) -> None:
+        """Show an event."""
 
     def show(self, state: State) -> None:
-        """This is how things stand."""
+        """Show the present state."""
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """End the display."""
 
 
 class LineScreen:
-    """For logs: one line per event, and one on the state now and then."""
+    """A display for logs: one line per event, and a line of the state now and then."""
 
     def __init__(self, console: Console) -> None:
-        """Prints to `console`."""
+        """Print to `console`."""
         self._console = console
         self._last = time.monotonic()
 
-    def say(self, event: Event, began: float) -> None:
-        """One line."""
+    def add_event(self, event: Event, began: float) -> None:
+        """Print one line."""
         self._line(event.at - began, event.text)
 
     def show(self, state: State) -> None:
-        """One line, but rarely."""
+        """Print one line, at most every `_STATE_EVERY_S`."""
         if time.monotonic() - self._last < _STATE_EVERY_S:
             return
         known = [f"{at.name} {at.delivered:,} of {at.produced:,}" for at in state.clusters if at.known]
         self._line(state.elapsed, f"    delivered: {', '.join(known)}; {state.newest}")
 
     def close(self) -> None:
-        """Nothing to do."""
+        """End the display; lines need no clean-up."""
 
     def _line(self, seconds: float, text: str) -> None:
         self._last = time.monotonic()
@@ -118,18 +118,18 @@ class LineScreen:
 
 
 class LiveScreen:
-    """For terminals: the clusters as a table, and the latest events below."""
+    """A display for terminals: a table of the clusters, with the latest events below."""
 
     def __init__(self, console: Console) -> None:
-        """Takes over the bottom of `console` with the first thing to show."""
+        """Use the bottom of `console`, from the first state on."""
         self._console = console
         self._live = Live(console=console, refresh_per_second=8, transient=True)
         self._events: list[Text] = []
         self._printed = 0
         self._open = False
 
-    def say(self, event: Event, began: float) -> None:
-        """Kept for the view, and printed for good when the view closes."""
+    def add_event(self, event: Event, began: float) -> None:
+        """Keep an event for the view, which prints all events when it closes."""
         line = Text(f"{clock(event.at - began)}  ", style="dim")
         line.append(event.text, style=STYLES[event.kind])
         self._events.append(line)
@@ -137,14 +137,14 @@ class LiveScreen:
             self._print_rest()
 
     def show(self, state: State) -> None:
-        """Draw anew."""
+        """Redraw the view."""
         if not self._open:
             self._live.start()
             self._open = True
         self._live.update(self._view(state))
 
     def close(self) -> None:
-        """Leave the story on the terminal, without the view."""
+        """Remove the view, and print the events."""
         if self._open:
             self._live.stop()
             self._open = False
@@ -159,7 +159,7 @@ class LiveScreen:
         table = Table(expand=True, box=None, padding=(0, 1))
         for title in ("cluster", "broker", "stream", "producers"):
             table.add_column(title)
-        for title in ("produced", "delivered", "behind", "aggregate"):
+        for title in ("produced", "delivered", "lag", "aggregate"):
             table.add_column(title, justify="right")
         for at in state.clusters:
             table.add_row(
@@ -174,13 +174,13 @@ class LiveScreen:
             )
         share = min(1.0, max(0.0, state.elapsed / state.duration))
         line = (
-            f"driver pid {state.pid}, life {state.lives} · {state.newest} · "
+            f"driver pid {state.pid}, start {state.starts} · {state.newest} · "
             f"{state.changes} metadata changes · {state.kills} kills"
         )
         return Group(
             Panel(
                 Group(table, Text(""), Text(line), ProgressBar(total=1.0, completed=share)),
-                title="[bold]many Kafka clusters, one Spark stream",
+                title="[bold]one Spark stream over many Kafka clusters",
                 subtitle=clock(state.elapsed),
             ),
             *self._events[-_LINES_SHOWN:],
@@ -188,10 +188,10 @@ class LiveScreen:
 
 
 def make_screen(console: Console) -> Screen:
-    """The live view if `console` is a terminal that can show it."""
+    """Return the live view if `console` is a terminal that can show it, else lines."""
     return LiveScreen(console) if console.is_terminal and not console.is_dumb_terminal else LineScreen(console)
 
 
 def clock(seconds: float) -> str:
-    """Seconds since the story began; before that they are negative."""
+    """Return seconds since the story began as text; negative before that."""
     return f"{seconds:7.1f} s"

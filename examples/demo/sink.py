@@ -1,7 +1,7 @@
-"""Reads the Parquet sink as Spark does: only files that the sink's own log (`_spark_metadata`) names count.
+"""A reader of the Parquet sink that, like Spark, uses only the files that the sink's log (`_spark_metadata`) names.
 
-A crash leaves files behind that no batch ever committed; whoever lists the folder reads records twice. The log has one
-file per batch, every tenth of which (`9.compact`) repeats all before it. The job tells Spark to keep the old ones, so
+A crash leaves files that no batch has committed; a reader of the whole folder would see records twice. The log has one
+entry per batch, and each tenth (`9.compact`) repeats all entries before it. The job's settings keep the old entries, so
 that each row can be traced to its batch.
 """
 
@@ -24,7 +24,7 @@ class SinkBatch:
     """One batch as the sink has committed it.
 
     Attributes:
-        visible_at: seconds since the epoch when its log entry was there, so when readers could first see its rows.
+        visible_at: time of its log entry, in seconds since the epoch: from then on, readers see its rows.
         files: the Parquet files that it added.
     """
 
@@ -34,21 +34,21 @@ class SinkBatch:
 
 
 class Sink:
-    """A folder that Spark's file sink writes, while it does."""
+    """The folder of Spark's file sink, while a query writes to it."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` need not exist yet."""
+        """Read the sink in `folder`, which need not exist yet."""
         self.folder = folder
         self.log = folder / "_spark_metadata"
         self._next = 0
         self._known: set[Path] = set()
 
     def has(self, batch: int) -> bool:
-        """Whether the sink has committed `batch`."""
+        """Return whether the sink has committed `batch`."""
         return self._entry(batch) is not None
 
     def follow(self) -> Iterator[SinkBatch]:
-        """The batches that were committed since the last call, in order."""
+        """Yield the batches that were committed since the last call, in order."""
         while entry := self._entry(self._next):
             files = [file for file in _named(entry) if file not in self._known]
             self._known.update(files)
@@ -56,7 +56,7 @@ class Sink:
             self._next += 1
 
     def committed_files(self) -> list[Path]:
-        """All that counts, as Spark's reader finds it: the newest compact entry and the plain ones after it."""
+        """Return all committed files, as Spark does: from the newest compact entry and the plain ones after it."""
         entries = {_number(entry): entry for entry in self.log.glob("[0-9]*")}
         compact = max((number for number, entry in entries.items() if entry.suffix), default=-1)
         first = [entries[compact]] if compact >= 0 else []
@@ -64,7 +64,7 @@ class Sink:
         return [file for entry in first + later for file in _named(entry)]
 
     def left_behind(self) -> int:
-        """How many Parquet files lie in the folder that no batch has committed: the traces of crashes."""
+        """Return how many Parquet files no batch has committed: the traces of crashes."""
         return len(set(self.folder.glob("*.parquet")) - set(self.committed_files()))
 
     def _entry(self, batch: int) -> Path | None:
@@ -75,26 +75,33 @@ class Sink:
 
 
 def count(batch: SinkBatch) -> Counter[str]:
-    """How many rows of each cluster a batch brought."""
+    """Return the number of rows of each cluster in a batch."""
     columns = [pq.read_table(file, columns=["kafka_cluster"], partitioning=None) for file in batch.files]
     return Counter(name for table in columns for name in table.column(0).to_pylist())
 
 
 def read(batch: SinkBatch) -> Iterator[Delivered]:
-    """The rows of a batch. Raises ValueError on a value that is none of the demo's records."""
+    """Yield the rows of a batch. Raises ValueError if a value is not one of the demo's records."""
     for file in batch.files:
         yield from read_file(file, batch.number)
 
 
 def read_file(file: Path, batch: int) -> Iterator[Delivered]:
-    """The rows of one file, told to be of `batch`."""
+    """Yield the rows of one file, which belongs to `batch`."""
     columns = pq.read_table(file, partitioning=None).to_pydict()
     stamps = columns["timestamp"]
     rows = zip(columns["kafka_cluster"], columns["partition"], columns["offset"], stamps, columns["value"], strict=True)
     for cluster, partition, offset, stamp, value in rows:
-        said = json.loads(value)
+        record = json.loads(value)
         yield Delivered(
-            cluster, partition, offset, said["cluster"], said["partition"], said["sequence"], stamp.timestamp(), batch
+            cluster,
+            partition,
+            offset,
+            record["cluster"],
+            record["partition"],
+            record["sequence"],
+            stamp.timestamp(),
+            batch,
         )
 
 

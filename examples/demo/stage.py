@@ -1,7 +1,6 @@
-"""What the story plays on: brokers, producers, the control plane, the driver, and a way to wait for events while all of
-it is shown.
+"""The set-up of a run: brokers, producers, control plane and driver, with a screen that shows them.
 
-Everything here waits for something to be true, with a deadline; nothing is taken for granted because time has passed.
+The story waits here for events, each with a deadline. It never assumes that something happened because time has passed.
 """
 
 from __future__ import annotations
@@ -25,35 +24,35 @@ from demo.settings import CLUSTERS, PARTITIONS, TOPIC, Settings
 from tests.support.kafka import KafkaCluster, start_all
 
 PATIENCE_S = 180.0
-"""How long any one event may take on a machine that has other things to do."""
+"""Longest wait for one event, on a busy machine."""
 _LOOK_S = 0.05
 _SHOW_S = 0.25
 _CHECK_S = 1.0
 
 
 class StoryError(Exception):
-    """Something that has to happen did not."""
+    """An expected event did not happen."""
 
 
 class Stage:
-    """The whole set-up of one run, opened by `open` and left by `close`.
+    """The set-up of one run; `open` starts it, `close` ends it.
 
     Attributes:
-        members: the clusters that the stream has in Git.
-        draining: the clusters that it had, and that are read until they are drained.
-        delivered: rows by cluster as the sink's log has them so far.
-        batches: {number: (when it could be read, rows by cluster)}.
+        members: clusters of the stream in Git.
+        draining: clusters that were removed from Git, and are read until they are drained.
+        delivered: rows by cluster that the sink has committed so far.
+        batches: {number: (time when its rows became readable, rows by cluster)}.
     """
 
     def __init__(self, settings: Settings, folder: Path, screen: Screen) -> None:
-        """`folder` is created and holds all data of the run. Starts nothing."""
+        """Create `folder` for all data of the run. Starts nothing."""
         folder.mkdir(parents=True)
         self.settings = settings
         self.folder = folder
         self.screen = screen
         self.clusters: dict[str, KafkaCluster] = {}
         self.plane = ControlPlane(settings, folder)
-        self.driver = Driver(lambda: self.plane.node, self.plane.life)
+        self.driver = Driver(lambda: self.plane.node, self.plane.application_state)
         data = folder / "data"
         self.sink = sink.Sink(data / "sink")
         self.parquet = Checkpoint(data / "checkpoint" / "parquet")
@@ -68,17 +67,17 @@ class Stage:
 
     @property
     def producers(self) -> Producers:
-        """The producers. They exist once `open` is through."""
+        """Return the producers. `open` creates them."""
         assert self._producers is not None
         return self._producers
 
     def open(self) -> None:
         """Start brokers, control plane and producers; apply the manifests; wait for the driver's first batch."""
-        self.say("story", "starting three Kafka clusters, and a Kubernetes API server with its controllers")
+        self.log("story", "starting three Kafka clusters, and a Kubernetes API server with its controllers")
         self.clusters |= {name: KafkaCluster(name.lower()) for name in CLUSTERS}
-        with ThreadPoolExecutor(1, "brokers") as aside:
-            brokers = aside.submit(start_all, self.clusters.values())
-            self.plane.open(lambda text: self.say("story", text))
+        with ThreadPoolExecutor(1, "brokers") as pool:
+            brokers = pool.submit(start_all, self.clusters.values())
+            self.plane.open(lambda text: self.log("story", text))
             brokers.result()
         now = time.time()
         for name, cluster in self.clusters.items():
@@ -87,20 +86,20 @@ class Stage:
         first = CLUSTERS[0]
         self._producers = Producers(first, self.servers, self.settings.seed)
         self.producers.start()
-        self.say("story", f"producers write to {first}")
+        self.log("story", f"producers write to {first}")
         self.plane.write_manifests(self.servers)
         for name in ("account.yaml", "app-configmap.yaml"):
             self.apply(name)
-        self.name_clusters((first,))
-        self.say("change", f"kubectl apply -f git/kafkastream.yaml: the stream lives on {first}")
+        self.apply_clusters((first,))
+        self.log("change", f"kubectl apply -f git/kafkastream.yaml: the stream reads {first}")
         for name in ("subscription.yaml", "sparkapplication.yaml"):
             self.apply(name)
         self.wait("the first rows in the sink", lambda: self.delivered[first] > 0)
         self.journal.began = time.time()
-        self.say("story", "the first row is in the sink: the clock starts here")
+        self.log("story", "the first row is in the sink; times count from here")
 
     def close(self, *, keep: bool) -> None:
-        """Stop all that runs; with `keep` the logs stay, below the run's folder."""
+        """Stop everything. With `keep`, the logs stay in the run's folder."""
         self.screen.close()
         if self._producers is not None:
             self._producers.close()
@@ -109,21 +108,21 @@ class Stage:
             cluster.close(keep_logs=keep)
 
     def erase(self) -> None:
-        """Delete the data."""
+        """Delete the run's folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def servers(self) -> dict[str, str]:
-        """Bootstrap servers by cluster."""
+        """Return bootstrap servers by cluster."""
         return {name: cluster.bootstrap for name, cluster in self.clusters.items()}
 
     def apply(self, name: str) -> None:
-        """`kubectl apply` of a file that does not change the stream."""
+        """Apply a file that does not change the stream."""
         self.plane.git.apply(name)
-        self.say("story", f"kubectl apply -f git/{name}")
+        self.log("story", f"kubectl apply -f git/{name}")
 
-    def name_clusters(self, names: tuple[str, ...]) -> float:
-        """`kubectl apply` of the stream with these clusters; returns when kubectl was called."""
+    def apply_clusters(self, names: tuple[str, ...]) -> float:
+        """Apply the stream with these clusters; return the time at which kubectl was called."""
         began = self.plane.git.apply_stream(names)
         for name in set(names) - set(self.members):
             journal.begin(self.journal.member, name, began)
@@ -132,39 +131,39 @@ class Stage:
         return began
 
     def drained(self, cluster: str) -> bool:
-        """Whether the document, which had a removed cluster as draining, no longer has it."""
+        """Return whether a removed cluster has left the document."""
         return bool(self.plane.document) and cluster not in self.plane.document
 
-    def say(self, kind: EventKind, text: str, at: float | None = None) -> None:
-        """Tell what happened, now or `at` a moment."""
+    def log(self, kind: EventKind, text: str, at: float | None = None) -> None:
+        """Add an event to the journal and the screen, with the time now or `at`."""
         event = journal.Event(time.time() if at is None else at, kind, text)
         self.journal.events.append(event)
-        self.screen.say(event, self.journal.began)
+        self.screen.add_event(event, self.journal.began)
 
     def wait(self, what: str, happened: Callable[[], object], seconds: float = PATIENCE_S) -> None:
-        """Wait for an event. Raises `StoryError` at the deadline, and at once what the driver or a producer died of."""
+        """Wait for an event. Raises StoryError at the deadline, and at once the failure of a driver or producer."""
         deadline = time.monotonic() + seconds
         while True:
-            self.look()
+            self.refresh()
             if happened():
                 return
             if time.monotonic() > deadline:
                 raise StoryError(
-                    f"waited {seconds:.0f} s for {what}; the operator says: {self.plane.says()}\n"
-                    f"log of the driver: {self.driver.log}\n{self.driver.last_words()}"
+                    f"waited {seconds:.0f} s for {what}; the operator reports: {self.plane.operator_status()}\n"
+                    f"log of the driver: {self.driver.log}\n{self.driver.log_tail()}"
                 )
             time.sleep(_LOOK_S)
 
-    def linger(self, until: float) -> None:
-        """Let it run until `until` (a share of the run's length), if it is not that late already."""
+    def run_until(self, until: float) -> None:
+        """Let the run go on until `until`, a share of its length."""
         end = self.journal.began + until * self.settings.duration
         while time.time() < end:
-            self.look()
+            self.refresh()
             time.sleep(_LOOK_S)
 
-    def look(self) -> None:
-        """Take in what sink and control plane say, check that all live, and refresh the screen."""
-        self.plane.look()
+    def refresh(self) -> None:
+        """Read sink and control plane, check driver and producers, and redraw the screen."""
+        self.plane.refresh()
         if time.monotonic() - self._checked > _CHECK_S:
             self._checked = time.monotonic()
             self.driver.check()
@@ -179,14 +178,14 @@ class Stage:
             self.screen.show(self._state())
 
     def counted(self) -> dict[str, int]:
-        """What the running aggregate says, by cluster."""
+        """Return the running aggregate: records by cluster."""
         try:
             return dict(json.loads((self.folder / "data" / "aggregate.json").read_text())["counts"])
         except FileNotFoundError:
             return {}
 
     def first_row(self, cluster: str, since: float) -> float | None:
-        """When the first row of `cluster` could be read in the sink at or after `since`."""
+        """Return when a row of `cluster` first became readable in the sink, at or after `since`; None if not yet."""
         seen = [at for at, rows in self.batches.values() if at >= since and rows[cluster]]
         return min(seen, default=None)
 
@@ -212,7 +211,7 @@ class Stage:
             elapsed=time.time() - self.journal.began,
             duration=self.settings.duration,
             clusters=clusters,
-            lives=len(self.driver.lives),
+            starts=len(self.driver.pods),
             pid=self.driver.pid,
             batch=max(self.batches, default=None),
             kills=self.driver.kills,

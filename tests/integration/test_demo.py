@@ -1,4 +1,4 @@
-"""The demo stopped by Ctrl-C in the middle: nothing of it runs on, and nothing is left on disk."""
+"""Ctrl-C in the middle of the demo: no process survives, and no file is left."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.places import ROOT
 
 DEADLINE_S = 240.0
 POLL_S = 0.05
-TAKE_PART = (
+PROCESSES = (
     "kafka.Kafka",
     "kube-apiserver",
     "kube-controller-manager",
@@ -29,7 +29,7 @@ TAKE_PART = (
 
 
 def processes(build: Path) -> dict[int, str]:
-    """Process ids and command lines of all that has our folder in its environment: nobody else's is below it."""
+    """Return process ids and command lines of the demo: its processes have our folder in their environment."""
     found = {}
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
@@ -40,7 +40,7 @@ def processes(build: Path) -> dict[int, str]:
 
 @pytest.fixture
 def build(tmp_path: Path) -> Iterator[Path]:
-    """Where a run leaves all it writes; none of its processes outlives the test."""
+    """Yield the folder for all files of a run; kill its processes at the end."""
     made = tmp_path / "build"
     yield made
     for pid in processes(made):
@@ -52,7 +52,7 @@ def build(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.kube
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_ctrl_c_ends_the_demo_with_its_brokers_control_plane_and_driver(build: Path, tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_demo_with_all_its_processes(build: Path, tmp_path: Path) -> None:
     # Given a demo whose brokers and control plane run, and whose driver is starting
     log = tmp_path / "demo.log"
     with log.open("ab") as output:
@@ -66,7 +66,7 @@ def test_ctrl_c_ends_the_demo_with_its_brokers_control_plane_and_driver(build: P
             start_new_session=True,
         )
     deadline = time.monotonic() + DEADLINE_S
-    while not all(any(each in command for command in processes(build).values()) for each in TAKE_PART):
+    while not all(any(each in command for command in processes(build).values()) for each in PROCESSES):
         assert demo.poll() is None, log.read_text()
         assert time.monotonic() < deadline, f"{processes(build)}\n{log.read_text()}"
         time.sleep(POLL_S)
@@ -76,6 +76,6 @@ def test_ctrl_c_ends_the_demo_with_its_brokers_control_plane_and_driver(build: P
 
     # Then it ends soon, and leaves nothing
     assert demo.wait(60) == 130, log.read_text()
-    assert "interrupted: stopping all that runs" in log.read_text()
+    assert "interrupted: stopping all processes" in log.read_text()
     assert processes(build) == {}
     assert [path for path in build.rglob("*") if path.is_file()] == []

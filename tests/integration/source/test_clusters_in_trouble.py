@@ -234,7 +234,7 @@ def test_a_range_in_flight_fails_after_the_read_timeout_and_under_stall_its_repl
             list(read(in_flight))
         assert 1.5 < time.monotonic() - begun < 8
         assert "[READ_TIMEOUT cluster=s]" in str(failed.value) and "readTimeout (2 s)" in str(failed.value)
-        assert "or set clusterFailurePolicy" not in str(failed.value) and "left out of the batch" in str(failed.value)
+        assert "or set clusterFailurePolicy" not in str(failed.value) and "ranges out of the batch" in str(failed.value)
         run.until_rows(of_a)  # the restart in place, as the application does it
         assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 0}}
         assert amendments(path) == [([["s", orders, 0, 0, 6]], {"s": "unreachable"})]

@@ -1,4 +1,4 @@
-"""`make brokers`: what it writes is an application and its metadata, to be moved from cluster to cluster."""
+"""`make brokers` writes an application and its metadata, and produces records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.places import ROOT
 SERVERS = {"east": "127.0.0.1:1", "west": "127.0.0.1:2"}
 
 
-def test_the_files_of_the_tutorial_are_valid_and_new_each_time(tmp_path: Path) -> None:
+def test_the_tutorials_files_are_valid_and_new_each_time(tmp_path: Path) -> None:
     folder = tmp_path / "tutorial"
     (folder / "checkpoint").mkdir(parents=True)
     brokers.write_files(folder, SERVERS)
@@ -34,12 +34,12 @@ def test_the_tutorial_names_files_that_are_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["produce"], ["produce", "127.0.0.1:1"], ["start"]])
-def test_anything_else_shows_how_it_is_used(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_arguments_print_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert brokers.main(arguments) == 2
     assert "make produce TO=east|west|HOST:PORT TEXT=" in capsys.readouterr().err
 
 
-def test_a_second_one_leaves_the_first_its_files(
+def test_a_second_run_does_not_touch_the_files_of_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(brokers, "BUILD", tmp_path)
@@ -59,7 +59,7 @@ def test_records_go_to_a_cluster_by_its_name(tmp_path: Path) -> None:
     }
 
 
-def test_an_unknown_cluster_is_said_at_once(
+def test_an_unknown_cluster_is_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(brokers, "FOLDER", tmp_path)

@@ -1,21 +1,21 @@
-"""Why a driver was started is read off its pods."""
+"""The pods of the driver explain each of its starts."""
 
 from __future__ import annotations
 
 import pytest
 
-from demo.driver import Driver, DriverError, Life, Starts, explain, life
+from demo.driver import Driver, DriverError, DriverPod, Starts, driver_pod, explain_starts
 
 REVISION = "kafkastream.dev/revision"
 
 
-def lives(*told: str) -> list[Life]:
-    """`2!` is a life that was restarted for revision 2, and killed."""
-    return [Life(str(number), each.rstrip("!"), killed=each.endswith("!")) for number, each in enumerate(told)]
+def pods(*texts: str) -> list[DriverPod]:
+    """Return pods: `2!` was restarted for revision 2, and killed."""
+    return [DriverPod(str(number), text.rstrip("!"), killed=text.endswith("!")) for number, text in enumerate(texts)]
 
 
 @pytest.mark.parametrize(
-    ("told", "found"),
+    ("texts", "found"),
     [
         ((), Starts([], 0, 0)),
         (("",), Starts([], 0, 0)),
@@ -26,29 +26,29 @@ def lives(*told: str) -> list[Life]:
         (("", "2", "2"), Starts(["2"], 0, 1)),
     ],
 )
-def test_each_start_has_its_reason(told: tuple[str, ...], found: Starts) -> None:
-    assert explain(lives(*told)) == found
+def test_each_start_has_its_reason(texts: tuple[str, ...], found: Starts) -> None:
+    assert explain_starts(pods(*texts)) == found
     assert found.restarts_for_changes == len(found.for_changes) + found.unexplained
 
 
-def test_a_life_is_a_pod_with_the_revision_that_it_was_restarted_for() -> None:
+def test_a_pod_has_the_revision_that_it_was_restarted_for() -> None:
     pod = {"metadata": {"uid": "u", "annotations": {REVISION: "l/2"}}}
-    assert life(pod, {"u"}) == Life("u", "l/2", killed=True)
-    assert life({"metadata": {"uid": "u"}}, ()) == Life("u", "", killed=False)
+    assert driver_pod(pod, {"u"}) == DriverPod("u", "l/2", killed=True)
+    assert driver_pod({"metadata": {"uid": "u"}}, ()) == DriverPod("u", "", killed=False)
 
 
 class FakeNode:
-    """One pod, whose driver has said something."""
+    """A node with one pod, which has printed a line."""
 
     folder = "logs"
 
     def output(self, pod: str) -> str:
-        return f"{pod} says why it ended\n"
+        return f"{pod} printed why it ended\n"
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "FAILED"])
-def test_a_driver_that_was_given_up_is_noticed(state: str) -> None:
+def test_an_application_that_was_given_up_is_an_error(state: str) -> None:
     driver = Driver(FakeNode, lambda: state)  # type: ignore[arg-type, return-value]
-    with pytest.raises(DriverError, match=rf"(?s){state}.*orders-driver says why it ended"):
+    with pytest.raises(DriverError, match=rf"(?s){state}.*orders-driver printed why it ended"):
         driver.check()
     Driver(FakeNode, lambda: "FAILING").check()  # type: ignore[arg-type, return-value]

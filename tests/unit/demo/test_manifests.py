@@ -1,4 +1,4 @@
-"""The demo's manifests are what a user would apply: valid by the operator's own models and the application's."""
+"""The demo's manifests are valid by the models of the operator and the application."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from demo.git import Git
-from demo.kube import NOT_SEEN, rendered, waiting_for
+from demo.kube import NOT_SEEN, rendered, unsafe_reason
 from demo.settings import DISCOVERY_S, TRIGGER_S
 from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.metadata.kubernetes_names import MOUNT_PATH, config_map_name
@@ -26,7 +26,7 @@ VALUES = {**SERVERS, "update_strategy": "Reload", "spark_version": "4.2.0", "dat
 
 
 class Cluster:
-    """Remembers what kubectl was called with."""
+    """A cluster that records the calls of kubectl."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, ...]] = []
@@ -50,7 +50,7 @@ def content(git: Git, name: str) -> Any:
     return yaml.safe_load((git.folder / name).read_text())
 
 
-def test_an_apply_of_the_stream_has_the_clusters_of_the_moment_and_is_kept(git: Git, cluster: Cluster) -> None:
+def test_the_applied_stream_has_the_given_clusters(git: Git, cluster: Cluster) -> None:
     git.apply_stream(("C", "A"))
     spec = KafkaStreamSpec.model_validate(content(git, "kafkastream.yaml")["spec"])
     assert {each.id: each.bootstrap_servers for each in spec.clusters} == {"A": SERVERS["A"], "C": SERVERS["C"]}
@@ -64,7 +64,7 @@ def test_the_subscription_is_valid(git: Git) -> None:
     assert (spec.application_ref.name, spec.update_strategy) == ("orders", "Reload")
 
 
-def test_the_application_mounts_what_the_operator_writes_where_it_reads(git: Git) -> None:
+def test_the_application_mounts_the_rendered_document(git: Git) -> None:
     application = content(git, "sparkapplication.yaml")
     spec = application["spec"]["driver"]["template"]["spec"]
     volumes = {each["name"]: each for each in spec["volumes"]}
@@ -76,7 +76,7 @@ def test_the_application_mounts_what_the_operator_writes_where_it_reads(git: Git
     assert [sink.name for sink in config.sinks] == ["parquet", "aggregate"]
 
 
-def test_the_job_has_the_interval_and_the_trigger_that_the_promise_counts_with(git: Git) -> None:
+def test_the_job_has_the_interval_and_trigger_of_the_promise(git: Git) -> None:
     found = content(git, "app.yaml")
     assert parse_duration_ms(found["options"]["metadataDiscoveryInterval"], where="it") == DISCOVERY_S * 1000
     (parquet,) = [each for each in found["sinks"] if each["name"] == "parquet"]
@@ -89,31 +89,31 @@ def test_the_role_is_the_one_that_the_manifest_tool_prints(git: Git) -> None:
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     _, _, role, binding = yaml.safe_load_all(printed)
     for each in (role, binding, *binding["subjects"]):
-        each.get("metadata", each).pop("namespace")  # kubectl puts it in
+        each.get("metadata", each).pop("namespace")  # kubectl adds it
     _, *ours = yaml.safe_load_all((git.folder / "account.yaml").read_text())
     assert ours == [role, binding | {"subjects": ours[1]["subjects"]}]
     assert ours[1]["subjects"][0]["name"] == "orders-driver"
 
 
-def test_to_suspend_is_an_apply_of_the_application(git: Git, cluster: Cluster) -> None:
+def test_suspending_applies_the_application(git: Git, cluster: Cluster) -> None:
     git.suspend()
     assert content(git, "sparkapplication.yaml")["spec"]["suspend"] is True
     assert cluster.calls[-1][-1].endswith("sparkapplication.yaml")
 
 
-def test_a_rendered_document_is_read_as_the_operator_writes_it() -> None:
+def test_a_document_is_read_as_the_operator_renders_it() -> None:
     clusters = {"A": {"topics": ["orders"], "state": "Draining"}, "B": {"topics": ["orders"]}}
     data, _ = pack(make_document(Revision(lineage="l", counter=3), {"orders": {"clusters": clusters}}, {}, "uid"))
     assert rendered({"data": data}) == ("l/3", {"A": "Draining", "B": "Active"})
     assert rendered(None) == ("", {})
 
 
-def test_what_is_not_of_the_newest_stream_says_nothing() -> None:
+def test_a_condition_of_an_older_generation_is_ignored() -> None:
     def stream(status: str, observed: int) -> dict[str, Any]:
         safe = {"type": "SafeToDecommission", "status": status, "message": "waiting for orders"}
         return {"metadata": {"generation": 2}, "status": {"observedGeneration": observed, "conditions": [safe]}}
 
-    assert waiting_for(stream("True", 2)) == ""
-    assert waiting_for(stream("False", 2)) == "waiting for orders"
-    assert waiting_for(stream("True", 1)) == NOT_SEEN
-    assert waiting_for({"metadata": {"generation": 1}}) == NOT_SEEN
+    assert unsafe_reason(stream("True", 2)) == ""
+    assert unsafe_reason(stream("False", 2)) == "waiting for orders"
+    assert unsafe_reason(stream("True", 1)) == NOT_SEEN
+    assert unsafe_reason({"metadata": {"generation": 1}}) == NOT_SEEN

@@ -1,4 +1,4 @@
-"""The demo's proof finds what it is there to find: it is shown sinks that lie."""
+"""The demo's proof finds every kind of wrong row in a sink."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from demo.proof import Delivered, Lane, Verdict, check_return, prove
+from demo.proof import Delivered, Split, Verdict, check_return, prove
 
 OFFSETS_BEFORE = 100
-"""What lay in each partition before the first record, so that offsets and sequences differ."""
+"""Offsets in each partition before the first record, so that offsets and sequences differ."""
 
 
-def written(per_lane: int = 10, clusters: str = "AB") -> dict[Lane, dict[int, int]]:
-    return {(name, lane): {n: OFFSETS_BEFORE + n for n in range(per_lane)} for name in clusters for lane in (0, 1)}
+def written(per_lane: int = 10, clusters: str = "AB") -> dict[Split, dict[int, int]]:
+    return {(name, split): {n: OFFSETS_BEFORE + n for n in range(per_lane)} for name in clusters for split in (0, 1)}
 
 
-def sink_of(produced: dict[Lane, dict[int, int]]) -> list[Delivered]:
+def sink_of(produced: dict[Split, dict[int, int]]) -> list[Delivered]:
     return [
         Delivered(cluster, partition, offset, cluster, partition, sequence, written_at=0.0, batch=0)
         for (cluster, partition), known in produced.items()
@@ -58,7 +58,7 @@ def test_a_record_lost_in_the_middle_is_found_and_named() -> None:
 
 
 @pytest.mark.parametrize("sequence", [0, 9])
-def test_a_record_lost_at_an_end_is_found_though_it_leaves_no_gap(sequence: int) -> None:
+def test_a_record_lost_at_an_end_is_found_without_a_gap(sequence: int) -> None:
     rows = sink_of(written())
     rows.remove(record(rows, "A", 0, sequence))
 
@@ -68,14 +68,14 @@ def test_a_record_lost_at_an_end_is_found_though_it_leaves_no_gap(sequence: int)
     assert wrong(verdict) == {"lost": 1}
 
 
-def test_a_cluster_of_which_nothing_arrived_is_lost() -> None:
+def test_a_cluster_without_any_row_is_lost() -> None:
     verdict = prove(written(clusters="ABC"), sink_of(written(clusters="AB")))
 
     assert not verdict.holds
     assert wrong(verdict) == {"lost": 20}
 
 
-def test_a_doubled_record_is_found_and_named() -> None:
+def test_a_duplicate_record_is_found_and_named() -> None:
     rows = sink_of(written())
     rows.append(record(rows, "A", 1, 3))
 
@@ -94,7 +94,7 @@ def test_each_further_copy_counts() -> None:
     assert prove(written(), rows).duplicated == 3
 
 
-def test_a_lost_and_a_doubled_record_do_not_cancel_out() -> None:
+def test_a_lost_and_a_duplicate_record_do_not_cancel_out() -> None:
     rows = sink_of(written())
     rows.remove(record(rows, "A", 0, 9))
     rows.append(record(rows, "A", 0, 8))
@@ -106,8 +106,8 @@ def test_a_lost_and_a_doubled_record_do_not_cancel_out() -> None:
     assert wrong(verdict) == {"lost": 1, "duplicated": 1}
 
 
-def test_a_record_doubled_at_another_offset_is_found() -> None:
-    # A producer that is not idempotent would write one record twice; both rows are where Kafka has them.
+def test_a_duplicate_at_another_offset_is_found() -> None:
+    # A producer that is not idempotent may write a record twice. Both rows have their right offsets.
     rows = sink_of(written())
     rows.append(record(rows, "A", 0, 9)._replace(offset=OFFSETS_BEFORE + 10))
 
@@ -125,7 +125,7 @@ def test_a_row_under_another_clusters_name_is_found() -> None:
     assert verdict.misplaced == 1
 
 
-def test_a_row_that_nobody_produced_is_found() -> None:
+def test_a_row_that_was_never_produced_is_found() -> None:
     rows = sink_of(written())
     rows.append(record(rows, "A", 0, 9)._replace(offset=OFFSETS_BEFORE + 10, sequence=10))
 
@@ -146,7 +146,7 @@ def test_only_the_first_few_of_many_are_named() -> None:
 # A cluster that came back
 
 
-def two_lives(first: range, second: range) -> list[Delivered]:
+def before_and_after(first: range, second: range) -> list[Delivered]:
     def row(offset: int, batch: int) -> Delivered:
         return Delivered("A", 0, offset, "A", 0, offset, written_at=0.0, batch=batch)
 
@@ -154,42 +154,42 @@ def two_lives(first: range, second: range) -> list[Delivered]:
     return [*(row(offset, 3) for offset in first), *elsewhere, *(row(offset, 9) for offset in second)]
 
 
-def test_a_cluster_that_goes_on_at_its_kept_offset_came_back_exactly() -> None:
-    [lane] = check_return(two_lives(range(10), range(10, 15)), "A", {0: 10}, since=8)
+def test_a_return_at_the_parked_offset_is_exact() -> None:
+    [split] = check_return(before_and_after(range(10), range(10, 15)), "A", {0: 10}, since=8)
 
-    assert lane.exact
-    assert (lane.last_before, lane.parked, lane.first_after, lane.read_again) == (9, 10, 10, 0)
+    assert split.exact
+    assert (split.last_before, split.parked, split.first_after, split.read_again) == (9, 10, 10, 0)
 
 
 def test_a_cluster_that_is_read_from_the_start_again_is_found() -> None:
-    [lane] = check_return(two_lives(range(10), range(15)), "A", {0: 10}, since=8)
+    [split] = check_return(before_and_after(range(10), range(15)), "A", {0: 10}, since=8)
 
-    assert not lane.exact
-    assert lane.read_again == 10
+    assert not split.exact
+    assert split.read_again == 10
 
 
 def test_a_cluster_that_skips_a_record_is_found() -> None:
-    [lane] = check_return(two_lives(range(10), range(11, 15)), "A", {0: 10}, since=8)
+    [split] = check_return(before_and_after(range(10), range(11, 15)), "A", {0: 10}, since=8)
 
-    assert not lane.exact
-    assert lane.first_after == 11
+    assert not split.exact
+    assert split.first_after == 11
 
 
 def test_an_offset_kept_beyond_what_was_read_is_found() -> None:
-    [lane] = check_return(two_lives(range(9), range(10, 15)), "A", {0: 10}, since=8)
+    [split] = check_return(before_and_after(range(9), range(10, 15)), "A", {0: 10}, since=8)
 
-    assert not lane.exact
+    assert not split.exact
 
 
-def test_a_partition_that_yields_nothing_after_the_return_did_not_resume() -> None:
-    lanes = check_return(two_lives(range(10), range(10, 15)), "A", {0: 10, 1: 10}, since=8)
+def test_a_partition_without_rows_after_the_return_is_not_exact() -> None:
+    splits = check_return(before_and_after(range(10), range(10, 15)), "A", {0: 10, 1: 10}, since=8)
 
-    assert [lane.exact for lane in lanes] == [True, False]
+    assert [split.exact for split in splits] == [True, False]
 
 
 def test_a_return_is_exact_only_with_all_three_right() -> None:
-    [lane] = check_return(two_lives(range(10), range(10, 15)), "A", {0: 10}, since=8)
+    [split] = check_return(before_and_after(range(10), range(10, 15)), "A", {0: 10}, since=8)
 
-    assert not replace(lane, read_again=1).exact
-    assert not replace(lane, last_before=8).exact
-    assert not replace(lane, first_after=None).exact
+    assert not replace(split, read_again=1).exact
+    assert not replace(split, last_before=8).exact
+    assert not replace(split, first_after=None).exact

@@ -1,4 +1,4 @@
-"""What makes a run of the demo wrong, beyond its records; and what its reports say."""
+"""The checks of a run beyond its records, and its report pages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from demo.report import (
     wrong_totals,
 )
 from demo.settings import TOPIC, Settings, parse
-from demo.story import Fate
+from demo.story import KillPlan
 from dynamic_kafka.planning.progress import (
     ClusterProgress,
     OffsetDocument,
@@ -75,7 +75,7 @@ def report(*problems: str) -> Report:
     )
 
 
-def test_a_run_as_told_has_no_problems() -> None:
+def test_a_complete_run_has_no_problems() -> None:
     assert wrong_run(journal(), LIVE) == []
     assert wrong_starts(Starts((), 2, 0), 0, LIVE) == []
     assert wrong_starts(Starts(("l/2", "l/3"), 2, 0), 2, RESTART) == []
@@ -83,9 +83,9 @@ def test_a_run_as_told_has_no_problems() -> None:
 
 
 @pytest.mark.parametrize("starts", [Starts(("l/2",), 2, 0), Starts((), 2, 1)])
-def test_a_start_that_no_kill_explains_is_wrong_where_changes_are_live(starts: Starts) -> None:
+def test_with_live_changes_only_a_kill_may_start_the_driver(starts: Starts) -> None:
     assert starts.restarts_for_changes == 1
-    assert "1 times for something else" in wrong_starts(starts, 1, LIVE)[0]
+    assert "1 times for another reason" in wrong_starts(starts, 1, LIVE)[0]
 
 
 def test_a_restart_that_was_not_confirmed_is_wrong() -> None:
@@ -93,29 +93,29 @@ def test_a_restart_that_was_not_confirmed_is_wrong() -> None:
     confirmed = confirmed_restarts(starts, {"l/1": "Adopt", "l/2": "Restart", "l/3": "Reload"})
 
     assert confirmed == 1
-    assert wrong_starts(starts, confirmed, RESTART) == ["3 restarts for changes, and only 1 of them confirmed"]
+    assert wrong_starts(starts, confirmed, RESTART) == ["the operator has confirmed only 1 of 3 restarts for changes"]
     assert "no change restarted" in wrong_starts(Starts((), 2, 0), 0, RESTART)[0]
-    assert "for neither" in wrong_starts(Starts(("l/2",), 2, 1), 1, RESTART)[0]
+    assert "without a change or a kill" in wrong_starts(Starts(("l/2",), 2, 1), 1, RESTART)[0]
 
 
-def test_a_story_in_which_nothing_was_removed_too_early_proves_nothing() -> None:
+def test_a_run_without_an_early_removal_is_wrong() -> None:
     late = journal()
     late.drains[0].written_after = 0
 
     assert len(wrong_drains(late)) == 1
 
 
-def test_a_tail_that_was_left_unread_is_wrong_though_it_came_when_the_cluster_was_back() -> None:
+def test_unread_records_at_safe_to_decommission_are_wrong() -> None:
     torn = journal()
     torn.drains[0].left, torn.drains[1].left = 12, None
 
     assert wrong_drains(torn) == [
-        "A was said to be safe to shut down with 12 records unread",
-        "B was removed, and never said to be safe to shut down",
+        "A was reported safe to shut down with 12 records unread",
+        "B was removed, but never reported safe to shut down",
     ]
 
 
-def test_too_few_kills_or_changes_prove_too_little() -> None:
+def test_too_few_kills_or_changes_are_wrong() -> None:
     short = journal()
     del short.changes[4:]
     del short.kills[1:]
@@ -126,7 +126,7 @@ def test_too_few_kills_or_changes_prove_too_little() -> None:
 @pytest.mark.parametrize(
     ("first_records", "late"),
     [
-        ((1.0, 2.0, 60.0), False),  # a kill fell into one of them
+        ((1.0, 2.0, 60.0), False),  # the driver was killed during one of them
         ((1.0, BOUND_S, 60.0), False),
         ((1.0, BOUND_S + 0.1, 60.0), True),
         ((None, None, None), True),
@@ -145,7 +145,7 @@ def test_a_return_without_kept_offsets_is_wrong() -> None:
     assert wrong_returns(journal(), {})
 
 
-def test_witnesses_that_count_otherwise_are_named() -> None:
+def test_counts_that_differ_are_named() -> None:
     verdict = prove({("A", 0): {0: 0, 1: 1}}, [])
 
     assert wrong_totals(verdict, "the aggregate counts", {"A": 2}) == []
@@ -172,22 +172,22 @@ def test_returns_are_found_in_the_offset_documents() -> None:
     assert find_returns(story[:3]) == []
 
 
-def test_a_return_whose_offsets_were_forgotten_is_found_without_any() -> None:
+def test_a_return_without_parked_offsets_is_found_too() -> None:
     assert find_returns([document("A"), document("B"), document("A", "B")]) == [("A", {}, 2)]
 
 
 def test_the_json_has_what_its_readers_expect() -> None:
-    told = json.loads(json.dumps(as_json(report())))
+    found = json.loads(json.dumps(as_json(report())))
 
-    assert {key: told[key] for key in ("produced", "delivered", "lost", "duplicated", "kills")} == {
+    assert {key: found[key] for key in ("produced", "delivered", "lost", "duplicated", "kills")} == {
         "produced": 3,
         "delivered": 0,
         "lost": 3,
         "duplicated": 0,
         "kills": 2,
     }
-    assert (told["strategy"], told["restarts_for_changes"], told["restarts_confirmed"]) == ("live", 0, 0)
-    assert told["drains"][0] == {
+    assert (found["strategy"], found["restarts_for_changes"], found["restarts_confirmed"]) == ("live", 0, 0)
+    assert found["drains"][0] == {
         "cluster": "A",
         "removed_at_seconds": 30.0,
         "unread_at_removal": 900,
@@ -197,13 +197,13 @@ def test_the_json_has_what_its_readers_expect() -> None:
         "seconds_to_safe": 19.0,
         "waited_for": ["waiting for <orders>"],
     }
-    assert told["median_seconds_to_first_record"] == 2.0
-    assert [change["seconds_to_first_record"] for change in told["changes"]] == [1.0, None, 2.0, None, 30.0, None]
-    assert told["changes"][0]["at"] == "1970-01-12T13:46:40.000+00:00"
+    assert found["median_seconds_to_first_record"] == 2.0
+    assert [change["seconds_to_first_record"] for change in found["changes"]] == [1.0, None, 2.0, None, 30.0, None]
+    assert found["changes"][0]["at"] == "1970-01-12T13:46:40.000+00:00"
 
 
 class Links(HTMLParser):
-    """Everything that a page would fetch."""
+    """The links that a page would fetch."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -229,7 +229,7 @@ def test_the_page_marks_each_change_and_each_kill() -> None:
     assert page.count('class="head kill"') == 2
 
 
-def test_the_page_of_a_wrong_run_says_so_first_and_escapes_what_it_shows() -> None:
+def test_the_page_of_a_wrong_run_lists_its_problems_escaped() -> None:
     page = render(report("3 records were <lost>"))
 
     assert "This run is wrong" in page
@@ -237,7 +237,7 @@ def test_the_page_of_a_wrong_run_says_so_first_and_escapes_what_it_shows() -> No
     assert "Nothing lost" not in page
 
 
-def test_options_are_read_and_unknown_ones_refused(tmp_path: Path) -> None:
+def test_options_are_parsed_and_unknown_ones_refused(tmp_path: Path) -> None:
     assert parse(["--seed", "7", "--duration", "90", "--keep"], tmp_path) == Settings(7, 90.0, True, tmp_path)
     assert (parse([], tmp_path).duration, parse([], tmp_path).update_strategy) == (150, "Reload")
     assert parse(["--strategy", "restart"], tmp_path).update_strategy == "Restart"
@@ -254,32 +254,32 @@ def test_options_are_read_and_unknown_ones_refused(tmp_path: Path) -> None:
         assert refused.value.code == 2
 
 
-def test_a_seed_decides_when_the_driver_dies_and_kills_fall_into_different_moves() -> None:
-    fates = [Fate.of(seed) for seed in range(50)]
+def test_a_seed_decides_when_the_driver_is_killed() -> None:
+    plans = [KillPlan.from_seed(seed) for seed in range(50)]
 
-    assert fates == [Fate.of(seed) for seed in range(50)]
-    assert len({fate.edit for fate in fates}) == 2
-    assert {len(fate.moments) for fate in fates} == {2} and len({fate.moments for fate in fates}) == 3
-    assert all(fate.in_batch != fate.in_sink for fate in fates)
+    assert plans == [KillPlan.from_seed(seed) for seed in range(50)]
+    assert len({plan.edit for plan in plans}) == 2
+    assert {len(plan.moments) for plan in plans} == {2} and len({plan.moments for plan in plans}) == 3
+    assert all(plan.in_batch != plan.in_sink for plan in plans)
 
 
-def test_the_page_says_what_a_kill_has_to_do_with_what_is_measured() -> None:
+def test_the_page_marks_the_changes_that_a_kill_delayed() -> None:
     made = report()
     # the second addition, at 20 s, had its first record 2 s later
     made.journal.kills = [Kill(BEGAN + 20.5, "in a batch", "batch 7 was planned", 12, 9.0, repeated=True)]
     page = render(made)
-    assert page.count("a kill fell into it") == 1
-    assert page.count("the repeated one") == 1
-    assert "1 file is in the folder, named nowhere" in page
+    assert page.count("the driver was killed meanwhile") == 1
+    assert page.count("the repeated batch") == 1
+    assert "1 file in the folder is not in that log" in page
     assert "repeated" not in json.dumps(as_json(made))
 
 
-def test_what_did_not_restart_is_said_whole() -> None:
+def test_the_page_of_live_changes_reports_no_restart() -> None:
     made = replace(report(), problems=())
     assert "no restart for any change" in render(made) and "restarts for changes" in render(made)
 
 
-def test_the_page_of_restarts_says_how_many_were_confirmed_and_what_the_operator_waited_for() -> None:
+def test_the_page_of_restarts_shows_confirmations_and_waits() -> None:
     made = replace(report(), settings=RESTART, restarts_for_changes=4, restarts_confirmed=4)
     page = render(made)
     assert "restarts confirmed" in page and "waiting for &lt;orders&gt;" in page

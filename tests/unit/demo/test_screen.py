@@ -1,4 +1,4 @@
-"""What a run shows on its way."""
+"""The display of a run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ import pytest
 from demo.screen import State
 
 
-@pytest.mark.parametrize(("batch", "said"), [(None, "no batch yet"), (0, "batch 0"), (7, "batch 7")])
-def test_before_the_first_batch_there_is_none(batch: int | None, said: str) -> None:
-    assert State(0.0, 1.0, (), lives=1, pid=1, batch=batch, kills=0, changes=0).newest == said
+@pytest.mark.parametrize(("batch", "text"), [(None, "no batch yet"), (0, "batch 0"), (7, "batch 7")])
+def test_the_newest_batch_is_shown_in_words(batch: int | None, text: str) -> None:
+    assert State(0.0, 1.0, (), starts=1, pid=1, batch=batch, kills=0, changes=0).newest == text

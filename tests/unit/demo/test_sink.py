@@ -13,7 +13,7 @@ from demo.sink import Sink, count, read
 
 
 class FakeSink:
-    """Writes what Spark's file sink writes: Parquet files, and a log whose third entry repeats those before."""
+    """A sink like Spark's: Parquet files, and a log whose third entry repeats those before."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -55,7 +55,7 @@ def test_files_that_no_batch_has_committed_do_not_count(tmp_path: Path) -> None:
     assert sink.left_behind() == 1
 
 
-def test_a_compact_entry_brings_only_what_is_new_in_it(tmp_path: Path) -> None:
+def test_a_compact_entry_adds_only_its_new_files(tmp_path: Path) -> None:
     spark = FakeSink(tmp_path / "sink")
     spark.commit("0", spark.file("a.parquet", cluster="A", first=0, rows=2))
     spark.commit("1", spark.file("b.parquet", cluster="B", first=0, rows=1))
