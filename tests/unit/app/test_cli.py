@@ -166,5 +166,5 @@ def test_a_misspelt_flag_is_told_the_nearest_of_its_command(
         main(given)
     assert ended.value.code == 2
     said = capsys.readouterr().err
-    assert f"did you mean {near}?" in said
+    assert f"did you mean {near!r}?" in said
     assert f"usage: python -m dynamic_kafka.app {given[0]}" in said

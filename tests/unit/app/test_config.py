@@ -77,10 +77,10 @@ def test_references_to_secrets_stay_as_they_are() -> None:
         (("{ids: [orders]}", "{ids: [orders], pattern: o.*}"), "app.yaml:3: streams: set exactly one of"),
         (("type: parquet", "type: parqet"), "'console' or 'format'; did you mean 'parquet'?"),
         (("{path: /data/lake}", "{}"), "app.yaml:8: sinks[0].options: a Parquet sink needs the option `path`"),
-        (("{path: /data/lake}", "{pth: /data/lake}"), "needs the option `path`; is 'pth' meant to be it?"),
+        (("{path: /data/lake}", "{pth: /data/lake}"), "needs the option `path`; is 'pth' a misspelling of it?"),
         (("sinks:", "trigger: 10s\nsinks:"), "must be a mapping; write for example `trigger: {interval: 10s}`"),
         (("sinks:", "metrics: 9108\nsinks:"), "metrics: must be a mapping; write for example `metrics: {port: 9108}`"),
-        (("[orders]", "orders"), "app.yaml:3: streams.ids: must be a list, also of one: write `[orders]`"),
+        (("[orders]", "orders"), "app.yaml:3: streams.ids: must be a list, even of one item: write `[orders]`"),
         (("{ids: [orders]}", "orders"), "streams: must be a mapping; write for example `streams: {ids: [orders]}`"),
         (("sinks:", "gracePeriod: soon\nsinks:"), "app.yaml:5: gracePeriod: is 'soon', which is not a duration"),
         (("sinks:", "options: {startingOffsets: earlyest}\nsinks:"), "options.startingOffsets: is 'earlyest'; it must"),
@@ -88,9 +88,9 @@ def test_references_to_secrets_stay_as_they_are() -> None:
         (("sinks:", "trigger: {interval: soon}\nsinks:"), "app.yaml:5: trigger.interval: is 'soon', which"),
         (("sinks:", "trigger: {once: true, availableNow: true}\nsinks:"), "app.yaml:5: trigger: set exactly one of"),
         (("sinks:", "options: {readTimout: 3s}\nsinks:"), "options.readTimout: unknown option; did you mean 'rea"),
-        (("sinks:", "options: {streamIds: a}\nsinks:"), "app.yaml:5: options.streamIds: is said by `streams`"),
+        (("sinks:", "options: {streamIds: a}\nsinks:"), "app.yaml:5: options.streamIds: is already set by"),
         (("sinks:", "options: {applicationCommits: true}\nsinks:"), "options.applicationCommits: is set by"),
-        (("sinks:", "spark: {executor.memory: 1g}\nsinks:"), 'spark."executor.memory": settings of Spark'),
+        (("sinks:", "spark: {executor.memory: 1g}\nsinks:"), 'spark."executor.memory": is not a setting'),
         (("sinks:", "options: {readReports: h:1/x}\nsinks:"), "app.yaml:5: options.readReports: is set by"),
         (("sinks:", "metrics: {port: 99999}\nsinks:"), "app.yaml:5: metrics.port"),
         (("sinks:", "metrics: {port: 1, reportPort: 2}\nsinks:"), "app.yaml:5: metrics.reportPort: unknown field"),
@@ -149,7 +149,7 @@ def test_a_wrong_option_is_told_where_it_stands_and_once(wrong: str, said: str) 
 def test_two_sinks_do_not_share_a_folder(first: str, second: str) -> None:
     text = MINIMAL.replace("/data/lake", first)
     text += f"- {{name: second, type: format, format: xml, options: {{path: '{second}'}}}}\n"
-    assert "app.yaml:9: sinks[1].options: writes into the folder of sink 'lake': each would skip" in refused(text)
+    assert "app.yaml:9: sinks[1].options: writes to the folder of sink 'lake': each would skip" in refused(text)
     parsed(text.replace(second, "/data/second") if first != second else text.replace("path: '", "path: '/data/second"))
 
 
@@ -174,7 +174,7 @@ def test_a_sink_that_is_not_there_is_refused_with_those_that_are() -> None:
 
 
 def test_two_sinks_need_names_of_their_own() -> None:
-    assert "a second sink 'lake'" in refused(MINIMAL + "- {name: lake, type: console}\n")
+    assert "another sink is named 'lake'" in refused(MINIMAL + "- {name: lake, type: console}\n")
 
 
 @pytest.mark.parametrize("where", ["options: {kafka.sasl.password: hunter2}\n", "# sink"])

@@ -1,7 +1,6 @@
-"""A checked `app.yaml`, and its consequences for each sink. Driver and tools; pure.
+"""A checked `app.yaml`, and the checkpoint, consumer group and source options of each sink. Driver and tools; pure.
 
-The fields are in `schema.py`, `loading.py` reads and checks the file. Here are a sink's checkpoint, its consumer group
-and the options of its source. References to secrets stay as they were written.
+`schema.py` has the fields, and `loading.py` reads and checks the file. References to secrets stay unresolved here.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dynamic_kafka.errors import OptionError
 from dynamic_kafka.options import SourceOptions, parse_options
 
 STATE_FOLDER = "dynamic-kafka"
-"""Within a sink's checkpoint: the source's `stateLocation`. Spark leaves folders that it does not know alone."""
+"""The folder of the source's `stateLocation` within a sink's checkpoint. Spark ignores folders that are not its own."""
 _COMMIT_KEYS = ("commitoffsets", "commit.offsets.on.checkpoint")
 _GROUP_KEYS = ("kafka.group.id", "properties.group.id")
 
@@ -28,7 +27,7 @@ class AppConfig:
         file: its content.
         source: its path, for messages.
         checkpoint: the base folder of all checkpoints, without a slash at its end.
-        lines: {key in lower case: line in the file} of the options.
+        lines: the line of each option in the file, by the option's key in lower case.
     """
 
     file: AppFile
@@ -43,14 +42,14 @@ class AppConfig:
 
     @property
     def sinks(self) -> tuple[Sink, ...]:
-        """The sinks in the order of the file."""
+        """The sinks, in the order of the file."""
         return tuple(self.file.sinks)
 
     def sink(self, name: str | None = None) -> Sink:
-        """The sink of that name, or the only one.
+        """Return the sink of this name, or the only sink.
 
         Raises:
-            OptionError: there is none, or there are several and no name was given.
+            OptionError: there is no such sink, or there are several and no name was given.
         """
         known = ", ".join(sink.name for sink in self.sinks)
         found = [sink for sink in self.sinks if name in (None, sink.name)]
@@ -60,30 +59,34 @@ class AppConfig:
         return found[0]
 
     def transformation_of(self, sink: Sink) -> Transformation | None:
-        """What happens to the stream before a sink gets it."""
+        """Return the transformation between the source and a sink."""
         return sink.transformation or self.file.transformation
 
     def checkpoint_of(self, sink: Sink) -> str:
-        """The checkpoint of a sink's query: `<checkpoint>/<sink name>`."""
+        """Return the checkpoint of a sink's query: `<checkpoint>/<sink name>`."""
         return f"{self.checkpoint}/{sink.name}"
 
     def where_is(self, client_property: str) -> str:
-        """How to speak of the place of a client property in the file."""
+        """Return the place of a client property in the file, for messages."""
         for prefix in ("kafka.", "properties."):
             if prefix + client_property in self.lines:
                 return f"{self.source}:{self.lines[prefix + client_property]}: options.{prefix}{client_property}"
         return f"{self.source}: options"
 
     def source_options(self, sink: Sink) -> dict[str, str]:
-        """The options of a sink's source as the user means them: his own, and what the file says elsewhere."""
+        """Return the options of a sink's source: those under `options`, and those that follow from other fields."""
         return _source_options(self.file, self.checkpoint_of(sink), sink)
 
     def parsed_options(self, sink: Sink) -> SourceOptions:
-        """The same, checked and resolved."""
+        """Return the options of a sink's source, parsed.
+
+        Raises:
+            OptionError: an option is wrong.
+        """
         return parse_options(self.source_options(sink), mode="streaming")
 
     def reader_options(self, sink: Sink) -> dict[str, str]:
-        """What Spark gets: the same, but for commits, which the application makes itself (the last one too)."""
+        """Return the options that Spark gets: without commits, which the application makes itself (also the last)."""
         options = {k: v for k, v in self.source_options(sink).items() if k.lower() not in _COMMIT_KEYS}
         options["commitOffsets"] = "false"
         if self.parsed_options(sink).commit_offsets:
@@ -109,7 +112,7 @@ def _source_options(file: AppFile, checkpoint: str, sink: Sink) -> dict[str, str
 
 
 def describe(config: AppConfig) -> Mapping[str, Any]:
-    """What the application is about to do, for its first log line. Names only: no option's value is shown."""
+    """Return the fields of the first log line. They name the options without their values."""
     return {
         "application": config.name,
         "sinks": [sink.name for sink in config.sinks],

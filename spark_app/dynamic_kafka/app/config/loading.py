@@ -26,7 +26,7 @@ def load_config(path: str | Path) -> AppConfig:
     """Read and check `app.yaml`.
 
     Raises:
-        OptionError: every finding, as `file:line: field: what is wrong`.
+        OptionError: the file has mistakes; the message lists each as `file:line: field: what is wrong`.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -35,14 +35,22 @@ def load_config(path: str | Path) -> AppConfig:
     except OSError as error:
         raise OptionError(f"{path} cannot be read: {error.strerror}; give the path of an app.yaml") from None
     except UnicodeDecodeError:
-        raise OptionError(f"{path}: holds characters that are no text; save the file as UTF-8") from None
+        raise OptionError(f"{path} is not UTF-8 text; save it as UTF-8") from None
     return parse_config(text, source=str(path))
 
 
 def parse_config(text: str, *, source: str) -> AppConfig:
-    """The same, of a text. `source` names it in messages."""
+    """Parse and check the text of an `app.yaml`.
+
+    Args:
+        text: the content.
+        source: the file's path, for messages.
+
+    Raises:
+        OptionError: as `load_config`.
+    """
     if not text.strip():
-        raise OptionError(f"{source}:1: the file is empty; docs/application.md says what it holds")
+        raise OptionError(f"{source}:1: the file is empty; docs/application.md describes its fields")
     try:
         located = read_yaml(text, source)
         if _is_metadata(located.value):
@@ -51,11 +59,11 @@ def parse_config(text: str, *, source: str) -> AppConfig:
                 " `metadata` (docs/application.md)"
             )
         if not isinstance(located.value, dict):
-            raise located.report([Problem((), "must be a mapping; docs/application.md says of what")], source)
+            raise located.report([Problem((), "must be a mapping; docs/application.md describes its fields")], source)
         file = _validated(located, source)
         lines = {key.lower(): located.line_of(("options", key)) for key in file.options}
         config = AppConfig(file, source, file.checkpoint.rstrip("/") or "/", lines)
-        problems = _disagreements(config, located)
+        problems = _cross_check(config, located)
         if problems:
             raise located.report(problems, source)
     except MetadataInvalidError as error:
@@ -64,7 +72,7 @@ def parse_config(text: str, *, source: str) -> AppConfig:
 
 
 def _is_metadata(value: Any) -> bool:
-    """Whether this is the other file that users of the application write, in one of its forms."""
+    """Return whether this is a metadata document, the other file that users write."""
     if isinstance(value, list):
         return any(isinstance(each, dict) and "streamId" in each for each in value)
     return isinstance(value, dict) and "sinks" not in value and ("contract" in value or "revision" in value)
@@ -80,28 +88,28 @@ def _validated(located: Located, source: str) -> AppFile:
     return file
 
 
-def _disagreements(config: AppConfig, located: Located) -> list[Problem]:
-    """What is wrong although every field for itself is right."""
+def _cross_check(config: AppConfig, located: Located) -> list[Problem]:
+    """Return the mistakes in files whose fields are each valid by themselves."""
     file = config.file
     given = {key.lower(): key for key in file.options}
     problems = [
-        Problem(("options", given[key]), f"is said by `{elsewhere}` already; keep one of them")
-        for key, elsewhere, there in (
+        Problem(("options", given[key]), f"is already set by the field `{field}`; keep one of them")
+        for key, field, value in (
             ("streamids", "streams", file.streams),
             ("stream-ids", "streams", file.streams),
             ("streampattern", "streams", file.streams),
             ("stream-pattern", "streams", file.streams),
             ("metadatapath", "metadata", file.metadata),
         )
-        if key in given and there is not None
+        if key in given and value is not None
     ]
     problems += [
-        Problem(("spark", key), "settings of Spark begin with `spark.`")
+        Problem(("spark", key), "is not a setting of Spark: those begin with `spark.`")
         for key in file.spark
         if not key.startswith("spark.")
     ]
     problems += [
-        Problem(("options", given[key]), "is set by the application itself; take it out")
+        Problem(("options", given[key]), "is set by the application itself; remove it")
         for key in ("applicationcommits", "readreports")
         if key in given
     ]
@@ -109,22 +117,25 @@ def _disagreements(config: AppConfig, located: Located) -> list[Problem]:
     for index, sink in enumerate(file.sinks):
         if sink.name in [other.name for other in file.sinks[:index]]:
             problems.append(
-                Problem(("sinks", index, "name"), f"a second sink {sink.name!r}; each needs a name of its own")
+                Problem(("sinks", index, "name"), f"another sink is named {sink.name!r} too; give each its own name")
             )
         problems += [*_sink_problems(index, sink), *_shared_folder(index, sink, file.sinks[:index])]
     return problems or _option_problems(config, located)
 
 
 def _shared_folder(index: int, sink: Sink, others: list[Sink]) -> list[Problem]:
-    """Spark's file sink keeps one log in a folder, by numbers of batches: of two queries each skips what it has."""
+    """Refuse a second file sink in one folder.
+
+    Spark's file sink logs batches there by their numbers. Each of two queries would skip the other's numbers.
+    """
     if sink.folder is None:
         return []
     mine = canonical(sink.folder)
     return [
         Problem(
             ("sinks", index, "options"),
-            f"writes into the folder of sink {other.name!r}: each would skip the batches whose numbers the other has"
-            " written, and their records would be LOST; give each a `path` of its own",
+            f"writes to the folder of sink {other.name!r}: each would skip the batch numbers that the other has"
+            " written, and the records of these batches would be LOST; give each sink its own `path`",
         )
         for other in others
         if other.folder is not None and canonical(other.folder) == mine
@@ -174,7 +185,7 @@ def _option_problems(config: AppConfig, located: Located) -> list[Problem]:
                 Problem(
                     ("sinks", index, "groupId") if sink.group_id else ("sinks", index),
                     f"sinks {groups[group]!r} and {sink.name!r} would commit to the same consumer group {group!r}:"
-                    " give each sink a `groupId` of its own, or set the option commitOffsets to false",
+                    " give each sink its own `groupId`, or set the option commitOffsets to false",
                 )
             )
         elif group is not None:
@@ -183,7 +194,7 @@ def _option_problems(config: AppConfig, located: Located) -> list[Problem]:
 
 
 def _option_problem(message: str, file: AppFile) -> Problem:
-    """A message of the options' parser, where the option stands: what is said before it is not said again."""
+    """Return a message of the options' parser as a problem at the option's line, without repeating its name."""
     path = _named_in(message, file)
     if file.metadata is None and "metadatapath" not in {key.lower() for key in file.options}:
         message = message.replace("needs 'metadataPath'", "needs `metadata`")
@@ -194,7 +205,7 @@ def _option_problem(message: str, file: AppFile) -> Problem:
 
 
 def _named_in(message: str, file: AppFile) -> tuple[str | int, ...]:
-    """Where the option stands that a message of the options' parser speaks of: the first that it names."""
+    """Return the path of the first option that a message of the options' parser names."""
     places = {key: _place_of(key.lower(), message.lower()) for key in file.options}
     named = [key for key, place in places.items() if place >= 0]
     if named:
@@ -203,7 +214,7 @@ def _named_in(message: str, file: AppFile) -> tuple[str | int, ...]:
 
 
 def _place_of(key: str, message: str) -> int:
-    """Where a message names an option, which of Kafka's client it may call without its prefix; -1: nowhere."""
+    """Return the index at which a message names an option, or -1. Client properties may lack their prefix there."""
     whole = message.find(f"'{key}'")
     prefix, _, name = key.partition(".")
     return message.find(f"property '{name}'") if whole < 0 and prefix in ("kafka", "properties") else whole

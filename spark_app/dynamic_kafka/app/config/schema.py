@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Callable
@@ -18,14 +17,15 @@ from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.yaml.located import Findings, Problem
 from dynamic_kafka.options import parse_duration_ms
 from dynamic_kafka.user_code import is_import_path
+from dynamic_kafka.wording import nearest
 
 _NEEDED = {"parquet": "path", "kafka": "kafka.bootstrap.servers"}
-"""The option that a type of sink cannot do without."""
+"""The option that each type of sink must have."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
 
 def _text(value: Any) -> Any:
-    """Options are text to Spark. A mapping or list is JSON, as `startingOffsets` takes it."""
+    """Return an option's value as Spark's text. A mapping or list becomes JSON, for example `startingOffsets`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (dict, list)):
@@ -35,7 +35,7 @@ def _text(value: Any) -> Any:
 
 def _name(value: Any) -> Any:
     if isinstance(value, str) and not _NAME.match(value):
-        raise ValueError("a name has 1 to 100 of letters, digits, `.`, `_` and `-`, and begins with a letter or digit")
+        raise ValueError("a name has 1 to 100 letters, digits, `.`, `_` and `-`, and begins with a letter or digit")
     return value
 
 
@@ -49,18 +49,18 @@ def _milliseconds(value: Any) -> Any:
     try:
         return parse_duration_ms(str(value), where="the duration") if isinstance(value, (str, int)) else value
     except OptionError as error:
-        # The field's name stands before it.
+        # The report already begins with the field's name.
         raise ValueError(str(error).removeprefix("the duration ")) from None
 
 
 def _list_of_names(value: Any) -> Any:
     if isinstance(value, str):
-        raise ValueError(f"must be a list, also of one: write `[{value}]`")
+        raise ValueError(f"must be a list, even of one item: write `[{value}]`")
     return value
 
 
 def _mapping_like(form: str) -> Callable[[Any], Any]:
-    """Says how a part is written to somebody who gave a plain value in its place."""
+    """Return a validator that answers a plain value in place of a mapping with an example, `form`."""
 
     def check(value: Any) -> Any:
         if isinstance(value, (str, int, float)):
@@ -89,7 +89,7 @@ class _Part(BaseModel):
 
 
 class Streams(_Part):
-    """Which streams: exactly one of the two."""
+    """The streams to read: a list of ids or a pattern."""
 
     ids: Names | None = Field(default=None, min_length=1)
     pattern: str | None = None
@@ -102,7 +102,7 @@ class Streams(_Part):
 
 
 class Transformation(_Part):
-    """From the stream to what the sinks get: a query over the view `stream`, then a function of DataFrames."""
+    """The step between the source and the sinks: a query over the view `stream`, then a function of DataFrames."""
 
     sql: str | None = None
     function: Callable_ | None = None
@@ -115,7 +115,7 @@ class Transformation(_Part):
 
 
 class Trigger(_Part):
-    """When batches begin; `interval` 0 is as soon as the one before has ended."""
+    """The start of batches. With `interval` 0, a batch starts as soon as the one before has ended."""
 
     interval: Duration | None = None
     available_now: bool = False
@@ -129,7 +129,7 @@ class Trigger(_Part):
 
     @property
     def ends(self) -> bool:
-        """Whether the queries end by themselves."""
+        """Whether a query with this trigger ends by itself."""
         return self.available_now or self.once
 
 
@@ -138,13 +138,17 @@ StreamsField = Annotated[Streams, BeforeValidator(_mapping_like("streams: {ids: 
 
 
 class Sink(_Part):
-    """One place that the records go to: a query and a checkpoint of its own.
+    """One sink of the records, with a query and a checkpoint of its own.
 
     Attributes:
-        type: `parquet`, `kafka`, `console`, or `format` with Spark's name of it in `format`.
-        foreach_batch: instead of a type, a function of yours, called with (DataFrame, batch id).
+        name: the folder of its checkpoint and its label in metrics.
+        type: `parquet`, `kafka`, `console`, or `format` for any other of Spark's formats.
+        format: Spark's name of the format, with type `format`.
+        foreach_batch: a function that is called with (DataFrame, batch id), instead of a type.
+        options: options of Spark's sink.
+        output_mode, partition_by: as in Spark.
         group_id: the consumer group that this sink's progress is committed to.
-        transformation, trigger: of this sink, instead of the file's.
+        transformation, trigger: those of this sink, instead of the file's.
     """
 
     name: Name
@@ -163,31 +167,34 @@ class Sink(_Part):
         if (self.type is None) == (self.foreach_batch is None):
             raise ValueError("set exactly one of `type` and `foreachBatch`")
         if (self.type == "format") != (self.format is not None):
-            raise ValueError("`format` names Spark's format and goes with `type: format`, only")
+            raise ValueError("`format` goes with `type: format`, and names one of Spark's formats")
         needed = _NEEDED.get(self.type or "")
         if needed is not None and needed not in {key.lower() for key in self.options}:
-            near = difflib.get_close_matches(needed, self.options, n=1)
-            hint = f"; is {near[0]!r} meant to be it?" if near else ""
+            near = nearest(needed, self.options)
+            hint = f"; is {near!r} a misspelling of it?" if near else ""
             text = f"a {str(self.type).capitalize()} sink needs the option `{needed}`{hint}"
             raise Findings([Problem(("options",), text)])
         return self
 
     @property
     def format_name(self) -> str | None:
-        """Spark's name of the format; None for a function."""
+        """Spark's name of the sink's format; None for a function."""
         return self.format if self.type == "format" else self.type
 
     @property
     def folder(self) -> str | None:
-        """The folder that it writes; None for a function and for what writes none. Any format's: most that Spark has
-        for files write through its file sink, whose log there says what was delivered."""
+        """The folder that the sink writes to; None for a function and for Kafka and console sinks.
+
+        Any other format with a path counts. Most formats for files write through Spark's file sink, which logs the
+        delivered batches in this folder.
+        """
         if self.format_name in (None, "kafka", "console"):
             return None
         return next((value for key, value in self.options.items() if key.lower() == "path"), None)
 
 
 class Metrics(_Part):
-    """Where Prometheus finds the metrics."""
+    """The address of the metrics for Prometheus, and the port for executors' read reports (0: any free one)."""
 
     port: int = Field(ge=0, le=65535)
     host: str = "0.0.0.0"
