@@ -1,4 +1,4 @@
-"""Discoveries of one test."""
+"""The fixture for the discoveries of a test."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.metadata.fakes import Started
+from tests.unit.metadata.fakes import Discoveries
 
 
 @pytest.fixture
-def discoveries() -> Iterator[Started]:
-    started = Started()
+def discoveries() -> Iterator[Discoveries]:
+    started = Discoveries()
     yield started
     started.stop()

@@ -1,10 +1,13 @@
-"""A metadata service, and a clock, that do as a test tells them; discoveries over them."""
+"""A metadata service and a clock that tests control, and the discoveries of a test."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Collection
 from typing import Any
+
+import pytest
 
 from dynamic_kafka.metadata import (
     ClusterMetadata,
@@ -19,10 +22,10 @@ from dynamic_kafka.metadata.model import Rendering
 PATIENCE_S = 20.0
 """How long a test waits for an event before it fails. Never reached when the code is right."""
 INTERVAL_S = 10.0
-"""Between the look-ups of a discovery that a test does not make otherwise."""
+"""The interval of a discovery, unless a test gives another."""
 
-OPERATORS = Revision("sha256:x", 16, "6f1c", Rendering("uid"))
-"""Of a document that the operator has written."""
+OPERATOR_REVISION = Revision("sha256:x", 16, "6f1c", Rendering("uid"))
+"""The revision of a document that the operator has written."""
 
 
 def cluster(*topics: str, servers: str = "e1:9092", **more: object) -> ClusterMetadata:
@@ -37,7 +40,7 @@ def stream(stream_id: str = "orders", **clusters: ClusterMetadata) -> KafkaStrea
 
 
 class FakeClock:
-    """Time that passes when told."""
+    """A clock that only the test moves."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -47,20 +50,20 @@ class FakeClock:
 
 
 class FakeService(KafkaMetadataService):
-    """Answers with streams, raises, or hangs, on command; records who called when."""
+    """A service that answers with streams, raises, or hangs, as the test wants. It counts its look-ups."""
 
     def __init__(self, *streams: KafkaStream) -> None:
         self.streams = {each.stream_id: each for each in streams}
         self.error: BaseException | None = None
-        self.edition: Revision | None = None
-        self.dirty = False
+        self.next_revision: Revision | None = None
+        self.is_changed = False
         self.closed = threading.Event()
         self.lookups = 0
         self.most_at_once = 0
         self._inside = 0
         self._gate = threading.Event()
         self._gate.set()
-        self._told = threading.Condition()
+        self._condition = threading.Condition()
 
     def set(self, *streams: KafkaStream) -> None:
         self.streams = {each.stream_id: each for each in streams}
@@ -73,8 +76,8 @@ class FakeService(KafkaMetadataService):
 
     def await_lookups(self, count: int) -> bool:
         """Wait until so many look-ups have begun."""
-        with self._told:
-            return self._told.wait_for(lambda: self.lookups >= count, PATIENCE_S)
+        with self._condition:
+            return self._condition.wait_for(lambda: self.lookups >= count, PATIENCE_S)
 
     def get_all_streams(self) -> list[KafkaStream]:
         self._enter()
@@ -86,31 +89,31 @@ class FakeService(KafkaMetadataService):
 
     @property
     def revision(self) -> Revision | None:
-        return self.edition
+        return self.next_revision
 
     def changed(self) -> bool:
-        return self.dirty
+        return self.is_changed
 
     def close(self) -> None:
         self.closed.set()
 
     def _enter(self) -> None:
-        with self._told:
+        with self._condition:
             self.lookups += 1
             self._inside += 1
             self.most_at_once = max(self.most_at_once, self._inside)
-            self._told.notify_all()
+            self._condition.notify_all()
         try:
             assert self._gate.wait(PATIENCE_S)
             if self.error is not None:
                 raise self.error
         finally:
-            with self._told:
+            with self._condition:
                 self._inside -= 1
 
 
-class Started:
-    """Discoveries of one test, stopped at its end. Their threads look at the fake clock every 5 ms."""
+class Discoveries:
+    """The discoveries of one test, stopped at its end. Their threads look at the fake clock every 5 ms."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -139,8 +142,8 @@ class Started:
             each.stop()
 
 
-def aside(call: Any) -> tuple[threading.Thread, list[Any]]:
-    """Run `call` in another thread; its result, or the exception it raised, is put into the list."""
+def in_background(call: Any) -> tuple[threading.Thread, list[Any]]:
+    """Run `call` in another thread. The list gets its result, or the exception that it raised."""
     outcome: list[Any] = []
 
     def run() -> None:
@@ -152,3 +155,8 @@ def aside(call: Any) -> tuple[threading.Thread, list[Any]]:
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     return thread, outcome
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the warnings that were logged."""
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]

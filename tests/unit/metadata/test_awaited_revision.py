@@ -19,7 +19,7 @@ from dynamic_kafka.metadata import (
     Revision,
 )
 from dynamic_kafka.options import parse_options
-from tests.unit.metadata.fakes import OPERATORS, PATIENCE_S, FakeService, Started, aside, stream
+from tests.unit.metadata.fakes import OPERATOR_REVISION, PATIENCE_S, Discoveries, FakeService, in_background, stream
 
 
 @pytest.mark.parametrize(
@@ -31,11 +31,11 @@ from tests.unit.metadata.fakes import OPERATORS, PATIENCE_S, FakeService, Starte
         ("sha256:" + "a" * 64, [17]),
     ],
 )
-def test_start_waits_for_the_awaited_revision(discoveries: Started, awaited: str, reached: list[int]) -> None:
+def test_start_waits_for_the_awaited_revision(discoveries: Discoveries, awaited: str, reached: list[int]) -> None:
     for counter in (16, 17, 18):
         service = FakeService(stream())
         digest = "sha256:" + ("a" if counter == 17 else "b") * 64
-        service.edition = Revision(digest, counter=counter, lineage="6f1c")
+        service.next_revision = Revision(digest, counter=counter, lineage="6f1c")
         discovery = discoveries.make(service, awaited_revision=awaited, awaited_timeout_s=0)
         if counter in reached:
             discovery.start()
@@ -45,44 +45,44 @@ def test_start_waits_for_the_awaited_revision(discoveries: Started, awaited: str
                 discovery.start()
 
 
-def test_the_awaited_revision_may_arrive_late(discoveries: Started, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_awaited_revision_may_arrive_late(discoveries: Discoveries, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     service = FakeService(stream())
-    service.edition = Revision("sha256:old", counter=16)
+    service.next_revision = Revision("sha256:old", counter=16)
     discovery = discoveries.make(service, awaited_revision="17", awaited_timeout_s=60)
-    starting, outcome = aside(discovery.start)
+    starting, outcome = in_background(discovery.start)
     assert service.await_lookups(3)
     assert starting.is_alive()
     with pytest.raises(MetadataUnavailableError, match="no metadata yet"):
         discovery.current()
 
-    # it is said at the start, and every half minute
+    # The wait is logged at its start and every 30 s.
     discoveries.clock.now += 29
     assert service.await_lookups(service.lookups + 2)
-    assert said(caplog) == ["waiting for revision 17, at most 60 s; there is 16 (sha256:old…)"]
+    assert waits_logged(caplog) == ["waiting for revision 17, at most 60 s; there is 16 (sha256:old…)"]
     discoveries.clock.now += 2
     assert service.await_lookups(service.lookups + 3)
-    assert said(caplog)[1:] == ["waiting for revision 17, at most 29 s; there is 16 (sha256:old…)"]
+    assert waits_logged(caplog)[1:] == ["waiting for revision 17, at most 29 s; there is 16 (sha256:old…)"]
 
-    service.edition = Revision("sha256:new", counter=17)
+    service.next_revision = Revision("sha256:new", counter=17)
 
     starting.join(PATIENCE_S)
     assert outcome == [None]
     assert discovery.current().revision.counter == 17
 
 
-def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was logged of waiting."""
+def waits_logged(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the log lines about the wait."""
     messages = [record.getMessage() for record in caplog.records]
     return [message for message in messages if message.startswith("waiting for")]
 
 
-def test_while_waiting_a_missing_or_invalid_document_may_still_be_put_right(discoveries: Started) -> None:
+def test_a_bad_document_may_be_corrected_during_the_wait(discoveries: Discoveries) -> None:
     service = FakeService(stream())
-    service.edition = Revision("sha256:new", counter=17)
+    service.next_revision = Revision("sha256:new", counter=17)
     service.error = MetadataUnavailableError("streams.yaml: cannot be read")
     discovery = discoveries.make(service, awaited_revision="17", awaited_timeout_s=60)
-    starting, outcome = aside(discovery.start)
+    starting, outcome = in_background(discovery.start)
     assert service.await_lookups(2)
     service.error = MetadataInvalidError("streams.yaml:1: the document is empty")
     assert service.await_lookups(service.lookups + 2)
@@ -93,41 +93,43 @@ def test_while_waiting_a_missing_or_invalid_document_may_still_be_put_right(disc
     assert outcome == [None]
 
 
-def test_a_document_without_revisions_never_reaches_one(discoveries: Started) -> None:
+def test_a_document_without_revisions_never_reaches_one(discoveries: Discoveries) -> None:
     with pytest.raises(MetadataTooOldError, match="17 did not arrive within 0 s"):
         discoveries.start(FakeService(stream()), awaited_revision="17", awaited_timeout_s=0)
 
 
-OF_A_USER = Revision("sha256:y", 1)
+USERS_REVISION = Revision("sha256:y", 1)
 
 
-def test_what_the_environment_names_is_awaited_as_the_option_is(discoveries: Started) -> None:
+def test_the_environments_revision_is_awaited_like_the_options(discoveries: Discoveries) -> None:
     service = FakeService(stream())
-    service.edition = OPERATORS
+    service.next_revision = OPERATOR_REVISION
     awaited = AwaitedRevision.of_environment({"KAFKASTREAMS_REVISION": "6f1c/17"})
     with pytest.raises(MetadataTooOldError, match=r"and 6f1c/17 \(KAFKASTREAMS_REVISION\) did not arrive"):
         discoveries.start(service, awaited_revision=awaited, awaited_timeout_s=0)
 
-    service.edition = replace(OPERATORS, counter=17)
+    service.next_revision = replace(OPERATOR_REVISION, counter=17)
     assert discoveries.start(service, awaited_revision=awaited, awaited_timeout_s=0).current().revision.counter == 17
 
 
-def test_what_the_environment_names_says_nothing_of_documents_that_the_operator_does_not_write(
-    discoveries: Started,
+def test_the_environments_revision_ignores_a_users_own_document(
+    discoveries: Discoveries,
 ) -> None:
-    """One driver may read the operator's document and one of its user's."""
+    """One driver may read the operator's document and a user's."""
     service = FakeService(stream())
-    service.edition = OF_A_USER
+    service.next_revision = USERS_REVISION
     awaited = AwaitedRevision.of_environment({"KAFKASTREAMS_REVISION": "6f1c/17"})
-    assert discoveries.start(service, awaited_revision=awaited, awaited_timeout_s=0).current().revision == OF_A_USER
+    assert (
+        discoveries.start(service, awaited_revision=awaited, awaited_timeout_s=0).current().revision == USERS_REVISION
+    )
 
 
 @pytest.mark.parametrize("environment", [{}, {"KAFKASTREAMS_REVISION": ""}])
-def test_an_environment_that_names_nothing_awaits_nothing(environment: dict[str, str]) -> None:
+def test_without_a_revision_in_the_environment_none_is_awaited(environment: dict[str, str]) -> None:
     assert AwaitedRevision.of_environment(environment) is None
 
 
-def test_a_wrong_revision_in_the_environment_is_told_with_its_name() -> None:
+def test_a_wrong_revision_in_the_environment_is_refused_by_name() -> None:
     with pytest.raises(OptionError, match="KAFKASTREAMS_REVISION in the environment: 'newest' is no revision"):
         AwaitedRevision.of_environment({"KAFKASTREAMS_REVISION": "newest"})
 
@@ -142,7 +144,7 @@ def test_a_wrong_revision_in_the_environment_is_told_with_its_name() -> None:
     ],
     ids=["environment", "the option wins", "no document of the operator's", "nothing"],
 )
-def test_the_environment_is_asked_where_the_option_is_silent(
+def test_the_option_overrides_the_revision_in_the_environment(
     options: dict[str, str], environment: str | None, awaited: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if environment is not None:
@@ -152,6 +154,6 @@ def test_the_environment_is_asked_where_the_option_is_silent(
 
 
 @pytest.mark.parametrize("awaited", ["", "v17", "-1", "sha256:12", "/"])
-def test_what_is_no_revision_cannot_be_awaited(discoveries: Started, awaited: str) -> None:
+def test_a_text_that_is_no_revision_is_refused(discoveries: Discoveries, awaited: str) -> None:
     with pytest.raises(OptionError, match="is no revision"):
         discoveries.make(FakeService(), awaited_revision=awaited)

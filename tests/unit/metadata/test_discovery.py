@@ -1,8 +1,6 @@
-"""Look-ups at the start and while it runs: what is in force, and when."""
+"""Look-ups at the start and while a query runs, and the metadata in force after them."""
 
 from __future__ import annotations
-
-import logging
 
 import pytest
 
@@ -15,12 +13,21 @@ from dynamic_kafka.metadata import (
     Revision,
     StreamPatternSubscriber,
 )
-from tests.unit.metadata.fakes import INTERVAL_S, PATIENCE_S, FakeService, Started, aside, cluster, stream
+from tests.unit.metadata.fakes import (
+    INTERVAL_S,
+    PATIENCE_S,
+    Discoveries,
+    FakeService,
+    cluster,
+    in_background,
+    stream,
+    warnings,
+)
 
 # --- At start -------------------------------------------------------------------------------------------
 
 
-def test_the_first_look_up_is_in_force_when_start_returns(discoveries: Started) -> None:
+def test_the_first_look_up_is_in_force_when_start_returns(discoveries: Discoveries) -> None:
     discovery = discoveries.start(FakeService(stream()))
 
     found = discovery.current()
@@ -29,12 +36,12 @@ def test_the_first_look_up_is_in_force_when_start_returns(discoveries: Started) 
     assert list(found.subscription.clusters) == ["east"]
 
 
-def test_a_service_without_revisions_gets_one_from_the_content(discoveries: Started) -> None:
+def test_a_service_without_revisions_gets_one_from_the_content(discoveries: Discoveries) -> None:
     found = discoveries.start(FakeService(stream())).current()
     assert found.revision == Revision(found.subscription.fingerprint)
 
 
-def test_without_an_answer_at_start_there_is_no_tolerance(discoveries: Started) -> None:
+def test_without_an_answer_at_start_there_is_no_tolerance(discoveries: Discoveries) -> None:
     service = FakeService()
     service.error = ConnectionError("refused")
     discovery = discoveries.make(service, failure_threshold=5)
@@ -48,7 +55,7 @@ def test_without_an_answer_at_start_there_is_no_tolerance(discoveries: Started) 
 
 
 def test_an_invalid_document_at_start_stops_the_application(
-    discoveries: Started, caplog: pytest.LogCaptureFixture
+    discoveries: Discoveries, caplog: pytest.LogCaptureFixture
 ) -> None:
     service = FakeService()
     service.error = MetadataInvalidError("streams.yaml:3: topcs: unknown field")
@@ -59,19 +66,19 @@ def test_an_invalid_document_at_start_stops_the_application(
     ]
 
 
-def test_streams_that_contradict_each_other_at_start_stop_the_application(discoveries: Started) -> None:
+def test_streams_that_disagree_at_start_stop_the_application(discoveries: Discoveries) -> None:
     service = FakeService(stream("a"), stream("b", east=cluster("t", servers="other:1")))
     with pytest.raises(MetadataConflictError, match="'a' and 'b' disagree"):
         discoveries.start(service, "a", "b")
 
 
-def test_an_unknown_stream_at_start_names_the_known_ones(discoveries: Started) -> None:
+def test_an_unknown_stream_at_start_names_the_known_ones(discoveries: Discoveries) -> None:
     with pytest.raises(MetadataInvalidError, match="'ordes' does not exist; known are orders"):
         discoveries.start(FakeService(stream()), "ordes")
 
 
-def test_what_goes_on_from_a_checkpoint_goes_on_without_a_stream_that_is_gone(
-    discoveries: Started, caplog: pytest.LogCaptureFixture
+def test_a_restored_query_goes_on_without_a_removed_stream(
+    discoveries: Discoveries, caplog: pytest.LogCaptureFixture
 ) -> None:
     discovery = discoveries.make(FakeService(stream()), "orders", "returns")
     discovery.start(refuse_missing=False)
@@ -82,13 +89,13 @@ def test_what_goes_on_from_a_checkpoint_goes_on_without_a_stream_that_is_gone(
     assert "'returns' is no longer in the metadata: nothing of it is read" in caplog.text
 
 
-def test_a_pattern_may_match_nothing_yet(discoveries: Started) -> None:
+def test_a_pattern_may_match_nothing_yet(discoveries: Discoveries) -> None:
     service = FakeService()
     discovery = discoveries.start(service, subscriber=StreamPatternSubscriber("orders-.*"))
     assert discovery.current().subscription.stream_ids == ()
 
 
-def test_a_first_look_up_that_hangs_ends_at_its_deadline(discoveries: Started) -> None:
+def test_a_first_look_up_that_hangs_ends_at_its_deadline(discoveries: Discoveries) -> None:
     service = FakeService(stream())
     service.hang()
     with pytest.raises(MetadataUnavailableError, match=r"no answer within 0\.05 s"):
@@ -100,11 +107,11 @@ def test_a_first_look_up_that_hangs_ends_at_its_deadline(discoveries: Started) -
 
 
 @pytest.mark.scenario(11)
-def test_with_interval_0_there_is_no_later_look_up(discoveries: Started) -> None:
+def test_with_interval_0_there_is_no_later_look_up(discoveries: Discoveries) -> None:
     service = FakeService(stream())
     discovery = discoveries.start(service, interval_s=0)
 
-    service.dirty = True
+    service.is_changed = True
     service.set(stream("orders", west=cluster("t")))
     discoveries.clock.now += 24 * 3600
 
@@ -113,7 +120,7 @@ def test_with_interval_0_there_is_no_later_look_up(discoveries: Started) -> None
     assert list(discovery.current().subscription.clusters) == ["east"]
 
 
-def test_with_interval_0_a_refresh_still_looks_up(discoveries: Started) -> None:
+def test_with_interval_0_a_refresh_still_looks_up(discoveries: Discoveries) -> None:
     service = FakeService(stream())
     discovery = discoveries.start(service, interval_s=0)
 
@@ -124,7 +131,7 @@ def test_with_interval_0_a_refresh_still_looks_up(discoveries: Started) -> None:
 
 
 @pytest.mark.scenario(12)
-def test_continuous_discovery_looks_up_once_per_interval(discoveries: Started) -> None:
+def test_continuous_discovery_looks_up_once_per_interval(discoveries: Discoveries) -> None:
     service = FakeService(stream())
     discovery = discoveries.start(service)
 
@@ -135,14 +142,14 @@ def test_continuous_discovery_looks_up_once_per_interval(discoveries: Started) -
     for round_ in range(2, 5):
         discoveries.clock.now += INTERVAL_S
         assert service.await_lookups(round_)
-    discovery.refresh()  # a barrier: whatever else was due has been done before
+    discovery.refresh()  # a barrier: every look-up that was due comes before it
     assert service.lookups == 5
 
 
-def test_a_change_takes_effect_and_wakes_who_waits_for_it(discoveries: Started) -> None:
+def test_a_change_takes_effect_and_wakes_a_waiting_thread(discoveries: Discoveries) -> None:
     service = FakeService(stream())
     discovery = discoveries.start(service)
-    waiting, outcome = aside(lambda: discovery.wait_changed(1, PATIENCE_S))
+    waiting, outcome = in_background(lambda: discovery.wait_changed(1, PATIENCE_S))
 
     service.set(stream("orders", east=cluster("orders"), west=cluster("orders", servers="w:1")))
     discoveries.clock.now += INTERVAL_S
@@ -153,7 +160,7 @@ def test_a_change_takes_effect_and_wakes_who_waits_for_it(discoveries: Started) 
     assert set(discovery.current().subscription.clusters) == {"east", "west"}
 
 
-def test_a_look_up_that_finds_the_same_changes_nothing(discoveries: Started) -> None:
+def test_a_look_up_with_an_equal_answer_changes_nothing(discoveries: Discoveries) -> None:
     discovery = discoveries.start(FakeService(stream()))
     before = discovery.current()
 
@@ -162,29 +169,29 @@ def test_a_look_up_that_finds_the_same_changes_nothing(discoveries: Started) -> 
     assert discovery.current() is before
 
 
-def test_a_new_revision_of_the_same_content_is_reported_as_such(discoveries: Started) -> None:
+def test_equal_content_under_a_new_revision_comes_into_force(discoveries: Discoveries) -> None:
     service = FakeService(stream())
-    service.edition = Revision("sha256:a", counter=1)
+    service.next_revision = Revision("sha256:a", counter=1)
     discovery = discoveries.start(service)
 
-    service.edition = Revision("sha256:b", counter=2)
+    service.next_revision = Revision("sha256:b", counter=2)
     discovery.refresh()
 
     assert (discovery.current().revision.counter, discovery.current().sequence) == (2, 2)
 
 
-def test_a_mounted_file_that_changed_is_read_before_the_interval_is_over(discoveries: Started) -> None:
+def test_a_changed_file_is_read_before_the_interval_ends(discoveries: Discoveries) -> None:
     service = FakeService(stream())
     discovery = discoveries.start(service)
 
     service.set(stream("orders", west=cluster("t")))
-    service.dirty = True
+    service.is_changed = True
 
     assert discovery.wait_changed(1, PATIENCE_S)
     assert list(discovery.current().subscription.clusters) == ["west"]
 
 
-def test_a_new_stream_that_matches_the_pattern_is_picked_up(discoveries: Started) -> None:
+def test_a_new_stream_that_matches_the_pattern_is_picked_up(discoveries: Discoveries) -> None:
     service = FakeService(stream("orders-eu"))
     discovery = discoveries.start(service, subscriber=StreamPatternSubscriber("orders-.*"))
 
@@ -194,39 +201,34 @@ def test_a_new_stream_that_matches_the_pattern_is_picked_up(discoveries: Started
     assert discovery.current().subscription.stream_ids == ("orders-eu", "orders-us")
 
 
-def test_a_stream_that_vanishes_while_running_is_no_longer_read_and_told_once_until_it_is_back(
-    discoveries: Started, caplog: pytest.LogCaptureFixture
+def test_a_removed_stream_is_no_longer_read_and_is_logged_once(
+    discoveries: Discoveries, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def told() -> list[str]:
-        return [record.message for record in caplog.records if record.levelno == logging.WARNING]
-
     service = FakeService(stream())
     discovery = discoveries.start(service)
 
-    # When it is mistyped
+    # The stream id is mistyped.
     service.set(stream("order"))
     for _ in range(3):
         discovery.refresh()
 
-    # Then nothing of it is read, and that is said
+    # Nothing of the stream is read, and one warning says so.
     assert discovery.current().subscription.clusters == {}
     assert (discovery.status().rejected, discovery.status().missing) == (None, ("orders",))
-    assert told() == [
+    assert warnings(caplog) == [
         "the subscribed stream 'orders' is no longer in the metadata: nothing of it is read; known are order"
     ]
 
-    # And when it is back, and gone again, it is said anew
+    # When the stream is back and removed again, there is another warning.
     service.set(stream())
     discovery.refresh()
     assert discovery.status().missing == ()
     service.set()
     discovery.refresh()
-    assert len(told()) == 2 and "the metadata names no streams at all" in told()[1]
+    assert len(warnings(caplog)) == 2 and "the metadata names no streams at all" in warnings(caplog)[1]
 
 
-def test_one_of_two_streams_that_vanishes_is_told_as_well(
-    discoveries: Started, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_removed_stream_of_two_is_logged(discoveries: Discoveries, caplog: pytest.LogCaptureFixture) -> None:
     service = FakeService(stream("orders"), stream("payments", west=cluster("payments")))
     discovery = discoveries.start(service, "orders", "payments")
 

@@ -68,7 +68,7 @@ def test_the_plainest_list_form_needs_only_flinks_fields() -> None:
     assert clusters["a:1,b:2"].bootstrap_servers == "a:1,b:2"
 
 
-def test_the_mapping_form_carries_revision_secret_folder_and_state() -> None:
+def test_the_mapping_form_has_revision_secret_folder_and_state() -> None:
     document = parse_document(json.dumps(rendered(hash=document_hash(STREAMS))), source="streams.json")
 
     east = document.streams["orders"].clusters["east"]
@@ -77,7 +77,7 @@ def test_the_mapping_form_carries_revision_secret_folder_and_state() -> None:
     assert document.revision.hash == document_hash(STREAMS)
 
 
-def test_the_operators_document_says_whose_it_is_and_which_topics_drain() -> None:
+def test_the_operators_document_has_owner_and_draining_topics() -> None:
     streams: dict[str, Any] = json.loads(json.dumps(STREAMS))
     streams["orders"]["clusters"]["east"] |= {"state": "Active", "topics": ["orders", "old"], "drainingTopics": ["old"]}
     text = json.dumps(rendered(streams=streams, subscription="uid-1", drain={"orders": {"quietPeriod": "5m"}}))
@@ -91,12 +91,12 @@ def test_the_operators_document_says_whose_it_is_and_which_topics_drain() -> Non
     assert document.revision.rendering.streams == streams, "word for word, to make a lost document again"
 
 
-def test_all_topics_of_a_cluster_that_drains_do() -> None:
+def test_all_topics_of_a_draining_cluster_drain() -> None:
     document = parse_document(json.dumps(rendered()), source="f")
     assert document.streams["orders"].clusters["east"].draining == {"orders"}
 
 
-def test_streams_that_are_too_large_for_a_report_are_not_kept() -> None:
+def test_streams_too_large_for_a_report_are_not_kept() -> None:
     topics = [f"a-topic-with-a-longish-name-{n}" for n in range(REPORTED_STREAMS_BYTES // 28)]
     streams = {"s": {"clusters": {"e": {"bootstrapServers": "e:1", "topics": topics}}}}
     document = parse_document(json.dumps(rendered(streams=streams)), source="f")
@@ -105,23 +105,23 @@ def test_streams_that_are_too_large_for_a_report_are_not_kept() -> None:
 
 
 @pytest.mark.parametrize("text", [LIST_FORM, json.dumps({"lineage": "l", "revision": 3, "streams": STREAMS})])
-def test_a_document_of_a_user_is_no_rendering(text: str) -> None:
+def test_a_users_document_has_no_rendering(text: str) -> None:
     assert parse_document(text, source="f").revision.rendering is None
 
 
-def test_another_subscription_is_another_edition_of_the_same_revision() -> None:
+def test_another_subscription_makes_revisions_unequal() -> None:
     one, other = (parse_document(json.dumps(rendered(subscription=uid)), source="f").revision for uid in ("a", "b"))
     assert (one.hash, one.token) == (other.hash, other.token)
     assert one != other
 
 
-def test_users_may_write_the_mapping_form_without_any_bookkeeping() -> None:
+def test_a_users_mapping_form_needs_only_streams() -> None:
     document = parse_document("streams:\n  s: {clusters: {e: {bootstrapServers: 'e:1', topics: [t]}}}", source="f")
     assert list(document.streams) == ["s"]
 
 
 @pytest.mark.parametrize(("text", "count"), [("[]", 0), ("streams: {}", 0), ("# none\n[]\n", 0)])
-def test_an_explicit_nothing_means_no_streams(text: str, count: int) -> None:
+def test_an_empty_list_or_mapping_means_no_streams(text: str, count: int) -> None:
     assert len(parse_document(text, source="f").streams) == count
 
 
@@ -147,7 +147,7 @@ def test_both_forms_of_one_content_have_one_hash() -> None:
     assert ours == theirs
 
 
-def test_a_topic_more_is_another_hash() -> None:
+def test_one_more_topic_changes_the_hash() -> None:
     one = parse_document(LIST_FORM, source="f").revision.hash
     other = parse_document(LIST_FORM.replace("[orders,", "[orders-dead, orders,"), source="f").revision.hash
     assert one != other
@@ -159,20 +159,20 @@ def test_a_rendered_document_of_a_newer_operator_is_read() -> None:
     assert list(parse_document(text, source="f").streams) == ["s"]
 
 
-def test_a_document_for_newer_readers_only_is_refused_before_anything_else() -> None:
+def test_a_document_for_newer_readers_is_refused_first() -> None:
     text = json.dumps({"contract": 3, "minReader": 3, "streamsInAnotherWay": []}, indent=1)
     with pytest.raises(MetadataInvalidError, match=r"f:3: minReader: .* contract 3.* update .*image") as caught:
         parse_document(text, source="f")
     assert len(caught.value.problems) == 1
 
 
-def test_a_hash_that_does_not_fit_means_hand_edited_or_half_written() -> None:
+def test_a_wrong_hash_means_hand_edited_or_half_written() -> None:
     with pytest.raises(MetadataInvalidError, match=r"hash: the hash does not match .*half-written"):
         parse_document(json.dumps(rendered(hash=document_hash({}))), source="f")
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("written", "meaning"),
     [
         ("earliest", EARLIEST),
         ("latest", LATEST),
@@ -184,9 +184,9 @@ def test_a_hash_that_does_not_fit_means_hand_edited_or_half_written() -> None:
         ("{orders: {0: -2}}", OffsetSpec("explicit", offsets={"orders": {0: -2}})),
     ],
 )
-def test_starting_offsets_in_every_form(written: str, meant: OffsetSpec) -> None:
+def test_starting_offsets_in_every_form(written: str, meaning: OffsetSpec) -> None:
     text = LIST_FORM.replace("startingOffsets: earliest", f"startingOffsets: {written}")
-    assert parse_document(text, source="f").streams["orders"].clusters["east"].starting_offsets == meant
+    assert parse_document(text, source="f").streams["orders"].clusters["east"].starting_offsets == meaning
 
 
 def test_a_topic_called_timestamp_is_still_a_topic() -> None:
@@ -195,7 +195,7 @@ def test_a_topic_called_timestamp_is_still_a_topic() -> None:
     assert spec == OffsetSpec("explicit", offsets={"timestamp": {0: 7}})
 
 
-def test_words_that_yaml_1_1_would_turn_into_something_else_stay_what_was_written() -> None:
+def test_words_that_yaml_1_1_would_convert_stay_as_written() -> None:
     text = LIST_FORM.replace("[orders, orders-retry]", "[no, on, 0x1f, 1e, 2026-11-01]").replace(
         "{security.protocol: SASL_SSL,", "{client.id: 007, client.rack: 12:30, check.crcs: true,"
     )
@@ -206,7 +206,7 @@ def test_words_that_yaml_1_1_would_turn_into_something_else_stay_what_was_writte
     assert east.properties["check.crcs"] == "true"
 
 
-def test_anchors_save_writing() -> None:
+def test_anchors_and_aliases_work() -> None:
     text = (
         "- streamId: a\n  clusterMetadataList: &both\n    - {bootstrapServers: 'a:1', topics: [t]}\n"
         "- streamId: b\n  clusterMetadataList: *both\n"
@@ -254,7 +254,7 @@ def test_any_document_reads_the_same_from_json_and_yaml(streams: dict[str, Any])
 
 @settings(deadline=None, max_examples=150)
 @given(st.one_of(st.text(max_size=200), st.text("-:[]{}&*!|>'\"#%, \n\tabstreamId0", max_size=120)))
-def test_any_text_is_read_or_refused_with_a_line_but_never_crashes(text: str) -> None:
+def test_any_text_is_read_or_refused_with_a_line(text: str) -> None:
     try:
         parse_document(text, source="f")
     except MetadataInvalidError as error:
@@ -272,7 +272,7 @@ def test_ten_megabytes_of_yaml_are_read_in_reasonable_time() -> None:
     began = time.thread_time()
     document = parse_document(text, source="f")
     assert len(document.streams) > 30_000
-    # Measured at about 3 s on a core of a two-core machine. What other processes take of it does not count.
+    # Measured at about 3 s on a core of a two-core machine. The time of other processes does not count.
     assert time.thread_time() - began < 15
 
 
@@ -281,7 +281,7 @@ def test_a_larger_document_is_refused_with_the_limit() -> None:
         parse_document("#" + "x" * 33 * 2**20, source="f")
 
 
-def test_reading_may_stop_where_the_group_is() -> None:
+def test_reading_may_stop_at_committed_offsets() -> None:
     text = LIST_FORM.replace("stoppingOffsets: latest", "stoppingOffsets: committed")
     document = parse_document(text, source="streams.yaml")
     assert document.streams["orders"].clusters["east"].stopping_offsets == COMMITTED

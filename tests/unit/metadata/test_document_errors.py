@@ -78,7 +78,7 @@ LIST_FIELDS = [
 
 
 @pytest.mark.parametrize("field", LIST_FIELDS)
-def test_a_typo_in_each_field_of_the_list_form_is_named_with_its_line(field: str) -> None:
+def test_a_typo_in_a_field_of_the_list_form_has_its_line(field: str) -> None:
     text, wrong, line = with_typo(LIST_FORM, field)
 
     problem = the_one(text)
@@ -106,7 +106,7 @@ MAPPING_FIELDS = [
 
 
 @pytest.mark.parametrize("field", MAPPING_FIELDS)
-def test_a_typo_in_each_field_of_the_mapping_form_is_named_with_its_line(field: str) -> None:
+def test_a_typo_in_a_field_of_the_mapping_form_has_its_line(field: str) -> None:
     sound = MAPPING_FORM if field == "hash" else MAPPING_FORM.replace("hash: sha256:0000\n", "")
     text, wrong, line = with_typo(sound, field)
 
@@ -117,7 +117,7 @@ def test_a_typo_in_each_field_of_the_mapping_form_is_named_with_its_line(field: 
 
 
 @pytest.mark.parametrize("field", ["streamId", "clusterMetadataList", "bootstrapServers", "topics"])
-def test_a_field_that_must_be_there_is_missed(field: str) -> None:
+def test_a_missing_required_field_is_reported(field: str) -> None:
     lines = LIST_FORM.splitlines()
     n = next(n for n, line in enumerate(lines) if f"{field}:" in line)
     lines[n] = lines[n].replace(f"{field}:", "#")
@@ -129,7 +129,7 @@ def test_a_field_that_must_be_there_is_missed(field: str) -> None:
     assert f".{field}: is missing" in the_one("\n".join(lines))
 
 
-def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines() -> None:
+def test_all_problems_are_reported_in_the_order_of_lines() -> None:
     text = LIST_FORM.replace("e1:9092", "e1").replace("[orders]", "[orders, 'a b']").replace("client.id", "clinet.id")
     text += "      secretRef: x\n"
 
@@ -143,7 +143,7 @@ def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "line", "said"),
+    ("wrong", "line", "reason"),
     [
         (LIST_FORM.replace("[orders]", "[]"), 5, "topics: must not be empty"),
         (LIST_FORM.replace("[orders]", "[orders, orders]"), 5, "'orders' is listed twice"),
@@ -188,31 +188,31 @@ def test_everything_wrong_is_told_at_once_in_the_order_of_the_lines() -> None:
         (MAPPING_FORM.replace("revision: 17", "revision: -1"), 2, "revision: must be at least 0"),
     ],
 )  # fmt: skip
-def test_a_wrong_value_is_named_with_line_and_field(wrong: str, line: int, said: str) -> None:
+def test_a_wrong_value_is_named_with_line_and_field(wrong: str, line: int, reason: str) -> None:
     problem = the_one(wrong)
     assert problem.startswith(f"streams.yaml:{line}: "), problem
-    assert said in problem
+    assert reason in problem
 
 
-def test_a_stream_id_that_occurs_twice_is_refused_with_both_lines() -> None:
+def test_a_duplicate_stream_id_is_refused_with_both_lines() -> None:
     problem = the_one(LIST_FORM + LIST_FORM)
     assert problem.startswith("streams.yaml:10: [1].streamId: ")
     assert "'orders' occurs twice, first on line 1" in problem
 
 
-def test_json_with_a_stream_id_twice_is_refused_as_well() -> None:
+def test_a_duplicate_stream_id_in_json_is_refused() -> None:
     one = {"streamId": "s", "clusterMetadataList": [{"bootstrapServers": "e:1", "topics": ["t"]}]}
     assert "'s' occurs twice, first on line 3" in the_one(json.dumps([one, one], indent=0))
 
 
-def test_a_cluster_id_that_occurs_twice_in_a_stream_is_refused_with_both_lines() -> None:
+def test_a_duplicate_cluster_id_is_refused_with_both_lines() -> None:
     text = LIST_FORM + "    - {clusterId: east, bootstrapServers: 'e1:9092', topics: [more]}\n"
     problem = the_one(text)
     assert problem.startswith("streams.yaml:10: [0].clusterMetadataList[1]: ")
     assert "first on line 3; merge their topics" in problem
 
 
-def test_two_clusters_cannot_both_carry_on_the_offsets_of_a_third() -> None:
+def test_two_clusters_cannot_be_renamed_from_one() -> None:
     text = LIST_FORM + "    - {clusterId: e2, bootstrapServers: 'e2:1', topics: [t], renamedFrom: us-east}\n"
     assert "'east' was renamed from 'us-east' as well" in the_one(text)
 
@@ -230,7 +230,7 @@ def test_two_clusters_cannot_both_carry_on_the_offsets_of_a_third() -> None:
     ],
     ids=["a wrong value", "a newer reader", "another hash", "no counter", "no lineage", "a list", "half-written"],
 )
-def test_a_document_that_is_refused_tells_which_revision_it_claims_to_be(wrong: str, token: str) -> None:
+def test_a_refused_document_has_the_revision_that_it_claims(wrong: str, token: str) -> None:
     with pytest.raises(MetadataInvalidError) as caught:
         parse_document(wrong, source="f")
     assert caught.value.token == token
@@ -249,7 +249,7 @@ def test_a_duplicate_json_key_names_both_lines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "said"),
+    ("text", "line", "reason"),
     [
         ("", 1, "the document is empty"),
         ("\n# only a comment\n", 1, "the document is empty"),
@@ -270,13 +270,13 @@ def test_a_duplicate_json_key_names_both_lines() -> None:
         ("? [a]\n: b", 1, "cannot be a key"),
     ],
 )
-def test_a_text_that_is_no_document_is_refused_with_its_line(text: str, line: int, said: str) -> None:
+def test_a_text_that_is_no_document_is_refused_with_its_line(text: str, line: int, reason: str) -> None:
     problem = the_one(text)
     assert problem.startswith(f"streams.yaml:{line}: "), problem
-    assert said in problem
+    assert reason in problem
 
 
-def test_a_file_that_was_cut_off_anywhere_in_a_rendered_document_is_refused() -> None:
+def test_a_rendered_document_cut_off_anywhere_is_refused() -> None:
     streams = {f"s{n}": {"clusters": {"e": {"bootstrapServers": "e:1", "topics": ["t"]}}} for n in range(3)}
     lines = [f"contract: 1\nrevision: 4\nhash: {document_hash(streams)}\nstreams:\n"]
     for name in streams:
@@ -294,7 +294,7 @@ def test_aliases_cannot_stand_for_billions_of_values() -> None:
     assert "aliases counted as often as they are used" in the_one("\n".join(lines))
 
 
-def test_thousands_of_findings_are_cut_to_a_readable_number() -> None:
+def test_thousands_of_problems_are_cut_to_fifty() -> None:
     problems = refused("[" + "x, " * 5000 + "]")
     assert len(problems) == 51
     assert problems[-1] == "streams.yaml: and 4950 more problems"
@@ -307,12 +307,17 @@ def test_no_value_that_may_be_secret_is_ever_shown() -> None:
 
 
 @pytest.mark.parametrize("value", ["*hunter2", "!hunter2", "!hunter2 {}", "&x *hunter2"])
-def test_a_password_without_quotes_that_yaml_takes_for_something_else_is_not_shown(value: str) -> None:
-    said = "\n".join(refused(LIST_FORM.replace("{client.id: me}", f"{{sasl.password: {value}}}")))
-    assert "hunter2" not in said
+def test_an_unquoted_password_is_not_shown(value: str) -> None:
+    reason = "\n".join(refused(LIST_FORM.replace("{client.id: me}", f"{{sasl.password: {value}}}")))
+    assert "hunter2" not in reason
 
 
 def test_credentials_in_servers_are_not_shown() -> None:
-    said = "\n".join(refused(LIST_FORM.replace("e1:9092", "me:hunt,er2@e1:9092")))
-    assert "hunt" not in said
-    assert "without an `@`" in said
+    reason = "\n".join(refused(LIST_FORM.replace("e1:9092", "me:hunt,er2@e1:9092")))
+    assert "hunt" not in reason
+    assert "without an `@`" in reason
+
+
+def test_an_unclosed_quote_is_reported_where_it_opens() -> None:
+    text = LIST_FORM.replace("clusterId: east", 'clusterId: "east') + LIST_FORM.replace("orders", "bills")
+    assert the_one(text).startswith("streams.yaml:3: ")

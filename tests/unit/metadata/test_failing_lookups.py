@@ -1,4 +1,4 @@
-"""Look-ups without an answer, with one that cannot be used, and such as hang."""
+"""Look-ups without an answer, with an invalid answer, and hanging ones."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dynamic_kafka.metadata import (
     KafkaStream,
     KafkaStreamSubscriber,
 )
-from tests.unit.metadata.fakes import INTERVAL_S, PATIENCE_S, FakeService, Started, aside, cluster, stream
+from tests.unit.metadata.fakes import INTERVAL_S, PATIENCE_S, Discoveries, FakeService, cluster, in_background, stream
 
 # --- Failures -------------------------------------------------------------------------------------------
 
 
-def test_failures_up_to_the_threshold_are_tolerated_and_one_more_is_not(discoveries: Started) -> None:
+def test_failures_up_to_the_threshold_are_tolerated(discoveries: Discoveries) -> None:
     service = FakeService(stream())
     discovery = discoveries.start(service, failure_threshold=2)
     good = discovery.current()
@@ -37,7 +37,7 @@ def test_failures_up_to_the_threshold_are_tolerated_and_one_more_is_not(discover
         discovery.current()
 
 
-def test_a_success_resets_the_count(discoveries: Started) -> None:
+def test_a_success_resets_the_count(discoveries: Discoveries) -> None:
     service = FakeService(stream())
     discovery = discoveries.start(service)
 
@@ -53,7 +53,7 @@ def test_a_success_resets_the_count(discoveries: Started) -> None:
     assert discovery.current().sequence == 1
 
 
-def test_with_threshold_0_the_first_failure_counts(discoveries: Started) -> None:
+def test_with_threshold_0_the_first_failure_counts(discoveries: Discoveries) -> None:
     service = FakeService(stream())
     discovery = discoveries.start(service, failure_threshold=0)
     service.error = SystemExit("a user's class may raise anything")
@@ -64,7 +64,7 @@ def test_with_threshold_0_the_first_failure_counts(discoveries: Started) -> None
         discovery.current()
 
 
-def test_a_missing_file_is_a_failure_and_an_invalid_one_is_not(discoveries: Started) -> None:
+def test_a_missing_file_is_a_failure_and_an_invalid_one_is_not(discoveries: Discoveries) -> None:
     service = FakeService(stream())
     discovery = discoveries.start(service)
 
@@ -80,8 +80,8 @@ def test_a_missing_file_is_a_failure_and_an_invalid_one_is_not(discoveries: Star
     assert discovery.current().sequence == 1
 
 
-def test_an_invalid_document_stays_out_of_force_and_is_told_once(
-    discoveries: Started, caplog: pytest.LogCaptureFixture
+def test_an_invalid_document_is_not_used_and_is_logged_once(
+    discoveries: Discoveries, caplog: pytest.LogCaptureFixture
 ) -> None:
     service = FakeService(stream())
     discovery = discoveries.start(service)
@@ -94,7 +94,7 @@ def test_an_invalid_document_stays_out_of_force_and_is_told_once(
             assert discovery.current() is good
             assert discovery.status().rejected == text
 
-    # Another test may have opened the driver's log, which lets lines through that are no errors.
+    # Other tests may have lowered the log level of the driver, so the log may hold more than errors.
     errors = [record.message for record in caplog.records if record.levelno == logging.ERROR]
     assert [message.count("topcs") for message in errors] == [1, 0]
     service.error = None
@@ -102,7 +102,7 @@ def test_an_invalid_document_stays_out_of_force_and_is_told_once(
     assert discovery.status().rejected is None
 
 
-def test_streams_that_come_to_contradict_each_other_leave_the_last_good_ones(discoveries: Started) -> None:
+def test_streams_that_disagree_leave_the_last_good_ones(discoveries: Discoveries) -> None:
     service = FakeService(stream("a"), stream("b"))
     discovery = discoveries.start(service, "a", "b")
 
@@ -113,7 +113,7 @@ def test_streams_that_come_to_contradict_each_other_leave_the_last_good_ones(dis
     assert "'a' and 'b' disagree" in str(discovery.status().rejected)
 
 
-def test_a_subscriber_that_returns_something_else_is_told_so(discoveries: Started) -> None:
+def test_a_subscriber_must_return_streams(discoveries: Discoveries) -> None:
     class Wrong(KafkaStreamSubscriber):
         def get_subscribed_streams(self, service: KafkaMetadataService) -> list[KafkaStream]:
             return ["orders"]  # type: ignore[list-item]
@@ -125,7 +125,7 @@ def test_a_subscriber_that_returns_something_else_is_told_so(discoveries: Starte
 # --- Hanging --------------------------------------------------------------------------------------------
 
 
-def test_a_hanging_look_up_keeps_the_last_good_one_until_it_counts_as_failed(discoveries: Started) -> None:
+def test_a_hanging_look_up_becomes_a_failure_at_its_deadline(discoveries: Discoveries) -> None:
     service = FakeService(stream())
     discovery = discoveries.start(service)
     good = discovery.current()
@@ -149,7 +149,7 @@ def test_a_hanging_look_up_keeps_the_last_good_one_until_it_counts_as_failed(dis
     assert discovery.current() is good, "an answer, however late, is an answer"
 
 
-def test_the_deadline_of_a_look_up_is_never_shorter_than_the_interval(discoveries: Started) -> None:
+def test_a_look_ups_deadline_is_at_least_the_interval(discoveries: Discoveries) -> None:
     service = FakeService(stream())
     discovery = discoveries.start(service, interval_s=300, failure_threshold=0)
     service.hang()
@@ -164,7 +164,7 @@ def test_the_deadline_of_a_look_up_is_never_shorter_than_the_interval(discoverie
     service.release()
 
 
-def test_a_look_up_that_hung_and_then_failed_counts_as_long_as_it_hung(discoveries: Started) -> None:
+def test_a_failed_look_up_counts_each_period_that_it_hung(discoveries: Discoveries) -> None:
     service = FakeService(stream())
     discovery = discoveries.start(service, failure_threshold=9, interval_s=1000, lookup_deadline_s=30)
     service.hang()
@@ -175,21 +175,21 @@ def test_a_look_up_that_hung_and_then_failed_counts_as_long_as_it_hung(discoveri
 
     service.error = ConnectionError("reset")
     service.release()
-    # What is asked for now is served by a look-up of its own, after the one that hung: one failure more.
+    # The refresh gets a look-up of its own, after the one that hung: one more failure.
     discovery.refresh()
 
     assert discovery.status().consecutive_failures == 4
 
 
 @pytest.mark.scenario(38)
-def test_calls_to_the_service_are_serialised(discoveries: Started) -> None:
+def test_calls_to_the_service_are_serialised(discoveries: Discoveries) -> None:
     service = FakeService(stream())
     discovery = discoveries.start(service)
     service.hang()
     discoveries.clock.now += INTERVAL_S
     assert service.await_lookups(2)
 
-    callers = [aside(discovery.refresh) for _ in range(5)]
+    callers = [in_background(discovery.refresh) for _ in range(5)]
     discoveries.clock.now += INTERVAL_S
     service.release()
     for thread, outcome in callers:
@@ -201,29 +201,29 @@ def test_calls_to_the_service_are_serialised(discoveries: Started) -> None:
 
 
 @pytest.mark.scenario(38)
-def test_stop_returns_at_once_and_closes_a_service_that_hangs(discoveries: Started) -> None:
+def test_stop_returns_at_once_and_closes_a_service_that_hangs(discoveries: Discoveries) -> None:
     service = FakeService(stream())
     discovery = discoveries.start(service)
     service.hang()
-    refreshing, _ = aside(discovery.refresh)
+    refreshing, _ = in_background(discovery.refresh)
     assert service.await_lookups(2)
 
-    stopping, outcome = aside(discovery.stop)
+    stopping, outcome = in_background(discovery.stop)
 
     stopping.join(PATIENCE_S)
     assert outcome == [None]
     refreshing.join(PATIENCE_S)
-    assert not refreshing.is_alive(), "who waited for the look-up is let go"
-    assert service.closed.wait(PATIENCE_S), "closed while it hangs, since that is what may unblock it"
+    assert not refreshing.is_alive(), "the thread that waited for the look-up goes on"
+    assert service.closed.wait(PATIENCE_S), "closed while it hangs, since closing may unblock it"
     service.release()
 
 
 @pytest.mark.scenario(38)
-def test_stop_unblocks_a_start_that_hangs(discoveries: Started) -> None:
+def test_stop_unblocks_a_start_that_hangs(discoveries: Discoveries) -> None:
     service = FakeService(stream())
     service.hang()
     discovery = discoveries.make(service)
-    starting, outcome = aside(discovery.start)
+    starting, outcome = in_background(discovery.start)
     assert service.await_lookups(1)
 
     discovery.stop()
@@ -235,12 +235,14 @@ def test_stop_unblocks_a_start_that_hangs(discoveries: Started) -> None:
 
 
 @pytest.mark.scenario(37)
-def test_an_error_of_a_look_up_after_stop_is_ignored(discoveries: Started, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_of_a_look_up_after_stop_is_ignored(
+    discoveries: Discoveries, caplog: pytest.LogCaptureFixture
+) -> None:
     service = FakeService(stream())
     discovery = discoveries.start(service, failure_threshold=0)
     good = discovery.current()
     service.hang()
-    aside(discovery.refresh)
+    in_background(discovery.refresh)
     assert service.await_lookups(2)
     thread = discovery._thread
     assert thread is not None
@@ -256,7 +258,7 @@ def test_an_error_of_a_look_up_after_stop_is_ignored(discoveries: Started, caplo
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_the_thread_ends_with_discovery_and_stop_may_be_called_twice(discoveries: Started) -> None:
+def test_the_thread_ends_and_stop_may_be_called_twice(discoveries: Discoveries) -> None:
     discovery = discoveries.start(FakeService(stream()))
     thread = discovery._thread
     assert thread is not None

@@ -22,14 +22,14 @@ def ids(service: FileMetadataService) -> list[str]:
 
 
 def replace(path: Path, text: str) -> None:
-    """As editors and deployment tools do: write aside, rename over."""
-    aside = path.with_name(path.name + ".new")
-    aside.write_text(text)
-    aside.rename(path)
+    """Replace a file as editors and deployment tools do: write another, and rename it over the first."""
+    other = path.with_name(path.name + ".new")
+    other.write_text(text)
+    other.rename(path)
 
 
 class Mount:
-    """A folder as the kubelet mounts a ConfigMap: dated folders, `..data` to the newest, names through it."""
+    """A folder as the kubelet mounts a ConfigMap: dated folders, the link `..data` to the newest, links through it."""
 
     def __init__(self, root: Path, files: dict[str, bytes]) -> None:
         self.root = root
@@ -38,7 +38,7 @@ class Mount:
         self.swap(files)
 
     def swap(self, files: dict[str, bytes]) -> None:
-        """Steps in the kubelet's order; what it removes and links beside `..data` comes after the swap."""
+        """Take the kubelet's steps in its order: it updates the links beside `..data` after the swap."""
         self._edition += 1
         dated = self.root / f"..2026_11_21_{self._edition}"
         dated.mkdir()
@@ -60,7 +60,7 @@ class Mount:
             old.rmdir()
 
     def after_the_swap(self) -> None:
-        """What a test does at the moment when only `..data` is new."""
+        """Run at the moment when only `..data` is new."""
 
 
 @pytest.mark.parametrize("name", ["streams.yaml", "streams.yml", "streams.json", "streams.json.gz", "streams.yaml.gz"])
@@ -76,7 +76,7 @@ def test_the_document_may_be_any_single_file(tmp_path: Path) -> None:
     assert ids(FileMetadataService(path)) == ["orders"]
 
 
-def test_a_missing_stream_is_described_as_absent(tmp_path: Path) -> None:
+def test_a_missing_stream_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "streams.json").write_text(document("orders"))
     assert list(FileMetadataService(tmp_path).describe_streams(["orders", "gone"])) == ["orders"]
 
@@ -121,8 +121,8 @@ def test_a_folder_swapped_as_the_kubelet_does_is_noticed_at_once(tmp_path: Path)
     assert ids(service) == ["b"]
 
 
-def test_a_swap_is_seen_whole_even_before_the_links_beside_it_are_right(tmp_path: Path) -> None:
-    """The document grew and is compressed now: its old name dangles, its new one is not there yet."""
+def test_a_swap_is_read_whole_before_its_links_are_updated(tmp_path: Path) -> None:
+    """The document is compressed now: the link of its old name dangles, that of its new name is not there yet."""
     mount = Mount(tmp_path / "mount", {"streams.json": document("a").encode()})
     service = FileMetadataService(mount.root)
     assert ids(service) == ["a"]
@@ -153,7 +153,7 @@ def test_a_file_that_is_still_being_written_is_waited_for(tmp_path: Path) -> Non
     waits = 0
 
     class Writer(threading.Event):
-        """Appends the second half of the file while the service waits for it to settle."""
+        """An event whose first wait appends the second half of the file, as a slow writer would."""
 
         def wait(self, timeout: float | None = None) -> bool:
             nonlocal waits
@@ -186,7 +186,7 @@ def test_a_file_that_never_settles_is_invalid(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "reason"),
     [
         (b"", "streams.json:1: the document is empty"),
         (b'{"streams": {"a"', "streams.json:2: not valid YAML"),
@@ -194,15 +194,15 @@ def test_a_file_that_never_settles_is_invalid(tmp_path: Path) -> None:
         (b"- streamId: a\n- \xff", "streams.json:2: not UTF-8"),
     ],
 )
-def test_an_empty_or_half_written_file_is_invalid_and_not_no_streams(tmp_path: Path, data: bytes, said: str) -> None:
+def test_an_empty_or_half_written_file_is_invalid(tmp_path: Path, data: bytes, reason: str) -> None:
     (tmp_path / "streams.json").write_bytes(data)
     service = FileMetadataService(tmp_path, settle_s=0)
 
     with pytest.raises(MetadataInvalidError) as caught:
         service.get_all_streams()
 
-    assert f"{tmp_path}/{said}" in str(caught.value)
-    assert not service.changed(), "an invalid file is no news at the next probe"
+    assert f"{tmp_path}/{reason}" in str(caught.value)
+    assert not service.changed(), "the next probe does not report an invalid file as changed"
 
 
 def test_a_small_file_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_missing_file_is_no_answer(tmp_path: Path) -> None:
     assert not service.changed()
 
 
-def test_an_empty_folder_is_no_answer_and_names_what_it_should_hold(tmp_path: Path) -> None:
+def test_an_empty_folder_is_no_answer_and_lists_file_names(tmp_path: Path) -> None:
     with pytest.raises(MetadataUnavailableError, match=r"holds none of streams.yaml, "):
         FileMetadataService(tmp_path, settle_s=0).get_all_streams()
 

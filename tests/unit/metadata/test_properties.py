@@ -36,7 +36,7 @@ def problem(key: str, value: str, secret_folder: str | None = "east") -> str:
         ("ssl.ca.pem", "-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----"),
     ],
 )
-def test_what_a_cluster_needs_is_allowed(key: str, value: str) -> None:
+def test_the_properties_that_a_cluster_needs_are_allowed(key: str, value: str) -> None:
     assert check_properties({key: value}, where="x", secret_folder="east") == []
 
 
@@ -64,12 +64,12 @@ def test_what_a_cluster_needs_is_allowed(key: str, value: str) -> None:
         ("debug", "the application's option"),
     ],
 )
-def test_what_is_dangerous_or_the_sources_own_is_refused_with_the_reason(key: str, why: str) -> None:
+def test_a_forbidden_property_is_refused_with_the_reason(key: str, why: str) -> None:
     assert why in problem(key, "x")
 
 
 @pytest.mark.parametrize(
-    ("key", "meant"),
+    ("key", "intended"),
     [
         ("isolation.levl", "isolation.level"),
         ("fetch.max.wait.ms", "fetch.wait.max.ms"),
@@ -77,19 +77,19 @@ def test_what_is_dangerous_or_the_sources_own_is_refused_with_the_reason(key: st
         ("sasl.passwort", "sasl.password"),
     ],
 )
-def test_an_unknown_property_names_the_nearest_allowed_one(key: str, meant: str) -> None:
-    assert f"did you mean {meant!r}?" in problem(key, "x")
+def test_an_unknown_property_names_the_nearest_allowed_one(key: str, intended: str) -> None:
+    assert f"did you mean {intended!r}?" in problem(key, "x")
 
 
-def test_an_unknown_property_like_no_other_points_to_the_documentation() -> None:
+def test_an_unknown_property_without_likeness_names_the_docs() -> None:
     assert "see the documentation" in problem("zzz", "x")
 
 
 @pytest.mark.parametrize("key", sorted(CREDENTIAL_KEYS))
-def test_a_credential_belongs_into_the_secret_folder(key: str) -> None:
-    said = problem(key, "hunter2")
-    assert "name that by `secretFolder`" in said
-    assert "hunter2" not in said
+def test_a_credential_belongs_in_the_secret_folder(key: str) -> None:
+    message = problem(key, "hunter2")
+    assert "name that by `secretFolder`" in message
+    assert "hunter2" not in message
 
 
 def test_a_private_key_does_not_hide_in_a_certificate() -> None:
@@ -140,9 +140,9 @@ def test_the_files_of_a_secret_folder_follow_the_same_list() -> None:
 
 
 @pytest.mark.parametrize("key", sorted(ALLOWED_KEYS | CREDENTIAL_KEYS))
-def test_librdkafka_takes_every_allowed_property_over_its_whole_range(key: str) -> None:
+def test_librdkafka_accepts_each_property_in_its_whole_range(key: str) -> None:
     rule = properties.rule_of(key)
     for value in rule.words or ((rule.low, rule.high) if rule.low <= rule.high else ("text",)):
-        # It sets them in order and stops at the first that it does not take, so no client is ever made.
+        # librdkafka sets the properties in order and stops at the first wrong one, so it never creates a client.
         with pytest.raises(confluent_kafka.KafkaException, match=r"no\.such\.property"):
             confluent_kafka.Consumer({"group.id": "g", key: str(value), "no.such.property": "1"})

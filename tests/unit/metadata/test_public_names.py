@@ -4,7 +4,7 @@ from dynamic_kafka import metadata
 
 
 def test_the_public_names_are_pinned() -> None:
-    """A name that goes away breaks users' own services and subscribers: think before changing this list."""
+    """A removed name breaks users' own services and subscribers: think before changing this list."""
     public = (
         "ALLOWED_KEYS AwaitedRevision COMMITTED CREDENTIAL_KEYS ClusterMetadata Discovered DiscoveryStatus "
         "EARLIEST FileMetadataService KafkaMetadataService KafkaStream KafkaStreamSubscriber LATEST "

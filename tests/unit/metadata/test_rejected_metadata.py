@@ -1,4 +1,4 @@
-"""Metadata that what brokers say keeps out of force."""
+"""Metadata that the query or discovery rejects: it stays out of force, and is reported with its revision."""
 
 from __future__ import annotations
 
@@ -7,127 +7,134 @@ from dataclasses import replace
 import pytest
 
 from dynamic_kafka.errors import MetadataInvalidError
-from tests.unit.metadata.fakes import OPERATORS, FakeService, Started, cluster, stream
+from dynamic_kafka.metadata import MetadataDiscovery, Revision
+from tests.unit.metadata.fakes import OPERATOR_REVISION, Discoveries, FakeService, cluster, stream
 
 
-def test_rejected_metadata_is_replaced_by_the_last_good_one(discoveries: Started) -> None:
-    service = FakeService(stream())
-    discovery = discoveries.start(service)
-    good = discovery.current()
-    service.set(stream("orders", east=cluster("orders", servers="impostor:1")))
-    discovery.refresh()
-    bad = discovery.current()
+class Scene:
+    """A discovery whose first metadata is good, and a service that brings other servers of the cluster."""
 
-    discovery.reject(bad, "cluster 'east' is answered by another cluster", keep=good)
+    def __init__(self, discoveries: Discoveries, *ids: str, revision: Revision | None = None) -> None:
+        self.service = FakeService(*map(stream, ids or ("orders",)))
+        self.service.next_revision = revision
+        self.discovery: MetadataDiscovery = discoveries.start(self.service, *ids)
+        self.good = self.discovery.current()
 
-    assert discovery.current().subscription == good.subscription
-    assert discovery.current().sequence == 3
-    discovery.refresh()
-    assert discovery.current().subscription == good.subscription, "the same content stays out"
-    assert discovery.status().rejected == "cluster 'east' is answered by another cluster"
+    def bring(self, servers: str, revision: Revision | None = None) -> None:
+        """Make one look-up that finds the cluster with other servers."""
+        self.service.set(stream("orders", east=cluster("orders", servers=servers)))
+        self.service.next_revision = revision
+        self.discovery.refresh()
 
+    def reject(self) -> None:
+        """Reject the metadata in force, as the query does after it has asked the brokers."""
+        self.discovery.reject(self.discovery.current(), "another cluster", keep=self.good)
 
-def test_a_rejection_ends_when_the_metadata_says_something_else(discoveries: Started) -> None:
-    service = FakeService(stream())
-    discovery = discoveries.start(service)
-    good = discovery.current()
-    service.set(stream("orders", east=cluster("orders", servers="impostor:1")))
-    discovery.refresh()
-    discovery.reject(discovery.current(), "another cluster", keep=good)
+    @property
+    def servers(self) -> str:
+        """The servers in force."""
+        return self.discovery.current().subscription.clusters["east"].bootstrap_servers
 
-    service.set(stream("orders", east=cluster("orders", servers="moved:1")))
-    discovery.refresh()
-
-    assert discovery.current().subscription.clusters["east"].bootstrap_servers == "moved:1"
-    assert discovery.status().rejected is None
+    def reported(self) -> tuple[str | None, str]:
+        """Return the reported reason of a rejection, and its revision."""
+        status = self.discovery.status()
+        return status.rejected, status.rejected_token
 
 
-def test_a_rejection_is_told_once_and_again_when_something_else_was_there_meanwhile(
-    discoveries: Started, caplog: pytest.LogCaptureFixture
+def test_rejected_metadata_is_replaced_by_the_last_good_one(discoveries: Discoveries) -> None:
+    scene = Scene(discoveries)
+    scene.bring("impostor:1")
+
+    scene.reject()
+
+    assert scene.discovery.current().subscription == scene.good.subscription
+    assert scene.discovery.current().sequence == 3
+    scene.discovery.refresh()
+    assert scene.discovery.current().subscription == scene.good.subscription, "the same content stays out"
+    assert scene.reported() == ("another cluster", "")
+
+
+def test_a_rejection_ends_when_the_metadata_changes(discoveries: Discoveries) -> None:
+    scene = Scene(discoveries)
+    scene.bring("impostor:1")
+    scene.reject()
+
+    scene.bring("moved:1")
+
+    assert scene.servers == "moved:1"
+    assert scene.reported() == (None, "")
+
+
+def test_a_rejection_is_logged_again_after_other_metadata(
+    discoveries: Discoveries, caplog: pytest.LogCaptureFixture
 ) -> None:
-    service = FakeService(stream())
-    discovery = discoveries.start(service)
-    good = discovery.current()
+    scene = Scene(discoveries)
 
-    def brings(servers: str) -> None:
-        service.set(stream("orders", east=cluster("orders", servers=servers)))
-        discovery.refresh()
+    def rejections_logged() -> int:
+        return sum("is rejected: another cluster" in record.getMessage() for record in caplog.records)
 
-    def told() -> int:
-        discovery.reject(discovery.current(), "another cluster", keep=good)
-        return sum("is rejected: another cluster" in each.getMessage() for each in caplog.records)
-
-    brings("impostor:1")
-    assert told() == 1
-    discovery.reconsider()
-    discovery.refresh()
-    assert told() == 1, "it is tried again now and then, and nothing has changed"
-    brings("moved:1")
-    brings("impostor:1")
-    assert told() == 2
+    scene.bring("impostor:1")
+    scene.reject()
+    assert rejections_logged() == 1
+    scene.discovery.reconsider()
+    scene.discovery.refresh()
+    scene.reject()
+    assert rejections_logged() == 1, "a retry found nothing new"
+    scene.bring("moved:1")
+    scene.bring("impostor:1")
+    scene.reject()
+    assert rejections_logged() == 2
 
 
-def test_a_rejection_says_which_revision_it_means(discoveries: Started) -> None:
-    service = FakeService(stream())
-    service.edition = OPERATORS
-    discovery = discoveries.start(service)
-    good = discovery.current()
-    assert discovery.status().rejected_token == ""
-    service.set(stream("orders", east=cluster("orders", servers="impostor:1")))
-    service.edition = replace(OPERATORS, counter=17)
-    discovery.refresh()
+def test_a_rejection_has_its_revision(discoveries: Discoveries) -> None:
+    scene = Scene(discoveries, revision=OPERATOR_REVISION)
+    assert scene.reported() == (None, "")
+    scene.bring("impostor:1", replace(OPERATOR_REVISION, counter=17))
 
-    discovery.reject(discovery.current(), "another cluster", keep=good)
-    assert discovery.status().rejected_token == "6f1c/17"
+    scene.reject()
+    assert scene.reported() == ("another cluster", "6f1c/17")
 
-    service.edition = replace(OPERATORS, counter=18)
-    discovery.refresh()
-    assert discovery.status().rejected_token == "6f1c/18", "the same content again is no better"
+    scene.bring("impostor:1", replace(OPERATOR_REVISION, counter=18))
+    assert scene.reported() == ("another cluster", "6f1c/18"), "the same content stays rejected under a new revision"
 
-    service.set(stream())
-    discovery.refresh()
-    assert (discovery.status().rejected, discovery.status().rejected_token) == (None, "")
+    scene.service.set(stream())
+    scene.discovery.refresh()
+    assert scene.reported() == (None, "")
 
 
-def test_a_document_that_cannot_be_used_is_told_with_its_revision_as_far_as_it_is_known(discoveries: Started) -> None:
-    service = FakeService(stream())
-    service.edition = OPERATORS
-    discovery = discoveries.start(service)
-    service.error = MetadataInvalidError("streams.json:1: wrong")
-    discovery.refresh()
-    assert (discovery.status().rejected, discovery.status().rejected_token) == ("streams.json:1: wrong", "")
+def test_an_invalid_document_is_reported_with_its_revision(discoveries: Discoveries) -> None:
+    scene = Scene(discoveries, revision=OPERATOR_REVISION)
+    scene.service.error = MetadataInvalidError("streams.json:1: wrong")
+    scene.discovery.refresh()
+    assert scene.reported() == ("streams.json:1: wrong", "")
 
-    service.error.token = "6f1c/17"
-    discovery.refresh()
-    assert discovery.status().rejected_token == "6f1c/17"
+    scene.service.error.token = "6f1c/17"
+    scene.discovery.refresh()
+    assert scene.reported() == ("streams.json:1: wrong", "6f1c/17")
 
-    service.error = None
-    service.edition = replace(OPERATORS, counter=18)
-    discovery.refresh()
-    assert (discovery.status().revision, discovery.status().rejected_token) == (service.edition, "")
-
-
-def test_streams_that_do_not_fit_together_are_told_with_their_revision(discoveries: Started) -> None:
-    service = FakeService(stream(), stream("payments"))
-    service.edition = OPERATORS
-    discovery = discoveries.start(service, "orders", "payments")
-    service.set(stream(), stream("payments", east=cluster("payments", servers="other:1")))
-    service.edition = replace(OPERATORS, counter=17)
-    discovery.refresh()
-    assert "disagree about the cluster 'east'" in (discovery.status().rejected or "")
-    assert discovery.status().rejected_token == "6f1c/17"
+    scene.service.error = None
+    scene.service.next_revision = replace(OPERATOR_REVISION, counter=18)
+    scene.discovery.refresh()
+    assert scene.discovery.status().revision == scene.service.next_revision
+    assert scene.reported() == (None, "")
 
 
-def test_a_rejection_that_comes_too_late_does_not_hit_what_came_after(discoveries: Started) -> None:
-    service = FakeService(stream())
-    discovery = discoveries.start(service)
-    good = discovery.current()
-    service.set(stream("orders", east=cluster("orders", servers="impostor:1")))
-    discovery.refresh()
-    bad = discovery.current()
-    service.set(stream("orders", east=cluster("orders", servers="moved:1")))
-    discovery.refresh()
+def test_disagreeing_streams_are_reported_with_their_revision(discoveries: Discoveries) -> None:
+    scene = Scene(discoveries, "orders", "payments", revision=OPERATOR_REVISION)
+    scene.service.set(stream(), stream("payments", east=cluster("payments", servers="other:1")))
+    scene.service.next_revision = replace(OPERATOR_REVISION, counter=17)
+    scene.discovery.refresh()
+    reason, token = scene.reported()
+    assert "disagree about the cluster 'east'" in (reason or "")
+    assert token == "6f1c/17"
 
-    discovery.reject(bad, "another cluster", keep=good)
 
-    assert discovery.current().subscription.clusters["east"].bootstrap_servers == "moved:1"
+def test_a_late_rejection_does_not_affect_newer_metadata(discoveries: Discoveries) -> None:
+    scene = Scene(discoveries)
+    scene.bring("impostor:1")
+    bad = scene.discovery.current()
+    scene.bring("moved:1")
+
+    scene.discovery.reject(bad, "another cluster", keep=scene.good)
+
+    assert scene.servers == "moved:1"

@@ -1,4 +1,4 @@
-"""What a user's own service says wrong is told by name, and what can only mean one thing is taken as that."""
+"""Mistakes in the streams of a user's own service are named, and unambiguous values are accepted in any form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from dynamic_kafka.errors import MetadataInvalidError
 from dynamic_kafka.metadata import EARLIEST, LATEST, ClusterMetadata, KafkaStream, OffsetSpec
 from dynamic_kafka.metadata.services.returned_streams import check_returned_streams
-from tests.unit.metadata.fakes import FakeService, Started, cluster, stream
+from tests.unit.metadata.fakes import Discoveries, FakeService, cluster, stream
 
 SERVERS = {"bootstrap.servers": "e:1"}
 
@@ -19,13 +19,13 @@ def own(topics: Any = ("t",), properties: Any = SERVERS, **more: Any) -> KafkaSt
 
 
 def problems(streams: Any) -> tuple[str, ...]:
-    with pytest.raises(MetadataInvalidError) as told:
+    with pytest.raises(MetadataInvalidError) as caught:
         check_returned_streams(streams, object())
-    return told.value.problems
+    return caught.value.problems
 
 
 @pytest.mark.parametrize(
-    ("given", "field", "said"),
+    ("given", "field", "reason"),
     [
         (own(()), "topics", "must not be empty; name at least one"),
         (own("t"), "topics", "must be a tuple of topic names"),
@@ -55,14 +55,14 @@ def problems(streams: Any) -> tuple[str, ...]:
         (own(draining_topics="t"), "draining_topics", "must be a tuple of topic names"),
     ],
 )
-def test_each_fault_is_told_with_stream_cluster_and_field(given: KafkaStream, field: str, said: str) -> None:
+def test_each_problem_has_stream_cluster_and_field(given: KafkaStream, field: str, reason: str) -> None:
     (problem,) = problems([given])
     assert problem.startswith(f"stream 'orders', cluster 'east': {field}")
-    assert said in problem
+    assert reason in problem
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "reason"),
     [
         (KafkaStream("orders", None), "stream 'orders': clusters must be a mapping"),  # type: ignore[arg-type]
         (KafkaStream("orders", {"east": "e:1"}), "stream 'orders', cluster 'east': must be a ClusterMetadata"),  # type: ignore[dict-item]
@@ -71,24 +71,24 @@ def test_each_fault_is_told_with_stream_cluster_and_field(given: KafkaStream, fi
         (KafkaStream(7, {}), "stream 7: 7 must be a text"),  # type: ignore[arg-type]
     ],
 )
-def test_a_stream_itself_may_be_wrong(given: KafkaStream, said: str) -> None:
+def test_a_wrong_stream_is_reported(given: KafkaStream, reason: str) -> None:
     (problem,) = problems([given])
-    assert problem.startswith(said)
+    assert problem.startswith(reason)
 
 
-def test_all_faults_are_told_at_once_without_values_of_properties() -> None:
+def test_all_problems_are_reported_without_property_values() -> None:
     found = problems([own("t"), own((), {"sasl.password": b"hush"})])
     assert len(found) == 3
     assert "hush" not in str(found)
 
 
 @pytest.mark.parametrize("given", [None, "orders", ["orders"], [stream(), None]])
-def test_what_holds_no_streams_is_refused(given: Any) -> None:
+def test_a_result_without_streams_is_refused(given: Any) -> None:
     assert problems(given) == ("object.get_subscribed_streams returned something other than KafkaStream objects",)
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("given", "meaning"),
     [
         ("latest", LATEST),
         ({"timestamp": "1970-01-01T00:00:01Z"}, OffsetSpec("timestamp", timestamp_ms=1000)),
@@ -97,11 +97,11 @@ def test_what_holds_no_streams_is_refused(given: Any) -> None:
         (EARLIEST, EARLIEST),
     ],
 )
-def test_offsets_may_be_written_as_in_a_document(given: Any, meant: OffsetSpec) -> None:
-    assert check_returned_streams([own(starting_offsets=given)], object()) == [own(starting_offsets=meant)]
+def test_offsets_may_be_written_as_in_a_document(given: Any, meaning: OffsetSpec) -> None:
+    assert check_returned_streams([own(starting_offsets=given)], object()) == [own(starting_offsets=meaning)]
 
 
-def test_numbers_and_truth_values_are_texts_and_any_listing_of_topics_is_one() -> None:
+def test_property_values_and_topic_lists_are_normalised() -> None:
     given = own(["b", "a", "b"], SERVERS | {"fetch.min.bytes": 1, "check.crcs": False})
     assert check_returned_streams((each for each in (given,)), object()) == [
         own(("b", "a"), SERVERS | {"fetch.min.bytes": "1", "check.crcs": "false"})
@@ -117,12 +117,12 @@ def test_streams_may_come_as_a_set() -> None:
     ]
 
 
-def test_properties_that_a_document_may_not_set_are_an_own_service_s_affair() -> None:
+def test_a_users_own_service_may_set_any_property() -> None:
     given = own(properties=SERVERS | {"sasl.oauthbearer.config": "x"})
     assert check_returned_streams([given], object()) == [given]
 
 
-def test_while_running_the_last_good_one_stays_in_force(discoveries: Started) -> None:
+def test_while_running_the_last_good_one_stays_in_force(discoveries: Discoveries) -> None:
     service = FakeService(stream())
     discovery = discoveries.start(service, failure_threshold=0)
 

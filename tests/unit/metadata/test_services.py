@@ -15,7 +15,7 @@ from tests.unit.metadata.fakes import FakeService, cluster, stream
 
 
 @pytest.mark.scenario(40)
-def test_all_streams_are_listed_and_a_missing_one_is_described_as_absent() -> None:
+def test_a_service_lists_all_streams_and_omits_missing_ids() -> None:
     service = StaticMetadataService([stream("orders"), stream("payments")])
 
     assert [each.stream_id for each in service.get_all_streams()] == ["orders", "payments"]
@@ -56,7 +56,7 @@ def test_ids_choose_their_streams_in_one_look_up() -> None:
     assert service.lookups == 1
 
 
-def test_an_unknown_id_at_start_is_refused_naming_the_known_ones_nearest_first() -> None:
+def test_an_unknown_id_at_start_lists_the_nearest_ids_first() -> None:
     service = FakeService(stream("clicks"), stream("orders"), stream("order-items"))
     subscriber = StreamIdsSubscriber(["odrers", "clicks"])
 
@@ -75,7 +75,7 @@ def test_a_pattern_matches_the_whole_id() -> None:
     assert found("nothing") == []
 
 
-def test_a_pattern_that_is_none_and_no_ids_at_all_are_refused() -> None:
+def test_a_wrong_pattern_and_an_empty_list_of_ids_are_refused() -> None:
     with pytest.raises(OptionError, match="no regular expression"):
         StreamPatternSubscriber("orders[")
     with pytest.raises(OptionError, match="name at least one"):
@@ -88,7 +88,7 @@ def test_a_users_class_is_loaded_by_its_path() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "reason"),
     [
         ("FakeService", "write it as `package.module:Name`"),
         (":FakeService", "write it as `package.module:Name`"),
@@ -98,12 +98,12 @@ def test_a_users_class_is_loaded_by_its_path() -> None:
         ("tests.unit.metadata.fakes:stream", "is no subclass of"),
     ],
 )
-def test_a_path_that_leads_to_no_such_class_says_why(path: str, said: str) -> None:
-    with pytest.raises(OptionError, match=said):
+def test_a_wrong_class_path_is_refused_with_the_reason(path: str, reason: str) -> None:
+    with pytest.raises(OptionError, match=reason):
         load_class(path, KafkaStreamSubscriber)
 
 
-def test_a_pattern_that_matches_parts_of_names_only_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_pattern_that_matches_only_parts_of_ids_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     service = FakeService(stream("orders-eu"), stream("payments"))
     subscriber = StreamPatternSubscriber("orders")
     subscriber.check_at_start(service, subscriber.get_subscribed_streams(service))

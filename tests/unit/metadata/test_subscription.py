@@ -30,7 +30,7 @@ def test_topics_of_two_streams_on_one_cluster_are_united() -> None:
 
 
 @given(st.permutations(["a", "b", "c", "d"]))
-def test_a_shared_topic_belongs_to_the_first_stream_in_order_however_they_come(order: list[str]) -> None:
+def test_a_shared_topic_belongs_to_the_first_stream_id(order: list[str]) -> None:
     streams = [stream(name, east=cluster("shared", name)) for name in order]
 
     found = unite(streams)
@@ -55,14 +55,14 @@ BASE = cluster("t", properties={"client.id": "x"}, starting_offsets=EARLIEST, se
         (replace(BASE, renamed_from=None), "renamedFrom"),
     ],
 )
-def test_two_streams_that_disagree_about_a_cluster_are_refused_naming_both(other: ClusterMetadata, named: str) -> None:
+def test_streams_that_disagree_about_a_cluster_are_refused(other: ClusterMetadata, named: str) -> None:
     with pytest.raises(MetadataConflictError) as caught:
         unite([stream("orders", east=BASE), stream("payments", east=other)])
 
     assert f"'orders' and 'payments' disagree about the cluster 'east': {named} differ;" in str(caught.value)
 
 
-def test_all_disagreements_are_told_at_once() -> None:
+def test_all_disagreements_are_reported_at_once() -> None:
     with pytest.raises(MetadataConflictError) as caught:
         unite(
             [
@@ -86,7 +86,7 @@ def explicit(**offsets: int) -> OffsetSpec:
     return OffsetSpec("explicit", offsets={topic: {0: offset} for topic, offset in offsets.items()})
 
 
-def test_each_stream_may_give_explicit_offsets_for_its_own_topics() -> None:
+def test_each_stream_may_give_offsets_of_its_own_topics() -> None:
     found = unite(
         [
             stream("a", east=cluster("x", "s", starting_offsets=explicit(x=1, s=5))),
@@ -96,7 +96,7 @@ def test_each_stream_may_give_explicit_offsets_for_its_own_topics() -> None:
     assert found.clusters["east"].starting_offsets == explicit(x=1, s=5, y=2)
 
 
-def test_explicit_offsets_that_differ_for_a_shared_topic_are_refused() -> None:
+def test_different_offsets_of_a_shared_topic_are_refused() -> None:
     with pytest.raises(MetadataConflictError, match="startingOffsets differ"):
         unite(
             [
@@ -113,7 +113,7 @@ def test_a_cluster_drains_only_if_every_stream_drains_it() -> None:
     assert unite([stream("a", e=draining), stream("b", e=draining)]).clusters["e"].state == "Draining"
 
 
-def test_a_topic_drains_only_if_every_stream_that_has_it_there_drains_it() -> None:
+def test_a_topic_drains_only_if_all_its_streams_drain_it() -> None:
     streams = [
         stream("a", e=cluster("x", "shared", "both", "mine", draining_topics=("shared", "both", "mine"))),
         stream("b", e=cluster("shared", "both", draining_topics=("both",))),
@@ -124,17 +124,17 @@ def test_a_topic_drains_only_if_every_stream_that_has_it_there_drains_it() -> No
         assert (found.state, found.draining) == ("Active", {"both", "mine", "all"})
 
 
-def test_what_does_not_drain_keeps_the_fingerprint_that_somebody_may_wait_for() -> None:
+def test_fingerprints_without_draining_stay_as_they_were() -> None:
     fingerprint = "sha256:3daf0ead4d3131de"
     assert unite([stream()]).fingerprint.startswith(fingerprint)
 
 
-def test_a_cluster_cannot_take_over_the_offsets_of_one_that_is_still_read() -> None:
+def test_a_cluster_cannot_be_renamed_from_one_still_read() -> None:
     with pytest.raises(MetadataConflictError, match="renamed from 'old', which is still read"):
         unite([stream("a", new=cluster("t", renamed_from="old")), stream("b", old=cluster("t"))])
 
 
-def test_two_clusters_cannot_take_over_the_offsets_of_one() -> None:
+def test_clusters_of_two_streams_cannot_be_renamed_from_one() -> None:
     with pytest.raises(MetadataConflictError, match="'n1' and 'n2' are both renamed from 'old'"):
         unite(
             [
@@ -156,12 +156,12 @@ def test_two_clusters_cannot_take_over_the_offsets_of_one() -> None:
         stream("payments", east=cluster("orders")),
     ],
 )
-def test_any_change_is_another_fingerprint(other: object) -> None:
+def test_any_change_changes_the_fingerprint(other: object) -> None:
     assert unite([stream()]).fingerprint != unite([other]).fingerprint  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
-def test_what_drains_need_not_begin_where_the_stream_that_reads_on_begins(order: tuple[str, str]) -> None:
+def test_a_draining_cluster_may_have_another_start(order: tuple[str, str]) -> None:
     reads = cluster("t", starting_offsets=LATEST, stopping_offsets=LATEST)
     drains = cluster("u", state="Draining", starting_offsets=EARLIEST)
     found = unite([stream(order[0], east=reads), stream(order[1], east=drains)]).clusters["east"]

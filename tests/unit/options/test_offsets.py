@@ -1,4 +1,4 @@
-"""Where reading starts and stops: words, times, Spark's JSON, and the level by cluster around it."""
+"""The options for the start and the stop: words, times, Spark's JSON, and the level of clusters around it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_words_are_read_in_any_case() -> None:
     assert parse(SINGLE, startingOffsets="EARLIEST").starting == EARLIEST
 
 
-def test_many_clusters_have_positions_words_and_times_by_cluster() -> None:
+def test_several_clusters_have_offsets_words_or_times_each() -> None:
     options = parse(
         MANY,
         startingOffsets='{"east":{"orders":{"0":42}},"west":"earliest",'
@@ -97,7 +97,7 @@ def test_an_end_is_allowed_in_streaming_and_makes_it_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "text", "told"),
+    ("base", "text", "reason"),
     [
         (SINGLE, "newest", "it must be earliest, latest, committed or JSON such as"),
         (MANY, "earlyest", "is 'earlyest'; it must be earliest, latest, committed or JSON; did you mean 'earliest'?"),
@@ -128,11 +128,9 @@ def test_an_end_is_allowed_in_streaming_and_makes_it_bounded() -> None:
         (MANY, "[" * 100_000, "it is not JSON"),
     ],
 )
-def test_positions_that_are_not_understood_are_refused_with_their_place(
-    base: dict[str, str], text: str, told: str
-) -> None:
+def test_wrong_offsets_are_refused_with_their_place(base: dict[str, str], text: str, reason: str) -> None:
     message = refusal(base, startingOffsets=text)
-    assert told in message
+    assert reason in message
     assert message.startswith("option 'startingOffsets'")
     assert len(message) < 400
 
@@ -149,12 +147,12 @@ def test_positions_that_are_not_understood_are_refused_with_their_place(
         ("2026-11-01T00:00:00", "has no zone"),
     ],
 )
-def test_times_that_are_not_understood_are_refused(text: str, reason: str) -> None:
+def test_wrong_times_are_refused(text: str, reason: str) -> None:
     assert f"option 'startingTimestamp' {reason}" in refusal(SINGLE, startingTimestamp=text)
 
 
 @pytest.mark.parametrize(
-    ("base", "given", "told"),
+    ("base", "given", "reason"),
     [
         (SINGLE, {"startingOffsets": "latest"}, "'startingOffsets': the start can't be latest"),
         (SINGLE, {"startingOffsets": '{"orders":{"1":-1}}'}, "orders-1: the start can't be latest"),
@@ -183,8 +181,10 @@ def test_times_that_are_not_understood_are_refused(text: str, reason: str) -> No
         ),
     ],
 )
-def test_batches_refuse_what_spark_refuses(base: dict[str, str], given: dict[str, str], told: str) -> None:
-    assert told in refusal(base, "batch", **given)
+def test_batch_reads_refuse_the_bounds_that_spark_refuses(
+    base: dict[str, str], given: dict[str, str], reason: str
+) -> None:
+    assert reason in refusal(base, "batch", **given)
 
 
 def test_a_stream_that_would_end_at_earliest_is_refused() -> None:
