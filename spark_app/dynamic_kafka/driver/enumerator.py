@@ -1,11 +1,10 @@
-"""Plan batches over all clusters: the driver's half of the source.
+"""The enumerator: it plans the batches of one query over all clusters. Driver.
 
-Driver only; one per query, called by Spark one call at a time (`stream_reader.py` is the edge). A plan is: read the
-metadata in force, observe all clusters at once, filter restored splits, find what is new, admit, and write all of it
-into the next offset document. The decisions are pure functions of `planning/`; this module fetches, calls and applies.
+`spark.stream_reader` calls it, one call at a time. A plan observes the metadata in force and all clusters at once, and
+makes the next offset document of them. The decisions are pure functions of `planning`; this module fetches and applies.
 
-If the process dies anywhere in here, nothing is lost: the only writes are amendments (before their batch runs, in
-`replay.py`), and a document counts only once Spark has logged it.
+If the process dies in here, nothing is lost. The only writes are amendments, before their batch runs (`replay`), and a
+document counts only once Spark has logged it.
 """
 
 from __future__ import annotations
@@ -19,16 +18,8 @@ from functools import partial
 from typing import Any
 
 from dynamic_kafka.driver.cluster_clients import client_of
-from dynamic_kafka.driver.observer import (
-    GRACE_S,
-    Lookout,
-    Observed,
-    RevisionRejectedError,
-    is_bounded,
-    must_find_all,
-    wanted_clusters,
-)
-from dynamic_kafka.driver.offset_resolution import Decisions
+from dynamic_kafka.driver.observer import GRACE_S, LiveObservation, Observer
+from dynamic_kafka.driver.offset_resolution import answer_question
 from dynamic_kafka.driver.read_tasks import make_tasks
 from dynamic_kafka.driver.replay import Replays
 from dynamic_kafka.driver.state_store import StateLocation
@@ -39,38 +30,40 @@ from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.commits import CommitMark, GroupCommitter, check_group
 from dynamic_kafka.kafka.groups import Commits
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planning.batch import Situation, plan_batch
+from dynamic_kafka.planning.batch import Planned, plan_batch
+from dynamic_kafka.planning.checks import RevisionRejectedError
 from dynamic_kafka.planning.codec import decode, encode
-from dynamic_kafka.planning.deleted_topics import tell_deleted
 from dynamic_kafka.planning.ending import Targets, still_to_read
-from dynamic_kafka.planning.observation import ClusterObservation, WantedCluster
 from dynamic_kafka.planning.plan import Limits, Plan
+from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import Column, OffsetDocument
+from dynamic_kafka.planning.questions import run_steps
 from dynamic_kafka.planning.splits import slice_ranges
+from dynamic_kafka.planning.starting import must_find_all
 
 log = logging.getLogger(__name__)
 
 
 class Enumerator:
-    """Plans the batches of one query.
+    """Planner of the batches of one query.
 
-    Making one costs nothing and asks nobody: Spark makes a reader twice, once only to send it to executors. The first
-    call that needs the world starts the discovery.
+    Creating one does no I/O: Spark makes a reader twice, once only to send it to executors. The first call that needs
+    metadata starts the discovery.
     """
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         self.status = PlanStatus()
-        self.lookout = Lookout(options, self.status)
+        self.observer = Observer(options, self.status)
         self.state = StateLocation(options.state_location) if options.state_location else None
-        self.replays = Replays(options, self.state, self.lookout.look)
+        self.replays = Replays(options, self.state, self.observer.observe)
         self._committer: GroupCommitter | None = None
         self._group_checked: set[str] = set()
-        self._group_looks: dict[str, Future[Commits]] = {}
+        self._group_lookups: dict[str, Future[Commits]] = {}
         self._targets: Targets | None = None
-        self._absent: frozenset[str] = frozenset()
-        self._awaited: frozenset[str] = frozenset()
-        self._ends: dict[str, dict[str, Column]] = {}
+        self._unanswered: frozenset[str] = frozenset()
+        self._waited_for: frozenset[str] = frozenset()
+        self._topic_ends: dict[str, dict[str, Column]] = {}
         self._last_batch_at: float | None = None
         self._latest = OffsetDocument()
         self._query = uuid.uuid4().hex
@@ -78,7 +71,7 @@ class Enumerator:
     # -- the calls that Spark makes ------------------------------------------------------------------------------
 
     def latest(self, start: Mapping[str, Any], *, unlimited: bool = False) -> Mapping[str, Any]:
-        """The next offset document after `start`; `start` itself, to the letter, when there is nothing to do.
+        """Return the next offset document after `start`, or exactly `start` when there is nothing to do.
 
         Args:
             start: the document of the last batch, as Spark saved it.
@@ -98,30 +91,32 @@ class Enumerator:
         return encode(plan.document)
 
     def tasks(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadTask]:
-        """The read tasks of the batch between two documents, planned just now or by an earlier run."""
+        """Return the read tasks of the batch between two documents, planned just now or by an earlier run."""
         first, last = decode(start), decode(end)
         self._restore(last)
         if self._commits and not self.replays.is_settled(first, last):
-            # A restored backup usually has a pending batch, and that would be delivered again before the first plan.
-            self.check_group(last, self.lookout.look())
+            # A restored backup usually has a pending batch, which would be delivered again before the first plan.
+            self.check_group(last, self.observer.observe())
         ranges = self.replays.ranges(first, last)
         sliced = slice_ranges(
             ranges,
             min_partitions=self.options.min_partitions,
             max_records=self.options.max_records_per_partition,
         )
-        return make_tasks(self.options, self.lookout.in_force().subscription, last, sliced)
+        return make_tasks(self.options, self.observer.in_force().subscription, last, sliced)
 
     def prepare_available_now(self) -> None:
-        """Take the ends as they are now: a run of `Trigger.AvailableNow` reads up to there and no further."""
-        observed = self.lookout.look()
-        self.lookout.freeze()
+        """Fix the present ends as targets: a run of `Trigger.AvailableNow` reads up to there and no further."""
+        observed = self.observer.observe()
+        self.observer.freeze()
         self._targets = Targets()
         self._targets.fix(observed.answers)
 
     def committed(self, end: Mapping[str, Any]) -> None:
-        """Commit a batch's offsets to the clusters' groups, aside. Spark tells of a batch when it constructs the next,
-        and never of the last one: the bundled application commits from its listener instead.
+        """Commit a batch's offsets to the clusters' groups in the background.
+
+        Spark reports a batch when it constructs the next, and never reports the last one. So the bundled application
+        commits from its listener instead.
 
         Raises:
             GroupInUseError, StaleCheckpointError: see `GroupCommitter.commit`.
@@ -132,179 +127,167 @@ class Enumerator:
         if self._committer is None:
             self._committer = GroupCommitter(
                 group,
-                lambda cluster: client_of(self.options, self.lookout.in_force().subscription, cluster),
+                lambda cluster: client_of(self.options, self.observer.in_force().subscription, cluster),
                 allow_old_checkpoint=self.options.allow_old_checkpoint,
             )
-        # What the batch had to leave out is not read.
+        # The ranges that the batch left out are not read.
         self._committer.commit(self.replays.amendments.after(decode(end)))
 
     def report(self) -> dict[str, Any]:
-        """The summary for Spark's progress event."""
+        """Return the summary for Spark's progress event."""
         progress = self.replays.amendments.after(self._latest)
         return self.status.summary(self._latest, finished=progress.finished)
 
     def stop(self) -> None:
         """End discovery and drop the clients. Never waits for a cluster or a metadata service."""
-        self.lookout.stop()
+        self.observer.stop()
         if self._committer is not None:
             self._committer.close()
 
     def end(self) -> None:
-        """`stop`, and give a user's metadata service a moment to be closed: the process ends right after."""
+        """Stop, and wait a moment until a user's metadata service is closed: the process ends right after."""
         self.stop()
-        self.lookout.wait_closed()
+        self.observer.wait_closed()
 
     # -- planning ------------------------------------------------------------------------------------------------
 
     def _restore(self, saved: OffsetDocument) -> None:
         self.replays.restore(saved)
         if saved.bounded:
-            self.lookout.freeze()
+            self.observer.freeze()
 
     def _plan(self, logged: OffsetDocument, unlimited: bool, *, everyone: bool = False) -> Plan:
         while True:
             try:
-                observed = self.lookout.look(initial=logged.is_initial, everyone=everyone)
+                observed = self.observer.observe(initial=logged.is_initial, everyone=everyone)
                 return self._plan_without_broken(logged, observed, unlimited, everyone=everyone)
             except RevisionRejectedError as rejected:
-                # What came last does not fit the clusters it names. That is not this query's fault, unless there was
-                # nothing before, or it was found good earlier and the cluster itself has changed since.
-                if not self.lookout.reject(rejected.observed, str(rejected.error)):
+                # The newest metadata do not fit the clusters that they name. The query goes back to the last good ones.
+                # It ends if there were none before, or if these were good and the cluster itself has changed.
+                if not self.observer.reject(str(rejected.error)):
                     raise rejected.error from None
 
     def _plan_without_broken(
-        self, logged: OffsetDocument, observed: Observed, unlimited: bool, *, everyone: bool
+        self, logged: OffsetDocument, observed: LiveObservation, unlimited: bool, *, everyone: bool
     ) -> Plan:
-        """Plan; under `stall`, a cluster that fails in the middle of it is left out and the rest planned again."""
+        """Plan. If a cluster fails meanwhile, under `stall`, plan again without it."""
         while True:
             try:
                 return self._plan_with(logged, observed, unlimited)
             except ClusterError as error:
                 if error.cluster not in observed.answers or everyone or self._fails(logged, observed):
-                    raise self.lookout.explained({error.cluster: error}) from None
-                self.lookout.judge({error.cluster: error})
+                    raise self.observer.explained({error.cluster: error}) from None
+                self.observer.handle_failures({error.cluster: error})
                 observed = observed.without(error.cluster)
 
-    def _fails(self, logged: OffsetDocument, observed: Observed) -> bool:
-        """Whether a cluster's failure ends the query: a first plan without it may be no first plan for it any more."""
+    def _fails(self, logged: OffsetDocument, observed: LiveObservation) -> bool:
+        """Return whether a cluster's failure ends the query.
+
+        It does in a first plan that needs all clusters: a later plan would start the cluster elsewhere.
+        """
         needed = logged.is_initial and must_find_all(self.options, observed.subscription)
         return self.options.cluster_failure_policy == "fail" or needed
 
     def _before_the_end(self, plan: Plan, unlimited: bool) -> Plan:
-        """A plan without news may be the end of a run that ends by itself: not before all its clusters are read.
+        """Keep a run that ends by itself from ending before all its clusters are read.
 
-        A bounded run just goes on. Spark ends a run of `Trigger.AvailableNow` here, so a cluster that is still to be
-        read has to answer now.
+        A bounded run waits for them. Spark ends a run of `Trigger.AvailableNow` at the first plan without news, so
+        there a cluster that is still to be read has to answer now.
 
         Raises:
             ClusterError: it does not answer.
         """
         progress = self.replays.amendments.after(plan.document)
-        awaited = still_to_read(progress, self._absent, self._targets)
-        if awaited and self._targets is not None:
+        unread = still_to_read(progress, self._unanswered, self._targets)
+        if unread and self._targets is not None:
             try:
                 return self._plan(plan.document, unlimited, everyone=True)
             except ClusterError as error:
-                told = (
-                    f"{error.message}. The clusters that answer are read; without this one the run of"
-                    " Trigger.AvailableNow is not complete: check the cluster, and start the run again"
+                text = (
+                    f"{error.message}. The run of Trigger.AvailableNow has read the other clusters, but is not complete"
+                    " without this one: check the cluster, and start the run again"
                 )
-                raise type(error)(error.cluster, told) from None
-        stalled = awaited & self.status.stalled.keys()
-        if stalled - self._awaited:
-            names = ", ".join(sorted(stalled))
-            log.warning("the clusters that answer are read: the bounded run waits for %s", names)
-        self._awaited = stalled
+                raise type(error)(error.cluster, text) from None
+        stalled = unread & self.status.stalled.keys()
+        if stalled - self._waited_for:
+            log.warning("the bounded run has read the other clusters, and waits for %s", ", ".join(sorted(stalled)))
+        self._waited_for = stalled
         return plan
 
-    def _plan_with(self, logged: OffsetDocument, observed: Observed, unlimited: bool) -> Plan:
+    def _plan_with(self, logged: OffsetDocument, observed: LiveObservation, unlimited: bool) -> Plan:
         if self._targets is not None:
             self._targets.fix(observed.answers)
-        self._absent = frozenset(observed.subscription.clusters.keys() - observed.answers.keys())
-        situation = self.situation(logged, observed, unlimited=unlimited)
-        done = plan_batch(situation, self.decisions(logged, observed))
-        self.lookout.adopt(observed)
+        self._unanswered = frozenset(observed.subscription.clusters.keys() - observed.answers.keys())
+        planned = self.plan_once(self.plan_input(logged, observed, unlimited=unlimited), observed)
+        self.observer.adopt(observed)
         for cluster, answer in observed.answers.items():
-            seen = {name: topic.latest for name, topic in answer.topics.items()}
-            self._ends[cluster] = {**self._ends.get(cluster, {}), **seen}
+            ends = {name: topic.latest for name, topic in answer.topics.items()}
+            self._topic_ends[cluster] = {**self._topic_ends.get(cluster, {}), **ends}
         self.check_group(logged, observed)
-        self.status.note([*done.notes, *new_notes(done.new)])
-        self.status.lag = done.plan.left
-        return done.plan
+        self.status.note([*planned.notes, *new_notes(planned.reconciled.new)])
+        self.status.lag = planned.plan.left
+        return planned.plan
 
-    def situation(self, logged: OffsetDocument, observed: Observed, *, unlimited: bool = False) -> Situation:
-        """What a plan is made from. The tool `plan` plans with it too, and writes nothing."""
-        progress = self.replays.amendments.after(logged)
-        wanted, answers = self._with_deleted(progress, observed)
-        return Situation(
+    def plan_input(self, logged: OffsetDocument, observed: LiveObservation, *, unlimited: bool = False) -> PlanInput:
+        """Return the input of a plan; the tool `plan` uses it too."""
+        return PlanInput(
+            options=self.options,
             logged=logged,
-            progress=progress,
-            wanted=wanted,
-            observed=answers,
+            progress=self.replays.amendments.after(logged),
+            observation=observed,
             now_ms=time.time_ns() // 1_000_000,
-            retention_ms=self.options.removed_cluster_retention_ms,
             limits=self._limits(unlimited),
-            query=self._query,
-            bounded=logged.is_initial and is_bounded(self.options, observed.subscription),
+            new_query_id=self._query,
+            read_before=frozenset(self.observer.read_before),
+            new_revision=observed.new_revision,
+            topic_ends=self._topic_ends,
         )
 
-    def _with_deleted(
-        self, progress: OffsetDocument, observed: Observed
-    ) -> tuple[dict[str, WantedCluster], dict[str, ClusterObservation]]:
-        """What is wanted, and what was answered; see `planning.deleted`."""
-        wanted, answers, single = wanted_clusters(observed.subscription), dict(observed.answers), self.options.single
-        reading = progress.clusters.get(single.cluster_id) if single is not None else None
-        if single is None or single.pattern is None or reading is None or not self.options.fail_on_data_loss:
-            return wanted, answers
-        name = single.cluster_id
-        if name not in wanted:  # it has listed its topics, and none is there any more
-            wanted[name], answers[name] = WantedCluster({}), ClusterObservation({})
-        if name in answers:
-            # A run that ends by itself counts its topics at its start, and would wait for one that is parked.
-            ends = {} if progress.bounded or self._targets is not None else self._ends.get(name, {})
-            wanted[name], answers[name] = tell_deleted(single.pattern, reading, wanted[name], answers[name], ends)
-        return wanted, answers
-
-    def decisions(self, logged: OffsetDocument, observed: Observed) -> Decisions:
-        """What a plan asks back. The tool `plan` asks the same."""
-        met = frozenset(self.lookout.met)
-        return Decisions(self.options, self.state, self.status, logged, observed, met, self._query)
+    def plan_once(self, given: PlanInput, observed: LiveObservation) -> Planned:
+        """Plan, and answer the plan's questions. Writes nothing, but logs warnings; the tool `plan` uses it too."""
+        answer = partial(answer_question, probes=observed.probes, state=self.state, group=self.options.group_id)
+        planned = run_steps(plan_batch(given), answer)
+        self.status.warn(planned.warnings)
+        return planned
 
     @property
     def _commits(self) -> bool:
         return self.options.group_id is not None and (self.options.commit_offsets or self.options.application_commits)
 
-    def check_group(self, logged: OffsetDocument, observed: Observed) -> None:
-        """Once a cluster, when it first answers: is the group somebody else's there, or ahead of this checkpoint?
-        What a slow cluster says counts for a later plan.
+    def check_group(self, logged: OffsetDocument, observed: LiveObservation) -> None:
+        """Check the consumer group once on each cluster, when the cluster first answers.
+
+        The answer of a slow cluster counts for a later plan.
 
         Raises:
-            GroupInUseError, StaleCheckpointError: it is.
+            GroupInUseError: another query commits to the group.
+            StaleCheckpointError: the group's commits are ahead of this checkpoint.
         """
         group = self.options.group_id
         if not self._commits or group is None:
             return
         mark = CommitMark(logged.query or self._query, logged.number, 0)
         allow_old = self.options.allow_old_checkpoint
-        start = not (self._group_checked or self._group_looks)
+        start = not (self._group_checked or self._group_lookups)
         asked = []
         for cluster, answer in observed.answers.items():
-            if cluster in self._group_checked or cluster in self._group_looks:
+            if cluster in self._group_checked or cluster in self._group_lookups:
                 continue
             keys = [(name, partition) for name, topic in answer.topics.items() for partition in topic.latest]
-            look = observed.probes[cluster].ask(partial(ClusterAdmin.committed, group=group, partitions=keys))
-            self._group_looks[cluster] = look
-            asked.append(look)
-        # A start must know, since a sink may skip what is read again. Later on a cluster that hangs holds up no other.
+            lookup = observed.probes[cluster].ask(partial(ClusterAdmin.committed, group=group, partitions=keys))
+            self._group_lookups[cluster] = lookup
+            asked.append(lookup)
+        # A start waits for all, since a sink may skip a batch that is read again. Later, a cluster that hangs must not
+        # delay the others.
         wait(asked, timeout=None if start else GRACE_S)
-        for cluster, look in [each for each in self._group_looks.items() if each[1].done()]:
-            del self._group_looks[cluster]
+        for cluster, lookup in [item for item in self._group_lookups.items() if item[1].done()]:
+            del self._group_lookups[cluster]
             if cluster not in observed.subscription.clusters:
                 continue
             try:
-                check_group(cluster, group, look.result(), mark, allow_old=allow_old)
+                check_group(cluster, group, lookup.result(), mark, allow_old=allow_old)
             except ClusterError as error:
-                log.warning("the commits of group %s cannot be looked at: %s", group, error)
+                log.warning("cannot read the commits of group %s: %s", group, error)
             self._group_checked.add(cluster)
 
     def _limits(self, unlimited: bool) -> Limits:
@@ -315,7 +298,7 @@ class Enumerator:
         waited = float("inf") if self._last_batch_at is None else (time.monotonic() - self._last_batch_at) * 1000
         return Limits(
             max_offsets=options.max_offsets_per_trigger,
-            # A run that ends must not wait for records that never come.
+            # A run that ends must not wait for records that may never arrive.
             min_offsets=None if targets is not None else options.min_offsets_per_trigger,
             max_delay_ms=options.max_trigger_delay_ms,
             waited_ms=int(min(waited, 1e15)),

@@ -1,7 +1,8 @@
-"""Look at the world: which metadata is in force, and what its clusters answer.
+"""The metadata in force and the answers of its clusters, observed once per plan.
 
-Driver only, owned by the enumerator. It keeps what one look has to do with the next: the connections, which metadata
-was found good, which was rejected and when to try it again, and which clusters hang: nobody waits for them twice.
+Driver; owned by the enumerator, which observes for each plan and each replay. The observer keeps what one observation
+needs from the last: the connections, the last good metadata, when to retry rejected metadata, and which clusters hang,
+so that no plan waits for them twice.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from dataclasses import dataclass, replace
 
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, question_of
 from dynamic_kafka.driver.metadata_services import make_discovery
-from dynamic_kafka.driver.replay import World
 from dynamic_kafka.driver.status import PlanStatus, Reminders
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DynamicKafkaError
 from dynamic_kafka.kafka.probe import ClusterProbe, Question, collect_observations
@@ -24,94 +24,71 @@ from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.revision import described
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planning.observation import WantedCluster
+from dynamic_kafka.planning.checks import RevisionRejectedError
+from dynamic_kafka.planning.observation import Observation
+from dynamic_kafka.planning.starting import is_bounded, must_find_all
 
 GRACE_S = 2.0
-"""How long a plan waits for a slow cluster; then it goes on with the others, and the answer counts for a later one."""
+"""How long a plan waits for slow clusters. Then it continues with the others; a late answer serves a later plan."""
 FIRST_GRACE_S = 10.0
-"""The same for the first look of a process, under `clusterFailurePolicy=stall`; under `fail` it waits for everyone."""
+"""The same for the first observation of a process under `clusterFailurePolicy=stall`. Under `fail` it waits for all."""
 RECONSIDER_S = 30.0
-"""How often rejected metadata is tried again: a missing topic may be created, wrong servers may be put right."""
+"""Seconds between retries of rejected metadata: a missing topic may be created, wrong servers may be corrected."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Observed(World):
-    """One look at the world: the metadata in force, and who answered."""
+class LiveObservation(Observation):
+    """An observation with the connections that it was made over.
+
+    Attributes:
+        found: the metadata, with their revision.
+        probes: the connection of each cluster that has one, by cluster id.
+        new_revision: whether the metadata differ from the last that a plan used successfully.
+    """
 
     found: Discovered
     probes: Mapping[str, ClusterProbe]
     new_revision: bool
 
-    def without(self, cluster: str) -> Observed:
-        """The same look, as if one cluster had not answered."""
+    def without(self, cluster: str) -> LiveObservation:
+        """Return the same observation, as if `cluster` had not answered."""
         return replace(self, answers={name: answer for name, answer in self.answers.items() if name != cluster})
 
 
-class RevisionRejectedError(Exception):
-    """What was observed contradicts what is saved; whether that ends the query depends on who brought it."""
+class Observer:
+    """Observes the metadata and clusters of one query.
 
-    def __init__(self, error: DynamicKafkaError, observed: Observed) -> None:
-        super().__init__(str(error))
-        self.error, self.observed = error, observed
+    Creating one does no I/O; the first observation starts the discovery.
 
-
-def wanted_clusters(subscription: Subscription) -> dict[str, WantedCluster]:
-    """What metadata wants, as the planner reads it."""
-    return {
-        cluster: WantedCluster(named.topics, named.renamed_from) for cluster, named in subscription.clusters.items()
-    }
-
-
-def is_bounded(options: SourceOptions, subscription: Subscription) -> bool:
-    """Whether a query that starts now ends by itself: by its options, or because all its clusters have a stop."""
-    own = [cluster.stopping_offsets is not None for cluster in subscription.clusters.values()]
-    return options.bounded or (bool(own) and all(own))
-
-
-def starts_elsewhere(options: SourceOptions, subscription: Subscription, cluster: str) -> bool:
-    """Whether what a query's first plan misses of a cluster would be found later, and read from another place: from
-    its first record."""
-    return (subscription.clusters[cluster].starting_offsets or options.starting_for(cluster)).kind != "earliest"
-
-
-def must_find_all(options: SourceOptions, subscription: Subscription) -> bool:
-    """Whether a query's first plan must have all its clusters, whatever the policy: it alone applies `startingOffsets`,
-    and in a bounded run it finds all there is to read."""
-    elsewhere = any(starts_elsewhere(options, subscription, cluster) for cluster in subscription.clusters)
-    return elsewhere or is_bounded(options, subscription)
-
-
-class Lookout:
-    """The metadata in force and its clusters, as one query sees them.
-
-    Making one asks nobody; the first look starts the discovery.
+    Attributes:
+        read_before: the clusters that an earlier plan of this process used.
     """
 
     def __init__(self, options: SourceOptions, status: PlanStatus) -> None:
         self.options, self.status = options, status
-        self.met: set[str] = set()
+        self.read_before: set[str] = set()
         self._probes = ClusterProbes(options)
         self._discovery: MetadataDiscovery | None = None
         self._found: Discovered | None = None
         self._good: Discovered | None = None
         self._rejected_at: float | None = None
-        self._told: tuple[Revision, str] | None = None
+        self._logged_revision: tuple[Revision, str] | None = None
         self._frozen = False
         self._opened: set[str] = set()
         self._late: set[str] = set()
         self._reminders = Reminders()
         self._described_at: dict[str, tuple[float, int]] = {}
 
-    def fresh(self, *, initial: bool = False) -> Discovered:
-        """The newest metadata that was not rejected. The first call waits for the first look-up.
+    def newest_metadata(self, *, initial: bool = False) -> Discovered:
+        """Return the newest metadata that were not rejected. The first call waits for the first lookup.
 
         Args:
             initial: for a query's first plan: each stream that is subscribed by its id must exist.
 
         Raises:
-            MetadataError: there is none, or more look-ups in a row failed than are tolerated.
+            MetadataError: there are none, or more lookups in a row failed than are tolerated.
         """
         if self._discovery is None:
             for warning in self.options.warnings:
@@ -139,39 +116,46 @@ class Lookout:
         return self._found
 
     def in_force(self) -> Discovered:
-        """The metadata that the batch at hand was planned with, however old that is by now."""
-        return self._found or self.fresh()
+        """Return the metadata that the current batch was planned with, however old they are by now."""
+        return self._found or self.newest_metadata()
 
     def freeze(self) -> None:
-        """Look metadata up no more: what is in force, or what the first look finds, stays so until the run ends.
+        """Stop looking metadata up: those in force, or those of the first lookup, stay until the run ends.
 
-        For runs that end by themselves, bounded ones and those of `Trigger.AvailableNow`: a cluster that was taken out
-        in the middle of one would be parked unread, and the run would say that it has read everything.
+        This is for runs that end by themselves: bounded runs and those of `Trigger.AvailableNow`. A cluster that is
+        removed in the middle of one would be parked unread, and the run would report that it has read everything.
         """
         self._frozen = True
         if self._discovery is not None and self._found is not None:
             self._discovery.stop()
 
-    def reject(self, observed: Observed, reason: str) -> bool:
-        """Put the last good metadata in force again; False if there is none, or the one rejected was good before."""
-        if self._frozen or self._discovery is None or self._good is None or not observed.new_revision:
+    def reject(self, reason: str) -> bool:
+        """Put the last good metadata in force again.
+
+        Returns:
+            False if there are no others: the rejected metadata are the last good ones, or the first, or frozen.
+        """
+        if self._frozen or self._discovery is None or self._found is None or self._good is None:
             return False
-        self._discovery.reject(observed.found, reason, keep=self._good)
+        if not self._is_new(self._found):
+            return False
+        self._discovery.reject(self._found, reason, keep=self._good)
         self._rejected_at = time.monotonic()
         return True
 
-    def adopt(self, observed: Observed) -> None:
-        """A plan was made with this look: its clusters are opened, its metadata is something to go back to."""
-        told = (observed.found.revision, observed.subscription.fingerprint)
-        if told != self._told:
+    def adopt(self, observed: LiveObservation) -> None:
+        """Record that a plan succeeded with this observation: its clusters are open, and its metadata may be good."""
+        revision = (observed.found.revision, observed.subscription.fingerprint)
+        if revision != self._logged_revision:
             clusters = ", ".join(observed.subscription.clusters) or "none"
             log.info("metadata %s is in force; clusters: %s", described(observed.found.revision), clusters)
-            self._told = told
-        # Only now, not with a look that a replay or `Trigger.AvailableNow` made: their first offsets judged no split.
+            self._logged_revision = revision
+        # Not after the observation of a replay or of `Trigger.AvailableNow`: no split was compared with its first
+        # offsets, so the next plan must ask for them again.
         self._opened |= observed.answers.keys()
-        self.met |= observed.answers.keys()
-        # Good is what all clusters answered to. Under `stall` one may be away from the start: what the others were read
-        # by is what there is to go back to, then.
+        self.read_before |= observed.answers.keys()
+        # Metadata are good once all clusters have answered. Under `stall` one may be down from the start: then the
+        # metadata with which the others are read are the ones to go back to.
         if self._good is None or len(observed.answers) == len(observed.subscription.clusters):
             self._good = observed.found
 
@@ -186,26 +170,25 @@ class Lookout:
         if self._discovery is not None:
             self._discovery.closed.wait()
 
-    def look(self, *, initial: bool = False, everyone: bool = False) -> Observed:
-        """Ask all clusters that metadata names at once, and wait a little for the slower ones.
+    def observe(self, *, initial: bool = False, everyone: bool = False) -> LiveObservation:
+        """Ask all clusters that metadata name at once, and wait a little for the slower ones.
 
         Args:
-            initial: for a query's first plan, which may have to find all there is (`must_find_all`).
+            initial: for a query's first plan, which may need an answer of every cluster (`must_find_all`).
             everyone: wait until each cluster has answered or failed; each must answer, whatever the policy.
 
         Raises:
             DynamicKafkaError: under `clusterFailurePolicy=fail`, the failure of a cluster.
-            RevisionRejectedError: under `fail`, while running: metadata brought what cannot be used here.
+            RevisionRejectedError: under `fail`, while running: new metadata brought a cluster that cannot be used.
         """
-        found = self.fresh(initial=initial)
+        found = self.newest_metadata(initial=initial)
         subscription = found.subscription
-        bounded = initial and is_bounded(self.options, subscription)
-        if bounded:
+        if initial and is_bounded(self.options, subscription):
             self.freeze()
         probes, broken = self._probes.for_subscription(subscription)
-        unusable = self._brought(broken, subscription) if self.options.cluster_failure_policy == "fail" else {}
+        unusable = self._newly_broken(broken, subscription) if self.options.cluster_failure_policy == "fail" else {}
         if unusable:
-            raise RevisionRejectedError(_as_one(unusable), Observed(subscription, {}, found, probes, True))
+            raise RevisionRejectedError(_as_one(unusable))
         pending = {
             cluster: probe.observe(functools.partial(self._question, subscription, cluster))
             for cluster, probe in probes.items()
@@ -213,9 +196,9 @@ class Lookout:
         first = self._good is None
         needed = initial and must_find_all(self.options, subscription)
         everyone = everyone or needed or (first and self.options.cluster_failure_policy == "fail")
-        # Each hanging cluster is waited for once, and then no more until it has answered, unless it must.
-        known = set() if everyone else {*self.status.stalled, *self._late}
-        patient = {cluster: future for cluster, future in pending.items() if cluster not in known}
+        # A plan waits once for each hanging cluster, and not again until it has answered, unless it must.
+        hanging = set() if everyone else {*self.status.stalled, *self._late}
+        patient = {cluster: future for cluster, future in pending.items() if cluster not in hanging}
         collect_observations(patient, timeout_s=None if everyone else FIRST_GRACE_S if first else GRACE_S)
         answers, failures = collect_observations(pending, timeout_s=0)
         self._late = pending.keys() - answers.keys() - failures.keys()
@@ -223,22 +206,40 @@ class Lookout:
             probes[cluster].mark_used()
             if cluster in answers and self.status.stalled.pop(cluster, None) is not None:
                 log.warning("cluster %s answers again", cluster)
-        # A cluster that failed is opened anew when it is back: its log may have moved on meanwhile.
+        # A cluster that failed is opened again when it is back: records may have expired meanwhile.
         self._opened = (self._opened - failures.keys()) & subscription.clusters.keys()
         if everyone and (broken or failures):
             raise self.explained({**broken, **failures})
-        for gone in self.status.stalled.keys() - subscription.clusters.keys():
-            del self.status.stalled[gone]
-        self.judge({**broken, **failures})
+        for removed in self.status.stalled.keys() - subscription.clusters.keys():
+            del self.status.stalled[removed]
+        self.handle_failures({**broken, **failures})
         self._reminders.check(self.status.stalled)
-        new_revision = self._good is None or self._good.subscription.fingerprint != subscription.fingerprint
-        return Observed(subscription, answers, found, probes, new_revision)
+        return LiveObservation(subscription, answers, found, probes, self._is_new(found))
 
-    def _brought(
+    def handle_failures(self, failures: Mapping[str, DynamicKafkaError]) -> None:
+        """Raise the failures as one error under `fail`; under `stall`, log and report the clusters as stalled."""
+        if failures and self.options.cluster_failure_policy == "fail":
+            raise self.explained(failures)
+        for cluster, error in failures.items():
+            if cluster not in self.status.stalled:
+                log.warning("cluster %s is stalled, the source reads the others: %s", cluster, error)
+            self.status.stalled[cluster] = str(error)
+
+    def explained(self, failures: Mapping[str, DynamicKafkaError]) -> DynamicKafkaError:
+        """Return the failures that end the query as one error, with advice."""
+        error = _as_one(failures)
+        return with_choices(error, failures, self.options, self._found.subscription) if self._found else error
+
+    def _is_new(self, found: Discovered) -> bool:
+        return self._good is None or self._good.subscription.fingerprint != found.subscription.fingerprint
+
+    def _newly_broken(
         self, broken: Mapping[str, DynamicKafkaError], subscription: Subscription
     ) -> Mapping[str, DynamicKafkaError]:
-        """The clusters whose properties do not resolve, and that the last good metadata did not have so: a Secret that
-        is not mounted until the next restart must not end what runs."""
+        """Return the clusters with unusable properties that the last good metadata did not have in this form.
+
+        If a Secret is not mounted before the next restart, its revision must not end the running query.
+        """
         if self._good is None:
             return {}
         good = self._good.subscription.clusters
@@ -247,20 +248,6 @@ class Lookout:
             for cluster, error in broken.items()
             if cluster not in good or _access(good[cluster]) != _access(subscription.clusters[cluster])
         }
-
-    def judge(self, failures: Mapping[str, DynamicKafkaError]) -> None:
-        """Under `fail`, raise the failures as one error; under `stall`, note them."""
-        if failures and self.options.cluster_failure_policy == "fail":
-            raise self.explained(failures)
-        for cluster, error in failures.items():
-            if cluster not in self.status.stalled:
-                log.warning("cluster %s is stalled, the others are read on: %s", cluster, error)
-            self.status.stalled[cluster] = str(error)
-
-    def explained(self, failures: Mapping[str, DynamicKafkaError]) -> DynamicKafkaError:
-        """Failures that end the query as one error, with what to do."""
-        error = _as_one(failures)
-        return with_choices(error, failures, self.options, self._found.subscription) if self._found else error
 
     def _question(self, subscription: Subscription, cluster: str) -> Question:
         now, sequence = time.monotonic(), self.in_force().sequence
@@ -273,7 +260,7 @@ class Lookout:
             describe_now = seen < 0 or (interval > 0 and now - at >= interval / 1000)
         if describe_now:
             self._described_at[cluster] = (now, sequence)
-        # First offsets are looked at when a cluster is opened; later on executors notice what has expired.
+        # First offsets are fetched when a cluster is opened; later, executors notice records that have expired.
         opens = cluster not in self._opened
         return question_of(self.options, subscription, cluster, earliest=opens, describe=describe_now)
 
@@ -285,7 +272,7 @@ def _access(named: SubscribedCluster) -> tuple[Mapping[str, str], str | None]:
 def with_choices(
     error: DynamicKafkaError, failed: Iterable[str], options: SourceOptions, subscription: Subscription
 ) -> DynamicKafkaError:
-    """An error with which servers were asked and what to do about clusters that do not answer; others as they are.
+    """Return an error about clusters that do not answer with their servers and with advice; others unchanged.
 
     Args:
         failed: the clusters that it is about.
@@ -298,25 +285,25 @@ def with_choices(
         if cluster in subscription.clusters
     }
     servers = "; ".join(f"{cluster} has the bootstrap servers {found}" for cluster, found in asked.items())
-    told = [f"{error.message}. {servers}. Put a wrong address right, or bring the cluster back"]
+    choices = [f"{error.message}. {servers}. Correct a wrong address, or bring the cluster back"]
     if options.single is None:
-        told.append("or take it out of the metadata: its offsets are kept for removedClusterRetention")
+        choices.append("or remove it from the metadata: its offsets are kept for removedClusterRetention")
         if options.cluster_failure_policy == "fail":
-            told.append(
-                "or set clusterFailurePolicy=stall (with stateLocation): the others are read on, and a pending batch"
-                " leaves its ranges out by itself"
+            choices.append(
+                "or set clusterFailurePolicy=stall (with stateLocation): the source then reads the other clusters, and"
+                " a pending batch leaves out the ranges of this one"
             )
-    return type(error)(error.cluster, ", ".join(told))
+    return type(error)(error.cluster, ", ".join(choices))
 
 
 def _as_one(failures: Mapping[str, DynamicKafkaError]) -> DynamicKafkaError:
-    """The first failure, whose kind decides what the application does, with all the other clusters named in it."""
+    """Return the first failure, whose kind decides what the application does, with all other clusters named in it."""
     (_, first), *others = failures.items()
     if not others:
         return first
-    # Without their codes: there is one code in an error, at its head.
-    told = [f"{cluster}: {error.message if isinstance(error, ClusterError) else error}" for cluster, error in others]
-    more = f". Further clusters failed: {'; '.join(told)}"
+    # Without their codes: an error has one code, at its head.
+    texts = [f"{cluster}: {error.message if isinstance(error, ClusterError) else error}" for cluster, error in others]
+    more = f". Further clusters failed: {'; '.join(texts)}"
     if isinstance(first, ClusterError):
         return type(first)(first.cluster, first.message + more)
     return type(first)(f"{first}{more}")

@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import (
@@ -30,7 +29,7 @@ from dynamic_kafka.planning.amendments import Amendment, Amendments, Reason
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.dataloss import is_recreated
 from dynamic_kafka.planning.identity import choices, saved_identity
-from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.planning.observation import Observation, TopicObservation
 from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import SplitRange
@@ -52,28 +51,20 @@ _TOLD: Mapping[Reason, str] = {
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class World:
-    """What a replay is checked against: the subscription, and which of its clusters answered."""
-
-    subscription: Subscription
-    answers: Mapping[str, ClusterObservation]
-
-
 class Replays:
     """The amendments of one query, and the decision to make one.
 
     Args:
         options: the source's options.
         state: where amendments are kept; None when there is no `stateLocation`.
-        look: looks at the world; raises under `clusterFailurePolicy=fail` when a cluster does not answer.
+        look: looks at the observation; raises under `clusterFailurePolicy=fail` when a cluster does not answer.
 
     Attributes:
         amendments: those that were restored or made so far.
     """
 
-    def __init__(self, options: SourceOptions, state: StateLocation | None, look: Callable[[], World]) -> None:
-        self._options, self._state, self._look = options, state, look
+    def __init__(self, options: SourceOptions, state: StateLocation | None, observe: Callable[[], Observation]) -> None:
+        self._options, self._state, self._observe = options, state, observe
         self.amendments = Amendments()
         self._settled: set[tuple[str, str]] = set()
         self._restored = False
@@ -153,9 +144,9 @@ class Replays:
     def _decide(self, ranges: list[SplitRange], end: OffsetDocument, key: tuple[str, str]) -> None:
         """Make an amendment for the ranges that cannot be read any more, if there are any."""
         log.info("replaying batch of document %d: %d ranges", end.number, len(ranges))
-        world = self._look()
-        amendment = self.judge(ranges, end, key, world)
-        self._check_identities(end, world)
+        observation = self._observe()
+        amendment = self.judge(ranges, end, key, observation)
+        self._check_identities(end, observation)
         if amendment is None:
             return
         refusal = self.refusal(amendment)
@@ -172,9 +163,9 @@ class Replays:
             )
 
     def judge(
-        self, ranges: list[SplitRange], end: OffsetDocument, key: tuple[str, str], world: World
+        self, ranges: list[SplitRange], end: OffsetDocument, key: tuple[str, str], observation: Observation
     ) -> Amendment | None:
-        """The amendment that the world asks for, None if all ranges can be read. Writes nothing.
+        """The amendment that the observation asks for, None if all ranges can be read. Writes nothing.
 
         Raises:
             IdentityError: a cluster of the batch is answered by another one.
@@ -183,7 +174,7 @@ class Replays:
         reasons: dict[str, Reason] = {}
         left_out = []
         for part in ranges:
-            reason = self._reason(part, end, world)
+            reason = self._reason(part, end, observation)
             if reason is None:
                 continue
             left_out.append(part)
@@ -194,11 +185,11 @@ class Replays:
             return None
         return Amendment(end.query, end.number, *key, tuple(left_out), reasons, time.time_ns() // 1_000_000)
 
-    def _reason(self, part: SplitRange, end: OffsetDocument, world: World) -> Reason | None:
-        cluster = named_as(world.subscription, part.split.cluster)
-        if cluster is None or part.split.topic not in world.subscription.clusters[cluster].topics:
+    def _reason(self, part: SplitRange, end: OffsetDocument, observation: Observation) -> Reason | None:
+        cluster = named_as(observation.subscription, part.split.cluster)
+        if cluster is None or part.split.topic not in observation.subscription.clusters[cluster].topics:
             return "removed"
-        answer = world.answers.get(cluster)
+        answer = observation.answers.get(cluster)
         if answer is None:
             return "unreachable"
         saved = saved_identity(end, part.split.cluster)
@@ -227,12 +218,12 @@ class Replays:
         # at the old offsets is read, and once more by the next plan: not exact, but no record is lost.
         return "recreated" if self._state is not None and end.query else None
 
-    def _check_identities(self, end: OffsetDocument, world: World) -> None:
+    def _check_identities(self, end: OffsetDocument, observation: Observation) -> None:
         """The clusters that the batch does not read: the next plan would refuse them, with this batch delivered."""
         accepted = self._state.accepted_identities(end.query) if self._state else {}
         for saved_as in sorted({*end.clusters, *end.parked}):
-            cluster, saved = named_as(world.subscription, saved_as), saved_identity(end, saved_as)
-            answer = world.answers.get(cluster) if cluster else None
+            cluster, saved = named_as(observation.subscription, saved_as), saved_identity(end, saved_as)
+            answer = observation.answers.get(cluster) if cluster else None
             found = answer.kafka_id if answer else None
             if cluster and saved and found and found not in (saved, accepted.get(cluster)):
                 raise IdentityError(

@@ -27,8 +27,8 @@ from pyarrow import fs
 
 from dynamic_kafka.errors import DynamicKafkaError, OffsetDocumentError, OptionError
 from dynamic_kafka.options.secrets import check_no_credentials
+from dynamic_kafka.planning.acceptance import AcceptedLoss
 from dynamic_kafka.planning.amendments import Amendment
-from dynamic_kafka.planning.dataloss import AcceptedLoss
 from dynamic_kafka.planning.splits import Split
 
 _SETTLED = (PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError)

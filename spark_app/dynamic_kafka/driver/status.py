@@ -48,7 +48,7 @@ class PlanStatus:
     lag: Mapping[str, int] = field(default_factory=dict)
     stalled: dict[str, str] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
-    _said: set[tuple[str, ...]] = field(default_factory=set)
+    _warned: set[tuple[str, ...]] = field(default_factory=set)
 
     def note(self, notes: Iterable[Note]) -> None:
         """Log what happened, and keep the latest for the summary."""
@@ -56,15 +56,14 @@ class PlanStatus:
             log.warning("%s", note.text) if note.kind in ("recreated", "data-loss") else log.info("%s", note.text)
             self.notes = [*self.notes[-RECENT + 1 :], note]
 
-    def once(self, level: int, *key: str, text: str) -> None:
-        """Log something that goes on being true, the first time only."""
-        if key not in self._said:
-            self._said.add(key)
-            log.log(level, "%s", text)
-
-    def forget(self, *key: str) -> None:
-        """What was said with this key is over: say it again when it comes back."""
-        self._said.discard(key)
+    def warn(self, warnings: Mapping[tuple[str, ...], str | None]) -> None:
+        """Log each warning once, by its key. With None the condition is over: if it returns, log it again."""
+        for key, text in warnings.items():
+            if text is None:
+                self._warned.discard(key)
+            elif key not in self._warned:
+                self._warned.add(key)
+                log.warning("%s", text)
 
     def summary(self, document: OffsetDocument, *, finished: bool) -> dict[str, Any]:
         """The summary for a progress event: a few numbers a cluster, no offsets, no servers.

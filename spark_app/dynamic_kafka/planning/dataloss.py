@@ -32,49 +32,6 @@ class DataLoss:
     recreated: bool = False
 
 
-@dataclass(frozen=True)
-class AcceptedLoss:
-    """A person's word that what one split has lost behind one offset of one topic is lost.
-
-    `topic_id` is None where the cluster tells no ids; `to` is where the person was told that reading goes on, None if
-    nobody could tell; `document` is the number of the offset document that the person saw, None in a word from before
-    there was one; `epoch` is the leader epoch that the offset had in it, None if it had none.
-    """
-
-    offset: int
-    topic_id: str | None = None
-    to: int | None = None
-    document: int | None = None
-    epoch: int | None = None
-
-    def covers(self, loss: DataLoss, following: int | None, document: int | None, epoch: int | None = None) -> bool:
-        """Whether this loss, at the split's next offset, is the one that was accepted, and no later one: behind the end
-        of a log that was cut off, reading may come to the same offset again, under another leader epoch.
-
-        Args:
-            document: the number of the last document, which others may have followed since the person looked, while the
-                split's own cluster did not answer; None for a split that is parked in it.
-            epoch: the leader epoch of the split's next offset.
-        """
-        same_topic = self.topic_id == loss.topic_id or (self.topic_id is None and not loss.recreated)
-        since = document is not None and self.document not in (None, document)
-        unmoved = self.epoch is not None and self.epoch == epoch
-        # Where nobody tells ids, it may be another topic by now that has come as far.
-        once = self.topic_id is not None and not self._is_cut_off(loss)
-        return self.offset == following and same_topic and (not since or unmoved or once)
-
-    def goes_on_at(self, loss: DataLoss, first: int = 0) -> int | None:
-        """Where reading goes on behind a loss that it covers. What has come to a log that was cut off since the person
-        saw its end is nothing that was given up; records that expired since, before the `first` one that is there, are
-        gone, whatever was said."""
-        if self.to is None or loss.resume_at is None or not self._is_cut_off(loss):
-            return loss.resume_at
-        return max(first, min(self.to, loss.resume_at))
-
-    def _is_cut_off(self, loss: DataLoss) -> bool:
-        return loss.resume_at is not None and loss.resume_at < self.offset and not loss.recreated
-
-
 def find_data_loss(
     document: OffsetDocument, observed: Mapping[str, ClusterObservation], *, before: OffsetDocument | None = None
 ) -> list[DataLoss]:

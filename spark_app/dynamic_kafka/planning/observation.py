@@ -1,6 +1,6 @@
-"""What the planner sees of the world: what metadata wants, and what the clusters answered.
+"""What a plan sees: the metadata in force, and the answers of its clusters.
 
-Pure values. The edges (`metadata.discovery`, `kafka.admin`) fill them, the planner reads them.
+Pure values. `kafka.probe` and the driver's observer fill them, planning reads them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.planning.progress import Column
 
 
@@ -19,11 +20,11 @@ class TopicObservation:
     Attributes:
         latest: end offset per partition, under the isolation level that the readers use: the last stable offset with
             `read_committed`. Its keys are the partitions that exist (and are subscribed, with `assign`).
-        earliest: first offset still there; empty when it was not asked for, which is the usual case.
-        high: high watermark per partition where `latest` is the last stable offset, asked for after it; empty when it
-            was not asked for.
-        epochs: leader epoch at the end, where the broker tells.
-        topic_id: None when the broker tells none (all-zero ids count as none).
+        earliest: first available offset per partition; empty when the plan did not ask for it, which is the usual case.
+        high: high watermark per partition where `latest` is the last stable offset, fetched after `latest`; empty when
+            the caller did not ask for it.
+        epochs: leader epoch at the end, where the broker reports one.
+        topic_id: None when the broker reports none (an all-zero id counts as none).
     """
 
     latest: Column
@@ -35,12 +36,12 @@ class TopicObservation:
 
 @dataclass(frozen=True)
 class ClusterObservation:
-    """One cluster as it answered.
+    """The answer of one cluster.
 
     Attributes:
         topics: the wanted topics that exist and answered.
-        missing: wanted topics that the cluster's own list does not name.
-        kafka_id: Kafka's `cluster.id`, None when the brokers tell none.
+        missing: wanted topics that are not in the cluster's own list.
+        kafka_id: Kafka's `cluster.id`, None when the brokers report none.
     """
 
     topics: Mapping[str, TopicObservation]
@@ -49,11 +50,16 @@ class ClusterObservation:
 
 
 @dataclass(frozen=True)
-class WantedCluster:
-    """What metadata wants from one cluster: `topics` maps a topic to the stream id that its rows carry."""
+class Observation:
+    """The metadata in force, and the clusters that answered. A plan uses one, and so does a replay.
 
-    topics: Mapping[str, str]
-    renamed_from: str | None = None
+    Attributes:
+        subscription: the clusters and topics that metadata names.
+        answers: {cluster id: answer} of the clusters that replied in time.
+    """
+
+    subscription: Subscription
+    answers: Mapping[str, ClusterObservation]
 
 
 NoteKind = Literal["new", "parked", "resumed", "expired", "renamed", "recreated", "data-loss"]
@@ -61,7 +67,7 @@ NoteKind = Literal["new", "parked", "resumed", "expired", "renamed", "recreated"
 
 @dataclass(frozen=True)
 class Note:
-    """Something a plan did that a user should hear of, once: it goes to the log and into the reported status."""
+    """An event of one plan that the driver logs once and adds to the reported status."""
 
     kind: NoteKind
     cluster: str

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.dataloss import is_recreated
-from dynamic_kafka.planning.observation import ClusterObservation, Note, TopicObservation, WantedCluster
+from dynamic_kafka.planning.observation import ClusterObservation, Note, TopicObservation
 from dynamic_kafka.planning.progress import (
     ClusterProgress,
     OffsetDocument,
@@ -32,17 +33,17 @@ class Reconciled:
         new: splits without any progress; True where the topic itself is new to the query, False for a new partition
             of a topic that is already read.
         notes: what happened, for the user.
-        anew: those of the new splits whose topic has taken the name of another one, of which there was progress.
+        recreated: those of the new splits whose topic took the name of another one that the query had.
     """
 
     document: OffsetDocument
     moved: frozenset[Split]
     new: Mapping[Split, bool]
     notes: tuple[Note, ...]
-    anew: frozenset[Split] = frozenset()
+    recreated: frozenset[Split] = frozenset()
 
 
-def rename(document: OffsetDocument, wanted: Mapping[str, WantedCluster]) -> tuple[OffsetDocument, list[Note]]:
+def rename(document: OffsetDocument, wanted: Mapping[str, SubscribedCluster]) -> tuple[OffsetDocument, list[Note]]:
     """Carry the offsets of renamed clusters over to their new ids (`renamedFrom`).
 
     A rename takes effect when the old id is wanted no more and the new one is not active yet; active progress wins
@@ -63,7 +64,7 @@ def rename(document: OffsetDocument, wanted: Mapping[str, WantedCluster]) -> tup
 
 
 def recognise(
-    document: OffsetDocument, wanted: Mapping[str, WantedCluster], observed: Mapping[str, ClusterObservation]
+    document: OffsetDocument, wanted: Mapping[str, SubscribedCluster], observed: Mapping[str, ClusterObservation]
 ) -> tuple[OffsetDocument, list[Note]]:
     """Carry offsets over where metadata does not say that a cluster was renamed, but its own `cluster.id` does.
 
@@ -98,7 +99,7 @@ def recognise(
 
 
 def carry_over(
-    document: OffsetDocument, wanted: Mapping[str, WantedCluster], observed: Mapping[str, ClusterObservation]
+    document: OffsetDocument, wanted: Mapping[str, SubscribedCluster], observed: Mapping[str, ClusterObservation]
 ) -> tuple[OffsetDocument, list[Note]]:
     """`rename`, then `recognise`: progress under the ids that metadata has now."""
     renamed, notes = rename(document, wanted)
@@ -136,7 +137,7 @@ def forget(document: OffsetDocument, clusters: set[str]) -> OffsetDocument:
 
 def reconcile(
     document: OffsetDocument,
-    wanted: Mapping[str, WantedCluster],
+    wanted: Mapping[str, SubscribedCluster],
     observed: Mapping[str, ClusterObservation],
     *,
     now_ms: int,
@@ -161,7 +162,7 @@ class _Reconciliation:
     def __init__(
         self,
         document: OffsetDocument,
-        wanted: Mapping[str, WantedCluster],
+        wanted: Mapping[str, SubscribedCluster],
         observed: Mapping[str, ClusterObservation],
         now_ms: int,
         retention_ms: int,
@@ -175,7 +176,7 @@ class _Reconciliation:
         }
         self.moved: set[Split] = set()
         self.new: dict[Split, bool] = {}
-        self.anew: set[Split] = set()
+        self.recreated: set[Split] = set()
         self.notes: list[Note] = []
 
     def run(self) -> Reconciled:
@@ -191,7 +192,7 @@ class _Reconciliation:
                 seen = answer.topics.get(topic)
                 if seen is not None:
                     self.take_up(cluster, topic, stream, seen)
-        return Reconciled(self.result(), frozenset(self.moved), self.new, tuple(self.notes), frozenset(self.anew))
+        return Reconciled(self.result(), frozenset(self.moved), self.new, tuple(self.notes), frozenset(self.recreated))
 
     def park(self) -> None:
         for cluster, topics in self.active.items():
@@ -238,7 +239,7 @@ class _Reconciliation:
         parked = self.parked.get(cluster, {}).pop(topic, None)
         kept = self.document.parked.get(cluster)
         was = active.get(topic) or (kept.topics.get(topic) if kept else None)
-        anew = was is not None and is_recreated(was.topic_id, seen.topic_id)
+        recreated = was is not None and is_recreated(was.topic_id, seen.topic_id)
         if progress is None:
             progress = TopicProgress(stream, {}, topic_id=seen.topic_id)
         if parked is not None and is_recreated(parked.topic_id, seen.topic_id):
@@ -251,8 +252,8 @@ class _Reconciliation:
             self.note("recreated", cluster, topic, f"was re-created (id {progress.topic_id}, now {seen.topic_id})")
         for partition in sorted(set(seen.latest) - set(progress.next)):
             self.new[split := Split(cluster, topic, partition)] = not known
-            if anew:
-                self.anew.add(split)
+            if recreated:
+                self.recreated.add(split)
         active[topic] = replace(progress, stream=stream, topic_id=seen.topic_id or progress.topic_id)
 
     def resume(self, cluster: str, topic: str, progress: TopicProgress, parked: ParkedTopic) -> TopicProgress:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.model import EARLIEST, LATEST, OffsetSpec
+from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import PerCluster, SourceOptions
 from dynamic_kafka.planning.splits import Split
 
@@ -43,7 +44,7 @@ def starting_spec(
     new_topic: bool,
     configured: OffsetSpec | None,
     own: OffsetSpec | None,
-    anew: bool = False,
+    recreated: bool = False,
 ) -> OffsetSpec:
     """The rule for one new split.
 
@@ -52,12 +53,12 @@ def starting_spec(
         new_topic: whether the topic is new to the query; otherwise the split is a partition added to a topic in use.
         configured: the source's `startingOffsets` for this cluster.
         own: what metadata says of this cluster.
-        anew: whether the topic has taken the name of one that the query had.
+        recreated: whether the topic took the name of one that the query had.
     """
     if first_plan:
         return own or configured or LATEST
-    # Numbers were said of the log that they were found in.
-    if own is None or (anew and own.kind == "explicit"):
+    # Explicit offsets apply to the topic that existed when they were written, not to one re-created under its name.
+    if own is None or (recreated and own.kind == "explicit"):
         return EARLIEST
     # A partition added to a topic that is being read holds records that were produced since: "latest" or "committed"
     # were said of the topic as it was found, and applied here they would skip what came in before the discovery.
@@ -108,6 +109,29 @@ def resolve_stop(spec: OffsetSpec, split: Split, *, strict: bool = False) -> Res
         offset = spec.offsets.get(split.topic, {}).get(split.partition)
         return _unnamed(split, "offset", "ending", "latest", strict) if offset is None else _special(offset)
     return OffsetQuery(spec.kind)
+
+
+def is_bounded(options: SourceOptions, subscription: Subscription) -> bool:
+    """Return whether a query that starts now ends by itself: by its options, or because all its clusters stop."""
+    stops = [cluster.stopping_offsets is not None for cluster in subscription.clusters.values()]
+    return options.bounded or (bool(stops) and all(stops))
+
+
+def starts_elsewhere(options: SourceOptions, subscription: Subscription, cluster: str) -> bool:
+    """Return whether a query's first plan starts a cluster anywhere but at its first record.
+
+    A later plan would start there: whatever the first plan misses of such a cluster would start at the wrong place.
+    """
+    return (subscription.clusters[cluster].starting_offsets or options.starting_for(cluster)).kind != "earliest"
+
+
+def must_find_all(options: SourceOptions, subscription: Subscription) -> bool:
+    """Return whether a query's first plan needs an answer of every cluster, whatever `clusterFailurePolicy` says.
+
+    Only the first plan applies `startingOffsets`, and in a bounded run it alone finds topics.
+    """
+    elsewhere = any(starts_elsewhere(options, subscription, cluster) for cluster in subscription.clusters)
+    return elsewhere or is_bounded(options, subscription)
 
 
 Known = Mapping[str, Mapping[str, Collection[int]] | None]

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from dynamic_kafka.driver import observer as lookout
+from dynamic_kafka.driver import observer
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DataLossError, ReadTimeoutError
 from tests.support import source_run
 from tests.support.fixtures import Brokers, FreshCluster
@@ -109,7 +109,7 @@ def test_a_cluster_that_does_not_exist_fails_the_query_by_name(
         said = query.wait_failed()
 
         assert "[CLUSTER_UNREACHABLE cluster=west]" in said
-        assert f"west has the bootstrap servers 127.0.0.1:{nobody}. Put a wrong address right, or bring" in said
+        assert f"west has the bootstrap servers 127.0.0.1:{nobody}. Correct a wrong address, or bring" in said
         assert (query.document(), query.rows()) == (None, Rows())
 
 
@@ -124,7 +124,7 @@ def test_a_topic_that_does_not_exist_fails_the_query_at_the_start(
         with pytest.raises(ClusterError) as refused:
             run.batch()
 
-        said = f"[CLUSTER_ERROR cluster=a] has no topic '{absent}': create it, or take it out of the stream"
+        said = f"[CLUSTER_ERROR cluster=a] has no topic '{absent}': create it, or remove it from the stream"
         assert said in str(refused.value)
         assert (run.offsets, run.rows()) == ([], Rows())
 
@@ -204,7 +204,7 @@ def test_under_stall_a_cluster_that_hangs_stays_where_it_is_and_the_others_are_r
         assert "CLUSTER_UNREACHABLE cluster=s" in run.report()["clusters"]["s"]["stalled"]
         assert run.next == {("a", orders): {0: 7}, ("s", orders): {0: 6}}
         # Once it is known to hang, it holds up no plan any more.
-        monkeypatch.setattr(lookout, "GRACE_S", 60.0)
+        monkeypatch.setattr(observer, "GRACE_S", 60.0)
         begun = time.monotonic()
         wanted += produce("a", brokers.a, orders, 1)
         run.batch()
@@ -214,7 +214,7 @@ def test_under_stall_a_cluster_that_hangs_stays_where_it_is_and_the_others_are_r
 
         assert run.next == {("a", orders): {0: 8}, ("s", orders): {0: 9}}
         assert "stalled" not in run.report()["clusters"]["s"]
-        assert "cluster s is stalled, the others are read on" in caplog.text
+        assert "cluster s is stalled, the source reads the others" in caplog.text
         assert "cluster s answers again" in caplog.text
 
 
@@ -393,7 +393,7 @@ def test_an_available_now_run_waits_for_a_cluster_that_is_only_slow(
     brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a run under `fail` that has read some of both
-    monkeypatch.setattr(lookout, "GRACE_S", 0.2)
+    monkeypatch.setattr(observer, "GRACE_S", 0.2)
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
     wanted = produce("a", brokers.a, orders, 1) + produce("s", shaky, orders, 6)
     with reading(path, maxOffsetsPerTrigger=4, **{"kafka.socket.timeout.ms": 30_000}) as run:
@@ -422,7 +422,7 @@ def test_an_available_now_run_s_first_plan_misses_nobody_either(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given that fixing the ends of the run has not waited for the one that hangs
-    monkeypatch.setattr(lookout, "FIRST_GRACE_S", 0.2)
+    monkeypatch.setattr(observer, "FIRST_GRACE_S", 0.2)
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
     produce("a", brokers.a, orders, 5)
     shaky.pause()
@@ -449,7 +449,7 @@ def test_the_removal_of_a_cluster_that_hangs_takes_effect_at_the_next_plan(
         shaky.pause()
         wanted += produce("a", brokers.a, orders, 1)
         run.until(lambda: run.rows() == wanted, "a plan that it holds up, but does not stop")
-        monkeypatch.setattr(lookout, "GRACE_S", 60.0)
+        monkeypatch.setattr(observer, "GRACE_S", 60.0)
         write_metadata(path, stream("orders", a))
         begun = time.monotonic()
         run.until(lambda: bool(run.parked), "it to be parked")

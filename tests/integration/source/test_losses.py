@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from dynamic_kafka.driver import observer as lookout
+from dynamic_kafka.driver import observer
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import ClusterUnreachableError, DataLossError, OffsetDocumentError, ReadTimeoutError
 from dynamic_kafka.executor import consumer_cache
@@ -243,7 +243,7 @@ def away(fresh_cluster: FreshCluster, monkeypatch: pytest.MonkeyPatch) -> KafkaC
     made.create_topic("orders")
     produce("west", made, "orders", 20)
     made.pause()
-    monkeypatch.setattr(lookout, "FIRST_GRACE_S", 0.5)
+    monkeypatch.setattr(observer, "FIRST_GRACE_S", 0.5)
     return made
 
 

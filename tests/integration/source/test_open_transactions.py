@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dynamic_kafka.driver.observer import Lookout
+from dynamic_kafka.driver.observer import Observer
 from tests.support.fixtures import Brokers
 from tests.support.source_run import reading
 from tests.support.streams import Row, Rows, cluster, produce, stream, write_metadata
@@ -33,7 +33,7 @@ def test_a_change_to_read_committed_while_a_transaction_is_open_is_no_loss(
         # When metadata has the cluster read by committed records from now on
         committed = cluster("east", brokers.a, [orders], properties={"isolation.level": "read_committed"})
         write_metadata(path, stream("orders", committed))
-        seen = run.enumerator.lookout
+        seen = run.enumerator.observer
         run.until(lambda: run.batch() or _committed(seen), "the change to be taken up")
         for _ in range(5):
             run.batch()
@@ -60,6 +60,6 @@ def test_a_start_inside_a_transaction_that_is_open_is_no_loss(brokers: Brokers, 
         run.until_rows(Rows(Row("east", orders, 0, number, f"open-{number - 5}") for number in (8, 9)))
 
 
-def _committed(lookout: Lookout) -> bool:
-    found = lookout.in_force().subscription.clusters["east"]
+def _committed(observer: Observer) -> bool:
+    found = observer.in_force().subscription.clusters["east"]
     return found.properties.get("isolation.level") == "read_committed"

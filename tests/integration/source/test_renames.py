@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.driver import observer as lookout
+from dynamic_kafka.driver import observer
 from dynamic_kafka.errors import ClusterUnreachableError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from tests.support.fixtures import Brokers
@@ -24,7 +24,7 @@ def test_a_rename_that_is_rejected_with_its_revision_reads_nothing_twice(
     brokers: Brokers, orders: str, path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
     # Given a query that has read a cluster
-    monkeypatch.setattr(lookout, "GRACE_S", 0.3)
+    monkeypatch.setattr(observer, "GRACE_S", 0.3)
     quick, ask = threading.Event(), ClusterAdmin.kafka_id
 
     def ask_slowly(admin: ClusterAdmin, *how: Any) -> Any:
@@ -86,8 +86,8 @@ def test_a_rename_whose_revision_is_tried_again_and_again_reads_nothing_again_an
     brokers: Brokers, orders: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The same, with a cluster that is slow each time: its client is made anew with each try
-    monkeypatch.setattr(lookout, "GRACE_S", 0.3)
-    monkeypatch.setattr(lookout, "RECONSIDER_S", 1.0)
+    monkeypatch.setattr(observer, "GRACE_S", 0.3)
+    monkeypatch.setattr(observer, "RECONSIDER_S", 1.0)
     ask, tries = ClusterAdmin.kafka_id, set()
 
     def ask_slowly(admin: ClusterAdmin, *how: Any) -> Any:
@@ -123,7 +123,7 @@ def test_other_servers_of_a_cluster_without_an_id_are_no_other_cluster(
         write_metadata(path, stream("orders", unnamed(f"{brokers.a.bootstrap},localhost:{port}")))
         more = produce("", brokers.a, orders, 2)
 
-        run.until(lambda: "localhost" in str(run.enumerator.lookout.in_force().subscription), "the change")
+        run.until(lambda: "localhost" in str(run.enumerator.observer.in_force().subscription), "the change")
         # Then it is the same cluster, by its own word, and read on
         run.until(lambda: run.rows().total() >= 7, "seven rows")
         while run.batch():

@@ -80,9 +80,9 @@ def test_a_topic_that_is_deleted_under_a_pattern_is_parked_and_the_others_are_re
         run.until_rows(wanted)
 
         # When one is deleted, and the cluster lists it no more before the next plan
-        looked_up = run.enumerator.lookout.in_force().sequence
+        looked_up = run.enumerator.observer.in_force().sequence
         brokers.a.delete_topic(gone)
-        discovery = run.enumerator.lookout._discovery
+        discovery = run.enumerator.observer._discovery
         assert discovery is not None and discovery.wait_changed(looked_up, DEADLINE_S)
 
         # Then it is parked where it was, and nothing fails

@@ -35,13 +35,13 @@ def test_a_topic_that_is_deleted_with_unread_records_is_data_loss(brokers: Broke
     with query(options) as run:
         run.batch()
         assert run.reader._made is not None
-        lookout = run.reader._made.lookout
-        before = lookout.in_force()
+        observer = run.reader._made.observer
+        before = observer.in_force()
 
         # When one is deleted, and the list of topics is looked at before the next plan
         brokers.a.delete_topic(names[1])
         if way == "subscribePattern":
-            assert lookout._discovery is not None and lookout._discovery.wait_changed(before.sequence, 20)
+            assert observer._discovery is not None and observer._discovery.wait_changed(before.sequence, 20)
 
         # Then the plan refuses
         with pytest.raises(DataLossError):

@@ -20,7 +20,7 @@ from dynamic_kafka.app.tools import preview
 from dynamic_kafka.app.tools.changes import changes
 from dynamic_kafka.app.tools.preview import Preview
 from dynamic_kafka.app.tools.saved_query import SavedProgress
-from dynamic_kafka.driver.observer import Observed
+from dynamic_kafka.driver.observer import LiveObservation
 from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, StaleCheckpointError
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import SourceOptions
@@ -62,7 +62,7 @@ def look(*silent: str, answering: bool = True) -> Preview:
     answers = {"east": ClusterObservation({})} if answering else {}
     errors: dict[str, DynamicKafkaError] = {name: ClusterUnreachableError(name, "no answer") for name in silent}
     return Preview(
-        observed=Observed(Subscription({}, ()), answers, cast(Any, None), {}, new_revision=True),
+        observed=LiveObservation(Subscription({}, ()), answers, cast(Any, None), {}, new_revision=True),
         silent=errors,
         refusals=(),
         answering={},

@@ -1,31 +1,28 @@
-"""A word about a loss, while the cluster that it is about is silent for a plan, or while its log goes on expiring."""
+"""An accepted loss, while its cluster does not answer for a plan, or while its log continues to expire."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.driver.observer import Observed, wanted_clusters
-from dynamic_kafka.driver.offset_resolution import Decisions
+from dynamic_kafka.driver.offset_resolution import answer_question
 from dynamic_kafka.driver.state_store import StateLocation
-from dynamic_kafka.driver.status import PlanStatus
 from dynamic_kafka.kafka.probe import ClusterProbe
-from dynamic_kafka.metadata import Discovered, Revision, SubscribedCluster, Subscription
-from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning.batch import Situation, plan_batch
+from dynamic_kafka.metadata import SubscribedCluster
+from dynamic_kafka.planning.batch import plan_batch
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.plan import Limits
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.questions import run_steps
 from dynamic_kafka.planning.splits import Split
+from tests.unit.planning.plans import plan_input
 
 EAST = Split("east", "t", 0)
-SUBSCRIPTION = Subscription(
-    {"east": SubscribedCluster({"t": "s"}, {}), "west": SubscribedCluster({"u": "s"}, {})}, ("s",)
-)
+CLUSTERS = {"east": SubscribedCluster({"t": "s"}, {}), "west": SubscribedCluster({"u": "s"}, {})}
 SAVED = OffsetDocument(
     "q",
     3,
@@ -57,57 +54,46 @@ class NoTransactions:
 
 
 def plan(state: StateLocation, logged: OffsetDocument, answers: dict[str, ClusterObservation]) -> OffsetDocument:
-    """One plan under `stall`, from the clusters that answer."""
-    options = parse_options(
-        {
-            "streamIds": "s",
-            "metadataPath": "streams.yaml",
-            "clusterFailurePolicy": "stall",
-            "stateLocation": state.uri,
-        },
-        mode="streaming",
-    )
-    probes = {"east": cast(ClusterProbe, NoTransactions()), "west": cast(ClusterProbe, NoTransactions())}
-    found = Discovered(SUBSCRIPTION, Revision("sha256:x"), 1)
-    observed = Observed(SUBSCRIPTION, answers, found, probes, False)
-    situation = Situation(logged, logged.settled(), wanted_clusters(SUBSCRIPTION), answers, 1, 10**9, Limits(), "q")
-    edge = Decisions(options, state, PlanStatus(), logged, observed, frozenset(answers), "q")
-    return plan_batch(situation, edge).plan.document
+    """Return the document after one plan under `stall`, from the clusters that answer."""
+    options = {"clusterFailurePolicy": "stall", "stateLocation": state.uri, "removedClusterRetention": str(10**9)}
+    given = plan_input(logged, CLUSTERS, answers, now_ms=1, options=options)
+    probes = dict.fromkeys(CLUSTERS, cast(ClusterProbe, NoTransactions()))
+    return run_steps(plan_batch(given), partial(answer_question, probes=probes, state=state, group=None)).plan.document
 
 
 @pytest.fixture
 def state(tmp_path: Path) -> StateLocation:
-    """A person has accepted, at document 3, that the log of `east` was cut off at 50 (what `accept` writes)."""
+    """A user accepted, at document 3, that the log of `east` was cut off at 50 (as `accept` writes it)."""
     state = StateLocation(str(tmp_path))
     wire = {"kind": "data-loss", "cluster": "east", "topic": "t", "partition": 0, "topicId": "T"}
-    word = {**wire, "from": 100, "to": 50, "document": 3, "epoch": 5}
-    state.write("q/accepted/000001-data-loss-east-t-0.json", word)
+    acceptance = {**wire, "from": 100, "to": 50, "document": 3, "epoch": 5}
+    state.write("q/accepted/000001-data-loss-east-t-0.json", acceptance)
     return state
 
 
-def test_it_holds_at_once(state: StateLocation) -> None:
+def test_an_acceptance_applies_at_once(state: StateLocation) -> None:
     after = plan(state, SAVED, {"east": log(60), "west": west(9)})
     topic = after.topic("east", "t")
     assert topic is not None
     assert (topic.starts, topic.next) == ({0: 50}, {0: 60})
 
 
-def test_it_holds_also_if_other_clusters_are_read_before_its_own_answers(state: StateLocation) -> None:
-    # Given a start at which the cluster in trouble does not answer in time: the others are read on (`stall`)
+def test_an_acceptance_applies_after_plans_without_its_cluster(state: StateLocation) -> None:
+    # Given a start at which the cluster in trouble does not answer in time: under `stall` the others are read
     between = plan(state, SAVED, {"west": west(9)})
     assert between.number == 4
     assert between.next_of(EAST) == 100
 
-    # When it answers, then what the person has said is still true: nothing was read of it since
+    # When it answers, then the acceptance still applies: nothing was read of it since
     after = plan(state, between, {"east": log(60), "west": west(9)})
     topic = after.topic("east", "t")
     assert topic is not None
     assert (topic.starts, topic.next) == ({0: 50}, {0: 60})
 
 
-def test_what_has_expired_since_is_not_gone_back_to(state: StateLocation) -> None:
-    # Retention has gone on while the query was stopped: 50..60 of the log that was cut off are gone, too
+def test_an_accepted_start_that_has_expired_since_is_not_used(state: StateLocation) -> None:
+    # While the query was stopped, retention has removed 50..60 of the log that was cut off, too
     after = plan(state, SAVED, {"east": log(70, first=60), "west": west(9)})
     topic = after.topic("east", "t")
     assert topic is not None
-    assert topic.starts == {0: 60}, "an executor would be told that its range has expired"
+    assert topic.starts == {0: 60}, "an executor would find that its range has expired"

@@ -14,7 +14,7 @@ import pytest
 
 from dynamic_kafka.driver import enumerator as module
 from dynamic_kafka.driver.enumerator import Enumerator
-from dynamic_kafka.driver.observer import Observed
+from dynamic_kafka.driver.observer import LiveObservation
 from dynamic_kafka.errors import ClusterUnreachableError, GroupInUseError
 from dynamic_kafka.kafka.commits import CommitMark
 from dynamic_kafka.options import parse_options
@@ -46,11 +46,11 @@ def planning(monkeypatch: pytest.MonkeyPatch) -> Iterator[Enumerator]:
     made.stop()
 
 
-def seen(**probes: Probe) -> Observed:
+def seen(**probes: Probe) -> LiveObservation:
     """A look at these clusters, which have all answered."""
     answers = {name: ClusterObservation(kafka_id=name, topics={}, missing=frozenset()) for name in probes}
     subscription = SimpleNamespace(clusters=dict.fromkeys(probes))
-    return cast(Observed, SimpleNamespace(answers=answers, probes=probes, subscription=subscription))
+    return cast(LiveObservation, SimpleNamespace(answers=answers, probes=probes, subscription=subscription))
 
 
 def begun(planning: Enumerator) -> Probe:
@@ -98,4 +98,4 @@ def test_a_look_that_fails_is_told_and_not_made_again(planning: Enumerator, capl
         planning.check_group(LOGGED, seen(east=east, west=west))
     assert west.asked == 1
     told = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
-    assert len(told) == 1 and "cannot be looked at" in told[0]
+    assert len(told) == 1 and "cannot read the commits of group" in told[0]

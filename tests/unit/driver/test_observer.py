@@ -1,4 +1,4 @@
-"""What several failing clusters come to, without asking any."""
+"""The observer without clusters: several failures as one error, and rejected metadata."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.driver.observer import Lookout, RevisionRejectedError, with_choices
+from dynamic_kafka.driver.observer import Observer, with_choices
 from dynamic_kafka.driver.status import REMIND_S, PlanStatus, Reminders
 from dynamic_kafka.errors import (
     ClusterUnreachableError,
@@ -21,6 +21,7 @@ from dynamic_kafka.metadata import LATEST, Discovered, Revision, SubscribedClust
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
 from dynamic_kafka.options import parse_options
+from dynamic_kafka.planning.checks import RevisionRejectedError
 
 EAST = ClusterUnreachableError("east", "could not list offsets: timed out")
 WEST = ClusterUnreachableError("west", "could not describe topics: timed out")
@@ -31,7 +32,7 @@ def failing(*errors: tuple[str, DynamicKafkaError]) -> DynamicKafkaError:
     """What the query ends with under `fail`."""
     options = parse_options({"streamIds": "orders", "metadataPath": "streams.yaml"}, mode="streaming")
     with pytest.raises(DynamicKafkaError) as raised:
-        Lookout(options, PlanStatus()).judge(dict(errors))
+        Observer(options, PlanStatus()).handle_failures(dict(errors))
     return raised.value
 
 
@@ -58,11 +59,11 @@ def test_a_cluster_that_does_not_answer_is_told_with_its_servers_and_the_ways_ou
 
     assert ErrorCode.find(told) == ErrorCode("CLUSTER_UNREACHABLE", "east")
     assert (
-        "timed out. east has the bootstrap servers east-1:9092. Put a wrong address right, or bring the cluster back"
+        "timed out. east has the bootstrap servers east-1:9092. Correct a wrong address, or bring the cluster back"
         in told
         and "west" not in told
     )
-    assert "take it out of the metadata: its offsets are kept for removedClusterRetention" in told
+    assert "remove it from the metadata: its offsets are kept for removedClusterRetention" in told
     assert ("clusterFailurePolicy=stall" in told) is (policy == "fail")
 
 
@@ -71,7 +72,7 @@ def test_a_single_cluster_has_no_metadata_to_be_taken_out_of() -> None:
     options = parse_options(given, mode="streaming")
     named = {"east": SubscribedCluster({"t": "s"}, {"bootstrap.servers": "east-1:9092"})}
     told = str(with_choices(EAST, ["east"], options, Subscription(named, ("s",))))
-    assert told.endswith("servers east-1:9092. Put a wrong address right, or bring the cluster back")
+    assert told.endswith("servers east-1:9092. Correct a wrong address, or bring the cluster back")
 
 
 def test_an_error_of_another_kind_is_left_as_it_is() -> None:
@@ -134,67 +135,67 @@ class Metadata:
 
 
 @pytest.fixture
-def running() -> Iterator[tuple[Lookout, Metadata]]:
-    """A look-out that has found metadata without clusters good."""
+def running() -> Iterator[tuple[Observer, Metadata]]:
+    """An observer whose last good metadata name no clusters."""
     options = parse_options({"streamIds": "s", "metadataPath": "streams.yaml"}, mode="streaming")
-    lookout, metadata = Lookout(options, PlanStatus()), Metadata()
-    lookout._discovery = cast(MetadataDiscovery, metadata)
-    lookout.adopt(lookout.look())
-    yield lookout, metadata
-    lookout._probes.close()
+    observer, metadata = Observer(options, PlanStatus()), Metadata()
+    observer._discovery = cast(MetadataDiscovery, metadata)
+    observer.adopt(observer.observe())
+    yield observer, metadata
+    observer._probes.close()
 
 
 def test_a_cluster_whose_secret_is_not_mounted_is_rejected_with_its_revision_while_running(
-    running: tuple[Lookout, Metadata],
+    running: tuple[Observer, Metadata],
 ) -> None:
-    lookout, metadata = running
+    observer, metadata = running
     good = metadata.found
     metadata.name("west")
     with pytest.raises(RevisionRejectedError, match="west") as rejected:
-        lookout.look()
-    assert lookout.reject(rejected.value.observed, str(rejected.value))
+        observer.observe()
+    assert observer.reject(str(rejected.value))
     assert metadata.found is good
-    assert lookout.look().found is good
+    assert observer.observe().found is good
 
 
 def test_a_secret_that_goes_missing_under_a_cluster_that_is_read_is_its_failure(
-    running: tuple[Lookout, Metadata],
+    running: tuple[Observer, Metadata],
 ) -> None:
-    lookout, metadata = running
+    observer, metadata = running
     metadata.name("west")
-    lookout._good = metadata.found
+    observer._good = metadata.found
     with pytest.raises(SecretError, match="west"):
-        lookout.look()
+        observer.observe()
 
 
-def test_metadata_that_bounds_the_run_is_looked_up_once(running: tuple[Lookout, Metadata]) -> None:
-    lookout, metadata = running
+def test_metadata_that_bounds_the_run_is_looked_up_once(running: tuple[Observer, Metadata]) -> None:
+    observer, metadata = running
     metadata.name("west", stopping_offsets=LATEST)
     first = metadata.found
     with pytest.raises(RevisionRejectedError):
-        lookout.look()
+        observer.observe()
     assert not metadata.stopped  # a query that runs already is bounded only if it began so
 
     with pytest.raises(RevisionRejectedError):
-        lookout.look(initial=True)
+        observer.observe(initial=True)
     assert metadata.stopped
     metadata.name("east")
-    assert lookout.fresh() is first
+    assert observer.newest_metadata() is first
 
 
-def test_what_a_run_that_ends_by_itself_began_with_is_not_replaced(running: tuple[Lookout, Metadata]) -> None:
-    lookout, metadata = running
+def test_what_a_run_that_ends_by_itself_began_with_is_not_replaced(running: tuple[Observer, Metadata]) -> None:
+    observer, metadata = running
     metadata.name("west")
-    lookout.fresh()
-    lookout.freeze()
+    observer.newest_metadata()
+    observer.freeze()
     with pytest.raises(RevisionRejectedError) as rejected:
-        lookout.look()
-    assert not lookout.reject(rejected.value.observed, str(rejected.value))
+        observer.observe()
+    assert not observer.reject(str(rejected.value))
 
 
-def test_a_stream_that_is_missing_is_refused_only_where_a_query_begins(running: tuple[Lookout, Metadata]) -> None:
-    lookout, metadata = running
+def test_a_stream_that_is_missing_is_refused_only_where_a_query_begins(running: tuple[Observer, Metadata]) -> None:
+    observer, metadata = running
     metadata.deferred_refusal = MetadataInvalidError("the subscribed stream 'returns' does not exist")
-    lookout.look()
+    observer.observe()
     with pytest.raises(MetadataInvalidError, match="'returns' does not exist"):
-        lookout.look(initial=True)
+        observer.observe(initial=True)

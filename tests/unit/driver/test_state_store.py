@@ -10,8 +10,8 @@ import pytest
 
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DynamicKafkaError, OffsetDocumentError, OptionError
+from dynamic_kafka.planning.acceptance import AcceptedLoss
 from dynamic_kafka.planning.amendments import Amendment
-from dynamic_kafka.planning.dataloss import AcceptedLoss
 from dynamic_kafka.planning.splits import Split, SplitRange
 
 PART = SplitRange(Split("east", "t", 0), 5, 9)

@@ -10,7 +10,6 @@ import pytest
 from dynamic_kafka.metadata.document_models import MappingDocument
 from dynamic_kafka.metadata.model import KafkaStream
 from dynamic_kafka.metadata.subscription import unite
-from dynamic_kafka.planning.observation import WantedCluster
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument
 from dynamic_kafka.planning.reconcile import rename
 from kafkastream_operator.core.application import Life
@@ -30,7 +29,7 @@ def begun_anew(world: World, has: str = "east") -> set[str]:
         KafkaStream(name, {each: of.metadata() for each, of in stream.clusters.items()})
         for name, stream in wire.streams.items()
     )
-    wanted = {name: WantedCluster(each.topics, each.renamed_from) for name, each in found.clusters.items()}
+    wanted = found.clusters
     after, _ = rename(OffsetDocument(clusters={has: ClusterProgress({}, "kafka-id")}), wanted)
     return set(wanted) - set(after.clusters)
 

@@ -1,8 +1,9 @@
-"""A world small enough to be turned over in every way: clusters, metadata, Spark, and a sink that skips what it has.
+"""A small simulated world: clusters, metadata, Spark, and a sink that skips batches that it has.
 
-The simulated Spark logs offset documents as text, replays what it has not committed, and dies where it is told to. What
-it calls in between is the product's own: `plan_batch`, `Replays`, the codec, `slice_ranges`, amendments as saved files.
-Every record has a name of its own, so that "delivered exactly once" is a matter of counting.
+The simulated Spark logs offset documents as text, replays batches that it has not committed, and dies at a given point.
+It calls the product's own code: `plan_batch`, `Replays`, the codec, `slice_ranges`, amendments as files. The simulation
+only answers the questions of a plan, from its clusters. Every record has a name of its own, so that "delivered exactly
+once" is a matter of counting.
 """
 
 from __future__ import annotations
@@ -10,36 +11,54 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
-from dynamic_kafka.driver.replay import Replays, World
+from dynamic_kafka.driver.replay import Replays
 from dynamic_kafka.driver.state_store import StateLocation
-from dynamic_kafka.errors import PendingRangesError
+from dynamic_kafka.errors import ClusterError, PendingRangesError
 from dynamic_kafka.metadata.model import OffsetSpec
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.amendments import Amendment
-from dynamic_kafka.planning.batch import Edge, Planned, Situation, plan_batch
+from dynamic_kafka.planning.batch import Planned, plan_batch
 from dynamic_kafka.planning.codec import decode, encode, fingerprint
-from dynamic_kafka.planning.dataloss import DataLoss, skip_losses
-from dynamic_kafka.planning.identity import identity_problems
-from dynamic_kafka.planning.observation import ClusterObservation, Note, TopicObservation, WantedCluster
+from dynamic_kafka.planning.dataloss import DataLoss
+from dynamic_kafka.planning.ending import Targets, still_to_read
+from dynamic_kafka.planning.observation import ClusterObservation, Observation, TopicObservation
 from dynamic_kafka.planning.plan import Limits, ranges_between
+from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.reconcile import Reconciled
+from dynamic_kafka.planning.questions import (
+    AcceptedIdentitiesQuestion,
+    HighWatermarksQuestion,
+    OffsetsQuestion,
+    Question,
+    run_steps,
+)
 from dynamic_kafka.planning.splits import Split, SplitRange, slice_ranges
-from dynamic_kafka.planning.starting import OffsetQuery, resolve_start, starting_spec
 
 RETENTION_MS = 1000
+SERVERS = {"bootstrap.servers": "127.0.0.1:9092"}
+NEVER_ANSWERS = {"never": SubscribedCluster({"t": "s"}, SERVERS)}
+"""A further cluster, always named. It has no stopping offsets, so no query is a bounded run."""
 
 CrashPoint = Literal["planned", "logged", "amended", "reading", "delivered"]
 """Where Spark dies: a plan not logged yet; logged, nothing read; ranges known and amendments written; in the middle of
 reading; the sink has the batch, the commit log does not."""
 
+Rule = Literal["earliest", "latest"] | int | None
+"""A starting or stopping rule; a number is an explicit offset."""
+
+Key = tuple[str, int, int]
+"""Topic id, partition, lifetime."""
+
+Ends = dict[str, dict[tuple[str, int], int]]
+"""{cluster id: {(topic id, partition): end}}"""
+
 
 class Record(NamedTuple):
-    """One record, in one lifetime of its topic's progress: what is expired and comes back is read as new."""
+    """One record, in one lifetime of its topic's progress: expired progress that comes back is read as new."""
 
     topic_id: str
     partition: int
@@ -49,16 +68,33 @@ class Record(NamedTuple):
 
 @dataclass
 class SimulatedTopic:
-    """A topic's logs: partition → end offset."""
+    """A topic's logs.
+
+    Attributes:
+        ends: partition → end offset.
+        first: partition → first available offset, 0 where it is not here.
+        described: whether the cluster describes the topic now; it lists it anyway.
+        readable: whether its records can be read now.
+        deleted: a deleted topic comes back as another one.
+    """
 
     topic_id: str
     ends: dict[int, int]
     described: bool = True
+    readable: bool = True
+    first: dict[int, int] = field(default_factory=dict)
+    deleted: bool = False
 
 
 @dataclass
 class SimulatedCluster:
-    """A physical cluster. Metadata may call it by several ids over time, one at a time."""
+    """A physical cluster. Metadata may name it by several ids over time, one at a time.
+
+    Attributes:
+        named: the topics that metadata name; if empty, metadata do not name the cluster.
+        reports_id: whether its brokers report a `cluster.id`.
+        start, stop: the starting and stopping offsets of its metadata.
+    """
 
     kafka_id: str
     topics: dict[str, SimulatedTopic]
@@ -66,7 +102,22 @@ class SimulatedCluster:
     renamed_from: str | None = None
     reachable: bool = True
     named: set[str] = field(default_factory=set)
-    """The topics that metadata names; none of them: metadata does not name the cluster."""
+    reports_id: bool = True
+    start: Rule = None
+    stop: Rule = None
+
+
+class Named(NamedTuple):
+    """One cluster of the metadata."""
+
+    physical: SimulatedCluster
+    name: str
+    renamed_from: str | None
+    topics: frozenset[str]
+
+
+class ReadFailed(Exception):
+    """A range that cannot be read now."""
 
 
 class MemoryState(StateLocation):
@@ -88,13 +139,24 @@ class Simulation:
 
     Attributes:
         log: Spark's offset log, batch by batch; the first `committed` of them are in its commit log.
-        sink: rows by batch id; a batch that is there is never written again.
-        reported: how often each record was said to be possibly delivered, and was.
+        sink: rows by batch id; a batch that is in the sink is never written again.
+        reported: how often each record was delivered and then reported as possibly delivered.
+        origins: where each split started.
+        stops: the stopping offsets as they were first resolved.
+        limits: where reading ends for that reason: at the stop, or where the split already was.
     """
 
-    def __init__(self, *, starting: Literal["earliest", "latest"], refuse: bool = False, ids: bool = True) -> None:
-        self.starting = OffsetSpec(starting)
-        self.tells_ids = ids
+    def __init__(
+        self,
+        *,
+        starting: Literal["earliest", "latest"],
+        refuse: bool = False,
+        topic_ids: bool = True,
+        first_offsets: bool = False,
+    ) -> None:
+        self.starting: Rule = starting
+        self.reports_topic_ids = topic_ids
+        self.observes_first_offsets = first_offsets
         self.options = parse_options(
             {
                 "streamIds": "s",
@@ -103,6 +165,8 @@ class Simulation:
                 "clusterFailurePolicy": "stall",
                 "pendingRemovedRanges": "refuse" if refuse else "filter",
                 "failOnDataLoss": "false",
+                "startingOffsets": starting,
+                "removedClusterRetention": str(RETENTION_MS),
             },
             mode="streaming",
         )
@@ -116,43 +180,74 @@ class Simulation:
         self.reported: Counter[Record] = Counter()
         self.lifetimes: Counter[str] = Counter()
         self.lifetimes_of_batch: list[Counter[str]] = []
-        self.origins: dict[tuple[str, int, int], int] = {}
+        self.origins: dict[Key, int] = {}
+        self.stops: dict[Key, int] = {}
+        self.limits: dict[Key, int] = {}
+        self.expired: dict[tuple[str, int], int] = {}
         self.back_in_time: set[str] = set()
         self.remaining: dict[int, set[SplitRange]] = {}
         self.process: Replays | None = None
+        self.frozen: list[Named] | None = None
+        self.targets: Targets | None = None
 
     # -- the world -----------------------------------------------------------------------------------------------
 
     def physical(self, cluster: str) -> SimulatedCluster:
         return self.clusters[cluster.partition("-")[0]]
 
+    def view(self) -> list[Named]:
+        """The clusters that metadata name, as the query sees them."""
+        if self.frozen is not None:
+            return self.frozen
+        return [
+            Named(cluster, cluster.name, cluster.renamed_from, frozenset(cluster.named))
+            for cluster in self.clusters.values()
+            if cluster.named
+        ]
+
+    def observe(self) -> Observation:
+        return Observation(self.subscription(), self.answers())
+
     def subscription(self) -> Subscription:
-        return Subscription(
-            {
-                cluster.name: SubscribedCluster(
-                    dict.fromkeys(sorted(cluster.named), "s"),
-                    {"bootstrap.servers": "127.0.0.1:9092"},
-                    renamed_from=cluster.renamed_from,
-                )
-                for cluster in self.clusters.values()
-                if cluster.named
-            },
-            ("s",),
-        )
+        clusters = {
+            named.name: SubscribedCluster(
+                dict.fromkeys(sorted(named.topics), "s"),
+                SERVERS,
+                starting_offsets=offset_spec(named.physical.start),
+                stopping_offsets=offset_spec(named.physical.stop),
+                renamed_from=named.renamed_from,
+            )
+            for named in self.view()
+        }
+        return Subscription(clusters | NEVER_ANSWERS, ("s",))
 
     def answers(self) -> dict[str, ClusterObservation]:
-        return {
-            cluster.name: ClusterObservation(
-                {
-                    name: TopicObservation(dict(topic.ends), topic_id=topic.topic_id if self.tells_ids else None)
-                    for name, topic in cluster.topics.items()
-                    if name in cluster.named and topic.described
-                },
-                cluster.kafka_id,
-            )
-            for cluster in self.clusters.values()
-            if cluster.named and cluster.reachable
-        }
+        answers = {}
+        for named in self.view():
+            cluster = named.physical
+            if not cluster.reachable:
+                continue
+            topics, missing = {}, set()
+            for name in named.topics:
+                topic = cluster.topics[name]
+                if topic.deleted:
+                    missing.add(name)
+                elif topic.described:
+                    topics[name] = TopicObservation(
+                        dict(topic.ends),
+                        {p: topic.first.get(p, 0) for p in topic.ends} if self.observes_first_offsets else {},
+                        topic_id=topic.topic_id if self.reports_topic_ids else None,
+                    )
+            kafka_id = cluster.kafka_id if cluster.reports_id else None
+            answers[named.name] = ClusterObservation(topics, kafka_id, frozenset(missing))
+        return answers
+
+    def create_anew(self, cluster: SimulatedCluster, topic: str, ends: dict[int, int]) -> None:
+        """Let another topic take the name. The process dies: it would read its planned batch without a check."""
+        self.note_expired()
+        prefix, _, generation = cluster.topics[topic].topic_id.rpartition("/")
+        cluster.topics[topic] = SimulatedTopic(f"{prefix}/{int(generation) + 1}", ends)
+        self.process = None
 
     def last_document(self) -> OffsetDocument:
         return decode(self.log[-1]) if self.log else OffsetDocument()
@@ -175,13 +270,13 @@ class Simulation:
         pieces: int | None = None,
         skips: bool = False,
     ) -> bool:
-        """What Spark does next: replay what is pending, else plan and run one batch. False if there was nothing.
+        """Do Spark's next step: replay the pending batch, else plan and run one. False if there was nothing to do.
 
         Args:
-            skips: the sink is Spark's file sink: of a batch that it has, the source is not even asked for the ranges.
+            skips: the sink is Spark's file sink: Spark does not even ask for the ranges of a batch that the sink has.
         """
         if self.process is None:
-            self.process = Replays(self.options, self.state, self.look)
+            self.process = Replays(self.options, self.state, self.observe)
         if not self.pending and not self.plan(crash, limits):
             if limits == Limits():
                 self.check_at_rest()
@@ -200,36 +295,45 @@ class Simulation:
         """Read a batch and hand it to the sink. False if Spark dies before, or the source refuses."""
         try:
             ranges = self.ranges(batch)
+            if crash in ("amended", "reading"):
+                return False
+            rows = self.read(batch, slice_ranges(ranges, min_partitions=pieces, max_records=None))
         except PendingRangesError:
             assert self.options.pending_removed_ranges == "refuse"
             return False
-        if crash in ("amended", "reading"):
+        except ReadFailed:
             return False
-        rows = self.read(batch, slice_ranges(ranges, min_partitions=pieces, max_records=None))
         if batch not in self.sink:
             self.sink[batch] = rows
             self.delivered.update(rows)
         return True
-
-    def look(self) -> World:
-        return World(self.subscription(), self.answers())
 
     def plan(self, crash: CrashPoint | None, limits: Limits) -> bool:
         """Plan and log a batch, unless Spark dies before; False when there is no news."""
         assert self.process is not None
         logged = self.document(len(self.log) - 1)
         self.process.restore(logged)
-        planned, situation = self.planned(logged, limits)
+        given = self.plan_input(logged, limits)
+        try:
+            planned = run_steps(plan_batch(given), self.answer)
+        except ClusterError as refused:
+            # Only a first plan refuses a topic without a description; the query is then started again.
+            assert logged.is_initial and "does not describe it" in str(refused)
+            self.process = None
+            return True
+        assert run_steps(plan_batch(given), self.answer) == planned, "a plan is a function"
+        for loss in planned.losses:
+            self.check_loss(loss, planned.opened)
         end = planned.plan.document
         if end is logged:
-            self.keep_track(logged, planned, situation.wanted)
+            self.keep_track(logged, planned, given.observation.subscription.clusters)
             return False
         assert text(end) != text(logged)
         assert text(decode(text(end))) == text(end)
         if crash == "planned":
             self.process = None
             return True
-        self.keep_track(logged, planned, situation.wanted)
+        self.keep_track(logged, planned, given.observation.subscription.clusters)
         self.log.append(text(end))
         self.lifetimes_of_batch.append(Counter(self.lifetimes))
         self.remaining[len(self.log) - 1] = set(ranges_between(logged, end))
@@ -238,31 +342,43 @@ class Simulation:
             self.process = None
         return True
 
-    def planned(self, logged: OffsetDocument, limits: Limits) -> tuple[Planned, Situation]:
+    def plan_input(self, logged: OffsetDocument, limits: Limits) -> PlanInput:
         assert self.process is not None
-        progress = self.process.amendments.after(logged)
-        situation = Situation(
+        observation = self.observe()
+        if self.targets is not None:
+            self.targets.fix(observation.answers)
+            limits = replace(limits, targets=self.targets.ends)
+        return PlanInput(
+            options=self.options,
             logged=logged,
-            progress=progress,
-            wanted={
-                cluster: WantedCluster(named.topics, named.renamed_from)
-                for cluster, named in self.subscription().clusters.items()
-            },
-            observed=self.answers(),
+            progress=self.process.amendments.after(logged),
+            observation=observation,
             now_ms=self.now_ms,
-            retention_ms=RETENTION_MS,
             limits=limits,
-            query="q",
+            new_query_id="q",
+            # Metadata are never new here: a plan then rejects none for a topic that does not exist.
+            read_before=frozenset(observation.answers),
         )
-        planned = plan_batch(situation, self.edge(logged.is_initial))
-        assert plan_batch(situation, self.edge(logged.is_initial)) == planned, "a plan is a function"
-        return planned, situation
 
-    def edge(self, initial: bool) -> Edge:
-        return SimulatedEdge(self, initial)
+    def answer(self, question: Question) -> dict[Any, Any]:
+        """Answer a plan's question from the simulated clusters."""
+        match question:
+            case OffsetsQuestion(queries):
+                assert {query.kind for query in queries.values()} == {"earliest"}, "other offsets are observed"
+                return {split: self.topic_of(split).first.get(split.partition, 0) for split in queries}
+            case HighWatermarksQuestion(_, new):
+                # Every cluster is read with `read_uncommitted`.
+                return {split: self.topic_of(split).ends[split.partition] for split in new}
+            case AcceptedIdentitiesQuestion():
+                return {}  # identities follow their cluster: the plan fails if it finds another one
+            case _:
+                raise AssertionError("failOnDataLoss=false needs no acceptance")
+
+    def topic_of(self, split: Split) -> SimulatedTopic:
+        return self.physical(split.cluster).topics[split.topic]
 
     def ranges(self, batch: int) -> list[SplitRange]:
-        """The ranges of a batch, as the product gives them; what it left out since the last attempt is accounted."""
+        """The ranges of a batch, as the product gives them. Ranges that it newly left out are accounted for."""
         assert self.process is not None
         start, end = self.document(batch - 1), self.document(batch)
         self.process.restore(end)
@@ -287,13 +403,17 @@ class Simulation:
         return [found for found in self.state.amendments(end.query) if found.end == fingerprint(end)]
 
     def read(self, batch: int, ranges: Iterable[SplitRange]) -> list[Record]:
-        rows = []
+        rows: list[Record] = []
         for part in ranges:
-            cluster = self.physical(part.split.cluster)
+            cluster, topic = self.physical(part.split.cluster), self.topic_of(part.split)
+            named = next(named for named in self.view() if named.physical is cluster)
+            if topic.deleted or not topic.readable:
+                raise ReadFailed
             assert cluster.reachable
-            assert part.split.topic in cluster.named
-            assert part.end <= cluster.topics[part.split.topic].ends[part.split.partition]
-            rows.extend(self.records(batch, part))
+            assert part.split.topic in named.topics
+            assert part.end <= topic.ends[part.split.partition]
+            first = topic.first.get(part.split.partition, 0)
+            rows.extend(record for record in self.records(batch, part) if record.offset >= first)
         return rows
 
     def records(self, batch: int, part: SplitRange) -> list[Record]:
@@ -307,118 +427,91 @@ class Simulation:
         found = active or parked
         return (found.topic_id if found else None) or self.physical(cluster).topics[topic].topic_id
 
-    # -- what must hold ------------------------------------------------------------------------------------------
+    # -- the user, and whole runs --------------------------------------------------------------------------------
 
-    def keep_track(self, logged: OffsetDocument, planned: Planned, wanted: Mapping[str, WantedCluster]) -> None:
-        """Follow parking and expiry with a bookkeeping of our own, and enter the starts of what is new."""
-        end = planned.plan.document
-        before = {
-            (self.physical(cluster).kafka_id, topic): kept
-            for cluster, parked in logged.parked.items()
-            for topic, kept in parked.topics.items()
-        }
-        for note in planned.notes:
-            if note.kind != "expired":
-                continue
-            assert note.topic is not None
-            physical = self.physical(note.cluster)
-            kept = before[physical.kafka_id, note.topic]
-            topic_id = kept.topic_id or physical.topics[note.topic].topic_id
-            assert kept.until_ms <= self.now_ms
-            assert topic_id not in self.back_in_time, "what metadata named again in time is not expired"
-            self.lifetimes[topic_id] += 1
-        for (kafka_id, topic), kept in before.items():
-            cluster = self.clusters[kafka_id]
-            topic_id = kept.topic_id or cluster.topics[topic].topic_id
-            if topic in (wanted[cluster.name].topics if cluster.name in wanted else {}):
-                if kept.until_ms > self.now_ms:
-                    self.back_in_time.add(topic_id)
-            else:
-                self.back_in_time.discard(topic_id)
-        self.back_in_time &= {
-            self.topic_id(end, cluster, topic) for cluster, parked in end.parked.items() for topic in parked.topics
-        }
-        self.check_parked(end, before, wanted)
-        self.enter_origins(logged, end)
-
-    def check_parked(
-        self, end: OffsetDocument, before: Mapping[tuple[str, str], Any], wanted: Mapping[str, WantedCluster]
-    ) -> None:
-        for cluster, parked in end.parked.items():
-            named = wanted[cluster].topics if cluster in wanted else {}
-            for topic, kept in parked.topics.items():
-                assert topic not in (end.clusters[cluster].topics if cluster in end.clusters else {})
-                if topic in named:
-                    continue
-                assert self.now_ms < kept.until_ms <= self.now_ms + RETENTION_MS, "parked past its retention"
-                was = before.get((self.physical(cluster).kafka_id, topic))
-                if was is not None and not was.awaited:
-                    assert kept.until_ms == was.until_ms, "a deadline is written once"
-
-    def enter_origins(self, logged: OffsetDocument, end: OffsetDocument) -> None:
-        for split in end.splits():
-            topic_id = self.topic_id(end, split.cluster, split.topic)
-            key = (topic_id, split.partition, self.lifetimes[topic_id])
-            if key not in self.origins:
-                topic = end.topic(split.cluster, split.topic)
-                assert topic is not None
-                origin = topic.starts[split.partition]
-                # What is found after a query's first plan is read from its first record on.
-                assert origin == 0 or (logged.is_initial and self.starting.kind == "latest")
-                self.origins[key] = origin
-
-    def check_delivered(self) -> None:
-        """Whatever progress says is read was delivered once; nothing else was, but what was reported."""
-        batch = len(self.log) - 1
-        if batch not in self.sink:
-            batch -= 1
-        if batch < 0:
-            assert not self.delivered
+    def abandon(self, cluster: str) -> None:
+        """Do what the tool `abandon` does: leave a cluster's ranges out of the pending batch of a stopped query."""
+        self.process = None
+        if not self.pending:
             return
-        document = self.document(batch)
-        rewound = {part.split: part.start for amendment in self.amendments(document) for part in amendment.left_out}
-        for split, following in everything(document):
-            topic_id = self.topic_id(document, split.cluster, split.topic)
-            lifetime = self.lifetimes_of_batch[batch][topic_id]
-            end = rewound.get(split, following)
-            for offset in range(self.origins[topic_id, split.partition, lifetime], end):
-                record = Record(topic_id, split.partition, lifetime, offset)
-                assert self.delivered[record] >= 1, f"lost: {record}"
-        for record, count in self.delivered.items():
-            assert count <= 1 + self.reported[record], f"delivered {count} times: {record}"
-        progress = {
-            (topic_id := self.topic_id(document, split.cluster, split.topic), split.partition): (
-                self.lifetimes_of_batch[batch][topic_id],
-                rewound.get(split, following),
-            )
-            for split, following in everything(document)
-        }
-        for record in self.delivered:
-            lifetime, end = progress.get((record.topic_id, record.partition), (-1, 0))
-            if record.lifetime == lifetime and record.offset >= end:
-                assert self.delivered[record] <= self.reported[record], f"will be delivered again, unreported: {record}"
+        batch = len(self.log) - 1
+        start, end = self.document(batch - 1), self.document(batch)
+        parts = tuple(
+            part
+            for part in sorted(self.remaining[batch], key=str)
+            if self.physical(part.split.cluster).kafka_id == cluster
+        )
+        if parts:
+            reasons: dict[str, Any] = {part.split.cluster: "abandoned" for part in parts}
+            amendment = Amendment(end.query, end.number, fingerprint(start), fingerprint(end), parts, reasons, 0)
+            self.state.save_amendment(amendment)
+            self.account(amendment, batch)
+            self.remaining[batch] -= set(parts)
 
-    def check_at_rest(self) -> None:
-        """Who says that there is no news has delivered all that can be read."""
-        for cluster in self.clusters.values():
-            for name in cluster.named if cluster.reachable else ():
-                topic = cluster.topics[name]
-                for partition, end in topic.ends.items() if topic.described else ():
-                    lifetime = self.lifetimes[topic.topic_id]
-                    for offset in range(self.origins[topic.topic_id, partition, lifetime], end):
-                        record = Record(topic.topic_id, partition, lifetime, offset)
-                        assert self.delivered[record] >= 1, f"no news, but not delivered: {record}"
+    def run_available_now(self, limit: int | None, changes: list[tuple[str, set[str], bool]]) -> None:
+        """Do a run from start to end. Metadata are looked up once; brokers come and go, records continue to arrive."""
+        self.process = None
+        self.frozen = self.view()
+        self.targets = Targets()
+        self.targets.fix(self.answers())
+        ends: Ends = {}
+        try:
+            for _ in range(40):
+                self.note_ends(ends)
+                before = len(self.log)
+                if not self.step(limits=Limits(max_offsets=limit)):
+                    if not self.pending:
+                        self.check_run(ends)
+                    return
+                if self.process is None:
+                    return
+                self.check_ends(before, ends)
+                self.check_delivered()
+                if changes:
+                    self.change_meanwhile(*changes.pop())
+            raise AssertionError("the run does not end")
+        finally:
+            self.frozen = self.targets = None
+            self.process = None
 
-    def drain(self) -> None:
-        """Everything answers, then everything is named as well: all of it arrives, and there is nothing more to do."""
+    def change_meanwhile(self, cluster: str, topics: set[str], reachable: bool) -> None:
+        self.clusters[cluster].named, self.clusters[cluster].reachable = topics, reachable
+        for topic in self.clusters[cluster].topics.values():
+            if not topic.deleted:
+                topic.ends[0] += 1
+
+    def note_ends(self, ends: Ends) -> None:
+        """Note the ends of each cluster at its first answer in a run."""
+        for named in self.view():
+            if named.physical.reachable and named.name not in ends:
+                topics = [named.physical.topics[name] for name in named.topics]
+                ends[named.name] = {
+                    (topic.topic_id, partition): end
+                    for topic in topics
+                    if topic.described and not topic.deleted
+                    for partition, end in topic.ends.items()
+                }
+
+    def drain(self, *, abandon: bool = False) -> None:
+        """Let every cluster answer, then name everything: all of it arrives, and nothing is left to do.
+
+        Args:
+            abandon: a user abandons a pending batch that the source refuses to filter.
+        """
         for cluster in self.clusters.values():
-            cluster.reachable = True
+            cluster.reachable = cluster.reports_id = True
             for topic in cluster.topics.values():
-                topic.described = True
+                topic.described = topic.readable = True
+        for cluster in self.clusters.values():
+            for name in [name for name, topic in cluster.topics.items() if topic.deleted]:
+                self.create_anew(cluster, name, {0: 2})
         if self.options.pending_removed_ranges == "filter":
             self.come_to_rest()
         for cluster in self.clusters.values():
             cluster.named = set(cluster.topics)
+        if abandon and self.pending and self.options.pending_removed_ranges == "refuse":
+            for cluster in self.clusters.values():
+                self.abandon(cluster.kafka_id)
         self.come_to_rest()
         document = self.last_document()
         assert not document.parked
@@ -426,7 +519,7 @@ class Simulation:
             for name, topic in cluster.topics.items():
                 progress = document.topic(cluster.name, name)
                 assert progress is not None
-                assert progress.next == topic.ends
+                assert progress.stops or progress.next == topic.ends
 
     def come_to_rest(self) -> None:
         for _ in range(20):
@@ -435,34 +528,209 @@ class Simulation:
             self.check_delivered()
         raise AssertionError("the query does not come to rest")
 
+    # -- what must hold ------------------------------------------------------------------------------------------
 
-@dataclass(frozen=True)
-class SimulatedEdge:
-    """Answers a plan's questions from the simulated world."""
+    def check_loss(self, loss: DataLoss, opened: OffsetDocument) -> None:
+        """A plan finds losses only where records are gone."""
+        physical, topic = self.physical(loss.split.cluster), self.topic_of(loss.split)
+        following = opened.next_of(loss.split)
+        assert following is not None
+        expired = following < topic.first.get(loss.split.partition, 0)
+        explicit_start = following > topic.ends.get(loss.split.partition, 0) and isinstance(physical.start, int)
+        assert loss.recreated or topic.deleted or expired or explicit_start, f"nothing is lost, but: {loss}"
 
-    world: Simulation
-    first: bool
+    def keep_track(self, logged: OffsetDocument, planned: Planned, wanted: Mapping[str, SubscribedCluster]) -> None:
+        """Follow parking and expiry with independent bookkeeping, and note the starts and stops of new splits."""
+        end = planned.plan.document
+        before = {
+            (self.physical(cluster).kafka_id, topic): (cluster, kept)
+            for cluster, parked in logged.parked.items()
+            for topic, kept in parked.topics.items()
+        }
+        for note in planned.notes:
+            if note.kind != "expired":
+                continue
+            assert note.topic is not None
+            physical = self.physical(note.cluster)
+            _, kept = before[physical.kafka_id, note.topic]
+            topic_id = kept.topic_id or physical.topics[note.topic].topic_id
+            assert kept.until_ms <= self.now_ms
+            assert topic_id not in self.back_in_time, "a topic that metadata named again in time must not expire"
+            self.lifetimes[topic_id] += 1
+        for (kafka_id, topic), (name, kept) in before.items():
+            physical = self.clusters[kafka_id]
+            topic_id = kept.topic_id or physical.topics[topic].topic_id
+            same = physical.name in wanted and name in (physical.name, wanted[physical.name].renamed_from)
+            if same and topic in wanted[physical.name].topics and not physical.topics[topic].deleted:
+                if kept.until_ms > self.now_ms:
+                    self.back_in_time.add(topic_id)
+            else:
+                self.back_in_time.discard(topic_id)
+        self.back_in_time &= {
+            self.topic_id(end, cluster, topic) for cluster, parked in end.parked.items() for topic in parked.topics
+        }
+        self.check_parked(end, before, wanted)
+        self.follow(logged, end)
 
-    def verify(self, progress: OffsetDocument) -> OffsetDocument:
-        assert identity_problems(progress, self.world.answers(), {}) == [], "identities follow their cluster"
-        return progress
+    def check_parked(
+        self,
+        end: OffsetDocument,
+        before: Mapping[tuple[str, str], tuple[str, Any]],
+        wanted: Mapping[str, SubscribedCluster],
+    ) -> None:
+        for cluster, parked in end.parked.items():
+            named = wanted[cluster].topics if cluster in wanted else {}
+            for topic, kept in parked.topics.items():
+                if topic in named:
+                    continue
+                assert self.now_ms < kept.until_ms <= self.now_ms + RETENTION_MS, "parked past its retention"
+                _, was = before.get((self.physical(cluster).kafka_id, topic), ("", None))
+                if was is not None and not was.awaited:
+                    assert kept.until_ms == was.until_ms, "a deadline is written once"
+        names = [(self.physical(c).kafka_id, t) for c in end.clusters for t in end.clusters[c].topics]
+        names += [(self.physical(c).kafka_id, t) for c in end.parked for t in end.parked[c].topics]
+        assert len(names) == len(set(names)), "a topic has one progress, active or parked"
 
-    def resolve(self, done: Reconciled) -> tuple[Mapping[Split, int], Mapping[Split, int]]:
-        return {split: self.start(split, new_topic) for split, new_topic in done.new.items()}, {}
+    def follow(self, logged: OffsetDocument, end: OffsetDocument) -> None:
+        """Note the starts and stops of new splits, and compare them with the design's own rules."""
+        known = {(topic_id, lifetime) for topic_id, _, lifetime in self.origins}
+        old, before = {}, {}
+        for split, following in everything(logged):
+            topic_id = self.topic_id(logged, split.cluster, split.topic)
+            old[self.physical(split.cluster).kafka_id, split.topic] = topic_id
+            before[topic_id, split.partition, self.lifetimes[topic_id]] = following
+        for split in end.splits():
+            topic_id = self.topic_id(end, split.cluster, split.topic)
+            key = (topic_id, split.partition, self.lifetimes[topic_id])
+            progress = end.topic(split.cluster, split.topic)
+            assert progress is not None
+            if key not in self.origins:
+                was = old.get((self.physical(split.cluster).kafka_id, split.topic))
+                origin = self.origin(logged, split, topic_id, known, was)
+                assert progress.starts[split.partition] == origin, f"{split} starts at {progress.starts}, not {origin}"
+                self.origins[key] = origin
+            stop = progress.stops.get(split.partition)
+            if stop is not None:
+                self.limits.setdefault(key, max(stop, before.get(key, 0)))
+                assert self.stops.setdefault(key, stop) == stop, "a stop is resolved once"
+            else:
+                assert key not in self.stops, "a stop is kept"
 
-    def start(self, split: Split, new_topic: bool) -> int:
-        spec = starting_spec(first_plan=self.first, new_topic=new_topic, configured=self.world.starting, own=None)
-        found = resolve_start(spec, split, lenient=not self.first)
-        assert isinstance(found, OffsetQuery)
-        return (
-            0
-            if found.kind == "earliest"
-            else self.world.answers()[split.cluster].topics[split.topic].latest[split.partition]
+    def origin(
+        self, logged: OffsetDocument, split: Split, topic_id: str, known: set[tuple[str, int]], was: str | None
+    ) -> int:
+        """Where a new split starts: the row `Start` of the design, and decisions 007 and 011.
+
+        Args:
+            known: topic ids and lifetimes that were there before.
+            was: id of the topic that progress under this name belonged to.
+        """
+        physical = self.physical(split.cluster)
+        topic = physical.topics[split.topic]
+        first, last = topic.first.get(split.partition, 0), topic.ends[split.partition]
+        is_active = any(
+            (self.physical(c).kafka_id, t) == (physical.kafka_id, split.topic) for c, t, _ in logged.splits()
         )
+        rule = physical.start
+        if logged.is_initial:
+            rule = rule or self.starting
+        elif (was not in (None, topic_id) and (is_active or isinstance(rule, int))) or (
+            rule == "latest" and (is_active or (topic_id, self.lifetimes[topic_id]) in known)
+        ):
+            rule = "earliest"
+        if isinstance(rule, int):
+            return max(first, min(rule, last))
+        return last if rule == "latest" else first
 
-    def accept(self, opened: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, list[Note]]:
-        assert all(loss.recreated for loss in losses), f"nothing was lost, but the plan says {losses}"
-        return skip_losses(opened, losses), []
+    def note_expired(self) -> None:
+        for cluster in self.clusters.values():
+            for topic in cluster.topics.values():
+                for partition, first in topic.first.items():
+                    self.expired[topic.topic_id, partition] = first
+
+    def check_delivered(self) -> None:
+        """All records that progress has passed were delivered once, and no others, except for the reported ones."""
+        batch = len(self.log) - 1
+        if batch not in self.sink:
+            batch -= 1
+        if batch < 0:
+            assert not self.delivered
+            return
+        self.note_expired()
+        document = self.document(batch)
+        rewound = {part.split: part.start for amendment in self.amendments(document) for part in amendment.left_out}
+        progress = {}
+        for split, following in everything(document):
+            topic_id = self.topic_id(document, split.cluster, split.topic)
+            lifetime = self.lifetimes_of_batch[batch][topic_id]
+            end = rewound.get(split, following)
+            progress[topic_id, split.partition] = (lifetime, end)
+            for offset in range(self.origins[topic_id, split.partition, lifetime], end):
+                record = Record(topic_id, split.partition, lifetime, offset)
+                assert self.delivered[record] >= 1 or self.has_expired(record), f"lost: {record}"
+        for record, count in self.delivered.items():
+            assert count <= 1 + self.reported[record], f"delivered {count} times: {record}"
+            key = record[:3]
+            assert record.offset >= self.origins[key]
+            assert record.offset < self.limits.get(key, record.offset + 1), f"behind its stop: {record}"
+            lifetime, end = progress.get((record.topic_id, record.partition), (-1, 0))
+            if record.lifetime == lifetime and record.offset >= end:
+                assert count <= self.reported[record], f"will be delivered again, unreported: {record}"
+
+    def has_expired(self, record: Record) -> bool:
+        return record.offset < self.expired.get((record.topic_id, record.partition), 0)
+
+    def check_at_rest(self) -> None:
+        """A plan without news comes only after all readable records were delivered."""
+        if self.targets is not None:
+            return
+        for cluster in self.clusters.values():
+            for name in cluster.named if cluster.reachable else ():
+                topic = cluster.topics[name]
+                if not topic.described or topic.deleted:
+                    continue
+                for partition, end in topic.ends.items():
+                    self.check_complete(topic, partition, end, "no news, but not delivered")
+
+    def check_ends(self, before: int, ends: Ends) -> None:
+        """A run of `Trigger.AvailableNow` reads no further than its ends."""
+        for batch in range(before, len(self.log)):
+            end = self.document(batch)
+            for part in ranges_between(self.document(batch - 1), end):
+                topic_id = self.topic_id(end, part.split.cluster, part.split.topic)
+                assert part.end <= ends[part.split.cluster][topic_id, part.split.partition]
+
+    def check_run(self, ends: Ends) -> None:
+        """A run that has ended has read everything, except for the clusters that it reports as still to read."""
+        assert self.process is not None
+        absent = {named.name for named in self.view() if not named.physical.reachable}
+        progress = self.process.amendments.after(self.last_document())
+        unread = still_to_read(progress, absent, self.targets)
+        for named in self.view():
+            if named.name in unread:
+                continue
+            assert named.name in ends, "a run ends without a cluster, and does not report it"
+            for name in named.topics:
+                topic = named.physical.topics[name]
+                if topic.deleted or (named.name not in absent and not topic.described):
+                    continue
+                for partition in topic.ends:
+                    end = ends[named.name].get((topic.topic_id, partition))
+                    if end is not None:
+                        self.check_complete(topic, partition, end, "the run has ended, but not delivered")
+
+    def check_complete(self, topic: SimulatedTopic, partition: int, end: int, failure: str) -> None:
+        self.note_expired()
+        key = (topic.topic_id, partition, self.lifetimes[topic.topic_id])
+        for offset in range(self.origins[key], min(end, self.stops.get(key, end))):
+            record = Record(*key, offset)
+            assert self.delivered[record] >= 1 or self.has_expired(record), f"{failure}: {record}"
+
+
+def offset_spec(rule: Rule) -> OffsetSpec | None:
+    if isinstance(rule, int):
+        return OffsetSpec("explicit", offsets={t: dict.fromkeys(range(4), rule) for t in ("t", "u")})
+    return None if rule is None else OffsetSpec(rule)
 
 
 def everything(document: OffsetDocument) -> Iterable[tuple[Split, int]]:

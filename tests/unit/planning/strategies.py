@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation, WantedCluster
+from dynamic_kafka.metadata.subscription import SubscribedCluster
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import (
     ClusterProgress,
     Column,
@@ -64,15 +65,16 @@ def documents() -> st.SearchStrategy[OffsetDocument]:
     )
 
 
-def wanted() -> st.SearchStrategy[dict[str, WantedCluster]]:
-    """What metadata may name."""
+def wanted() -> st.SearchStrategy[dict[str, SubscribedCluster]]:
+    """Clusters that metadata may name."""
+    topics = st.dictionaries(IDS, IDS, min_size=1, max_size=3)
     return st.dictionaries(
-        IDS, st.builds(WantedCluster, st.dictionaries(IDS, IDS, min_size=1, max_size=3), st.none() | IDS), max_size=3
+        IDS, st.builds(SubscribedCluster, topics, st.just({}), renamed_from=st.none() | IDS), max_size=3
     )
 
 
-def observations(named: dict[str, WantedCluster]) -> st.SearchStrategy[dict[str, ClusterObservation]]:
-    """What some of the named clusters may answer."""
+def observations(named: dict[str, SubscribedCluster]) -> st.SearchStrategy[dict[str, ClusterObservation]]:
+    """Answers of some of the named clusters."""
     topic = st.builds(TopicObservation, columns(), topic_id=st.none() | HASHES)
     if not named:
         return st.just({})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dynamic_kafka.planning.dataloss import AcceptedLoss, DataLoss, describe, find_data_loss, skip_losses
+from dynamic_kafka.planning.acceptance import AcceptedLoss
+from dynamic_kafka.planning.dataloss import DataLoss, describe, find_data_loss, skip_losses
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split
@@ -144,11 +145,11 @@ def test_an_acceptance_holds_for_one_offset_of_one_topic(word: AcceptedLoss, los
     ],
 )
 def test_after_an_acceptance_reading_goes_on_where_it_said(word: AcceptedLoss, loss: DataLoss, at: int | None) -> None:
-    assert word.goes_on_at(loss) == at
+    assert word.resume_at(loss) == at
 
 
 def test_after_an_acceptance_reading_does_not_go_back_to_what_has_expired_since() -> None:
-    assert AcceptedLoss(9, to=4).goes_on_at(DataLoss(SPLIT, "cut off, and grown since", 7), first=6) == 6
+    assert AcceptedLoss(9, to=4).resume_at(DataLoss(SPLIT, "cut off, and grown since", 7), first=6) == 6
 
 
 def test_a_topic_that_its_cluster_does_not_list() -> None:

@@ -1,12 +1,17 @@
-"""Topics of one cluster that a pattern chose and that are deleted: a loss, unless all was read."""
+"""Deleted topics that a pattern on a single cluster matched: a loss, unless all records were read."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from dynamic_kafka.planning.deleted_topics import tell_deleted
-from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation, WantedCluster
-from dynamic_kafka.planning.progress import ClusterProgress, TopicProgress
+from dynamic_kafka.metadata.subscription import SubscribedCluster
+from dynamic_kafka.options import parse_options
+from dynamic_kafka.planning.deleted_topics import mark_deleted_topics
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from tests.unit.planning.plans import plan_input
 
 GONE, KEPT = "orders-gone", "orders-kept"
 READING = ClusterProgress({name: TopicProgress(name, {0: 3}) for name in (GONE, KEPT)})
@@ -18,18 +23,21 @@ SEEN = {KEPT: TopicObservation({0: 9})}
     ("pattern", "ended", "is_loss"),
     [
         ("orders-.*", 4, True),
-        ("orders-.*", None, True),  # nobody knows: the query has just started
+        ("orders-.*", None, True),  # unknown: the query has just started
         ("orders-.*", 3, False),
-        ("other-.*|orders-kept", 4, False),  # it is not chosen any more, on purpose
+        ("other-.*|orders-kept", 4, False),  # the user removed it on purpose
     ],
 )
-def test_a_deleted_topic_is_lost_whoever_looks_first(
-    pattern: str, ended: int | None, is_loss: bool, listed: bool
-) -> None:
-    listed = listed and pattern.startswith("orders")  # the list has only what the pattern chooses
-    want = WantedCluster({KEPT: KEPT} | ({GONE: GONE} if listed else {}))
+def test_a_deleted_topic_is_lost_in_either_order(pattern: str, ended: int | None, is_loss: bool, listed: bool) -> None:
+    listed = listed and pattern.startswith("orders")  # the list has only topics that match the pattern
+    cluster = SubscribedCluster({KEPT: KEPT} | ({GONE: GONE} if listed else {}), {})
     answer = ClusterObservation(SEEN, "K", frozenset({GONE} if listed else ()))
-    ends = {} if ended is None else {GONE: {0: ended}}
-    wanted, observed = tell_deleted(pattern, READING, want, answer, ends)
-    assert observed.missing == (frozenset({GONE}) if is_loss else frozenset())
-    assert set(wanted.topics) == ({GONE, KEPT} if is_loss else {KEPT})
+    document = OffsetDocument("q", 3, "p", clusters={"default": READING})
+    given = replace(
+        plan_input(document, {"default": cluster}, {"default": answer}),
+        options=parse_options({"kafka.bootstrap.servers": "x:1", "subscribePattern": pattern}, mode="streaming"),
+        topic_ends={} if ended is None else {"default": {GONE: {0: ended}}},
+    )
+    wanted, observed = mark_deleted_topics(given)
+    assert observed["default"].missing == (frozenset({GONE}) if is_loss else frozenset())
+    assert set(wanted["default"].topics) == ({GONE, KEPT} if is_loss else {KEPT})

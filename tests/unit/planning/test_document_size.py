@@ -8,8 +8,10 @@ from dataclasses import replace
 
 import pytest
 
+from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.codec import decode, encode
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.reconcile import reconcile
 
 LIMIT = 250_000
 
@@ -51,10 +53,7 @@ def test_ten_thousand_splits_fit_as_spark_writes_them(starts: str) -> None:
 
 
 def test_parked_splits_cost_no_more_than_active_ones() -> None:
-    from dynamic_kafka.planning.observation import WantedCluster
-    from dynamic_kafka.planning.reconcile import reconcile
-
-    named = {"cluster-0": WantedCluster({"orders-of-a-region": "orders"})}
+    named = {"cluster-0": SubscribedCluster({"orders-of-a-region": "orders"}, {})}
     parked = reconcile(document("none"), named, {}, now_ms=1_795_219_200_000, retention_ms=604_800_000).document
 
     assert sum(len(topic.next) for kept in parked.parked.values() for topic in kept.topics.values()) == 8_000

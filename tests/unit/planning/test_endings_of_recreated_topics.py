@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from dynamic_kafka.planning.batch import Situation, plan_batch
-from dynamic_kafka.planning.dataloss import DataLoss, skip_losses
+from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.ending import Targets, still_to_read
-from dynamic_kafka.planning.observation import ClusterObservation, Note, TopicObservation, WantedCluster
-from dynamic_kafka.planning.plan import Limits
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster, ParkedTopic, TopicProgress
-from dynamic_kafka.planning.reconcile import Reconciled
 from dynamic_kafka.planning.splits import Split
+from tests.unit.planning.plans import plan, plan_input
 
 
-class Edge:
-    """`endingOffsets=latest`, `failOnDataLoss=false`; everything begins at 0."""
-
-    def __init__(self, answers: Mapping[str, ClusterObservation]) -> None:
-        self.answers = answers
-
-    def verify(self, progress: OffsetDocument) -> OffsetDocument:
-        return progress
-
-    def resolve(self, done: Reconciled) -> tuple[Mapping[Split, int], Mapping[Split, int]]:
-        stops = {}
-        for split in [*done.document.splits(), *done.new]:
-            topic = done.document.topic(split.cluster, split.topic)
-            seen = self.answers[split.cluster].topics[split.topic].latest
-            if split.partition in seen and not (topic and split.partition in topic.stops):
-                stops[split] = seen[split.partition]
-        return dict.fromkeys(done.new, 0), stops
-
-    def accept(self, opened: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, list[Note]]:
-        return skip_losses(opened, losses), []
-
-
-def plan(document: OffsetDocument, seen: TopicObservation) -> OffsetDocument:
+def after_plan(document: OffsetDocument, seen: TopicObservation) -> OffsetDocument:
+    """Return the document after one plan of a run that ends at the ends of its topics."""
     answers = {"east": ClusterObservation({"t": seen}, "K")}
-    situation = Situation(document, document, {"east": WantedCluster({"t": "s"})}, answers, 5, 1000, Limits(), "q")
-    return plan_batch(situation, Edge(answers)).plan.document
+    options = {"endingOffsets": "latest", "failOnDataLoss": "false"}
+    given = plan_input(
+        document, {"east": SubscribedCluster({"t": "s"}, {})}, answers, progress=document, now_ms=5, options=options
+    )
+    return plan(given).plan.document
 
 
 def test_available_now_does_not_end_at_the_offsets_of_a_topic_that_is_another_one() -> None:
@@ -53,14 +31,14 @@ def test_available_now_does_not_end_at_the_offsets_of_a_topic_that_is_another_on
 def test_a_bounded_run_reads_a_topic_that_was_created_anew_while_it_was_parked() -> None:
     parked = ParkedCluster({"t": ParkedTopic("s", {0: 5}, 1000, "old", stops={0: 9})}, "K")
     document = OffsetDocument("q", 3, "p", bounded=True, parked={"east": parked})
-    end = plan(document, TopicObservation({0: 2}, {0: 0}, topic_id="new"))
+    end = after_plan(document, TopicObservation({0: 2}, {0: 0}, topic_id="new"))
     assert end.next_of(Split("east", "t", 0)) == 2, f"finished: {end.finished}"
 
 
 def test_a_bounded_run_reads_all_partitions_of_a_topic_that_was_created_anew() -> None:
     topic = TopicProgress("s", {0: 5}, "old", stops={0: 9})
     document = OffsetDocument("q", 3, "p", bounded=True, clusters={"east": ClusterProgress({"t": topic}, "K")})
-    end = plan(document, TopicObservation({0: 2, 1: 3}, {0: 0, 1: 0}, topic_id="new"))
+    end = after_plan(document, TopicObservation({0: 2, 1: 3}, {0: 0, 1: 0}, topic_id="new"))
     assert {split: end.next_of(split) for split in end.splits()} == {
         Split("east", "t", 0): 2,
         Split("east", "t", 1): 3,
@@ -70,12 +48,12 @@ def test_a_bounded_run_reads_all_partitions_of_a_topic_that_was_created_anew() -
 def test_a_bounded_run_reads_a_topic_that_came_back_past_its_retention() -> None:
     parked = ParkedCluster({"t": ParkedTopic("s", {0: 5}, 4, "T", stops={0: 9})}, "K")
     document = OffsetDocument("q", 3, "p", bounded=True, parked={"east": parked})
-    end = plan(document, TopicObservation({0: 9}, {0: 0}, topic_id="T"))
+    end = after_plan(document, TopicObservation({0: 9}, {0: 0}, topic_id="T"))
     assert end.next_of(Split("east", "t", 0)) == 9, f"finished: {end.finished}"
 
 
 def test_a_bounded_run_still_finds_nothing_new_in_a_topic_that_came_back() -> None:
     parked = ParkedCluster({"t": ParkedTopic("s", {0: 5}, 1000, "T", stops={0: 9})}, "K")
     document = OffsetDocument("q", 3, "p", bounded=True, parked={"east": parked})
-    end = plan(document, TopicObservation({0: 9, 1: 4}, {0: 0, 1: 0}, topic_id="T"))
+    end = after_plan(document, TopicObservation({0: 9, 1: 4}, {0: 0, 1: 0}, topic_id="T"))
     assert list(end.splits()) == [Split("east", "t", 0)]

@@ -3,57 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import pytest
 
+from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.amendments import Amendment, Amendments
-from dynamic_kafka.planning.batch import Situation, plan_batch
 from dynamic_kafka.planning.codec import fingerprint
-from dynamic_kafka.planning.dataloss import DataLoss, skip_losses
-from dynamic_kafka.planning.observation import ClusterObservation, Note, TopicObservation, WantedCluster
-from dynamic_kafka.planning.plan import Limits, ranges_between
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
-from dynamic_kafka.planning.reconcile import Reconciled
-from dynamic_kafka.planning.splits import Split
+from tests.unit.planning.plans import plan, plan_input
 
-WANTED = {"east": WantedCluster({"t": "s"})}
-
-
-@dataclass
-class Accepting:
-    """An edge that accepts all losses."""
-
-    def verify(self, progress: OffsetDocument) -> OffsetDocument:
-        return progress
-
-    def resolve(self, done: Reconciled) -> tuple[Mapping[Split, int], Mapping[Split, int]]:
-        return dict.fromkeys(done.new, 0), {}
-
-    def accept(self, opened: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, list[Note]]:
-        return skip_losses(opened, losses), []
+WANTED = {"east": SubscribedCluster({"t": "s"}, {})}
 
 
 def planned(
     logged: OffsetDocument,
-    wanted: Mapping[str, WantedCluster],
+    wanted: Mapping[str, SubscribedCluster],
     end: int | None,
     epoch: int = 6,
     amendments: Amendments | None = None,
 ) -> OffsetDocument:
     """The document after one plan; `end` None: the cluster does not answer."""
     seen = ClusterObservation({"t": TopicObservation({0: end}, epochs={0: epoch}, topic_id="T")}, "Mk") if end else None
-    situation = Situation(
-        logged=logged,
-        progress=(amendments or Amendments()).after(logged),
-        wanted=wanted,
-        observed=dict.fromkeys(wanted, seen) if seen else {},
-        now_ms=0,
-        retention_ms=1000,
-        limits=Limits(),
-        query="q",
-    )
-    return plan_batch(situation, Accepting()).plan.document
+    answers = dict.fromkeys(wanted, seen) if seen else {}
+    progress = (amendments or Amendments()).after(logged)
+    given = plan_input(logged, wanted, answers, progress=progress, options={"failOnDataLoss": "false"})
+    return plan(given).plan.document
 
 
 def saved(following: int, epoch: int = 5, **more: object) -> OffsetDocument:
@@ -79,7 +55,7 @@ def test_a_range_that_goes_on_after_parking_has_the_epoch_that_was_saved() -> No
 
 def test_a_range_of_a_renamed_cluster_has_the_epoch_that_was_saved() -> None:
     before = saved(100)
-    renamed = {"eastern": WantedCluster({"t": "s"}, renamed_from="east")}
+    renamed = {"eastern": SubscribedCluster({"t": "s"}, {}, renamed_from="east")}
     assert first_epoch(before, planned(before, renamed, 200)) == 5
 
 

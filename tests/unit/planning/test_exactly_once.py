@@ -27,7 +27,7 @@ class AQueryAndItsWorld(RuleBasedStateMachine):
 
     @initialize(starting=st.sampled_from(["earliest", "latest"]), refuse=st.booleans(), ids=st.booleans())
     def a_query(self, starting: Literal["earliest", "latest"], refuse: bool, ids: bool) -> None:
-        self.world = Simulation(starting=starting, refuse=refuse, ids=ids)
+        self.world = Simulation(starting=starting, refuse=refuse, topic_ids=ids)
         for kafka_id in ("a", "b"):
             topics = {name: SimulatedTopic(f"{kafka_id}/{name}/0", {0: 1}) for name in ("t", "u")}
             self.world.clusters[kafka_id] = SimulatedCluster(kafka_id, topics, f"{kafka_id}-0", named={"t"})
@@ -57,20 +57,14 @@ class AQueryAndItsWorld(RuleBasedStateMachine):
     def a_topic_that_nobody_reads_is_created_anew(self, cluster: str, topic: str) -> None:
         physical = self.world.clusters[cluster]
         active = {split.topic for split in self.world.last_document().splits() if self.is_of(split.cluster, physical)}
-        if self.world.tells_ids and topic not in physical.named and topic not in active:
-            self.create_anew(physical, topic, 1)
+        if self.world.reports_topic_ids and topic not in physical.named and topic not in active:
+            self.world.create_anew(physical, topic, {0: 1})
 
     @rule(cluster=CLUSTERS, topic=TOPICS, crash=CRASHES, end=st.integers(0, 6))
     def a_topic_is_created_anew_while_it_is_read(self, cluster: str, topic: str, crash: CrashPoint, end: int) -> None:
-        if self.world.tells_ids:
+        if self.world.reports_topic_ids:
             self.world.step(crash=crash)
-            self.create_anew(self.world.clusters[cluster], topic, end)
-
-    def create_anew(self, physical: SimulatedCluster, topic: str, end: int) -> None:
-        prefix, _, generation = physical.topics[topic].topic_id.rpartition("/")
-        physical.topics[topic] = SimulatedTopic(f"{prefix}/{int(generation) + 1}", {0: end})
-        # A process reads what it has planned without another look: of that batch nobody could tell.
-        self.world.process = None
+            self.world.create_anew(self.world.clusters[cluster], topic, {0: end})
 
     def is_of(self, name: str, physical: SimulatedCluster) -> bool:
         return self.world.physical(name) is physical
@@ -175,12 +169,12 @@ class AQueryAndItsWorld(RuleBasedStateMachine):
 
     @precondition(lambda self: not self.world.pending)
     @rule()
-    def nothing_new_is_said_to_the_letter(self) -> None:
-        # Two batches at most settle whatever is open: what was rewound, and what then is there to read.
+    def plans_without_news_return_the_same_document(self) -> None:
+        # Two batches at most settle everything: one rewinds, the next reads what there is.
         for _ in range(3):
             if not self.world.step():
                 return
-            if self.world.pending:  # refused
+            if self.world.process is None:  # refused
                 return
         raise AssertionError("the world stands still, and plans go on")
 

@@ -9,16 +9,22 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from dynamic_kafka.planning.plan import Limits
-from tests.unit.planning.simulation import CrashPoint, everything
-from tests.unit.planning.wild import Own, WildCluster, WildSimulation, WildTopic, create_anew
+from tests.unit.planning.simulation import (
+    CrashPoint,
+    Rule,
+    SimulatedCluster,
+    SimulatedTopic,
+    Simulation,
+    everything,
+)
 
 CLUSTERS = st.sampled_from(["a", "b"])
 TOPICS = st.sampled_from(["t", "u"])
 TIMES = st.sampled_from([0, 400, 700, 1100])
 CRASHES: st.SearchStrategy[CrashPoint] = st.sampled_from(["planned", "logged", "amended", "reading", "delivered"])
 NAMED = st.sampled_from([{"t"}, {"u"}, {"t", "u"}, {"t", "u"}, set()])
-STARTS: st.SearchStrategy[Own] = st.sampled_from([None, "earliest", "latest", 1])
-STOPS: st.SearchStrategy[Own] = st.sampled_from([None, "latest", 3, 6])
+STARTS: st.SearchStrategy[Rule] = st.sampled_from([None, "earliest", "latest", 1])
+STOPS: st.SearchStrategy[Rule] = st.sampled_from([None, "latest", 3, 6])
 LIMITS = st.sampled_from(
     [
         Limits(),
@@ -45,13 +51,13 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
         starting: Literal["earliest", "latest"],
         refuse: bool,
         flavour: Literal["chains", "silent ids", "stops"],
-        starts: list[Own],
+        starts: list[Rule],
     ) -> None:
-        self.world = WildSimulation(starting=starting, refuse=refuse)
+        self.world = Simulation(starting=starting, refuse=refuse, first_offsets=True)
         self.flavour = flavour
         for kafka_id, start in zip("ab", starts, strict=True):
-            topics = {name: WildTopic(f"{kafka_id}/{name}/0", {0: 2}) for name in ("t", "u")}
-            self.world.clusters[kafka_id] = WildCluster(
+            topics = {name: SimulatedTopic(f"{kafka_id}/{name}/0", {0: 2}) for name in ("t", "u")}
+            self.world.clusters[kafka_id] = SimulatedCluster(
                 kafka_id,
                 topics,
                 f"{kafka_id}-0",
@@ -59,7 +65,7 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
                 start=start,
             )
 
-    def topic(self, cluster: str, name: str) -> WildTopic:
+    def topic(self, cluster: str, name: str) -> SimulatedTopic:
         return self.world.clusters[cluster].topics[name]
 
     # -- producers and brokers -----------------------------------------------------------------------------------
@@ -87,13 +93,14 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
         self.world.clusters[cluster].reachable = reachable
 
     @precondition(lambda self: self.flavour == "silent ids")
-    @rule(cluster=CLUSTERS, tells=st.booleans())
-    def a_cluster_tells_its_id_or_not(self, cluster: str, tells: bool) -> None:
-        self.world.clusters[cluster].tells = tells
+    @rule(cluster=CLUSTERS, reports=st.booleans())
+    def a_cluster_reports_its_id_or_not(self, cluster: str, reports: bool) -> None:
+        self.world.clusters[cluster].reports_id = reports
 
     @rule(cluster=CLUSTERS, topic=TOPICS, described=st.booleans())
     def a_topic_is_not_described_for_a_moment(self, cluster: str, topic: str, described: bool) -> None:
-        self.topic(cluster, topic).described = described
+        found = self.topic(cluster, topic)
+        found.described = found.readable = described
 
     @precondition(lambda self: self.flavour != "stops")
     @rule(cluster=CLUSTERS, topic=TOPICS)
@@ -111,7 +118,7 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
     def a_topic_is_created_anew(self, cluster: str, topic: str, crash: CrashPoint | None, ends: list[int]) -> None:
         if crash is not None:
             self.world.step(crash=crash)
-        create_anew(self.world, self.world.clusters[cluster], topic, dict(enumerate(ends)))
+        self.world.create_anew(self.world.clusters[cluster], topic, dict(enumerate(ends)))
 
     # -- metadata ------------------------------------------------------------------------------------------------
 
@@ -120,23 +127,23 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
         self.world.clusters[cluster].named = set(topics)
 
     @rule(cluster=CLUSTERS, start=STARTS, stop=STOPS)
-    def metadata_sets_starts_and_stops(self, cluster: str, start: Own, stop: Own) -> None:
+    def metadata_sets_starts_and_stops(self, cluster: str, start: Rule, stop: Rule) -> None:
         self.world.clusters[cluster].start = start
         if self.flavour == "stops":
             self.world.clusters[cluster].stop = stop
 
-    @rule(cluster=CLUSTERS, to=st.lists(st.integers(0, 3), min_size=1, max_size=2), told=st.booleans())
-    def metadata_renames(self, cluster: str, to: list[int], told: bool) -> None:
+    @rule(cluster=CLUSTERS, to=st.lists(st.integers(0, 3), min_size=1, max_size=2), marked=st.booleans())
+    def metadata_renames(self, cluster: str, to: list[int], marked: bool) -> None:
         physical = self.world.clusters[cluster]
         if self.flavour == "silent ids":
             saved = {split.cluster for split, _ in everything(self.world.last_document())}
             if any(name != physical.name for name in saved if self.world.physical(name) is physical):
                 return
-            to, told = to[:1], True
+            to, marked = to[:1], True
         for number in to:
             name = f"{cluster}-{number}"
             if name != physical.name:
-                physical.renamed_from, physical.name = physical.name if told else None, name
+                physical.renamed_from, physical.name = physical.name if marked else None, name
 
     @rule(ms=TIMES)
     def time_passes(self, ms: int) -> None:
@@ -194,7 +201,7 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "world"):
-            self.world.drain()
+            self.world.drain(abandon=True)
 
 
 TestAQueryInAWildWorld = AQueryInAWildWorld.TestCase

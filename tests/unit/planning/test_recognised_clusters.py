@@ -8,22 +8,15 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.driver.observer import Observed, RevisionRejectedError, wanted_clusters
-from dynamic_kafka.driver.offset_resolution import Decisions
-from dynamic_kafka.driver.status import PlanStatus
 from dynamic_kafka.errors import IdentityError
-from dynamic_kafka.metadata import Discovered, Revision, SubscribedCluster, Subscription
-from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning.batch import Situation, plan_batch
-from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation, WantedCluster
-from dynamic_kafka.planning.plan import Limits, ranges_between
+from dynamic_kafka.metadata import SubscribedCluster
+from dynamic_kafka.planning.checks import RevisionRejectedError
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster, ParkedTopic, TopicProgress
 from dynamic_kafka.planning.reconcile import recognise
 from dynamic_kafka.planning.splits import SplitRange
-
-OPTIONS = parse_options(
-    {"streamIds": "s", "metadataPath": "/streams.yaml", "startingOffsets": "earliest"}, mode="streaming"
-)
+from tests.unit.planning.plans import plan, plan_input
 
 
 def answer(end: int, kafka_id: str | None = "Mk") -> ClusterObservation:
@@ -45,20 +38,7 @@ class Plans:
     def plan(
         self, clusters: Mapping[str, SubscribedCluster], answers: Mapping[str, ClusterObservation], now_ms: int = 0
     ) -> None:
-        subscription = Subscription(clusters, ("s",))
-        observed = Observed(subscription, answers, Discovered(subscription, Revision("sha256:1"), 1), {}, False)
-        situation = Situation(
-            logged=self.document,
-            progress=self.document.settled(),
-            wanted=wanted_clusters(subscription),
-            observed=answers,
-            now_ms=now_ms,
-            retention_ms=1000,
-            limits=Limits(),
-            query="q",
-        )
-        edge = Decisions(OPTIONS, None, PlanStatus(), self.document, observed, frozenset(answers), "q")
-        done = plan_batch(situation, edge)
+        done = plan(plan_input(self.document, clusters, answers, now_ms=now_ms))
         if done.plan.document is not self.document:
             self.read += ranges_between(self.document, done.plan.document)
         self.document = done.plan.document
@@ -153,7 +133,7 @@ def test_an_id_that_was_another_cluster_takes_over_nothing() -> None:
 
 # -- the step itself ---------------------------------------------------------------------------------------------------
 
-WANTED = {"new": WantedCluster({"t": "s", "u": "s"})}
+WANTED = {"new": SubscribedCluster({"t": "s", "u": "s"}, {})}
 
 
 def parked(**until_ms: int) -> dict[str, ParkedCluster]:

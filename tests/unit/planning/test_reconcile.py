@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation, WantedCluster
+from dynamic_kafka.metadata.subscription import SubscribedCluster
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import (
     ClusterProgress,
     OffsetDocument,
@@ -41,8 +42,8 @@ def parked(until_ms: int = NOW + 500, *, awaited: bool = False, **clusters: dict
     return OffsetDocument("q", 3, "p", parked=kept)
 
 
-def named(*topics: str, renamed_from: str | None = None) -> WantedCluster:
-    return WantedCluster(dict.fromkeys(topics, "s"), renamed_from)
+def named(*topics: str, renamed_from: str | None = None) -> SubscribedCluster:
+    return SubscribedCluster(dict.fromkeys(topics, "s"), {}, renamed_from=renamed_from)
 
 
 def seen(topic_id: str | None = "T", **topics: dict[int, int]) -> ClusterObservation:
@@ -279,7 +280,7 @@ def test_forgetting_a_cluster_drops_all_of_it() -> None:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> tuple[OffsetDocument, dict[str, WantedCluster], dict[str, ClusterObservation]]:
+def worlds(draw: st.DrawFn) -> tuple[OffsetDocument, dict[str, SubscribedCluster], dict[str, ClusterObservation]]:
     document = draw(strategies.documents())
     # A split is active or parked, as every document has it.
     kept = {
@@ -295,7 +296,7 @@ def worlds(draw: st.DrawFn) -> tuple[OffsetDocument, dict[str, WantedCluster], d
 
 @given(world=worlds(), now=st.integers(0, 1 << 62), retention=st.integers(0, 1 << 40))
 def test_a_split_is_active_or_parked_and_its_offset_never_moves(
-    world: tuple[OffsetDocument, dict[str, WantedCluster], dict[str, ClusterObservation]], now: int, retention: int
+    world: tuple[OffsetDocument, dict[str, SubscribedCluster], dict[str, ClusterObservation]], now: int, retention: int
 ) -> None:
     document, wanted, observed = world
     before = dict(everything(document))
@@ -313,7 +314,7 @@ def test_a_split_is_active_or_parked_and_its_offset_never_moves(
 
 @given(world=worlds(), now=st.integers(0, 1 << 62))
 def test_the_same_world_a_second_time_changes_nothing(
-    world: tuple[OffsetDocument, dict[str, WantedCluster], dict[str, ClusterObservation]], now: int
+    world: tuple[OffsetDocument, dict[str, SubscribedCluster], dict[str, ClusterObservation]], now: int
 ) -> None:
     document, wanted, observed = world
     once = reconcile(document, wanted, observed, now_ms=now, retention_ms=1_000)

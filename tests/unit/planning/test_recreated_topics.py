@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from dynamic_kafka.driver.replay import Replays, World
+from dynamic_kafka.driver.replay import Replays
 from dynamic_kafka.errors import DataLossError
+from dynamic_kafka.metadata.model import OffsetSpec
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
-from dynamic_kafka.planning.batch import Situation, plan_batch
 from dynamic_kafka.planning.codec import fingerprint
-from dynamic_kafka.planning.dataloss import DataLoss, skip_losses
-from dynamic_kafka.planning.observation import ClusterObservation, Note, TopicObservation, WantedCluster
-from dynamic_kafka.planning.plan import Limits, ranges_between
+from dynamic_kafka.planning.observation import ClusterObservation, Observation, TopicObservation
+from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
-from dynamic_kafka.planning.reconcile import Reconciled
 from dynamic_kafka.planning.splits import Split, SplitRange
+from tests.unit.planning.plans import plan, plan_input
 from tests.unit.planning.simulation import MemoryState
 
 SPLIT = Split("east", "t", 0)
@@ -30,38 +28,12 @@ def saved(topic_id: str | None, following: int, **more: Any) -> OffsetDocument:
     return OffsetDocument("q", 1, "", clusters={"east": ClusterProgress({"t": topic}, "Mk")})
 
 
-@dataclass
-class Accepting:
-    """An edge that accepts all losses, and stops every split that has no stop at 6."""
-
-    stop: int | None = None
-
-    def verify(self, progress: OffsetDocument) -> OffsetDocument:
-        return progress
-
-    def resolve(self, done: Reconciled) -> tuple[Mapping[Split, int], Mapping[Split, int]]:
-        starts = dict.fromkeys(done.new, 0)
-        topics = {split: done.document.topic(split.cluster, split.topic) for split in done.document.splits()}
-        without = [split for split, topic in topics.items() if topic and split.partition not in topic.stops]
-        return starts, {} if self.stop is None else dict.fromkeys(without, self.stop)
-
-    def accept(self, opened: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, list[Note]]:
-        return skip_losses(opened, losses), []
-
-
-def planned(document: OffsetDocument, seen: TopicObservation, **edge: Any) -> OffsetDocument:
-    """The document after one plan on a cluster whose topic looks like that."""
-    situation = Situation(
-        logged=document,
-        progress=document.settled(),
-        wanted={"east": WantedCluster({"t": "s"})},
-        observed={"east": ClusterObservation({"t": seen}, "Mk")},
-        now_ms=0,
-        retention_ms=1000,
-        limits=Limits(),
-        query="q",
-    )
-    return plan_batch(situation, Accepting(**edge)).plan.document
+def planned(document: OffsetDocument, seen: TopicObservation, *, stop: int | None = None) -> OffsetDocument:
+    """Return the document after one plan that skips losses; `stop`: where metadata stop the topic's first partition."""
+    stopping = None if stop is None else OffsetSpec("explicit", offsets={"t": {0: stop}})
+    east = SubscribedCluster({"t": "s"}, {}, stopping_offsets=stopping)
+    answers = {"east": ClusterObservation({"t": seen}, "Mk")}
+    return plan(plan_input(document, {"east": east}, answers, options={"failOnDataLoss": "false"})).plan.document
 
 
 def test_once_accepted_the_new_topic_is_read_from_its_first_record_with_all_its_partitions() -> None:
@@ -98,7 +70,7 @@ def replays(state: MemoryState | None, topic_id: str | None, fail: str) -> Repla
     """A query that restarts with a pending batch and finds this topic."""
     given = {"streamIds": "s", "metadataPath": "/streams.yaml", "stateLocation": "memory", "failOnDataLoss": fail}
     seen = ClusterObservation({"t": TopicObservation({0: 12}, topic_id=topic_id)}, "Mk")
-    found = World(Subscription({"east": SubscribedCluster({"t": "s"}, {})}, ("s",)), {"east": seen})
+    found = Observation(Subscription({"east": SubscribedCluster({"t": "s"}, {})}, ("s",)), {"east": seen})
     made = Replays(parse_options(given, mode="streaming"), state, lambda: found)
     made.restore(END)
     return made

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dynamic_kafka.driver.replay import Replays, World
+from dynamic_kafka.driver.replay import Replays
 from dynamic_kafka.errors import (
     ClusterUnreachableError,
     IdentityError,
@@ -19,7 +19,7 @@ from dynamic_kafka.errors import (
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.codec import decode, fingerprint
-from dynamic_kafka.planning.observation import ClusterObservation
+from dynamic_kafka.planning.observation import ClusterObservation, Observation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
 from tests.unit.planning.simulation import MemoryState
@@ -52,25 +52,27 @@ EVERYTHING: Mapping[str, Any] = {"east": ("t", "u"), "west": ("t",)}
 KAFKA_IDS = {"east": "Mk", "west": "Qx"}
 
 
-def world(named: Mapping[str, Any] = EVERYTHING, *, silent: str = "", ids: Mapping[str, str] = KAFKA_IDS) -> World:
+def observation(
+    named: Mapping[str, Any] = EVERYTHING, *, silent: str = "", ids: Mapping[str, str] = KAFKA_IDS
+) -> Observation:
     clusters = {cluster: SubscribedCluster(dict.fromkeys(topics, "s"), {}) for cluster, topics in named.items()}
     answers = {cluster: ClusterObservation({}, ids[cluster]) for cluster in named if cluster != silent}
-    return World(Subscription(clusters, ("s",)), answers)
+    return Observation(Subscription(clusters, ("s",)), answers)
 
 
-def restarted(state: MemoryState | None, found: World, **options: Any) -> Replays:
-    """The query's next process, as it finds the world."""
+def restarted(state: MemoryState | None, found: Observation, **options: Any) -> Replays:
+    """The query's next process, as it finds its clusters."""
     replays = Replays(replace(OPTIONS, **options), state, lambda: found)
     replays.restore(END)
     return replays
 
 
 def test_the_same_ranges_are_read_again() -> None:
-    assert restarted(MemoryState(), world()).ranges(START, END) == [EAST_T, EAST_U, WEST_T]
+    assert restarted(MemoryState(), observation()).ranges(START, END) == [EAST_T, EAST_U, WEST_T]
 
 
 def test_a_batch_planned_just_now_is_not_checked_again() -> None:
-    def nobody_looks() -> World:
+    def nobody_looks() -> Observation:
         raise AssertionError("looked")
 
     replays = Replays(OPTIONS, None, nobody_looks)
@@ -80,7 +82,7 @@ def test_a_batch_planned_just_now_is_not_checked_again() -> None:
 
 def test_what_metadata_names_no_longer_is_left_out_and_goes_back() -> None:
     state = MemoryState()
-    replays = restarted(state, world({"east": ("t", "u")}))
+    replays = restarted(state, observation({"east": ("t", "u")}))
     assert replays.ranges(START, END) == [EAST_T, EAST_U]
     after = replays.amendments.after(END)
     assert [after.next_of(part.split) for part in (EAST_T, EAST_U, WEST_T)] == [9, 4, 7]
@@ -88,7 +90,7 @@ def test_what_metadata_names_no_longer_is_left_out_and_goes_back() -> None:
 
 def test_what_is_left_out_is_told_as_possibly_delivered(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        restarted(MemoryState(), world({"east": ("t", "u")})).ranges(START, END)
+        restarted(MemoryState(), observation({"east": ("t", "u")})).ranges(START, END)
     assert [record.message for record in caplog.records] == [
         "left out of the pending batch, possibly delivered by an earlier attempt: west/t[0] 7..8 (cluster removed)"
     ]
@@ -96,44 +98,44 @@ def test_what_is_left_out_is_told_as_possibly_delivered(caplog: pytest.LogCaptur
 
 def test_later_replays_obey_also_when_the_cluster_is_back() -> None:
     state = MemoryState()
-    restarted(state, world({"east": ("t", "u")})).ranges(START, END)
-    assert restarted(state, world()).ranges(START, END) == [EAST_T, EAST_U]
+    restarted(state, observation({"east": ("t", "u")})).ranges(START, END)
+    assert restarted(state, observation()).ranges(START, END) == [EAST_T, EAST_U]
     assert len(state.files) == 1
 
 
 def test_what_goes_after_an_amendment_needs_one_more() -> None:
     state = MemoryState()
-    restarted(state, world({"east": ("t", "u")})).ranges(START, END)
-    again = restarted(state, world({"east": ("t",)}))
+    restarted(state, observation({"east": ("t", "u")})).ranges(START, END)
+    again = restarted(state, observation({"east": ("t",)}))
     assert again.ranges(START, END) == [EAST_T]
-    assert restarted(state, world()).ranges(START, END) == [EAST_T]
+    assert restarted(state, observation()).ranges(START, END) == [EAST_T]
     assert {amendment.left_out for amendment in state.amendments("q")} == {(WEST_T,), (EAST_U,)}
 
 
 def test_a_silent_cluster_is_left_out_under_stall() -> None:
-    assert restarted(MemoryState(), world(silent="east")).ranges(START, END) == [WEST_T]
+    assert restarted(MemoryState(), observation(silent="east")).ranges(START, END) == [WEST_T]
 
 
 @pytest.mark.parametrize("first", [EAST_T, EAST_U], ids=str)
 def test_two_amendments_of_a_batch_go_back_both_in_whatever_order_they_are_found(first: SplitRange) -> None:
     state = MemoryState()
     (other,) = {EAST_T, EAST_U} - {first}
-    restarted(state, world({"east": (other.split.topic,), "west": ("t",)})).ranges(START, END)
-    restarted(state, world({"west": ("t",)})).ranges(START, END)
-    after = restarted(state, world()).amendments.after(END)
+    restarted(state, observation({"east": (other.split.topic,), "west": ("t",)})).ranges(START, END)
+    restarted(state, observation({"west": ("t",)})).ranges(START, END)
+    after = restarted(state, observation()).amendments.after(END)
     assert (after.next_of(EAST_T.split), after.next_of(EAST_U.split)) == (EAST_T.start, EAST_U.start)
 
 
 def test_refused_on_request_with_the_choices() -> None:
     state = MemoryState()
     with pytest.raises(PendingRangesError, match=r"west/t\[0\] 7\.\.8.*state Draining is enough.*app abandon"):
-        restarted(state, world({"east": ("t", "u")}), pending_removed_ranges="refuse").ranges(START, END)
+        restarted(state, observation({"east": ("t", "u")}), pending_removed_ranges="refuse").ranges(START, END)
     assert not state.files
 
 
 def test_a_removed_topic_is_refused_also_when_its_cluster_is_silent() -> None:
     state = MemoryState()
-    found = world({"east": ("u",), "west": ("t",)}, silent="east")
+    found = observation({"east": ("u",), "west": ("t",)}, silent="east")
     with pytest.raises(PendingRangesError, match=r"east/t\[0\]"):
         restarted(state, found, pending_removed_ranges="refuse").ranges(START, END)
     assert not state.files
@@ -141,17 +143,17 @@ def test_a_removed_topic_is_refused_also_when_its_cluster_is_silent() -> None:
 
 def test_without_a_state_location_nothing_is_left_out() -> None:
     with pytest.raises(PendingRangesError, match="no stateLocation"):
-        restarted(None, world({"east": ("t", "u")})).ranges(START, END)
+        restarted(None, observation({"east": ("t", "u")})).ranges(START, END)
     with pytest.raises(ClusterUnreachableError, match=r"\[CLUSTER_UNREACHABLE cluster=west\].*the pending batch needs"):
-        restarted(None, world(silent="west")).ranges(START, END)
+        restarted(None, observation(silent="west")).ranges(START, END)
 
 
 def test_nothing_is_left_out_of_a_batch_of_version_1_which_names_no_query_to_record_it_for() -> None:
     start, end = (decode({"version": 1, "clusters": {"west": {"t": {"0": offset}}}}) for offset in (5, 9))
     state = MemoryState()
     for found, error in (
-        (world({"east": ("t",)}), PendingRangesError),
-        (world(silent="west"), ClusterUnreachableError),
+        (observation({"east": ("t",)}), PendingRangesError),
+        (observation(silent="west"), ClusterUnreachableError),
     ):
         replays = Replays(OPTIONS, state, lambda found=found: found)  # type: ignore[misc]
         with pytest.raises(error, match=r"west/t\[0\] 5\.\.9"):
@@ -165,12 +167,12 @@ def test_a_range_of_a_renamed_cluster_is_read_under_its_new_id() -> None:
         "occident": SubscribedCluster({"t": "s"}, {}, renamed_from="west"),
     }
     answers = {"east": ClusterObservation({}, "Mk"), "occident": ClusterObservation({}, "Qx")}
-    replays = restarted(MemoryState(), World(Subscription(clusters, ("s",)), answers))
+    replays = restarted(MemoryState(), Observation(Subscription(clusters, ("s",)), answers))
     assert replays.ranges(START, END) == [EAST_T, EAST_U, WEST_T]
 
 
 def test_a_range_is_never_read_from_another_physical_cluster() -> None:
-    replays = restarted(MemoryState(), world(ids={"east": "Mk", "west": "Other"}))
+    replays = restarted(MemoryState(), observation(ids={"east": "Mk", "west": "Other"}))
     with pytest.raises(IdentityError, match=r"west/t\[0\] 7\.\.8 of Kafka cluster Qx.*answer with Other") as refused:
         replays.ranges(START, END)
     # Both words are needed, in this order
@@ -180,14 +182,14 @@ def test_a_range_is_never_read_from_another_physical_cluster() -> None:
 
 def test_a_checkpoint_older_than_its_amendments_is_refused_unless_allowed() -> None:
     state = MemoryState()
-    restarted(state, world({"east": ("t", "u")})).ranges(START, END)
+    restarted(state, observation({"east": ("t", "u")})).ranges(START, END)
     with pytest.raises(StaleCheckpointError, match=r"ends at document 1 .*amendment of document 2.*allowOldCheckpoint"):
-        Replays(OPTIONS, state, world).restore(START)
-    Replays(replace(OPTIONS, allow_old_checkpoint=True), state, world).restore(START)
+        Replays(OPTIONS, state, observation).restore(START)
+    Replays(replace(OPTIONS, allow_old_checkpoint=True), state, observation).restore(START)
 
 
 @pytest.mark.scenario(17)
 def test_what_was_restored_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        Replays(OPTIONS, None, world).restore(START)
+        Replays(OPTIONS, None, observation).restore(START)
     assert "restored offsets of east/t: {0: 5}" in caplog.messages

@@ -42,9 +42,9 @@ def test_a_partition_added_to_a_topic_in_use_skips_nothing(own: OffsetSpec) -> N
 
 @pytest.mark.parametrize("topic_is_new", [True, False])
 def test_offsets_are_not_those_of_a_topic_that_has_taken_the_name(topic_is_new: bool) -> None:
-    said = {"first_plan": False, "new_topic": topic_is_new, "configured": None, "anew": True}
-    assert starting_spec(**said, own=EXPLICIT) == EARLIEST  # type: ignore[arg-type]
-    assert starting_spec(**said, own=NOON) == NOON  # type: ignore[arg-type]
+    rules = {"first_plan": False, "new_topic": topic_is_new, "configured": None, "recreated": True}
+    assert starting_spec(**rules, own=EXPLICIT) == EARLIEST  # type: ignore[arg-type]
+    assert starting_spec(**rules, own=NOON) == NOON  # type: ignore[arg-type]
 
 
 def test_a_partition_added_to_a_topic_in_use_still_honours_a_point_in_time() -> None:

@@ -11,7 +11,6 @@ from typing import Literal
 
 from dynamic_kafka.app.tools.formatting import shown_time
 from dynamic_kafka.app.tools.preview import Preview
-from dynamic_kafka.driver.observer import wanted_clusters
 from dynamic_kafka.planning.dataloss import DataLoss
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.progress import OffsetDocument
@@ -41,8 +40,8 @@ class Change:
 
 def changes(preview: Preview) -> list[Change]:
     """What the next start would do, in the order in which a person wants to know it."""
-    wanted = wanted_clusters(preview.observed.subscription)
-    before, renamed = carry_over(preview.before, wanted, preview.observed.answers)
+    clusters = preview.observed.subscription.clusters
+    before, renamed = carry_over(preview.before, clusters, preview.observed.answers)
     found = [Change("rename", note.cluster, None, 0, None, note.text) for note in renamed]
     found += _refused_clusters(preview, before)
     if preview.done is not None and preview.opened is not None:

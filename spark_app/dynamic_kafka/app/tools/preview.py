@@ -19,8 +19,7 @@ from dynamic_kafka.app.tools.saved_query import SavedProgress
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, question_of
 from dynamic_kafka.driver.enumerator import Enumerator
 from dynamic_kafka.driver.metadata_services import make_discovery
-from dynamic_kafka.driver.observer import Observed, RevisionRejectedError, wanted_clusters, with_choices
-from dynamic_kafka.driver.offset_resolution import Decisions
+from dynamic_kafka.driver.observer import LiveObservation, with_choices
 from dynamic_kafka.driver.replay import named_as
 from dynamic_kafka.errors import (
     ClusterError,
@@ -34,11 +33,12 @@ from dynamic_kafka.errors import (
 from dynamic_kafka.kafka.probe import collect_observations
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.amendments import Amendment
-from dynamic_kafka.planning.batch import plan_batch
-from dynamic_kafka.planning.dataloss import DataLoss, skip_losses
+from dynamic_kafka.planning.batch import Planned
+from dynamic_kafka.planning.checks import RevisionRejectedError
+from dynamic_kafka.planning.dataloss import DataLoss
 from dynamic_kafka.planning.identity import identity_problems, saved_identity
-from dynamic_kafka.planning.observation import ClusterObservation, Note, TopicObservation
-from dynamic_kafka.planning.plan import Plan, open_splits
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.planning.plan import Plan
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.reconcile import Reconciled, carry_over
 from dynamic_kafka.planning.splits import Split, SplitRange
@@ -75,7 +75,7 @@ class Preview:
         plan: the next document.
     """
 
-    observed: Observed
+    observed: LiveObservation
     silent: Mapping[str, DynamicKafkaError]
     refusals: tuple[Refusal, ...]
     answering: Mapping[str, str | None]
@@ -114,7 +114,7 @@ def preview(options: SourceOptions, saved: SavedProgress, *, delivered: bool = F
 
 def _look(
     options: SourceOptions, probes: ClusterProbes, *, initial: bool
-) -> tuple[Observed, dict[str, DynamicKafkaError]]:
+) -> tuple[LiveObservation, dict[str, DynamicKafkaError]]:
     """Ask everyone, and wait for everyone: a tool has the time, and says who is silent."""
     discovery = make_discovery(options)
     discovery.start(refuse_missing=initial)
@@ -139,7 +139,7 @@ def _look(
     with telling(pending):
         answers, failures = collect_observations(pending, timeout_s=None)
     silent = {name: with_choices(error, [name], options, subscription) for name, error in failures.items()}
-    return Observed(subscription, answers, found, made, new_revision=True), {**broken, **silent}
+    return LiveObservation(subscription, answers, found, made, new_revision=True), {**broken, **silent}
 
 
 @contextlib.contextmanager
@@ -162,19 +162,16 @@ def telling(pending: Mapping[str, Future[ClusterObservation]]) -> Iterator[None]
 
 @dataclass
 class _Previewing:
-    """One call of `preview`: what was found so far. Answers what the plan asks (`planning.batch.Edge`)."""
+    """One call of `preview`, with its findings so far."""
 
     options: SourceOptions
     enumerator: Enumerator
     saved: SavedProgress
-    observed: Observed
+    observed: LiveObservation
     silent: dict[str, DynamicKafkaError]
     delivered: bool
     refusals: list[Refusal] = field(default_factory=list)
     swapped: dict[str, str] = field(default_factory=dict)
-    done: Reconciled | None = None
-    opened: OffsetDocument = field(default_factory=OffsetDocument)
-    losses: list[DataLoss] = field(default_factory=list)
 
     def run(self) -> Preview:
         latest = self.saved.latest
@@ -184,8 +181,8 @@ class _Previewing:
             replays.restore(latest)
         except StaleCheckpointError as error:
             self.refuse(None, error)
-        wanted = wanted_clusters(self.observed.subscription)
-        self.check_identities(carry_over(latest.settled(), wanted, self.observed.answers)[0])
+        clusters = self.observed.subscription.clusters
+        self.check_identities(carry_over(latest.settled(), clusters, self.observed.answers)[0])
         pending, left_out = self.judge_pending()
         gone = self.judge_ranges(pending, left_out)
         if left_out is not None:
@@ -205,11 +202,11 @@ class _Previewing:
             left_out=left_out,
             gone=gone,
             before=before,
-            opened=self.opened if planned else None,
-            done=self.done if planned else None,
-            losses=tuple(self.losses),
-            refused=tuple(self.decisions().not_accepted(self.opened, self.losses)),
-            plan=planned,
+            opened=planned.opened if planned else None,
+            done=planned.reconciled if planned else None,
+            losses=planned.losses if planned else (),
+            refused=planned.refused if planned else (),
+            plan=planned.plan if planned else None,
         )
 
     def refuse(self, cluster: str | None, error: DynamicKafkaError) -> None:
@@ -279,11 +276,11 @@ class _Previewing:
         except (GroupInUseError, StaleCheckpointError) as error:
             self.refusals.append(Refusal(None, error))
 
-    def plan(self, latest: OffsetDocument) -> Plan | None:
+    def plan(self, latest: OffsetDocument) -> Planned | None:
         while True:
-            self.losses, self.done = [], None
             try:
-                return plan_batch(self.enumerator.situation(latest, self.observed), self).plan
+                given = replace(self.enumerator.plan_input(latest, self.observed), refuse_losses=False)
+                return self.enumerator.plan_once(given, self.observed)
             except RevisionRejectedError as rejected:
                 error = rejected.error
             except (ClusterError, OptionError) as raised:
@@ -292,22 +289,3 @@ class _Previewing:
                 self.refusals.append(Refusal(None, error))
                 return None
             self.refuse(error.cluster, error)
-
-    def decisions(self) -> Decisions:
-        return self.enumerator.decisions(self.saved.latest, self.observed)
-
-    # -- planning.batch.Edge -------------------------------------------------------------------------------------
-
-    def verify(self, progress: OffsetDocument) -> OffsetDocument:
-        return self.decisions().verify(progress)
-
-    def resolve(self, done: Reconciled) -> tuple[Mapping[Split, int], Mapping[Split, int]]:
-        starts, stops = self.decisions().resolve(done)
-        if self.done is None:
-            self.done, self.opened = done, open_splits(done.document, starts, stops, self.observed.answers)
-        return starts, stops
-
-    def accept(self, opened: OffsetDocument, losses: list[DataLoss]) -> tuple[OffsetDocument, list[Note]]:
-        decisions = self.decisions()
-        self.losses = decisions.really_lost(opened, losses)
-        return skip_losses(opened, decisions.as_said(opened, self.losses)), []

@@ -1,0 +1,176 @@
+"""What happens to the data losses that a plan found: refuse them, or continue behind them.
+
+Pure; `planning.batch` calls it when `planning.dataloss` found losses. A loss is fine if `failOnDataLoss` is off, or if
+a user accepted this very loss with the tool `accept`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from dynamic_kafka.errors import DataLossError
+from dynamic_kafka.planning.dataloss import DataLoss, describe, skip_losses
+from dynamic_kafka.planning.observation import Note
+from dynamic_kafka.planning.plan_input import PlanInput
+from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.questions import AcceptedLossesQuestion, HighWatermarksQuestion, Steps
+from dynamic_kafka.planning.resolution import look_up
+from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.planning.starting import OffsetQuery
+
+
+@dataclass(frozen=True)
+class AcceptedLoss:
+    """A user's acceptance of one data loss: the records of one split behind one offset of one topic.
+
+    Attributes:
+        offset: the split's next offset when the user accepted the loss.
+        topic_id: None where the cluster reports no ids.
+        to: where reading continues, as shown to the user; None if that was unknown.
+        document: number of the offset document at that time; None in an acceptance from an early version.
+        epoch: leader epoch of `offset` in that document, None if it had none.
+    """
+
+    offset: int
+    topic_id: str | None = None
+    to: int | None = None
+    document: int | None = None
+    epoch: int | None = None
+
+    def covers(self, loss: DataLoss, following: int | None, document: int | None, epoch: int | None = None) -> bool:
+        """Return whether `loss` is the accepted one, not a later one.
+
+        A later loss may happen at the same offset: behind the end of a log that was cut off, reading may reach that
+        offset again, under another leader epoch.
+
+        Args:
+            following: the split's next offset.
+            document: number of the last document, None for a split that is parked in it. Documents may have followed
+                the acceptance while the split's own cluster did not answer.
+            epoch: leader epoch of the split's next offset.
+        """
+        same_topic = self.topic_id == loss.topic_id or (self.topic_id is None and not loss.recreated)
+        same_document = document is None or self.document in (None, document)
+        same_epoch = self.epoch is not None and self.epoch == epoch
+        # Expired or re-created, a loss at one offset of one topic id happens only once. Without an id the topic may be
+        # another one that has reached the same offset.
+        happens_once = self.topic_id is not None and not self._is_cut_off(loss)
+        return self.offset == following and same_topic and (same_document or same_epoch or happens_once)
+
+    def resume_at(self, loss: DataLoss, first: int = 0) -> int | None:
+        """Return where reading continues behind a loss that this acceptance covers; None if the split is gone.
+
+        Records that arrived in a log that was cut off, after the user saw its end, were not given up: reading
+        continues at the accepted end. It does not go back before `first`, the first available offset: records before
+        it have expired since.
+        """
+        if self.to is None or loss.resume_at is None or not self._is_cut_off(loss):
+            return loss.resume_at
+        return max(first, min(self.to, loss.resume_at))
+
+    def _is_cut_off(self, loss: DataLoss) -> bool:
+        return loss.resume_at is not None and loss.resume_at < self.offset and not loss.recreated
+
+
+@dataclass(frozen=True)
+class LossOutcome:
+    """The outcome of one plan's data losses.
+
+    Attributes:
+        document: progress behind the losses.
+        losses: the real losses, without those that turned out to be none.
+        refused: those of them that no user accepted.
+        notes: what happened, for the user.
+    """
+
+    document: OffsetDocument
+    losses: tuple[DataLoss, ...] = ()
+    refused: tuple[DataLoss, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+
+def judge_losses(given: PlanInput, opened: OffsetDocument, found: Sequence[DataLoss]) -> Steps[LossOutcome]:
+    """Refuse losses that no user accepted; otherwise continue behind them.
+
+    Args:
+        opened: progress with new splits opened.
+
+    Raises:
+        DataLossError: a loss is refused, and `given.refuse_losses` is set.
+    """
+    losses = yield from _without_hidden(given, opened, found)
+    accepted = yield from _accepted(given, opened, losses)
+    refused = [loss for loss in losses if loss.split not in accepted] if given.options.fail_on_data_loss else []
+    if refused and given.refuse_losses:
+        recreated = any(loss.recreated for loss in refused)
+        raise DataLossError(
+            f"data loss: {describe(refused)}. Restore the records, or accept the loss once with"
+            " `python -m dynamic_kafka.app accept app.yaml --data-loss`, or for good with failOnDataLoss=false"
+            f"{'; a topic that was re-created is then read from its first record' if recreated else ''}"
+        )
+    # The observation has first offsets only of clusters that were just opened. A re-created topic needs its own now.
+    anew = {loss.split: OffsetQuery("earliest") for loss in losses if loss.recreated and loss.resume_at is not None}
+    firsts = yield from look_up(given, anew)
+    skipped = [
+        replace(loss, resume_at=firsts.get(loss.split, _resume_at(given, accepted.get(loss.split), loss)))
+        for loss in losses
+    ]
+    notes = [Note("data-loss", loss.split.cluster, f"data loss accepted: {describe([loss])}") for loss in skipped]
+    return LossOutcome(skip_losses(opened, skipped), tuple(losses), tuple(refused), tuple(notes))
+
+
+def _without_hidden(given: PlanInput, opened: OffsetDocument, losses: Sequence[DataLoss]) -> Steps[list[DataLoss]]:
+    """Drop losses whose records still exist, which the high watermark shows.
+
+    An open transaction hides the records behind its beginning from readers with `read_committed`. A split may be past
+    that point if its cluster was read with `read_uncommitted` before. A new split may also start at a commit or a
+    record that is newer than the observation: it has no past that could be lost.
+    """
+    past_end: dict[Split, int] = {}
+    for loss in losses:
+        following = opened.next_of(loss.split)
+        if following is not None and loss.resume_at is not None and following > loss.resume_at and not loss.recreated:
+            past_end[loss.split] = following
+    if not past_end:
+        return list(losses)
+    new = frozenset(split for split, start in past_end.items() if _was_never_read(given.logged, split, start))
+    ends = yield HighWatermarksQuestion(frozenset(past_end), new)
+    return [loss for loss in losses if loss.split not in ends or past_end[loss.split] > ends[loss.split]]
+
+
+def _was_never_read(logged: OffsetDocument, split: Split, start: int) -> bool:
+    """Return whether a split is neither active in `logged` nor resumes where it is parked there."""
+    parked = logged.parked.get(split.cluster)
+    kept = parked.topics.get(split.topic) if parked is not None else None
+    parked_at = kept.next.get(split.partition) if kept is not None else None
+    return logged.next_of(split) is None and parked_at != start
+
+
+def _accepted(
+    given: PlanInput, opened: OffsetDocument, losses: Collection[DataLoss]
+) -> Steps[dict[Split, AcceptedLoss]]:
+    """Return the acceptances that cover these losses, by split."""
+    if not losses or not given.options.fail_on_data_loss:
+        return {}
+    by_split = yield AcceptedLossesQuestion(given.query)
+    active = set(given.logged.splits())
+    return {
+        loss.split: by_split[loss.split]
+        for loss in losses
+        if loss.split in by_split
+        and by_split[loss.split].covers(
+            loss,
+            opened.next_of(loss.split),
+            given.logged.number if loss.split in active else None,
+            opened.epoch_of(loss.split),
+        )
+    }
+
+
+def _resume_at(given: PlanInput, accepted: AcceptedLoss | None, loss: DataLoss) -> int | None:
+    if accepted is None:
+        return loss.resume_at
+    answer = given.observation.answers.get(loss.split.cluster)
+    seen = answer.topics.get(loss.split.topic) if answer is not None else None
+    return accepted.resume_at(loss, seen.earliest.get(loss.split.partition, 0) if seen is not None else 0)

@@ -1,0 +1,105 @@
+"""Checks before a plan opens any split: its clusters are the saved ones, and its topics exist.
+
+Pure; `planning.batch` runs them once a plan. A cluster or topic that does not fit is refused before a record is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dynamic_kafka.errors import ClusterError, DynamicKafkaError, IdentityError
+from dynamic_kafka.planning.identity import identity_problems, saved_identity
+from dynamic_kafka.planning.observation import ClusterObservation
+from dynamic_kafka.planning.plan_input import PlanInput
+from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.questions import AcceptedIdentitiesQuestion, Steps
+from dynamic_kafka.planning.reconcile import forget
+from dynamic_kafka.planning.starting import is_bounded, starts_elsewhere
+
+
+class RevisionRejectedError(Exception):
+    """Metadata that contradict what is saved, or that cannot be used here. `error` is the reason.
+
+    The caller decides whether that ends the query: if the metadata are new, the last good revision stays in force.
+    """
+
+    def __init__(self, error: DynamicKafkaError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def check_clusters(given: PlanInput, progress: OffsetDocument) -> Steps[OffsetDocument]:
+    """Refuse clusters other than the saved ones, and topics that do not exist.
+
+    Args:
+        progress: saved progress, renames applied.
+
+    Returns:
+        The progress without that of clusters whose new identity a user accepted.
+
+    Raises:
+        RevisionRejectedError: a cluster is not the saved one, or a topic that metadata names does not exist.
+        ClusterError: a first plan that must not miss a topic found one without a description.
+    """
+    answers, clusters = given.observation.answers, given.observation.subscription.clusters
+    accepted: Mapping[str, str] = {}
+    problems = identity_problems(progress, answers, accepted, clusters)
+    if problems:
+        accepted = yield AcceptedIdentitiesQuestion(given.query)
+        problems = identity_problems(progress, answers, accepted, clusters)
+    if problems:
+        raise RevisionRejectedError(IdentityError("; ".join(problem.text for problem in problems)))
+    for cluster, answer in answers.items():
+        _check_topics(given, progress, cluster, answer)
+    swapped = {
+        cluster
+        for cluster, answer in answers.items()
+        # Nobody can have accepted a cluster that reports no id: it keeps its progress.
+        if answer.kafka_id is not None
+        and accepted.get(cluster) == answer.kafka_id
+        and saved_identity(progress, cluster) not in (None, answer.kafka_id)
+    }
+    return forget(progress, swapped) if swapped else progress
+
+
+def missing_id_warnings(given: PlanInput) -> dict[tuple[str, ...], str | None]:
+    """Return a warning for each cluster that reports no `cluster.id`, by a key that names it."""
+    return {
+        (
+            "no-id",
+            cluster,
+        ): f"cluster {cluster!r} reports no cluster.id: nothing shows that it is still the same cluster"
+        for cluster, answer in given.observation.answers.items()
+        if answer.kafka_id is None
+    }
+
+
+def _check_topics(given: PlanInput, progress: OffsetDocument, cluster: str, answer: ClusterObservation) -> None:
+    named = given.observation.subscription.clusters[cluster].topics
+    parked = progress.parked[cluster].topics if cluster in progress.parked else {}
+    # A slow cluster may have answered an earlier question: only topics that metadata still name count.
+    absent = sorted(
+        topic
+        for topic in answer.missing & named.keys()
+        if progress.topic(cluster, topic) is None and topic not in parked
+    )
+    if absent and (cluster not in given.read_before or given.new_revision):
+        topics = ", ".join(map(repr, absent))
+        text = f"has no topic {topics}: create it, or remove it from the stream"
+        raise RevisionRejectedError(ClusterError(cluster, text))
+    undescribed = sorted(set(named) - answer.topics.keys() - answer.missing)
+    if undescribed and given.logged.is_initial:
+        _refuse_undescribed(given, cluster, undescribed[0])
+
+
+def _refuse_undescribed(given: PlanInput, cluster: str, topic: str) -> None:
+    """Refuse a first plan that must not miss a topic. It does not wait: the user starts the query again."""
+    options, subscription = given.options, given.observation.subscription
+    if is_bounded(options, subscription):
+        why = "a bounded run finds all its topics in its first plan, so it would leave this one out"
+    elif starts_elsewhere(options, subscription, cluster):
+        why = "a later plan would read it from its first record, not from where this query starts"
+    else:
+        return
+    text = f"lists the topic {topic!r} but does not describe it (it is being created or moved): {why}"
+    raise ClusterError(cluster, f"{text}. Start again in a moment")

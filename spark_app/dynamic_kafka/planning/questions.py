@@ -1,0 +1,83 @@
+"""The questions that a plan asks its caller.
+
+Planning does no I/O. A plan is a generator: it yields a question, the caller sends the answer, and the plan continues.
+The driver answers from Kafka and the state location (`driver.offset_resolution`), the simulations of the tests from
+their simulated clusters. The caller may raise instead of answering; that ends the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.planning.starting import OffsetQuery
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class AcceptedIdentitiesQuestion:
+    """Which physical clusters has a user accepted for this query? Answer: {cluster id: Kafka `cluster.id`}.
+
+    A plan asks only if a cluster is not the saved one: plans are frequent, and the state may be an object store.
+    """
+
+    query: str
+
+
+@dataclass(frozen=True)
+class AcceptedLossesQuestion:
+    """Which data losses has a user accepted for this query? Answer: {split: `AcceptedLoss`}.
+
+    A plan asks only if records are lost and `failOnDataLoss` is set.
+    """
+
+    query: str
+
+
+@dataclass(frozen=True)
+class OffsetsQuestion:
+    """Which offsets answer these queries? Answer: {split: offset}, for every split.
+
+    Attributes:
+        queries: one query per split.
+        ends: the observed end of each split. A split without a record as new as its timestamp starts there: an end
+            that is fetched later would skip the records that were produced in between.
+    """
+
+    queries: Mapping[Split, OffsetQuery]
+    ends: Mapping[Split, int]
+
+
+@dataclass(frozen=True)
+class HighWatermarksQuestion:
+    """Where do the logs end for readers of uncommitted records? Answer: {split: high watermark}.
+
+    Attributes:
+        splits: the splits whose next offset lies past the observed end.
+        new: those of `splits` that have never been read. The answer covers them on every cluster. It covers the others
+            only on clusters that are read with `read_committed`, where the observed end is the last stable offset.
+    """
+
+    splits: frozenset[Split]
+    new: frozenset[Split]
+
+
+Question = AcceptedIdentitiesQuestion | AcceptedLossesQuestion | OffsetsQuestion | HighWatermarksQuestion
+
+Steps = Generator[Question, Any, T]
+"""A computation that yields questions, receives their answers, and returns T."""
+
+
+def run_steps(steps: Steps[T], answer: Callable[[Question], Any]) -> T:
+    """Return the result of `steps`, with each question answered by `answer`, which may raise to end them."""
+    reply: Any = None
+    while True:
+        try:
+            question = steps.send(reply)
+        except StopIteration as finished:
+            result: T = finished.value
+            return result
+        reply = answer(question)
