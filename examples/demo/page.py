@@ -57,7 +57,7 @@ def _lead(report: Report) -> str:
         verdict = report.verdict
         return (
             f"<p>Producers wrote {verdict.produced:,} numbered records while the stream migrated over three clusters,"
-            f" and its driver was killed {len(report.journal.kills)} times. Each of them is in the sink once.</p>"
+            f" and its driver was killed {len(report.journal.kills)} times. Each is in the sink exactly once.</p>"
         )
     return "<ul>" + "".join(f"<li>{escape(problem)}</li>" for problem in report.problems) + "</ul>"
 

@@ -167,7 +167,7 @@ class Producers:
             {
                 "bootstrap.servers": self._servers[cluster],
                 "enable.idempotence": True,
-                "run_until.ms": 20,
+                "linger.ms": 20,
                 "log_level": 0,
             }
         )
