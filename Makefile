@@ -12,7 +12,7 @@ DEMO_ARGS := $(if $(STRATEGY),--strategy $(STRATEGY)) $(if $(SEED),--seed $(SEED
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
 
-.PHONY: help setup setup-spark42 setup-kube cluster-up cluster-down docs crds test lint format unit integration demo \
+.PHONY: help setup setup-spark42 setup-kube setup-all kube-programs cluster-up cluster-down docs crds test lint format unit integration demo \
 	brokers produce bench lock clean
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,10 +25,18 @@ setup: ## Virtual environment from the lock with Spark's class archive, broker j
 setup-spark42: ## A second environment with the oldest supported Spark, for the tests that compare, and for Spark Connect
 	@.ci/venv .venv-spark42 requirements/spark42.lock
 
-setup-kube: setup ## Kubernetes and the spark-operator for tests, built once per machine into the user's cache
-	@$(BIN)/python -m tests.support.kube.warm_up
+setup-kube: ## The same, and Kubernetes and the spark-operator for tests, built once per machine into the user's cache
+	@$(MAKE) --no-print-directory --jobs=2 setup kube-programs
 
-test: setup setup-spark42 setup-kube lint ## Everything that passes or fails (TESTS='files', ARGS='options of pytest', WORKERS=)
+# Side by side: compiling takes minutes, and setting up the environments waits for downloads and disks.
+setup-all:
+	@$(MAKE) --no-print-directory --jobs=3 setup setup-spark42 kube-programs
+
+kube-programs:
+	@.ci/prerequisites --go
+	@$(PYTHON) -m tests.support.kube_programs
+
+test: setup-all lint ## Everything that passes or fails (TESTS='files', ARGS='options of pytest', WORKERS=)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(or $(TESTS),tests/unit tests/integration) $(ARGS)
 
 lint: setup ## ruff, mypy --strict, the layers
@@ -44,7 +52,7 @@ format: setup ## Let ruff put imports and layout right
 unit: setup ## Tests without brokers and Spark (TESTS=, ARGS=)
 	$(BIN)/python -m pytest $(or $(TESTS),tests/unit) $(ARGS)
 
-integration: setup setup-spark42 setup-kube ## Tests on real brokers and a real API server (TESTS=, ARGS=)
+integration: setup-all ## Tests on real brokers and a real API server (TESTS=, ARGS=)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(or $(TESTS),tests/integration) $(ARGS)
 
 cluster-up: setup-kube ## A Kubernetes to look around in: kind where Docker and kind work, or local processes

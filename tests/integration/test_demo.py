@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.places import ROOT
+from tests.support.waiting import wait_until
 
 DEADLINE_S = 240.0
 POLL_S = 0.05
@@ -65,11 +65,13 @@ def test_ctrl_c_ends_the_demo_with_all_its_processes(build: Path, tmp_path: Path
             stderr=output,
             start_new_session=True,
         )
-    deadline = time.monotonic() + DEADLINE_S
-    while not all(any(each in command for command in processes(build).values()) for each in PROCESSES):
-        assert demo.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, f"{processes(build)}\n{log.read_text()}"
-        time.sleep(POLL_S)
+    wait_until(
+        lambda: all(any(each in command for command in processes(build).values()) for each in PROCESSES),
+        "all processes of the demo",
+        timeout_s=DEADLINE_S,
+        failed=lambda: None if demo.poll() is None else "the demo ended",
+        details=lambda: f"{processes(build)}\n{log.read_text()}",
+    )
 
     # When Ctrl-C is pressed: the whole foreground group gets the signal
     os.killpg(demo.pid, signal.SIGINT)

@@ -8,16 +8,15 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests.support.places import BUILD, ROOT
 from tests.support.spark import spark_environment
+from tests.support.waiting import wait_until
 
 DEADLINE_S = 240.0
 """How long anything is waited for: a JVM has to start first, on a machine that may be busy."""
-POLL_S = 0.05
 
 
 class DriverProcess:
@@ -43,14 +42,13 @@ class DriverProcess:
 
     def wait_until(self, done: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S) -> None:
         """Wait for something to come true while the driver runs."""
-        deadline = time.monotonic() + timeout_s
-        while not done():
-            if self._process.poll() is not None:
-                if done():
-                    return
-                raise AssertionError(f"the driver ended while {what} was awaited:\n{self.last_words()}")
-            assert time.monotonic() < deadline, f"waited {timeout_s:g} s for {what}:\n{self.last_words()}"
-            time.sleep(POLL_S)
+        wait_until(
+            done,
+            what,
+            timeout_s=timeout_s,
+            failed=lambda: None if self._process.poll() is None else "the driver ended",
+            details=self.last_words,
+        )
 
     def kill(self) -> None:
         """kill -9 to driver, JVM and all that they started and that did not leave their group; returns when gone."""

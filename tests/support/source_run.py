@@ -25,6 +25,7 @@ from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.codec import decode, encode
 from dynamic_kafka.planning.progress import OffsetDocument
 from tests.support.streams import Row, Rows, assert_rows, next_offsets, parked_offsets
+from tests.support.waiting import wait_until
 
 CrashPoint = Literal["planned", "logged", "partitioned", "reading", "read", "sunk", "committed"]
 CRASH_POINTS: tuple[CrashPoint, ...] = ("planned", "logged", "partitioned", "reading", "read", "sunk", "committed")
@@ -107,11 +108,17 @@ class SourceRun:
 
     def until(self, done: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S) -> None:
         """Run batches until something is true."""
-        deadline = time.monotonic() + timeout_s
-        while not done():
-            assert time.monotonic() < deadline, f"waited {timeout_s:g} s for {what}; saved: {self.document}"
-            if not self.batch():
-                time.sleep(_PAUSE_S)
+        wait_until(
+            done,
+            what,
+            timeout_s=timeout_s,
+            details=lambda: f"saved: {self.document}",
+            pause=self._batch_or_pause,
+        )
+
+    def _batch_or_pause(self, _: float) -> None:
+        if not self.batch():
+            time.sleep(_PAUSE_S)
 
     def until_rows(self, wanted: Rows) -> None:
         """Run batches until so many rows are delivered, and nothing is left to read; they must be the wanted ones."""

@@ -23,6 +23,7 @@ from dynamic_kafka.planning.codec import decode
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.spark.source import register
 from tests.support.kafka import KafkaCluster
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -196,24 +197,18 @@ class RunningQuery:
 
     def wait_until(self, done: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S) -> None:
         """Wait for something to come true while the query runs. Fails at once when the query does."""
-        deadline = time.monotonic() + timeout_s
-        while not done():
-            if not self.query.isActive:
-                if done():
-                    return
-                raise AssertionError(f"the query ended while {what} was awaited: {self.error()}")
-            assert time.monotonic() < deadline, f"waited {timeout_s:g} s for {what}; delivered: {self.rows().total()}"
-            if self.sink is not None:
-                self.sink.wait(POLL_S)
-            else:
-                time.sleep(POLL_S)
+        wait_until(
+            done,
+            what,
+            timeout_s=timeout_s,
+            failed=lambda: None if self.query.isActive else f"the query ended: {self.error()}",
+            details=lambda: f"delivered: {self.rows().total()}",
+            pause=self.sink.wait if self.sink is not None else time.sleep,
+        )
 
     def wait_failed(self, timeout_s: float = DEADLINE_S) -> str:
         """Wait until the query has failed; returns the error's text."""
-        deadline = time.monotonic() + timeout_s
-        while self.query.isActive:
-            assert time.monotonic() < deadline, f"the query still runs after {timeout_s:g} s"
-            time.sleep(POLL_S)
+        wait_until(lambda: not self.query.isActive, "the query's failure", timeout_s=timeout_s)
         said = self.error()
         assert said, "the query ended without an error"
         return said

@@ -14,8 +14,8 @@ from kafkastream_operator.core.annotated import MADE_LABEL
 from tests.integration.operator.stage import DOCUMENT, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
 from tests.support.fixtures import kept_open
 from tests.support.kube import KubeCluster
-from tests.support.kube.binaries import spark_operator_crds
 from tests.support.kube.front_door import FrontDoor
+from tests.support.kube_programs import spark_operator_crds
 from tests.support.operator import CONFIG_MAPS, OperatorProcess
 
 

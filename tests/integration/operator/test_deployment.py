@@ -16,10 +16,10 @@ import yaml
 
 from tests.integration.operator.stage import Stage, cluster
 from tests.support.kube import PODS, ApiError, KubeCluster
-from tests.support.kube.waiting import wait_until
 from tests.support.places import ROOT
 from tests.support.ports import reserve_ports
 from tests.support.supervise import Process, last_lines
+from tests.support.waiting import wait_until
 
 FOLDER = ROOT / "examples" / "operator"
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")

@@ -11,9 +11,9 @@ import urllib3
 from tests.integration.operator.stage import Stage, cluster
 from tests.support.fixtures import kept_open
 from tests.support.kube import KubeCluster
-from tests.support.kube.waiting import wait_until
 from tests.support.operator import OperatorProcess
 from tests.support.ports import reserve_ports
+from tests.support.waiting import wait_until
 
 URLS = [f"http://127.0.0.1:{port}/healthz" for port in reserve_ports(2)]
 LEASES = "coordination.k8s.io/v1/leases"
@@ -75,7 +75,7 @@ def test_an_operator_that_cannot_renew_its_lease_ends_before_anybody_else_has_it
     stage.kube.pause_api_server()
     began = time.monotonic()
     try:
-        wait_until(lambda: not first.running, "the first to end", timeout=30)
+        wait_until(lambda: not first.running, "the first to end", timeout_s=30)
         assert time.monotonic() - began < 4
     finally:
         stage.kube.resume_api_server()
@@ -86,4 +86,4 @@ def test_a_lease_that_somebody_took_is_lost(stage: Stage, two: list[OperatorProc
     first, _ = two
     change = {"spec": {"holderIdentity": "somebody-else", "leaseDurationSeconds": 60}}
     stage.api.patch(LEASES, "operator", stage.namespace, change)
-    wait_until(lambda: not first.running, "the first to end", timeout=30)
+    wait_until(lambda: not first.running, "the first to end", timeout_s=30)

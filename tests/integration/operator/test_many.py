@@ -13,9 +13,9 @@ from tests.integration.operator.test_resources import LIST_FORM, config_map
 from tests.support.fixtures import kept_open
 from tests.support.kube import KubeCluster
 from tests.support.kube.front_door import Call, FrontDoor
-from tests.support.kube.waiting import wait_until
 from tests.support.operator import CONFIG_MAPS, OperatorProcess
 from tests.support.places import ROOT
+from tests.support.waiting import wait_until
 
 RESOURCES, TEXTS, SUBSCRIBERS = 200, 100, 100
 
@@ -51,7 +51,7 @@ def test_many_objects_come_to_rest_and_are_left_alone_by_an_operator_that_starts
         operator.start()
         # Asking for all of it again and again would cost more than the operator does.
         door.wait(lambda calls: len(served(calls)) == SUBSCRIBERS, "every subscription to be served", timeout_s=180)
-        wait_until(lambda: at_rest(stage), "every stream knows its subscriber", timeout=60)
+        wait_until(lambda: at_rest(stage), "every stream knows its subscriber", timeout_s=60)
         settled = time.monotonic() - began
         operator.stop()
         first = len(writes(door.settled()))

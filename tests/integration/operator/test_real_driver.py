@@ -20,9 +20,9 @@ from tests.support.fixtures import Brokers, kept_open
 from tests.support.kafka import KafkaCluster
 from tests.support.kube import KubeCluster, LocalNode, SparkOperator
 from tests.support.kube.app_container import command
-from tests.support.kube.waiting import wait_until
 from tests.support.operator import CONFIG_MAPS, OperatorProcess
 from tests.support.streams import assert_rows, parquet_rows, produce
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -67,7 +67,7 @@ class Job(NamedTuple):
 
     def wait_rows(self) -> None:
         """Until as many rows are there as were produced; then they are the same."""
-        wait_until(lambda: parquet_rows(self.lake).total() >= self.wanted.total(), "the rows", timeout=PATIENCE_S)
+        wait_until(lambda: parquet_rows(self.lake).total() >= self.wanted.total(), "the rows", timeout_s=PATIENCE_S)
         assert_rows(parquet_rows(self.lake), self.wanted)
 
 
@@ -158,7 +158,7 @@ def test_a_cluster_removed_too_early_is_read_until_the_driver_shows_that_it_is_d
         said = condition(found, "Drained")
         return said.get("reason") == "Draining" and any(why in said["message"] for why in ("not everything", "quiet"))
 
-    wait_until(lambda: is_blocked(stage.subscription_now()), "the blocker", timeout=PATIENCE_S)
+    wait_until(lambda: is_blocked(stage.subscription_now()), "the blocker", timeout_s=PATIENCE_S)
     safe = condition(stage.api.get(STREAMS, "orders", stage.namespace), "SafeToDecommission")
     assert (safe["status"], safe["reason"]) == ("False", "Draining")
     assert "waiting for app (Running" in safe["message"]

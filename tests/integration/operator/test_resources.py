@@ -13,10 +13,10 @@ from kafkastream_operator.models.crd import crds, text
 from tests.integration.operator.stage import APPLICATIONS, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
 from tests.support.fixtures import kept_open
 from tests.support.kube import ApiError, KubeCluster, SparkOperator
-from tests.support.kube.binaries import spark_operator_crds
-from tests.support.kube.waiting import wait_until
+from tests.support.kube_programs import spark_operator_crds
 from tests.support.operator import CONFIG_MAPS, OperatorProcess
 from tests.support.places import ROOT
+from tests.support.waiting import wait_until
 
 
 def test_the_files_are_those_that_the_models_make() -> None:

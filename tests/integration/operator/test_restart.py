@@ -11,9 +11,9 @@ from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION, REVISIO
 from tests.integration.operator.stage import APPLICATIONS, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
 from tests.support.kube import PODS, SparkOperator
 from tests.support.kube.pods import set_phase
-from tests.support.kube.waiting import wait_until
 from tests.support.operator import CONFIG_MAPS, OperatorProcess
 from tests.support.resources import states
+from tests.support.waiting import wait_until
 
 ENVIRONMENT = f"spark.kubernetes.driverEnv.{REVISION_ENVIRONMENT}"
 

@@ -10,8 +10,8 @@ from dynamic_kafka.metadata.kubernetes_names import STREAMS_ANNOTATION
 from tests.integration.operator.stage import Stage, cluster
 from tests.support.fixtures import kept_open
 from tests.support.kube import KubeCluster
-from tests.support.kube.binaries import spark_operator_crds
 from tests.support.kube.front_door import Call, FrontDoor
+from tests.support.kube_programs import spark_operator_crds
 from tests.support.operator import CONFIG_MAPS, STREAMS, OperatorProcess
 
 WRITES = ("POST", "PUT", "PATCH", "DELETE")

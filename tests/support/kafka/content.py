@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
@@ -17,9 +16,9 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSp
 from tests.support.kafka import records
 from tests.support.kafka.broker import random_id
 from tests.support.kafka.errors import BrokerError
+from tests.support.waiting import wait_until
 
 _SECONDS = 60.0
-_POLL_SECONDS = 0.02
 
 
 class Content:
@@ -167,11 +166,13 @@ class Content:
         return sum(partition.leader >= 0 for partition in found.partitions.values())
 
     def _wait(self, what: str, done: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + _SECONDS
-        while not done():
-            if time.monotonic() > deadline:
-                raise BrokerError(f"Waited {_SECONDS:.0f} s for {what} on {self.name}; logs: {self.folder}")
-            time.sleep(_POLL_SECONDS)
+        wait_until(
+            done,
+            f"{what} on {self.name}",
+            timeout_s=_SECONDS,
+            details=lambda: f"logs: {self.folder}",
+            error=BrokerError,
+        )
 
 
 _PASSING = (

@@ -17,9 +17,9 @@ import time
 from contextlib import suppress
 
 from tests.support.go import GoUnavailableError
-from tests.support.kube.binaries import kubebox, spark_operator, spark_operator_crds
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.errors import KubeError
+from tests.support.kube_programs import kubebox, spark_operator, spark_operator_crds
 from tests.support.places import BUILD
 from tests.support.supervise import last_lines
 

@@ -16,11 +16,11 @@ from typing import Self
 
 from tests.support.folders import new_folder
 from tests.support.kube.api import Api, Json
-from tests.support.kube.binaries import kubebox
 from tests.support.kube.errors import KubeError
 from tests.support.kube.kind_plane import KindPlane, kind_is_usable
 from tests.support.kube.kubeconfig import Kubeconfig, read_own
 from tests.support.kube.local_plane import LocalPlane
+from tests.support.kube_programs import kubebox
 from tests.support.servers import Server
 
 _CRDS = "apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.support.kube.api import Api
 from tests.support.kube.errors import KubeError
 from tests.support.kube.kubeconfig import Kubeconfig, read_own
-from tests.support.kube.waiting import wait_until
+from tests.support.waiting import wait_until
 
 _PREFIX = "dynamic-kafka-test-"
 _CHOICE = "DYNAMIC_KAFKA_CLUSTER"
@@ -65,12 +65,12 @@ class KindPlane:
     def start_api_server(self) -> None:
         """Let the node start it again, and wait until it is ready."""
         self._on_node(f"[ ! -e {_ASIDE} ] || mv {_ASIDE} {_MANIFEST}")
-        wait_until(Api(self.admin).ready, "the API server is ready")
+        wait_until(Api(self.admin).ready, "a ready API server", error=KubeError)
 
     def stop_api_server(self) -> None:
         """kill -9, and keep the node from starting it again."""
         self._on_node(f"mv {_MANIFEST} {_ASIDE}; pkill -9 kube-apiserver")
-        wait_until(lambda: not Api(self.admin).ready(), "the API server is down")
+        wait_until(lambda: not Api(self.admin).ready(), "the end of the API server", error=KubeError)
 
     def pause_api_server(self) -> None:
         """SIGSTOP: connections stay open and nobody answers."""

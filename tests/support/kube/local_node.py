@@ -23,14 +23,14 @@ from urllib.parse import urlsplit
 from tests.support.folders import new_folder
 from tests.support.kube.api import Json
 from tests.support.kube.cluster import KubeCluster
-from tests.support.kube.errors import ApiError, ApiUnreachableError
+from tests.support.kube.errors import ApiError, ApiUnreachableError, KubeError
 from tests.support.kube.pods import PODS, set_phase
 from tests.support.kube.registration import Registration
 from tests.support.kube.spark_submit import SCHEDULER
 from tests.support.kube.volumes import Volumes
-from tests.support.kube.waiting import wait_until
 from tests.support.servers import Server
 from tests.support.supervise import kill_session, spawn
+from tests.support.waiting import wait_until
 
 POD_FOLDER = "POD_FOLDER"
 
@@ -107,7 +107,9 @@ class LocalNode(Server):
 
     def wait_for_output(self, pod: str, text: str, timeout: float = 30.0) -> None:
         """Return as soon as the output for `pod` contains `text`. Raises `KubeError` in the end."""
-        wait_until(lambda: text in self.output(pod), f"{text!r} in the output of {pod}", timeout=timeout)
+        wait_until(
+            lambda: text in self.output(pod), f"{text!r} in the output of {pod}", timeout_s=timeout, error=KubeError
+        )
 
     def close(self, *, keep_logs: bool = False) -> None:
         """Kill all processes and delete the folder, unless with `keep_logs`. Raises what went wrong meanwhile."""

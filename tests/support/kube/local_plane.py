@@ -12,12 +12,12 @@ from pathlib import Path
 
 from tests.support.certificates import CertificateAuthority
 from tests.support.kube.api import Api
-from tests.support.kube.binaries import kubebox
 from tests.support.kube.errors import KubeError
 from tests.support.kube.kubeconfig import Kubeconfig
-from tests.support.kube.waiting import wait_until
+from tests.support.kube_programs import kubebox
 from tests.support.ports import reserve_ports
 from tests.support.supervise import Process, last_lines
+from tests.support.waiting import wait_until
 
 # What namespaces and owner references need. Without the collector of pods a pod may belong to a node that is ours.
 _CONTROLLERS = (
@@ -71,7 +71,7 @@ class LocalPlane:
         self._api_server.resume()
         if not self._api_server.running:
             self._api_server.launch([str(kubebox()), "kube-apiserver", *self._server_arguments()], self._environment())
-        wait_until(self._api.ready, "the API server is ready", check=self.check)
+        wait_until(self._api.ready, "a ready API server", failed=self.check, error=KubeError)
 
     def stop_api_server(self) -> None:
         """kill -9: connections break, and new ones are refused."""

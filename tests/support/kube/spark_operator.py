@@ -18,14 +18,14 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from tests.support.folders import new_folder
-from tests.support.kube.binaries import spark_operator, spark_operator_crds
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.errors import KubeError
 from tests.support.kube.spark_submit import FOLDER, RECORDS, parse
-from tests.support.kube.waiting import wait_until
+from tests.support.kube_programs import spark_operator, spark_operator_crds
 from tests.support.places import ROOT
 from tests.support.servers import Server
 from tests.support.supervise import Process, last_lines
+from tests.support.waiting import wait_until
 
 APPLICATIONS = "sparkoperator.k8s.io/v1beta2/sparkapplications"
 
@@ -95,7 +95,7 @@ class SparkOperator(Server):
             log = self._process.log
             self._begin = log.stat().st_size if log.exists() else 0
             self._process.launch(self._command(), self._environment())
-        wait_until(self._reconciles, "the spark-operator reconciles", check=self._check)
+        wait_until(self._reconciles, "a reconciling spark-operator", failed=self._check, error=KubeError)
         return self
 
     def stop(self) -> None:

@@ -7,8 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from tests.support import go
 from tests.support.cache import cache_folder
 from tests.support.go import GoProgram, GoUnavailableError, built
 from tests.support.places import ROOT
+from tests.support.waiting import eventually
 
 FAKE_GO = """\
 #!/bin/sh
@@ -54,15 +53,6 @@ def program(tmp_path: Path) -> GoProgram:
 
 def calls(fake: Path) -> list[str]:
     return (fake / "calls").read_text().split()
-
-
-def eventually(done: Callable[[], bool], seconds: float = 20) -> bool:
-    deadline = time.monotonic() + seconds
-    while not done():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def test_it_is_built_once(fake: Path, program: GoProgram, capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,6 +108,8 @@ BUILD = """
 import sys
 from pathlib import Path
 from tests.support.go import GoProgram, built
+from tests.support.waiting import eventually
+from tests.support.waiting import eventually
 
 built(GoProgram("tool", Path(sys.argv[1]), "example.com/tool"))
 """
