@@ -16,7 +16,7 @@ import kopf
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.options.command_line import parse_flags
 from dynamic_kafka.options.durations import parse_duration_ms
-from kafkastream_operator.core.rollout import Timing
+from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.errors import LoginError
 from kafkastream_operator.handlers.health import READY_PATH, Health, address, answer_probes
 from kafkastream_operator.handlers.login import login_with

@@ -1,4 +1,4 @@
-"""A SparkApplication, whichever operator's it is, and what can be done to it. Pure values."""
+"""A SparkApplication of Kubeflow's or Apache's operator, and the operator's effects on it. Pure values."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ Life = Literal["Running", "Starting", "Suspended", "Completed", "Failed", "Absen
 
 @dataclass(frozen=True)
 class Application:
-    """A SparkApplication, whichever operator's it is.
+    """A SparkApplication of either Spark operator.
 
     Attributes:
-        life: what it is doing; `Starting` is anything between submission and a driver.
-        token, attempt: the revision that its spec names, and which patch for it that was.
-        submission: changes with each submission.
-        mounts: the Secrets that are mounted for the driver and for executors, by this operator or its user.
-        document: whether its spec mounts the document; None: it cannot be told.
-        driver_pod: the name of the driver's pod, by its status.
-        restarts_itself: a change of its spec restarts it. Else its spec is read at the next start only, a restart
-            takes the end of its driver, and is made only where the strategy says so.
-        unwilling: why it would not start again if its driver were ended, with what to do; "" if it would.
-        willing_at: when `unwilling` passes by itself.
+        life: its state; `Starting` is everything between submission and a running driver.
+        token: the revision that its spec names.
+        attempt: the number of the patch that named it.
+        submission: an id that changes with each submission.
+        mounts: the Secrets that are mounted for driver and executors, by the operator or the user.
+        document: whether its spec mounts the document; None if the spec does not show it.
+        driver_pod: the name of the driver's pod, from its status.
+        restarts_itself: a change of its spec restarts it (Kubeflow's). If not (Apache's), it reads its spec at the next
+            start only: a restart takes the deletion of its driver, and only `updateStrategy: Restart` makes one.
+        unwilling: why it would not start again after its driver ended, with a remedy; "" if it would.
+        willing_at: when `unwilling` ends by itself.
     """
 
     name: str
@@ -42,12 +43,12 @@ class Application:
     willing_at: datetime | None = None
 
     def refuses_restart(self, now: datetime) -> bool:
-        """Whether ending its driver now would be its end."""
+        """Return whether the application would end for good if its driver ended now."""
         return bool(self.unwilling) and (self.willing_at is None or now < self.willing_at)
 
 
 class Pod(NamedTuple):
-    """A pod, and no other that may get its name later."""
+    """A pod by name and UID, so that a later pod of the same name is not mistaken for it."""
 
     name: str
     uid: str
@@ -55,13 +56,13 @@ class Pod(NamedTuple):
 
 @dataclass(frozen=True)
 class Patch:
-    """What to patch into the application: the token and what has to be mounted.
+    """A patch of the application: the token, and the Secrets to mount.
 
     Attributes:
-        attempt: changes with each patch: one that was lost left the spec as it should be, and the same again is no
-            change.
-        expected: the application's resourceVersion: whatever it has become since, the patch is not for that.
-        ends: the driver's pod to delete afterwards, where the application does not restart by itself.
+        attempt: a number that makes every patch a change of the spec. If a patch was lost, the spec already has its
+            content, and the same patch again would restart nothing.
+        expected: the application's resourceVersion; the patch is refused if the application has changed since.
+        ends: the driver's pod to delete after the patch, for an application that does not restart by itself.
     """
 
     token: str
@@ -73,7 +74,7 @@ class Patch:
 
 @dataclass(frozen=True)
 class Refresh:
-    """Bump the driver pod's annotation, so that the kubelet refreshes its volumes at once."""
+    """A new value of the driver pod's annotation, which makes the kubelet refresh the pod's volumes at once."""
 
     pod: str
     token: str

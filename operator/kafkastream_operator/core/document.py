@@ -1,6 +1,7 @@
 """The rendered document: made, packed into a ConfigMap's keys, and read back. Pure.
 
-Equality is by hash, order by lineage and counter. What is not of the hash (`drain`) may change without a new revision.
+Equal content has an equal hash; lineage and counter order the revisions. The hash does not cover `drain`, which may
+change without a new revision.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from dynamic_kafka.metadata.subscription import unite
 from dynamic_kafka.metadata.validation_errors import explain
 
 MIN_READER = 1
-"""The oldest contract that can read what is written here."""
+"""The oldest contract whose readers can read the documents of this operator."""
 PACK_FROM_BYTES = 64 * 1024
-"""Documents are packed from this size on; smaller ones stay readable with kubectl."""
+"""Documents of this size and more are packed; smaller ones stay readable with kubectl."""
 MAX_BYTES = 1024 * 1024 - 16 * 1024
-"""What fits into a ConfigMap, next to its own metadata."""
+"""The size of a document that fits into a ConfigMap together with the ConfigMap's metadata."""
 
 Streams = Mapping[str, Mapping[str, Any]]
-"""{stream id: {"clusters": {cluster id: cluster}}}, as the mapping form has it."""
+"""{stream id: {"clusters": {cluster id: cluster}}}, as the mapping form of a document has it."""
 
 
 class Key(NamedTuple):
-    """What is drained: a topic on a cluster. Whichever stream has it, it is read once."""
+    """A topic on a cluster: the unit of a drain. A query reads it once, however many streams have it."""
 
     cluster: str
     topic: str
@@ -50,8 +51,8 @@ class Document:
     """A document that this operator wrote.
 
     Attributes:
-        drain: {stream: how it drains}, remembered for the day when the stream is gone.
-        subscription: UID of the subscription, which the driver names in its reports.
+        drain: {stream: its `drain` settings}, kept for a drain that begins when the stream is deleted.
+        subscription: UID of the subscription; the driver names it in its reports.
     """
 
     revision: Revision
@@ -64,8 +65,18 @@ class Document:
         """`sha256:<64 hex>` of the streams."""
         return self.revision.hash
 
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The Secrets that the document needs mounted."""
+        return frozenset(
+            cluster["secretFolder"]
+            for stream in self.streams.values()
+            for cluster in stream["clusters"].values()
+            if "secretFolder" in cluster
+        )
+
     def text(self) -> str:
-        """The JSON that is mounted."""
+        """Return the JSON that is mounted."""
         content = {
             "contract": CONTRACT,
             "minReader": MIN_READER,
@@ -80,7 +91,7 @@ class Document:
 
 
 def entries(streams: Streams) -> Iterator[tuple[str, Key, Mapping[str, Any]]]:
-    """Every topic of streams: the stream, the topic, and the cluster as it stands there."""
+    """Yield every topic of the streams: the stream, the topic, and the cluster's entry in that stream."""
     for stream, found in streams.items():
         for cluster, content in found["clusters"].items():
             for topic in content["topics"]:
@@ -88,7 +99,7 @@ def entries(streams: Streams) -> Iterator[tuple[str, Key, Mapping[str, Any]]]:
 
 
 def draining_in(streams: Streams) -> Iterator[Key]:
-    """Every topic of streams that drains there."""
+    """Yield every topic that drains."""
     for _, key, content in entries(streams):
         if content.get("state") == "Draining" or key.topic in content.get("drainingTopics", ()):
             yield key
@@ -97,12 +108,12 @@ def draining_in(streams: Streams) -> Iterator[Key]:
 def make_document(
     revision: Revision, streams: Streams, drain: Mapping[str, Mapping[str, str]], subscription: str
 ) -> Document:
-    """A document over these streams."""
+    """Return a document with the hash of these streams."""
     return Document(replace(revision, hash=document_hash(streams)), streams, drain, subscription)
 
 
 def misfit(streams: Streams) -> str:
-    """Why no reader takes these streams together, though each may be sound by itself; "" if it does."""
+    """Return why a driver would reject these streams together; "" if it would not. Each may be valid by itself."""
     try:
         wire = MappingDocument.model_validate({"streams": streams}, extra="ignore")
         unite(
@@ -117,9 +128,9 @@ def misfit(streams: Streams) -> str:
 
 
 def read_document(data: Mapping[str, str], binary: Mapping[str, str]) -> Document | None:
-    """The document in a ConfigMap's `data` or `binaryData`; None if there is none that this operator wrote.
+    """Return the document in a ConfigMap's `data` or `binaryData`; None if the operator did not write one there.
 
-    A document that was edited by hand does not fit its hash: it is none.
+    A document that was edited by hand does not match its hash, and counts as none.
     """
     try:
         text = data.get(DOCUMENT_KEY)
@@ -136,20 +147,22 @@ def read_document(data: Mapping[str, str], binary: Mapping[str, str]) -> Documen
 
 
 def _unpacked(packed: bytes) -> bytes:
-    """Not more than what a driver reads: somebody may have packed something endless, and all namespaces would feel it.
+    """Return the unpacked bytes, up to the size that a driver reads.
+
+    The limit protects the operator, which serves all namespaces, from a ConfigMap that unpacks without end.
 
     Raises:
-        ValueError: it is larger; or as gzip has it.
+        ValueError: the document is larger; or the errors of gzip.
     """
     with gzip.GzipFile(fileobj=BytesIO(packed)) as file:
         found = file.read(MAX_DOCUMENT_BYTES + 1)
     if len(found) > MAX_DOCUMENT_BYTES:
-        raise ValueError("larger than any document")
+        raise ValueError("the document is larger than a driver reads")
     return found
 
 
 def pack(document: Document) -> tuple[dict[str, str], dict[str, str]]:
-    """`data` and `binaryData` of the ConfigMap. The same document is packed to the same bytes."""
+    """Return `data` and `binaryData` of the ConfigMap. The same document is always packed to the same bytes."""
     text = document.text()
     if len(text) < PACK_FROM_BYTES:
         return {DOCUMENT_KEY: text}, {}
@@ -158,6 +171,6 @@ def pack(document: Document) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def size(packed: tuple[Mapping[str, str], Mapping[str, str]]) -> int:
-    """Bytes that the packed document takes in a ConfigMap, which counts the text of `binaryData` unpacked."""
+    """Return the bytes that the document takes in a ConfigMap, which counts `binaryData` before its base64."""
     data, binary = packed
     return sum(len(value.encode()) for value in data.values()) + sum(len(value) * 3 // 4 for value in binary.values())

@@ -1,7 +1,7 @@
-"""Patterns over stream ids: RE2's, which match in time linear in the text, whatever somebody has written. Pure.
+"""Patterns over stream ids, in RE2's syntax: it matches any pattern in time linear in the text. Pure.
 
-Python's own expressions backtrack, some of them without end, and nothing can interrupt that: one subscription would
-hold up all others. What is accepted means the same in both, so that a pattern can be moved to an application's options.
+Python's own expressions backtrack, some of them for ever, and cannot be interrupted: one subscription would hold up all
+others. An accepted pattern means the same in RE2 and in Python, so a user can move it to the options of an application.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import re2
 
 HOW = (
     "patterns are RE2's (github.com/google/re2/wiki/Syntax): no lookaround, no backreference, no possessive or atomic"
-    " group, no repetition beyond 1000; write what shall match"
+    " group, no repetition beyond 1000; write what should match"
 )
-_OTHERWISE = re.compile(r"\{,\d|\[\[:")
-"""What both read, and each otherwise: `{,3}` is a text for RE2, `[[:alpha:]]` a set of characters for Python."""
+_AMBIGUOUS = re.compile(r"\{,\d|\[\[:")
+"""Syntax that RE2 and Python read differently: RE2 takes `{,3}` literally, Python takes `[[:alpha:]]` for a set."""
 
 
 class PatternError(ValueError):
-    """A pattern that is none, or not one that RE2 takes."""
+    """A text that is no pattern in Python's or in RE2's syntax."""
 
 
 class Pattern(Protocol):
     """A compiled pattern."""
 
     def fullmatch(self, text: str) -> object:
-        """Something true if it matches the whole text."""
+        """Return a true value if the pattern matches the whole text."""
 
 
 @lru_cache(maxsize=1024)
@@ -36,10 +36,10 @@ def pattern_of(text: str) -> Pattern:
     """Compile a pattern.
 
     Raises:
-        PatternError: naming it, and what to do.
+        PatternError: with the pattern and what to do.
     """
-    if other := _OTHERWISE.search(text):
-        raise PatternError(f"{text!r} cannot be used: {other[0]!r} would not mean what it means in Python; {HOW}")
+    if ambiguous := _AMBIGUOUS.search(text):
+        raise PatternError(f"{text!r} cannot be used: {ambiguous[0]!r} means something else in Python; {HOW}")
     try:
         re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:

@@ -1,7 +1,7 @@
-"""What the next document says: what is desired, and what still drains. Pure.
+"""The streams of the next document: the desired ones, and the topics that still drain. Pure.
 
-What was rendered and is no longer desired, for whatever reason, stays as draining until there is evidence, or a person
-releases it. It is kept in the document and in the subscription's status; either can be lost.
+A topic that was rendered and is no longer desired drains: it stays in the document until a driver report has evidence,
+or a user releases it. Both the document and the subscription's status remember it, because either can be lost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kafkastream_operator.models.stream import Drain
 from kafkastream_operator.models.subscription import DrainingTopic
 
 WITHHELD = "withheldSecret"
-"""In a cluster that drains: the Secret that it was rendered with, and that is no longer bound to it."""
+"""The key, in a cluster that drains, of the Secret that it was rendered with and that is no longer bound to it."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Rendering:
 
     Attributes:
         streams, drain: as `Document` has them.
-        draining: what drains, with what it waits for.
-        released: what is let go now, with the reason.
+        draining: the topics that drain, each with what it waits for.
+        released: {topic that leaves the document now: why}.
     """
 
     streams: Streams
@@ -38,13 +38,13 @@ class Rendering:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known to have been rendered: from the document, from the status, or from a driver's report.
+    """What was rendered before, according to the document, the status or a driver's report.
 
     Attributes:
-        entries: {topic: {each stream that had it: the cluster as it was rendered there}}.
-        draining: what drained already, by the status, and does so still.
-        drains: all that drained already, by whatever knows it.
-        drain: how the streams drain that are gone.
+        entries: {topic: {stream that had it: the cluster's entry in that stream}}.
+        draining: the status's entries of topics that still drain.
+        drains: all topics that drained already, according to any of the sources.
+        drain: {stream: its `drain` settings}, for streams that are gone.
     """
 
     entries: Mapping[Key, Mapping[str, Mapping[str, Any]]]
@@ -54,13 +54,13 @@ class Known:
 
 
 def known(document: Document | None, draining: tuple[DrainingTopic, ...], *copies: Streams | None) -> Known:
-    """Everything that may still be read somewhere.
+    """Return everything that a driver may still read.
 
     Args:
         document: the document as it is; None if it is lost, or somebody has edited it.
-        draining: by the subscription's status. Beside a document it only counts for what drains there, too: an operator
-            may have died between the two.
-        copies: what else remembers the streams as rendered: the status, the driver. Asked only without a document.
+        draining: from the subscription's status. If there is a document, only the topics count that drain there as
+            well, because an operator may have died after it wrote the document and before the status.
+        copies: copies of the rendered streams, from the status and the driver. They count only without a document.
     """
     found: dict[Key, dict[str, Mapping[str, Any]]] = {}
     marked = {Key(each.cluster, each.topic): each for each in draining}
@@ -86,17 +86,17 @@ def render(
     now: str,
     waits_for: Callable[[Key, int, float], str],
     released: Mapping[Key, str],
-    may_have: Callable[[str, Mapping[str, Any]], str],
+    secret_problem: Callable[[str, Mapping[str, Any]], str],
 ) -> Rendering:
-    """The next document.
+    """Return the streams of the next document.
 
     Args:
-        next_counter: the revision that a change would get.
-        waits_for: why a topic is not drained, asked with the revision since when it drains and the quiet period
-            in seconds; "" if it is drained.
-        released: what a person lets go, with the reason.
-        may_have: why a cluster must not have the Secret that it is rendered with; "" if it may. What drains is bound
-            by that as well: whoever can write ConfigMaps could else have a Secret sent anywhere.
+        next_counter: the counter of the revision that a change would get.
+        waits_for: (topic, counter of the first revision in which it drains, quiet period in seconds) to the reason why
+            it is not drained; "" if it is drained.
+        released: {topic that a user lets go of: the reason for the Event}.
+        secret_problem: (cluster id, cluster) to the reason why the cluster must not have its Secret; "" if it may. This
+            also binds what drains. Otherwise a user who may only write ConfigMaps could send a Secret to any server.
     """
     desired = {key for _, key, _ in entries(resolved.streams)}
     renamed = renames(resolved.streams)
@@ -104,25 +104,25 @@ def render(
     carried |= {key: key for key in before.entries if key in carried}
     draining: list[DrainingTopic] = []
     owners: dict[Key, Mapping[str, Mapping[str, Any]]] = {}
-    let_go: dict[Key, str] = {}
+    leaving: dict[Key, str] = {}
     for key, was in sorted(carried.items()):
         if key in desired:
             continue
         owners[key] = dict(sorted(before.entries[was].items()))
         stream, content = next(iter(owners[key].items()))
-        how = _most_careful([_drain_of(each, resolved, before) for each in owners[key]])
+        drain = _most_careful([_drain_of(each, resolved, before) for each in owners[key]])
         mark = before.draining.get(key) or before.draining.get(was)
-        # Where only the document tells that it drains, it does so since that was written, at the latest.
+        # If only the document shows that the topic drains, it has drained since the last revision at the latest.
         revision = mark.revision if mark is not None else next_counter - (key in before.drains)
         if key in released:
-            let_go[key] = released[key]
+            leaving[key] = released[key]
             continue
-        if how.policy == "Immediate":
-            let_go[key] = "its stream says drain.policy: Immediate"
+        if drain.policy == "Immediate":
+            leaving[key] = "its stream has drain.policy: Immediate"
             continue
-        why = waits_for(key, revision, _seconds(how.quiet_period))
+        why = waits_for(key, revision, _seconds(drain.quiet_period))
         if not why:
-            let_go[key] = "drained"
+            leaving[key] = "drained"
             continue
         draining.append(
             DrainingTopic(
@@ -131,17 +131,17 @@ def render(
                 stream=stream,
                 since=mark.since if mark is not None else now,
                 revision=revision,
-                quiet_period=how.quiet_period,
-                timeout=how.timeout,
-                message=(may_have(key.cluster, _asking(content)) or why)[:1024],
+                quiet_period=drain.quiet_period,
+                timeout=drain.timeout,
+                message=(secret_problem(key.cluster, _with_secret(content)) or why)[:1024],
             )
         )
-    streams = _merged(resolved.streams, draining, owners, may_have)
-    return Rendering(streams, _drains(streams, resolved, before), tuple(draining), let_go)
+    streams = _merged(resolved.streams, draining, owners, secret_problem)
+    return Rendering(streams, _drains(streams, resolved, before), tuple(draining), leaving)
 
 
 def renames(streams: Streams) -> Mapping[str, str]:
-    """{the id that a cluster had: the one that it has now}."""
+    """Return {old cluster id: new cluster id}."""
     return {
         content["renamedFrom"]: name
         for found in streams.values()
@@ -151,7 +151,7 @@ def renames(streams: Streams) -> Mapping[str, str]:
 
 
 def renamed_to(key: Key, renamed: Mapping[str, str]) -> Key:
-    """The topic under the id that its cluster has now: its offsets go on there, and so does its drain."""
+    """Return the topic under its cluster's new id, under which its offsets and its drain continue."""
     return key._replace(cluster=renamed.get(key.cluster, key.cluster))
 
 
@@ -165,9 +165,9 @@ def _drain_of(stream: str, resolved: Resolved, before: Known) -> Drain:
     return Drain.model_validate(before.drain.get(stream, {}))
 
 
-def _most_careful(wishes: Sequence[Drain]) -> Drain:
-    """How a topic drains that several streams had: as all of them may rely on."""
-    waiting = [each for each in wishes if each.policy == "WhenDrained"] or wishes
+def _most_careful(settings: Sequence[Drain]) -> Drain:
+    """Return how a topic of several streams drains: carefully enough for each of them."""
+    waiting = [each for each in settings if each.policy == "WhenDrained"] or settings
     return Drain(
         policy=waiting[0].policy,
         quiet_period=max((each.quiet_period for each in waiting), key=_seconds),
@@ -187,23 +187,24 @@ def _merged(
     desired: Streams,
     draining: list[DrainingTopic],
     owners: Mapping[Key, Mapping[str, Mapping[str, Any]]],
-    may_have: Callable[[str, Mapping[str, Any]], str],
+    secret_problem: Callable[[str, Mapping[str, Any]], str],
 ) -> dict[str, Any]:
-    """The desired streams with what drains added to all the streams that it came from."""
+    """Return the desired streams, with each draining topic added to all the streams that had it."""
     current = {name: content for found in desired.values() for name, content in found["clusters"].items()}
     streams: dict[str, Any] = {name: {"clusters": dict(found["clusters"])} for name, found in desired.items()}
     for each in draining:
-        came_from = owners[Key(each.cluster, each.topic)]
-        first = next(iter(came_from.values()))
-        for stream in came_from:
+        owning = owners[Key(each.cluster, each.topic)]
+        first = next(iter(owning.values()))
+        for stream in owning:
             clusters = streams.setdefault(stream, {"clusters": {}})["clusters"]
             content = clusters.get(each.cluster)
             if content is None:
-                # Another stream may still have the cluster, perhaps on other servers by now: one cluster is one client.
+                # If another stream still has the cluster, perhaps with other servers, its settings count: a driver has
+                # one client for each cluster.
                 base = current.get(each.cluster) or first
                 content = {key: base[key] for key in base if key not in ("topics", "drainingTopics", "state")}
                 content |= {"topics": [], "state": "Draining"}
-                content = _bound(each.cluster, content, may_have)
+                content = _bound(each.cluster, content, secret_problem)
             content = {**content, "topics": [*content["topics"], each.topic]}
             if content.get("state") != "Draining":
                 content["drainingTopics"] = [*content.get("drainingTopics", []), each.topic]
@@ -211,25 +212,25 @@ def _merged(
     return streams
 
 
-def _asking(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The cluster with the Secret that it had, withheld or not."""
-    asked = content.get("secretFolder", content.get(WITHHELD))
+def _with_secret(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the cluster with the Secret that it was rendered with, even if that was withheld."""
+    secret = content.get("secretFolder", content.get(WITHHELD))
     found = {key: value for key, value in content.items() if key not in ("secretFolder", WITHHELD)}
-    return found if asked is None else {**found, "secretFolder": asked}
+    return found if secret is None else {**found, "secretFolder": secret}
 
 
 def _bound(
-    cluster: str, content: Mapping[str, Any], may_have: Callable[[str, Mapping[str, Any]], str]
+    cluster: str, content: Mapping[str, Any], secret_problem: Callable[[str, Mapping[str, Any]], str]
 ) -> dict[str, Any]:
-    """The cluster with its Secret, if that is bound; else with a note of which one it lacks."""
-    asking = _asking(content)
-    if may_have(cluster, asking):
-        asking[WITHHELD] = asking.pop("secretFolder")
-    return asking
+    """Return the cluster with its Secret if that is bound, and else with a note of the Secret that it lacks."""
+    found = _with_secret(content)
+    if secret_problem(cluster, found):
+        found[WITHHELD] = found.pop("secretFolder")
+    return found
 
 
 def _without_foreign_offsets(content: dict[str, Any]) -> dict[str, Any]:
-    """Explicit offsets may only name topics that are there."""
+    """Drop explicit offsets of topics that the cluster does not have, because documents may not name others."""
     for name in ("startingOffsets", "stoppingOffsets"):
         value = content.get(name)
         if isinstance(value, Mapping) and "timestamp" not in value:

@@ -58,13 +58,13 @@ def resolve(
     catalog: Catalog,
     previous: Document | None,
     *,
-    unseen: Mapping[str, str] = MappingProxyType({}),
+    unconfirmed: Mapping[str, str] = MappingProxyType({}),
 ) -> Resolved:
     """What the subscription's document should say.
 
     Args:
         previous: the document as it is, for what is held.
-        unseen: {new id: old id} of its renames that no driver has shown to have.
+        unconfirmed: {new id: old id} of its renames that no driver has shown to have.
     """
     try:
         wanted, missing = _wanted(spec, catalog)
@@ -93,11 +93,11 @@ def resolve(
             if kept is not None:
                 clusters[name] = kept
         streams[entry.stream] = {"clusters": clusters}
-    held += _too_early(wanted, before, streams, unseen)
+    held += _too_early(wanted, before, streams, unconfirmed)
     for held_by_text in _behind_broken(spec, catalog, before, streams):
         held.append(held_by_text)
         streams[held_by_text.stream] = active(before[held_by_text.stream])
-    _keep_renames(streams, unseen)
+    _keep_renames(streams, unconfirmed)
     held += _beside_held(wanted, before, streams)
     missing = [each for each in missing if each not in streams]
     broken = tuple(catalog.broken.values())
@@ -155,7 +155,10 @@ def _stream_problem(entry: StreamEntry, conflicts: Mapping[str, str]) -> Held | 
 
 
 def _too_early(
-    wanted: Iterable[StreamEntry], before: Streams, streams: dict[str, Mapping[str, Any]], unseen: Mapping[str, str]
+    wanted: Iterable[StreamEntry],
+    before: Streams,
+    streams: dict[str, Mapping[str, Any]],
+    unconfirmed: Mapping[str, str],
 ) -> list[Held]:
     """Streams that go on from a rename that no driver has shown to have: where its offsets are, under the old id or the
     new one, nobody knows yet, and under a third they would not be found. Changes `streams`."""
@@ -164,13 +167,13 @@ def _too_early(
     held = []
     for stream, found in sorted(streams.items()):
         for new, content in found["clusters"].items():
-            first = _awaited(new, content.get("renamedFrom"), named, unseen)
+            first = _awaited(new, content.get("renamedFrom"), named, unconfirmed)
             if first is None:
                 continue
             text = (
-                f"{origins.get(stream, stream)}: cluster {new!r} goes on from a rename ({unseen[first]!r} to {first!r})"
-                " that no driver has reported to have: what worked stays until one has. Let the application run; see"
-                " RolledOut and Reporting"
+                f"{origins.get(stream, stream)}: cluster {new!r} depends on a rename ({unconfirmed[first]!r} to"
+                f" {first!r}) that no driver has reported to have. The stream stays as it was until one has: let the"
+                " application run, and see RolledOut and Reporting"
             )
             held.append(Held(stream, "RenamePending", text))
             break
@@ -182,24 +185,24 @@ def _too_early(
     return held
 
 
-def _awaited(new: str, old: str | None, named: Collection[str], unseen: Mapping[str, str]) -> str | None:
-    """The new id of the unseen rename that a cluster has to wait for; None if it has not. Renaming back need not."""
-    if old is not None and old in unseen and unseen[old] != new:
+def _awaited(new: str, old: str | None, named: Collection[str], unconfirmed: Mapping[str, str]) -> str | None:
+    """Return the new id of the rename that a cluster has to wait for; None if it need not. Renaming back need not."""
+    if old is not None and old in unconfirmed and unconfirmed[old] != new:
         return old
-    if new in unseen:
-        return new if old not in (None, unseen[new]) else None
-    if old in unseen:
+    if new in unconfirmed:
+        return new if old not in (None, unconfirmed[new]) else None
+    if old in unconfirmed:
         return None
-    heirs = [heir for heir, was in unseen.items() if was == old or (was == new and heir in named)]
+    heirs = [heir for heir, was in unconfirmed.items() if was == old or (was == new and heir in named)]
     return next(iter(sorted(heirs)), None)
 
 
-def _keep_renames(streams: dict[str, Mapping[str, Any]], unseen: Mapping[str, str]) -> None:
+def _keep_renames(streams: dict[str, Mapping[str, Any]], unconfirmed: Mapping[str, str]) -> None:
     """A `renamedFrom` that is taken out stays until a driver has it: it would begin the cluster anew. Changes
     `streams`."""
     for stream, found in streams.items():
         kept = {
-            name: {"renamedFrom": unseen[name], **content} if name in unseen else content
+            name: {"renamedFrom": unconfirmed[name], **content} if name in unconfirmed else content
             for name, content in found["clusters"].items()
         }
         streams[stream] = {"clusters": kept}

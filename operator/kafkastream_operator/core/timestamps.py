@@ -1,4 +1,4 @@
-"""Moments as texts of statuses. Pure."""
+"""Timestamps as the texts of a status. Pure."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from datetime import datetime
 
 
 def stamp(moment: datetime) -> str:
-    """As Kubernetes writes moments, to the microsecond."""
+    """Return the text of a timestamp in Kubernetes' form, to the microsecond."""
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def parse(text: str) -> datetime:
-    """The moment of a stamp."""
+    """Return the timestamp of a text."""
     return datetime.fromisoformat(text.replace("Z", "+00:00"))

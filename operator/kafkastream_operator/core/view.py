@@ -1,4 +1,4 @@
-"""What a look at one subscription sees, and the writes that it leads to: what `decide` takes and gives. Pure."""
+"""The input and output of `core.decide`: the view of one subscription, and the plan of its writes. Pure values."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from kafkastream_operator.core.application import Application, Patch, Refresh
 from kafkastream_operator.core.catalog import Catalog
 from kafkastream_operator.core.document import Document
 from kafkastream_operator.core.drain_evidence import Driver
-from kafkastream_operator.core.rollout import Timing
+from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
 
 
 @dataclass(frozen=True)
 class ConfigMap:
-    """The subscription's ConfigMap as it is.
+    """The subscription's ConfigMap, as the cluster has it.
 
     Attributes:
-        ours: it has the operator's label for this subscription: another one is never overwritten.
-        document: what it says; None if that was edited by hand.
-        drifted: its keys are not exactly what the document packs to.
+        ours: it has the operator's label for this subscription. The operator never overwrites another ConfigMap.
+        document: its document; None if there is none, or somebody has edited it.
+        drifted: its keys differ from the packed document, byte for byte.
     """
 
     name: str
@@ -32,14 +32,14 @@ class ConfigMap:
 
 @dataclass(frozen=True)
 class View:
-    """Everything that is seen of one subscription at a moment.
+    """Everything that the operator sees of one subscription at one moment.
 
     Attributes:
-        released: what a person lets go, by the subscription's annotation (`core/release.py`).
-        rival: an older subscription of the same application, which is served instead.
-        timing: how long things may take.
-        made: it came of annotations on the application, and goes after its orphan retention.
-        fresh_lineage: for a document that has no predecessor.
+        fresh_lineage: the lineage for a document that has no predecessor.
+        released: the releases in the subscription's annotation (`core.release`).
+        rival: the name of an older subscription of the same application, which the operator serves instead; "" if none.
+        annotated: the subscription was made from annotations of the application, and is deleted after
+            `orphanRetention`.
     """
 
     name: str
@@ -55,20 +55,22 @@ class View:
     fresh_lineage: str
     released: frozenset[str] = frozenset()
     rival: str = ""
-    made: bool = False
+    annotated: bool = False
     timing: Timing = field(default_factory=Timing)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The writes that follow, in this order; None: not needed.
+    """The writes for one subscription, in their order. None means that a write is not needed.
 
     Attributes:
-        document: for the ConfigMap `config_map`, whose resourceVersion must still be `expected` ("" : not there).
-        status, after: before and after the effect.
-        delete: the subscription and its document have outlived their application.
-        events: (reason, message) worth an Event.
-        again: when to look again, if nothing happens before.
+        document: for the ConfigMap `config_map`.
+        expected: the resourceVersion that the ConfigMap must still have; "" if it must not exist.
+        status: written before the effect.
+        after: the status to write after the effect.
+        delete: delete the subscription and its document, because the orphan's retention is over.
+        events: (reason, message) of each Event.
+        again: the time of the next look, if nothing happens before.
     """
 
     config_map: str

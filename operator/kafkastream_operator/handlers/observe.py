@@ -34,7 +34,7 @@ from kafkastream_operator.core.catalog import (
 from kafkastream_operator.core.document import Document, pack, read_document
 from kafkastream_operator.core.drain_evidence import Driver, Report
 from kafkastream_operator.core.release import releases_of
-from kafkastream_operator.core.rollout import Timing
+from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.core.view import ConfigMap, View
 from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, PODS, STREAMS, SUBSCRIPTIONS, Object
 from kafkastream_operator.kube.cache import Cache, ref_of
@@ -86,7 +86,7 @@ def see(cache: Cache, namespace: str, name: str, now: datetime, timing: Timing) 
         fresh_lineage=uuid.uuid4().hex[:12],
         released=releases_of((found["metadata"].get("annotations") or {}).get(RELEASE_ANNOTATION, "")),
         rival=_rival(cache, namespace, found),
-        made=MADE_LABEL in labels_of(found),
+        annotated=MADE_LABEL in labels_of(found),
         timing=timing,
     )
     return Seen(view, found, application)

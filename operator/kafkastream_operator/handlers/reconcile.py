@@ -14,14 +14,14 @@ from dynamic_kafka.metadata.kubernetes_names import config_map_name
 from dynamic_kafka.metadata.validation_errors import explain
 from kafkastream_operator.core.annotated import (
     MADE_LABEL,
-    asked_by,
+    ineffective_annotation,
     is_applied_by_hand,
+    requested_subscription,
     subscription_for,
-    without_effect,
 )
-from kafkastream_operator.core.conditions.subscription import beside
+from kafkastream_operator.core.conditions.subscription import with_conditions
 from kafkastream_operator.core.decide import decide
-from kafkastream_operator.core.rollout import USUAL, Timing
+from kafkastream_operator.core.rollout.step import USUAL, Timing
 from kafkastream_operator.core.stream_status import stream_status
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.errors import ApiError, ConflictError, NotFoundError
@@ -116,7 +116,7 @@ class Reconciler:
         before = status_of(found)
         said = (condition("StreamsResolved", False, "InvalidSubscription", text),)
         generation = int(found["metadata"].get("generation", 0))
-        status = beside(before, said, generation=generation, now=stamp(self._now()))
+        status = with_conditions(before, said, generation=generation, now=stamp(self._now()))
         if status != before:
             log.warning("%s: %s", job, text)
             written = write_status(self._api, self._cache, SUBSCRIPTIONS, found, status)
@@ -159,12 +159,12 @@ class Reconciler:
         if found is None or found["metadata"].get("deletionTimestamp"):
             return None
         annotations = found["metadata"].get("annotations") or {}
-        asked = asked_by(job.name, job.resource.api_version, annotations)
+        asked = requested_subscription(job.name, job.resource.api_version, annotations)
         known = self._cache.get(SUBSCRIPTIONS, job.namespace, job.name)
         made = known is not None and MADE_LABEL in (known["metadata"].get("labels") or {})
         kind = kind_of(known) if known is not None else job.resource.api_version
         again = None
-        if (vain := without_effect(annotations)) and (asked is None or not asked.problem):
+        if (vain := ineffective_annotation(annotations)) and (asked is None or not asked.problem):
             again = self._tell_now_and_then(job.resource, found, "InvalidAnnotation", vain)
         if asked is None:
             if made and known is not None and kind == job.resource.api_version:
@@ -186,7 +186,7 @@ class Reconciler:
     def _unsubscribe(self, job: Ref, known: Object) -> None:
         """The annotations were taken out: what is rendered stays for the driver that runs. And so does a subscription
         that somebody has applied as well, secrets and all: from now on it is theirs."""
-        if not is_applied_by_hand(known, but=MANAGER):
+        if not is_applied_by_hand(known, manager=MANAGER):
             self._api.delete(SUBSCRIPTIONS, job.namespace, job.name, uid=known["metadata"]["uid"])
             return
         meta = {"resourceVersion": known["metadata"]["resourceVersion"], "labels": {MADE_LABEL: None}}

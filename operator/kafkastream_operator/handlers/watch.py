@@ -15,7 +15,7 @@ from typing import Any
 import kopf
 
 from dynamic_kafka.metadata.kubernetes_names import ROLE_LABEL, SUBSCRIPTION_LABEL
-from kafkastream_operator.core.rollout import USUAL, Timing
+from kafkastream_operator.core.rollout.step import USUAL, Timing
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.health import Health
 from kafkastream_operator.handlers.observe import claims

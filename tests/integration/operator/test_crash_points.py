@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION, STREAMS_ANNOTATION
-from kafkastream_operator.core.rollout import Timing
+from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.errors import ConflictError, NotFoundError
 from kafkastream_operator.handlers.reconcile import Reconciler
 from kafkastream_operator.handlers.watch import WATCHED

@@ -10,9 +10,8 @@ import pytest
 import yaml
 
 from dynamic_kafka.app.cli import main
-from dynamic_kafka.metadata.kubernetes_names import MOUNT_PATH
+from dynamic_kafka.metadata.kubernetes_names import MOUNT_PATH, config_map_name
 from kafkastream_operator.core.application import Application
-from kafkastream_operator.core.conditions.subscription import config_map_name
 from kafkastream_operator.spark import apache
 from kafkastream_operator.spark.kubeflow import application_of
 from tests.support.places import ROOT

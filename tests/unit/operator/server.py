@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION, REVISION_ANNOTATION, SUBSCRIPTION_LABEL
 from kafkastream_operator.core.document import Document, read_document
-from kafkastream_operator.core.rollout import USUAL
+from kafkastream_operator.core.rollout.step import USUAL
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.errors import ApiError, ConflictError, NotFoundError
 from kafkastream_operator.handlers.reconcile import Reconciler

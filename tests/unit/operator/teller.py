@@ -15,7 +15,7 @@ from kafkastream_operator.core.catalog import ConfigMapText
 from kafkastream_operator.core.document import Document, Key, draining_in, entries
 from kafkastream_operator.core.drain_evidence import Driver, Report, TopicReport
 from kafkastream_operator.core.render import renames
-from kafkastream_operator.core.rollout import Timing
+from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.core.stream_status import Subscriber, stream_status
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.core.view import Plan, View
@@ -286,7 +286,7 @@ class Teller(World):
                 self.in_force = None
         if plan.delete:
             gone = self.now - self.gone_since if self.gone_since is not None else None
-            if not self.made or self.application is not None or gone is None or gone < timedelta(days=1):
+            if not self.annotated or self.application is not None or gone is None or gone < timedelta(days=1):
                 raise BrokenPromiseError("deleted before its orphan retention")
             raise OverError
         rollout = self.status.rollout

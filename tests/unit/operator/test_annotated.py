@@ -135,7 +135,7 @@ def test_an_annotation_that_does_nothing_is_told_and_the_others_count(server: Se
 
 @pytest.mark.parametrize("why", ["StreamMissing", "ApplicationTaken", "ConfigMapTaken"])
 def test_a_subscription_that_never_had_a_document_goes_after_its_application(why: str) -> None:
-    world = World(made=True)
+    world = World(annotated=True)
     if why != "StreamMissing":
         world.stream("orders", cluster("east"))
     world.rival = "older" if why == "ApplicationTaken" else ""
@@ -169,4 +169,4 @@ def test_a_subscription_that_never_had_a_document_goes_after_its_application(why
     ],
 )
 def test_what_somebody_applies_as_well_is_theirs(metadata: dict[str, Any], by_hand: bool) -> None:
-    assert is_applied_by_hand({"metadata": metadata}, but="us") == by_hand
+    assert is_applied_by_hand({"metadata": metadata}, manager="us") == by_hand

@@ -246,7 +246,7 @@ def test_auto_does_not_restart_a_driver_that_does_not_report_either() -> None:
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
     assert world.condition("RolledOut") == ("False", "RestartRequired")
-    assert "does not report that it takes" in world.message("RolledOut")
+    assert "does not report that it can take" in world.message("RolledOut")
     assert world.patches == 0
 
 

@@ -13,7 +13,7 @@ import yaml
 from dynamic_kafka.app.tools.manifest import ROLE as PRINTED_ROLE
 from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
 from kafkastream_operator.core.conditions.driver import ROLE, reporting
-from kafkastream_operator.core.rollout import USUAL
+from kafkastream_operator.core.rollout.step import USUAL
 from kafkastream_operator.core.view import View
 from kafkastream_operator.handlers.observe import see
 from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, PODS, SUBSCRIPTIONS

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from dynamic_kafka.metadata.kubernetes_names import PATTERN_ANNOTATION, STRATEGY_ANNOTATION, STREAMS_ANNOTATION
-from kafkastream_operator.core.annotated import asked_by
+from kafkastream_operator.core.annotated import requested_subscription
 from kafkastream_operator.core.drain_evidence import Report, TopicReport
 from kafkastream_operator.models.subscription import KUBEFLOW, SecretBinding
 from tests.unit.operator.world import World, cluster, running
@@ -96,7 +96,7 @@ def test_a_document_that_is_too_large_leaves_the_last_one_in_force() -> None:
     world.settle()
     assert world.document == before
     assert world.condition("StreamsResolved") == ("False", "TooLarge")
-    assert "the last one that did stays in force" in world.message("Stalled")
+    assert "the last document that fitted stays in force" in world.message("Stalled")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_missing_stream_names_the_broken_configmap_that_may_have_it(streams: d
     world.settle()
     assert world.document is None
     assert world.condition("StreamsResolved") == ("False", reason)
-    assert "It may be in what cannot be read: ConfigMap flink, key streams.yaml:2" in world.message("Ready")
+    assert "It may be in an object that cannot be read: ConfigMap flink, key streams.yaml:2" in world.message("Ready")
 
 
 def test_a_pattern_that_is_none_changes_nothing() -> None:
@@ -131,7 +131,7 @@ def test_a_pattern_that_needs_backtracking_is_refused_by_name(pattern: str) -> N
     assert world.condition("StreamsResolved") == ("False", "InvalidSubscription")
     assert world.message("Ready").startswith(f"spec.streams.pattern {pattern!r} cannot be used: ")
     assert "patterns are RE2's" in world.message("Ready")
-    asked = asked_by("app", KUBEFLOW, {PATTERN_ANNOTATION: pattern})
+    asked = requested_subscription("app", KUBEFLOW, {PATTERN_ANNOTATION: pattern})
     assert asked is not None
     assert asked.problem.startswith(f"{PATTERN_ANNOTATION} {pattern!r} cannot be used: ")
 
@@ -172,19 +172,19 @@ ANNOTATIONS = {
 @pytest.mark.parametrize("what", ANNOTATIONS)
 def test_annotations_that_are_wrong_say_so(what: str) -> None:
     annotations, said = ANNOTATIONS[what]
-    asked = asked_by("app", KUBEFLOW, annotations)
+    asked = requested_subscription("app", KUBEFLOW, annotations)
     assert asked is not None
     assert asked.spec is None
     assert said in asked.problem
 
 
 def test_annotations_that_are_right_ask_for_a_subscription() -> None:
-    asked = asked_by("app", KUBEFLOW, {STREAMS_ANNOTATION: "a; b,a", STRATEGY_ANNOTATION: "Reload"})
+    asked = requested_subscription("app", KUBEFLOW, {STREAMS_ANNOTATION: "a; b,a", STRATEGY_ANNOTATION: "Reload"})
     assert asked is not None
     assert asked.spec is not None
     assert (asked.spec.streams.ids, asked.spec.update_strategy) == (("a", "b"), "Reload")
     for other in ("other", "kafkastream.dev/owner", "kubectl.kubernetes.io/last-applied-configuration"):
-        assert asked_by("app", KUBEFLOW, {other: "x"}) is None
+        assert requested_subscription("app", KUBEFLOW, {other: "x"}) is None
 
 
 @pytest.mark.parametrize(

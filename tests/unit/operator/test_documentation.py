@@ -14,9 +14,9 @@ from pydantic.alias_generators import to_camel
 
 from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.metadata import kubernetes_names as contract
+from dynamic_kafka.metadata.kubernetes_names import config_map_name
 from kafkastream_operator import __main__ as command
 from kafkastream_operator.core.application import Life
-from kafkastream_operator.core.conditions.subscription import config_map_name
 from kafkastream_operator.handlers.health import READY_PATH
 from kafkastream_operator.models import stream, subscription
 from kafkastream_operator.models.stream import KafkaStreamSpec, KafkaStreamStatus
@@ -57,7 +57,7 @@ def reasons() -> set[str]:
 def events() -> set[str]:
     """Of all events."""
     written = calls("tell", 3) | calls("_tell_now_and_then", 2)
-    for file in (CODE / "core" / "conditions" / "subscription.py", CODE / "handlers" / "reconcile.py"):
+    for file in (CODE / "core" / "conditions" / "events.py", CODE / "handlers" / "reconcile.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Tuple) and len(node.elts) == 2:
                 first, second = node.elts

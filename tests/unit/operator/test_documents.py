@@ -97,7 +97,7 @@ def test_what_counts_against_the_limit_is_what_is_stored() -> None:
 def test_a_document_that_does_not_fit_leaves_the_last_one_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
     world = running()
     before = world.document
-    monkeypatch.setattr("kafkastream_operator.core.decide.MAX_BYTES", 400)
+    monkeypatch.setattr("kafkastream_operator.core.next_document.MAX_BYTES", 400)
     world.stream("orders", cluster("east"), *[cluster(f"c{number}") for number in range(30)])
     for lost in (False, True):
         world.document = None if lost else before
@@ -141,7 +141,7 @@ def test_the_first_document_waits_for_what_is_there_and_held(what: str) -> None:
     # A bounded run would have been over without it.
     assert world.document is None
     assert world.condition("StreamsResolved") == ("False", reason)
-    assert world.message("Ready").endswith("nothing is rendered before that is mended")
+    assert world.message("Ready").endswith("the first document waits until that is mended")
     world.stream("other", cluster("west"))
     world.settle()
     assert world.rendered()["west/orders"] == "Active"
@@ -153,7 +153,7 @@ def test_a_held_stream_that_a_pattern_matches_holds_no_first_document_up() -> No
     world.stream("other", cluster("west", secretRef={"name": "login"}))
     world.settle()
     assert world.rendered() == {"east/orders": "Active"}
-    assert "rendered before" not in world.message("Ready")
+    assert "first document waits" not in world.message("Ready")
 
 
 def on_two_streams() -> World:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkastream_operator.core.application import Life
-from kafkastream_operator.core.rollout import Timing
+from kafkastream_operator.core.rollout.step import Timing
 from tests.unit.operator.test_apache import apaches
 from tests.unit.operator.world import cluster, running
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kafkastream_operator.core.application import Life
-from kafkastream_operator.core.rollout import ATTEMPTS, Timing
+from kafkastream_operator.core.rollout.restart import MAX_ATTEMPTS
+from kafkastream_operator.core.rollout.step import Timing
 from tests.unit.operator.world import World, cluster, running
 
 SECRET = {"cluster": "west", "name": "login", "allowedServers": ["west:9092"]}
@@ -105,7 +106,7 @@ def test_a_driver_that_was_submitted_since_confirms_by_its_report() -> None:
 def test_what_was_given_up_is_confirmed_by_a_person_who_restarts_it_and_not_by_the_old_driver() -> None:
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))
-    for _ in range(ATTEMPTS + 3):
+    for _ in range(MAX_ATTEMPTS + 3):
         world.settle()
         world.later(minutes=2)
     world.driver_reports()

@@ -10,7 +10,7 @@ import pytest
 from dynamic_kafka.metadata.model import Rendering, Revision
 from dynamic_kafka.metadata.revision import AwaitedRevision
 from kafkastream_operator.core.decide import after_refusal, decide
-from kafkastream_operator.core.rollout import ATTEMPTS
+from kafkastream_operator.core.rollout.restart import MAX_ATTEMPTS
 from tests.unit.operator.world import World, cluster, revision_of, running
 
 
@@ -108,15 +108,15 @@ def test_a_patch_that_was_not_taken_is_tried_again_on_an_application_that_was_ma
 def test_after_several_lost_patches_it_says_so_and_stops() -> None:
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))
-    for _ in range(ATTEMPTS + 3):
+    for _ in range(MAX_ATTEMPTS + 3):
         world.settle()
         world.later(minutes=2)
-    assert world.patches == ATTEMPTS
+    assert world.patches == MAX_ATTEMPTS
     assert world.condition("RolledOut") == ("False", "Stalled")
     assert world.condition("Stalled")[0] == "True"
     world.stream("orders", cluster("east"), cluster("west"), cluster("north"))
     world.settle()
-    assert world.patches == ATTEMPTS + 1
+    assert world.patches == MAX_ATTEMPTS + 1
 
 
 @pytest.mark.parametrize("token", ["other/57", "fresh/57"])
@@ -329,7 +329,9 @@ def test_what_the_driver_refuses_is_said_and_never_forced() -> None:
     world.driver = replace(world.driver, report=report)
     world.settle()
     assert world.condition("RolledOut") == ("False", "Rejected")
-    assert "the next one would not start with it. west is another cluster than before" in world.message("RolledOut")
+    assert "keeps the one before: west is another cluster than before. Mend or revert the stream soon" in world.message(
+        "RolledOut"
+    )
     assert "revert" in world.message("RolledOut")
     assert "west is another cluster" in world.message("RolledOut")
 
@@ -398,7 +400,7 @@ def test_auto_goes_on_with_a_restart_that_has_begun_while_no_driver_runs() -> No
     world.settle()
     world.application_is("Starting")
     world.driver = None
-    for _ in range(ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         world.later(minutes=2)
         world.settle()
     assert world.condition("RolledOut") == ("False", "Stalled")
@@ -524,7 +526,7 @@ def test_a_configmap_of_somebody_else_is_not_overwritten() -> None:
     world.settle()
     assert world.document is None
     assert world.condition("StreamsResolved") == ("False", "ConfigMapTaken")
-    assert world.message("Ready").endswith("delete it, if no job reads it, nor may start with it")
+    assert world.message("Ready").endswith("delete it if no job reads it or may start with it")
 
 
 def test_the_second_subscription_of_an_application_is_refused() -> None:

@@ -119,7 +119,7 @@ def a_story(seed: int, length: int = 40) -> list[Happening]:
 
 def tell(story: Iterable[Happening], *, made: bool = False) -> Teller:
     """Let it happen, and see after each step that all promises hold."""
-    world = Teller(made=made)
+    world = Teller(annotated=made)
     world.changes(orphanRetention="1d")
     world.generation = 1
     for what, *arguments in story:

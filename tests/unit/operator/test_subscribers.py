@@ -9,7 +9,7 @@ import pytest
 from dynamic_kafka.metadata.kubernetes_names import METADATA_ROLE, RENDERED_ROLE, ROLE_LABEL, SUBSCRIPTION_LABEL
 from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.document import make_document, pack
-from kafkastream_operator.core.rollout import USUAL
+from kafkastream_operator.core.rollout.step import USUAL
 from kafkastream_operator.core.stream_status import stream_status
 from kafkastream_operator.handlers import observe
 from kafkastream_operator.handlers.observe import catalog_of, see

@@ -13,7 +13,7 @@ from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
 from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.annotated import MADE_LABEL
 from kafkastream_operator.core.drain_evidence import Driver, Report
-from kafkastream_operator.core.rollout import USUAL
+from kafkastream_operator.core.rollout.step import USUAL
 from kafkastream_operator.handlers.observe import Seen, catalog_of, see
 from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, PODS, STREAMS, SUBSCRIPTIONS, Resource
 from kafkastream_operator.kube.cache import Cache

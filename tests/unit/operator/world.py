@@ -13,7 +13,7 @@ from kafkastream_operator.core.catalog import Catalog, ConfigMapText, config_map
 from kafkastream_operator.core.decide import decide
 from kafkastream_operator.core.document import Document, Key
 from kafkastream_operator.core.drain_evidence import Driver, Report, TopicReport
-from kafkastream_operator.core.rollout import Timing
+from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.core.view import ConfigMap, Plan, View
 from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
 from tests.support.resources import states
@@ -47,7 +47,7 @@ class World:
         streams: specs of KafkaStreams by name.
         config_maps: texts of labelled ConfigMaps by name.
         writes: what the operator wrote, one word each.
-        made: the subscription came of annotations.
+        annotated: the subscription was made from annotations.
         dies_after: the operator dies after so many writes.
         attempted: the last patch that the spec has: the same again changes nothing.
         timing: how long things may take; nothing is gathered, unless a story is about that.
@@ -65,7 +65,7 @@ class World:
     driver: Driver | None = None
     released: frozenset[str] = frozenset()
     rival: str = ""
-    made: bool = False
+    annotated: bool = False
     now: datetime = START
     version: int = 1
     writes: list[str] = field(default_factory=list)
@@ -195,7 +195,7 @@ class World:
             fresh_lineage="fresh",
             released=self.released,
             rival=self.rival,
-            made=self.made,
+            annotated=self.annotated,
             timing=self.timing,
         )
 

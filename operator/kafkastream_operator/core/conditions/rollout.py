@@ -1,4 +1,7 @@
-"""How a roll-out stands, in words, and when it is given up. Pure."""
+"""The condition `RolledOut`: one function for each state of a roll-out. Pure.
+
+The roll-out (`core.rollout`) calls them. `docs/operator.md` lists each reason with its remedy.
+"""
 
 from __future__ import annotations
 
@@ -7,78 +10,166 @@ from datetime import datetime, timedelta
 
 from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION, REVISION_ENVIRONMENT, SECRETS_PATH
 from dynamic_kafka.metadata.model import Revision
+from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.application import Application
 from kafkastream_operator.core.drain_evidence import Driver
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.models.conditions import Condition, condition
 from kafkastream_operator.models.subscription import Rollout, Strategy
 
-REVERSIONS = 3
-"""When a patch was taken back so often, it is not made again."""
+MAX_REVERSIONS = 3
+"""The operator stops making a patch that was removed this many times."""
 
 
-def going_on(revision: Revision, how: str) -> Condition:
-    """It is under way."""
+def adopted() -> Condition:
+    """Say that the first document is there."""
+    text = "the first document is rendered; the application takes it when it starts"
+    return condition("RolledOut", True, "Adopted", text)
+
+
+def confirmed(revision: Revision) -> Condition:
+    """Say that the driver has the revision."""
+    return condition("RolledOut", True, "Confirmed", f"revision {revision.counter} is in force")
+
+
+def not_running(revision: Revision, application: Application | None) -> Condition:
+    """Say that the application does not run, and so is left alone."""
+    state = "does not exist" if application is None else f"is {application.life}"
+    text = f"the application {state}: it takes revision {revision.counter} when it starts"
+    if application is not None and application.life == "Failed":
+        text += "; its status and its driver's log have the reason of the failure"
+    return condition("RolledOut", None, "NotRunning", text)
+
+
+def paused(reason: str) -> Condition:
+    """Say that a pause holds the revision back."""
+    return condition("RolledOut", False, "Paused", reason)
+
+
+def waits_for_starting_driver(revision: Revision) -> Condition:
+    """Say that the application starts, and that its driver will take the revision."""
+    text = f"the application is about to start a driver, which takes revision {revision.counter}"
+    return condition("RolledOut", None, "Waiting", text)
+
+
+def waits_for_report(revision: Revision, driver: Driver) -> Condition:
+    """Say that the driver has not reported its abilities yet."""
+    text = f"revision {revision.counter} waits for the first report of driver {driver.name}"
+    return condition("RolledOut", None, "Waiting", text)
+
+
+def waits_for_driver(revision: Revision) -> Condition:
+    """Say that no driver runs that could take the revision live."""
+    return condition("RolledOut", None, "Waiting", f"revision {revision.counter} waits for a driver to run")
+
+
+def rolling_out(revision: Revision, how: str) -> Condition:
+    """Say that the roll-out is under way."""
     return condition("RolledOut", False, "RollingOut", f"revision {revision.counter} is being rolled out {how}")
 
 
-def kept_apart(before: Rollout | None, revision: Revision, apart: timedelta) -> Condition:
-    """A restart waits, for the sake of those before it. `before`: the roll-out, if it is for a patch made anew."""
+def coalescing(before: Rollout | None, revision: Revision, apart: timedelta) -> Condition:
+    """Say that a restart waits, because the last one was too recent.
+
+    Args:
+        before: the roll-out, if its patch is to be made again.
+    """
     text = f"restarts are {apart.total_seconds():.0f} s apart"
     if before is not None and before.reverted:
-        said = taken_back(before)
-        return said.model_copy(update={"message": f"{said.message}; {text}"})
+        found = reverted(before)
+        return found.model_copy(update={"message": f"{found.message}; {text}"})
     return condition("RolledOut", False, "Coalescing", f"revision {revision.counter} waits: {text}")
 
 
-def taken_back(before: Rollout) -> Condition:
-    """Somebody took the patch back, and it is made again."""
-    text = f"the patch for {before.token} was taken back; it is made again ({before.reverted} of {REVERSIONS})"
+def reverted(before: Rollout) -> Condition:
+    """Say that somebody removed the patch, and that the operator makes it again."""
+    text = (
+        f"the operator's patch for revision {before.token} was removed from the application; the operator makes it"
+        f" again ({before.reverted} of {MAX_REVERSIONS})"
+    )
     return condition("RolledOut", False, "Reverted", text)
 
 
-def waits_in_vain(revision: Revision, application: Application | None, driver: Driver | None) -> Condition | None:
-    """A driver waits, or the next one would, for a revision that this document never becomes: that of another line of
-    documents, as a manifest of another Kubernetes has it, or a backup. None if none does.
+def starting(revision: Revision) -> Condition:
+    """Say that the application was submitted again, and that its driver takes its time."""
+    text = (
+        f"the application was submitted again for revision {revision.counter}, and its driver does not run yet:"
+        " kubectl describe the driver's pod"
+    )
+    return condition("RolledOut", False, "Starting", text)
 
-    Drivers of this version go on without one of another lineage. Which version a driver has, only its report tells."""
+
+def rejected(revision: Revision, reason: str) -> Condition:
+    """Say that the driver does not use the revision."""
+    text = (
+        f"the driver rejects revision {revision.counter} and keeps the one before: {reason}. Mend or revert the stream"
+        " soon: a driver that starts anew would not start with this revision"
+    )
+    return condition("RolledOut", False, "Rejected", text)
+
+
+def not_confirmed(revision: Revision, driver: Driver, patience: timedelta) -> Condition:
+    """Say that the driver did not report a live change in time. The operator never restarts it for that."""
+    text = (
+        f"driver {driver.name} has not confirmed revision {revision.counter} within {patience.total_seconds():.0f} s."
+        " The operator does not restart it: see its log, and restart the application if it hangs"
+    )
+    return condition("RolledOut", False, "NotConfirmed", text)
+
+
+def awaits_another(revision: Revision, application: Application | None, driver: Driver | None) -> Condition | None:
+    """Return the condition if a driver waits, or the next one would, for a revision that this document never becomes.
+
+    Such a revision is a later one, or of another lineage: a manifest of another Kubernetes or a backup names it.
+    Drivers of this version accept another lineage; only a driver's report shows its version.
+    """
     if application is None or application.life not in ("Starting", "Running"):
         return None
-    mine = driver if driver is not None and driver.owned and driver.running else None
-    if mine is not None and mine.report is not None and mine.report.applied is not None:
-        return None  # it has begun, whatever it was started for
-    awaited = Revision.parse(mine.token if mine is not None else application.token)
+    own = driver if driver is not None and driver.owned and driver.running else None
+    if own is not None and own.report is not None and own.report.applied is not None:
+        return None  # it has begun, whatever revision it was started for
+    awaited = Revision.parse(own.token if own is not None else application.token)
     if awaited is None or revision.is_at_least(awaited):
         return None
-    waits = "its driver waits for it until it fails"
+    effect = "The driver waits for it and then fails"
     if awaited.lineage != revision.lineage:
-        waits += " if its image is an older one; a newer one begins with a warning, and this goes when it reports"
+        effect += " if its image is an older one; a newer one begins with a warning, and this condition ends with its"
+        effect += " first report"
     text = (
-        f"the application's spec names revision {awaited.token}, and the document is {revision.token}, which never"
-        f" becomes that: a manifest from elsewhere, or a backup, has brought it along, and {waits}. Take the"
-        f" operator's keys out of the application's spec ({REVISION_ANNOTATION} of the driver's annotations, and"
-        f" spark.kubernetes.driverEnv.{REVISION_ENVIRONMENT} of sparkConf), and restart it"
+        f"the application's spec names revision {awaited.token}, which the document ({revision.token}) never becomes:"
+        f" the manifest is from another Kubernetes or from a backup. {effect}. Remove the operator's keys from the"
+        f" application's spec ({REVISION_ANNOTATION} in the driver's annotations and"
+        f" spark.kubernetes.driverEnv.{REVISION_ENVIRONMENT} in sparkConf), and restart the application"
     )
     return condition("RolledOut", False, "AwaitsAnother", text)
 
 
-def mounting(secrets: Iterable[str]) -> str:
-    """What mounts Secrets, in words: two keys for each."""
-    keys = [f"spark.kubernetes.{who}.secrets.{name}" for name in sorted(secrets) for who in ("driver", "executor")]
-    more = f" and {len(keys) - 8} more" if len(keys) > 8 else ""
-    return f"sparkConf {', '.join(keys[:8])}{more}: {SECRETS_PATH}/<its name>"
+def mount_keys(secrets: Iterable[str]) -> str:
+    """Return the keys of `sparkConf` that mount these Secrets, two for each, for a message."""
+    keys = [f"spark.kubernetes.{role}.secrets.{name}" for name in sorted(secrets) for role in ("driver", "executor")]
+    return f"sparkConf {first_few(keys, 8)}: {SECRETS_PATH}/<name of the Secret>"
 
 
-def restart_required(why: str, strategy: Strategy, application: Application, how_to: str = "") -> Condition:
-    """The strategy makes no restart, and it takes one. `how_to`: with what, if it is made by hand."""
+def restart_required(why: str, strategy: Strategy, application: Application, by_hand: str = "") -> Condition:
+    """Say that the change needs a restart, and that the strategy makes none.
+
+    Args:
+        by_hand: the change of the spec that a restart by hand needs; "" if it needs none.
+    """
     how = "Auto or Restart" if application.restarts_itself else "Restart, which spends one of its restart attempts"
-    by_hand = " ".join(filter(None, ("restart the application when it suits", how_to)))
-    text = f"{why}, which takes a restart, and updateStrategy is {strategy}: {by_hand}, or set updateStrategy: {how}"
+    restart = " ".join(filter(None, ("restart the application when it suits", by_hand)))
+    text = f"{why}. That takes a restart, and updateStrategy is {strategy}: {restart}, or set updateStrategy: {how}"
     return condition("RolledOut", False, "RestartRequired", text)
 
 
-def not_taken(before: Rollout, application: Application, why: str, now: datetime) -> tuple[Rollout, Condition]:
-    """The API server did not take the patch: a field belongs to somebody else, or the application's CRD refuses it."""
+def restart_refused(revision: Revision, application: Application) -> Condition:
+    """Say that the change needs a restart that the application would not survive."""
+    text = f"revision {revision.counter} takes a restart, which would end the application: {application.unwilling}"
+    return condition("RolledOut", False, "RestartRequired", text)
+
+
+def patch_refused(before: Rollout, application: Application, why: str, now: datetime) -> tuple[Rollout, Condition]:
+    """Give the roll-out up: the API server refused the patch for a field of another manager, or for missing rights."""
     tried = {"generation": application.generation, "submission": application.submission}
     update = {"phase": "Failed", "at": stamp(now), "problem": why[:1024], **tried}
     failed = before.model_copy(update=update)
@@ -86,24 +177,27 @@ def not_taken(before: Rollout, application: Application, why: str, now: datetime
 
 
 def given_up(failed: Rollout) -> Condition:
-    """Nothing more is done for this revision by itself."""
+    """Say that the operator makes no further patch for this revision by itself."""
     if failed.problem:
-        taken = "conflict" in failed.problem
-        how = "Take the field out of what that manager applies" if taken else "Give the operator what it lacks"
+        conflict = "conflict" in failed.problem
+        how = "Take the field out of what that manager applies" if conflict else "Give the operator what it lacks"
         text = (
-            f"the patch for {failed.token} is not taken: {failed.problem}. {how}, or use updateStrategy: Reload; any"
-            " change of the application or of the subscription's spec tries again"
+            f"the API server refuses the patch for revision {failed.token}: {failed.problem}. {how}, or use"
+            " updateStrategy: Reload. Any change of the application or of the subscription's spec makes the operator"
+            " try again"
         )
-        return condition("RolledOut", False, "FieldTaken" if taken else "PatchRefused", text)
-    if failed.reverted >= REVERSIONS:
+        return condition("RolledOut", False, "FieldTaken" if conflict else "PatchRefused", text)
+    if failed.reverted >= MAX_REVERSIONS:
         text = (
-            f"the patch for {failed.token} was taken back {failed.reverted} times: let your GitOps tool ignore the"
-            " operator's keys in spec.driver.annotations and spec.sparkConf of the SparkApplication (docs/operator.md"
-            " has them under GitOps). Then change the subscription's spec or a stream; or set updateStrategy: Reload"
+            f"the operator's patch for revision {failed.token} was removed {failed.reverted} times: let your GitOps"
+            " tool ignore the operator's keys in spec.driver.annotations and spec.sparkConf of the SparkApplication"
+            " (docs/operator.md has them under GitOps). Then change the subscription's spec or a stream; or set"
+            " updateStrategy: Reload"
         )
         return condition("RolledOut", False, "RevertedByOthers", text)
     text = (
-        f"{failed.attempts} patches for {failed.token} brought no new driver: look at the spark-operator and at the"
-        " application's status; any change of the subscription's spec or of its streams tries again"
+        f"{failed.attempts} patches for revision {failed.token} brought no new driver: see the Spark operator's log and"
+        " the application's status. Any change of the subscription's spec or of its streams makes the operator try"
+        " again"
     )
     return condition("RolledOut", False, "Stalled", text)

@@ -1,0 +1,85 @@
+"""The Events of a subscription: (reason, message) pairs, each once. Pure; `core.decide` calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from dynamic_kafka.metadata.kubernetes_names import config_map_name
+from dynamic_kafka.wording import first_few
+from kafkastream_operator.core.application import Patch
+from kafkastream_operator.core.conditions.subscription import SUMMARY, TRANSIENT
+from kafkastream_operator.core.document import Document, Key
+from kafkastream_operator.core.drain_evidence import own_report
+from kafkastream_operator.core.rollout.step import Step
+from kafkastream_operator.core.view import View
+from kafkastream_operator.models.conditions import Condition
+from kafkastream_operator.models.subscription import DrainingTopic
+
+EVENT_TYPES = frozenset({"StreamsResolved", "RolledOut"})
+"""Conditions that are worth an Event with whatever reason they become False."""
+EVENT_REASONS = frozenset(
+    {"DrainTimedOut", "NotMounted", "SecretsNotMounted", "NoReport", "ReportUnreadable", "ImageTooOld"}
+)
+"""Reasons that are worth an Event, of the other conditions."""
+
+Events = tuple[tuple[str, str], ...]
+
+
+def events_of(
+    view: View, document: Document | None, released: Mapping[Key, str], step: Step, conditions: Iterable[Condition]
+) -> Events:
+    """Return the Events of one plan.
+
+    Args:
+        document: the document that is written; None if it stays as it is.
+        released: {topic that leaves the document: why}.
+    """
+    found = []
+    if document is not None:
+        last, name = view.status.rendered, config_map_name(view.spec.application_ref.name)
+        revision = f"revision {document.revision.counter}"
+        if last is not None and f"{last.lineage}/{last.counter}" == document.revision.token:
+            text = f"ConfigMap {name} was edited or deleted; the operator wrote {revision} again"
+            found.append(("Restored", text))
+        else:
+            found.append(("Rendered", f"{revision}: {', '.join(sorted(document.streams))}"))
+    found += [
+        ("Released", f"{key} leaves the document: {why}{_kafka_cluster(view, key)}")
+        for key, why in sorted(released.items())
+    ]
+    if isinstance(step.effect, Patch):
+        found.append(("Restarting", f"for revision {step.effect.token}, attempt {step.effect.attempt}"))
+    return (*found, *new_problems(view, conditions))
+
+
+def _kafka_cluster(view: View, key: Key) -> str:
+    """Name the Kafka cluster that the driver drained: its servers may belong to another one when somebody reads it."""
+    report = own_report(view.driver, view.uid)
+    found = report.draining.get(key) if report is not None else None
+    return f" (cluster.id {found.kafka_id})" if found is not None and found.kafka_id else ""
+
+
+def unused_releases(releases: Iterable[str], draining: Sequence[DrainingTopic]) -> Events:
+    """Return an Event for each release that names nothing that drains, with what can be released."""
+    possible = first_few([f"{each.cluster}/{each.topic}" for each in draining], 20) or "nothing"
+    text = "names nothing that drains, and does not count for later drains either"
+    return tuple(("NothingReleased", f"the release {each[:300]} {text}; draining now: {possible}") for each in releases)
+
+
+def new_problems(view: View, conditions: Iterable[Condition]) -> Events:
+    """Return an Event for each condition that has become False, or False for another reason, since the last status."""
+    before, now = ({each.type: each for each in those} for those in (view.status.conditions, conditions))
+    was_moving, is_moving = ("RolledOut" in those and those["RolledOut"].reason in TRANSIENT for those in (before, now))
+    found = []
+    for each in (each for each in now.values() if each.type not in SUMMARY):
+        old = before.get(each.type)
+        # The messages of a roll-out or a drain change all the time. A message about streams changes only with them.
+        same = old is not None and old.reason == each.reason
+        if each.type == "StreamsResolved":
+            same = same and old is not None and old.message == each.message
+        if each.reason == "SecretsNotMounted":
+            # A restart on its way mounts them. If it fails, the Event of `RolledOut` has the reason.
+            same = is_moving or (same and not was_moving)
+        if each.status == "False" and not same and (each.type in EVENT_TYPES or each.reason in EVENT_REASONS):
+            found.append((each.reason, each.message))
+    return tuple(found)

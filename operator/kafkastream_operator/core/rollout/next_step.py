@@ -1,0 +1,129 @@
+"""The state machine of a roll-out: one step at a time, decided from what the operator sees. Pure.
+
+`core.decide` calls it. The token goes into the status before the patch. A restart is done when a driver's pod shows the
+token; a live change is done when the driver reports the revision. The operator does nothing to an application that
+does not run: it takes the newest document when it starts.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Literal
+
+from kafkastream_operator.core.application import Application
+from kafkastream_operator.core.conditions import rollout as conditions
+from kafkastream_operator.core.drain_evidence import Driver, time_left_to_report
+from kafkastream_operator.core.rollout.in_force import is_in_force, mounts_are_gone, takes_changes_live
+from kafkastream_operator.core.rollout.live import change_live
+from kafkastream_operator.core.rollout.restart import mount_again, restart
+from kafkastream_operator.core.rollout.step import USUAL, Step, Timing, Wanted
+from kafkastream_operator.core.timestamps import stamp
+from kafkastream_operator.models.subscription import Rollout, Strategy
+
+
+def next_step(
+    wanted: Wanted,
+    strategy: Strategy,
+    before: Rollout | None,
+    application: Application | None,
+    driver: Driver | None,
+    *,
+    now: datetime,
+    restarted_at: datetime | None,
+    paused: str = "",
+    spec_changed: bool = False,
+    promised: bool = False,
+    timing: Timing = USUAL,
+) -> Step:
+    """Return the next step of rolling `wanted` out.
+
+    Args:
+        before: the roll-out as the status has it; None if nothing was ever rolled out.
+        restarted_at: when the operator last restarted the application.
+        paused: why nothing may be rolled out; "" if it may.
+        spec_changed: the subscription's spec has changed since the last look. The operator tries again then if it had
+            given up.
+        promised: the last condition said that the next driver takes the newest revision when it starts.
+    """
+    if before is None:
+        return _confirmed(wanted, Rollout(token=wanted.token, method="Adopt", phase="Confirmed", at=stamp(now)), now)
+    gone = mounts_are_gone(wanted, before, application)
+    if not gone and is_in_force(wanted, before, application, driver, strategy, promised=promised):
+        return _confirmed(wanted, before, now)
+    if application is None or application.life in ("Absent", "Suspended", "Completed", "Failed"):
+        return Step(before, conditions.not_running(wanted.revision, application))
+    if paused:
+        return Step(before, conditions.paused(paused))
+    if before.phase == "Failed" and before.token == wanted.token:
+        tried = (before.generation, before.submission)
+        application_changed = before.problem and tried != (application.generation, application.submission)
+        if not (application_changed or spec_changed):
+            return Step(before, conditions.given_up(before))
+        # The change may have removed the obstacle. Or the user has removed it, or has chosen another strategy.
+        before = Rollout(
+            token=wanted.token,
+            method="Restart",
+            phase="Pending",
+            at=stamp(now),
+            submission=application.submission,
+        )
+        if strategy != "Reload":
+            return Step(before, conditions.rolling_out(wanted.revision, "by a restart"), again=now)
+    time_left = time_left_to_report(driver, timing.confirm_live)
+    method = _method(strategy, wanted, before, application, driver, may_still_report=time_left is not None)
+    begun = (before.token, before.method) == (wanted.token, "Restart") and before.phase != "Pending"
+    if method == "Restart" and promised and not begun and wanted.secrets <= application.mounts:
+        # A patch now would start the application twice.
+        if driver is None or not driver.running:
+            return Step(before, conditions.waits_for_starting_driver(wanted.revision))
+        method = "Wait" if time_left is not None else method
+    if method == "Wait":
+        assert driver is not None
+        again = now + (time_left or timedelta())
+        return Step(before, conditions.waits_for_report(wanted.revision, driver), again=again)
+    if method == "Reload":
+        return change_live(wanted, strategy, before, application, driver, now=now, timing=timing)
+    if gone:
+        return mount_again(wanted, before, application, now)
+    return restart(wanted, before, application, driver, now=now, restarted_at=restarted_at, timing=timing)
+
+
+def _confirmed(wanted: Wanted, before: Rollout, now: datetime) -> Step:
+    if before.token == wanted.token and before.phase == "Confirmed":
+        done = before
+    else:
+        same = before.token == wanted.token
+        done = Rollout(
+            token=wanted.token,
+            method=before.method if same else "Reload",
+            phase="Confirmed",
+            at=stamp(now),
+            attempts=before.attempts,
+            reverted=before.reverted if same else 0,
+        )
+    if done.method == "Adopt":
+        return Step(done, conditions.adopted())
+    return Step(done, conditions.confirmed(wanted.revision))
+
+
+def _method(
+    strategy: Strategy,
+    wanted: Wanted,
+    before: Rollout,
+    application: Application,
+    driver: Driver | None,
+    *,
+    may_still_report: bool,
+) -> Literal["Restart", "Reload", "Wait"]:
+    """Choose between a restart and a live change; "Wait" until a driver that has just started reports its abilities."""
+    if strategy != "Auto":
+        return strategy
+    begun = before.token == wanted.token and before.method == "Restart" and before.phase != "Confirmed"
+    if application.restarts_itself and (begun or not wanted.secrets <= application.mounts):
+        return "Restart"
+    if driver is None or not driver.running:
+        return "Reload"  # the next driver takes the newest document when it starts, and may take later ones live
+    if may_still_report:
+        return "Wait"
+    # Apache's operator counts restarts, and ends the application after the last one. Only `Restart` asks for one there.
+    return "Reload" if takes_changes_live(driver) or not application.restarts_itself else "Restart"
