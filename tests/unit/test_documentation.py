@@ -17,7 +17,8 @@ from dynamic_kafka.metadata import ClusterMetadata, KafkaMetadataService, KafkaS
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.planning import batch, codec, plan
 from dynamic_kafka.spark import stream_reader
-from kafkastream_operator.core import decide, in_force, rollout
+from kafkastream_operator.core import decide
+from kafkastream_operator.core.rollout import in_force, next_step
 from kafkastream_operator.handlers import execute, observe, reconcile, watch
 from tests.support.places import ROOT
 
@@ -37,7 +38,7 @@ HOPS = {
         reconcile,
         observe,
         decide,
-        rollout,
+        next_step,
         execute,
         reporter,
         driver_report,
