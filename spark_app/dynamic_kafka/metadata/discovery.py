@@ -78,9 +78,7 @@ class MetadataDiscovery:
         self._deadline_s = max(interval_s, LOOKUP_DEADLINE_S) if lookup_deadline_s is None else lookup_deadline_s
         self._clock = clock
         self._missing = MissingStreams(subscriber, service)
-        self._lookup = Lookup(
-            service, subscriber, self._missing, awaited=self._awaited, awaited_timeout_s=awaited_timeout_s
-        )
+        self._lookup = Lookup(service, subscriber, self._missing, self._awaited, awaited_timeout_s)
         self.closed = threading.Event()
         # Guards everything below, and is notified of every change.
         self._condition = threading.Condition()
@@ -124,13 +122,12 @@ class MetadataDiscovery:
         if done and problem is None:
             return
         self.stop()
-        if problem is None and stopped:
-            problem = MetadataUnavailableError("discovery was stopped before its first look-up had an answer")
-        if problem is None:
-            problem = MetadataUnavailableError(
-                f"the first look-up had no answer within {patience:g} s; check the metadata service"
-            )
-        raise problem
+        if problem is not None:
+            raise problem
+        if stopped:
+            raise MetadataUnavailableError("discovery was stopped before its first look-up had an answer")
+        text = f"the first look-up had no answer within {patience:g} s; check the metadata service"
+        raise MetadataUnavailableError(text)
 
     def current(self) -> Discovered:
         """Return the metadata in force; never waits.
@@ -170,9 +167,8 @@ class MetadataDiscovery:
     def reject(self, rejected: Discovered, reason: str, *, keep: Discovered) -> None:
         """Take `rejected` out of force and put `keep` back, the last metadata that the caller found good.
 
-        Made for problems that only brokers show, such as servers that answer with another physical identity. The
-        rejected content stays out of force until the metadata changes, or until `reconsider`. Until then
-        `status().rejected` has the reason.
+        Made for problems that only brokers show, such as another physical identity. The rejected content stays out of
+        force, with its reason in `status().rejected`, until the metadata changes or `reconsider` is called.
         """
         with self._condition:
             is_news = self._state.reject(rejected, reason, keep)
@@ -226,8 +222,7 @@ class MetadataDiscovery:
                 return problem
             if logged_at is None or now - logged_at >= WAITING_LOG_INTERVAL_S:
                 logged_at = now
-                older = self._lookup.older_revision
-                found = f"there is {older}" if older else "there is none yet"
+                found = f"there is {self._lookup.older_revision or 'none yet'}"
                 _log.info("waiting for revision %s, at most %.0f s; %s", self._awaited, give_up - now, found)
             with self._condition:
                 if self._condition.wait_for(lambda: self._stopped, self._probe_interval_s):
@@ -238,7 +233,7 @@ class MetadataDiscovery:
         last = self._clock()
         while True:
             with self._condition:
-                self._condition.wait_for(self._is_called, self._pause_s(last))
+                self._condition.wait_for(lambda: self._stopped or self._requested > self._served, self._pause_s(last))
                 if self._stopped:
                     return False
                 if self._requested > self._served:
@@ -252,9 +247,6 @@ class MetadataDiscovery:
                 self._state.end()
             if changed:
                 return True
-
-    def _is_called(self) -> bool:
-        return self._stopped or self._requested > self._served
 
     def _pause_s(self, last: float) -> float | None:
         if self._interval_s <= 0:

@@ -9,19 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
 from dynamic_kafka.errors import MetadataInvalidError
+from dynamic_kafka.metadata.document_checks import (
+    duplicate_ids,
+    misplaced_fields,
+    operator_only_fields,
+    wrong_renames,
+)
 from dynamic_kafka.metadata.document_models import ListDocument, MappingDocument
 from dynamic_kafka.metadata.kubernetes_names import REPORTED_STREAMS_BYTES
 from dynamic_kafka.metadata.model import KafkaStream, Rendering, Revision
 from dynamic_kafka.metadata.names import bootstrap_servers
 from dynamic_kafka.metadata.validation_errors import explain
-from dynamic_kafka.metadata.yaml.located import Located, Path, Problem
+from dynamic_kafka.metadata.yaml.located import Located, Problem
 from dynamic_kafka.metadata.yaml.reader import read_json, read_yaml
 
 CONTRACT = 1
@@ -33,16 +39,6 @@ MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
 Measured on a busy two-core machine: 10 MB (32,000 streams) take 4.6 s as YAML and 3.3 s as JSON. The peak is 300 MB of
 memory; 4 KB take 2 ms. An unchanged file is not parsed again.
 """
-
-_NOT_IN_LIST_FORM = {
-    "secretFolder": "the list form names no secrets; write the mapping form (`streams:`), which has `secretFolder`",
-    "secretRef": "a `secretRef` is resolved by the operator, which writes `secretFolder`; the list form "
-    "names no secrets",
-    "state": "only the operator's mapping form has a `state`",
-    "drainingTopics": "only the operator's document has `drainingTopics`; take it out",
-    "subscription": "only the operator's document names a `subscription`; take it out",
-}
-"""Fields of the mapping form, and the text that refuses each in the list form."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +110,8 @@ def document_in(located: Located, source: str) -> MetadataDocument:
 
 
 def _list_form(located: Located, source: str) -> MetadataDocument:
-    misplaced = list(_misplaced_fields(located.value))
-    problems = [*located.problems, *_double_ids(located), *_renames(_list_clusters(located.value)), *misplaced]
+    misplaced = list(misplaced_fields(located.value))
+    problems = [*located.problems, *duplicate_ids(located), *wrong_renames(located.value), *misplaced]
     try:
         document = ListDocument.model_validate({"streams": located.value})
     except ValidationError as error:
@@ -145,9 +141,9 @@ def _mapping_form(located: Located, source: str) -> MetadataDocument:
     if not rendered and "streams" not in raw and "streamId" in raw:
         text = "a single stream is still a list; put `- ` before `streamId`, and indent the rest"
         raise located.report([Problem((), text)], source)
-    problems = [*located.problems, *_renames(_mapping_clusters(raw))]
+    problems = [*located.problems, *wrong_renames(raw)]
     if not rendered:
-        problems += _operator_only_fields(raw)
+        problems += operator_only_fields(raw)
     try:
         document = MappingDocument.model_validate(raw, extra="ignore" if rendered else "forbid")
     except ValidationError as error:
@@ -178,27 +174,6 @@ def _claimed_token(raw: Mapping[str, Any]) -> str:
     return Revision("", counter, lineage).token if known else ""
 
 
-def _operator_only_fields(raw: Mapping[str, Any]) -> Iterator[Problem]:
-    """Refuse the fields that nothing would act on in a document that a user writes."""
-    if "subscription" in raw:
-        yield Problem(("subscription",), _NOT_IN_LIST_FORM["subscription"])
-    for clusters in _mapping_clusters(raw):
-        for path, _, cluster in clusters:
-            if "drainingTopics" in cluster:
-                yield Problem((*path, "drainingTopics"), _NOT_IN_LIST_FORM["drainingTopics"])
-
-
-def _misplaced_fields(raw: list[Any]) -> Iterator[Problem]:
-    """Refuse fields of the mapping form in the list form, with a text that says which form has them."""
-    for n, stream in enumerate(raw):
-        members = stream.get("clusterMetadataList") if isinstance(stream, dict) else None
-        clusters = enumerate(members if isinstance(members, list) else [])
-        for path, fields in [((n,), stream), *(((n, "clusterMetadataList", m), cluster) for m, cluster in clusters)]:
-            for name, text in _NOT_IN_LIST_FORM.items():
-                if isinstance(fields, dict) and name in fields:
-                    yield Problem((*path, name), text)
-
-
 def _as_mapping(stream: Mapping[str, Any]) -> dict[str, Any]:
     """Return a valid list-form stream in the mapping form, over which the hash of both forms is taken."""
     clusters = {
@@ -208,70 +183,3 @@ def _as_mapping(stream: Mapping[str, Any]) -> dict[str, Any]:
         for cluster in stream["clusterMetadataList"]
     }
     return {"clusters": clusters}
-
-
-_Clusters = list[tuple[Path, str, Mapping[str, Any]]]
-"""Path, id and fields of each cluster of one stream. Parts of the document that are no cluster are left out."""
-
-
-def _list_clusters(raw: list[Any]) -> Iterator[_Clusters]:
-    for n, stream in enumerate(raw):
-        members = stream.get("clusterMetadataList") if isinstance(stream, dict) else None
-        clusters: _Clusters = []
-        for m, cluster in enumerate(members if isinstance(members, list) else []):
-            if isinstance(cluster, dict) and (name := _id_of(cluster)):
-                clusters.append(((n, "clusterMetadataList", m), name, cluster))
-        yield clusters
-
-
-def _mapping_clusters(raw: Mapping[str, Any]) -> Iterator[_Clusters]:
-    streams = raw.get("streams")
-    for stream_id, stream in (streams if isinstance(streams, dict) else {}).items():
-        members = stream.get("clusters") if isinstance(stream, dict) else None
-        yield [
-            (("streams", stream_id, "clusters", name), name, cluster)
-            for name, cluster in (members if isinstance(members, dict) else {}).items()
-            if isinstance(cluster, dict)
-        ]
-
-
-def _id_of(cluster: Mapping[str, Any]) -> str | None:
-    name = cluster.get("clusterId", cluster.get("bootstrapServers"))
-    if not isinstance(name, str):
-        return None
-    return name if "clusterId" in cluster else ",".join(part.strip() for part in name.split(","))
-
-
-def _double_ids(located: Located) -> Iterator[Problem]:
-    """Refuse stream ids that occur twice, and cluster ids that occur twice in one stream."""
-    first: dict[str, int] = {}
-    for n, stream in enumerate(located.value):
-        name = stream.get("streamId") if isinstance(stream, dict) else None
-        if isinstance(name, str) and first.setdefault(name, n) != n:
-            line = located.line_of((first[name], "streamId"))
-            yield Problem((n, "streamId"), f"the stream id {name!r} occurs twice, first on line {line}; merge the two")
-    for clusters in _list_clusters(located.value):
-        lines: dict[str, Path] = {}
-        for path, name, _ in clusters:
-            if lines.setdefault(name, path) != path:
-                text = (
-                    f"the cluster id {name!r} occurs twice in this stream, "
-                    f"first on line {located.line_of(lines[name])}; merge their topics"
-                )
-                yield Problem(path, text)
-
-
-def _renames(streams: Iterator[_Clusters]) -> Iterator[Problem]:
-    """Refuse a cluster renamed from itself, and two that claim the offsets of the same one."""
-    for clusters in streams:
-        successors: dict[str, str] = {}
-        for path, name, cluster in clusters:
-            old = cluster.get("renamedFrom")
-            if not isinstance(old, str):
-                continue
-            if old == name:
-                text = "names the cluster itself; write the id it had before, or leave the field out"
-                yield Problem((*path, "renamedFrom"), text)
-            elif successors.setdefault(old, name) != name:
-                text = f"{successors[old]!r} was renamed from {old!r} as well; only one can carry its offsets on"
-                yield Problem((*path, "renamedFrom"), text)

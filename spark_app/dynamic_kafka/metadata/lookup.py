@@ -51,7 +51,6 @@ class Lookup:
         service: KafkaMetadataService,
         subscriber: KafkaStreamSubscriber,
         missing: MissingStreams,
-        *,
         awaited: AwaitedRevision | None,
         awaited_timeout_s: float,
     ) -> None:
