@@ -4,7 +4,7 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHON
-# Most tests wait for brokers and controllers most of the time: two workers halve it, each with brokers and a Spark of its own.
+# Tests mostly wait for brokers and controllers, so two workers halve the time. Each has brokers and a Spark of its own.
 WORKERS ?= 2
 SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile
 
@@ -14,18 +14,18 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --
 
 .PHONY: help setup setup-spark42 setup-kube setup-all kube-programs cluster-up cluster-down docs crds test lint format unit integration demo \
 	brokers produce bench lock clean
-help: ## Say what there is
+help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## Virtual environment from the lock with Spark's class archive, broker jars into the user's cache
+setup: ## Make .venv from the lock, with Spark's class archive; fetch broker jars into the user's cache
 	@.ci/venv .venv requirements/dev.lock
 	@$(BIN)/python -m tests.support.kafka.warm_up
 	@$(BIN)/python -m tests.support.spark_warm_up
 
-setup-spark42: ## A second environment with the oldest supported Spark, for the tests that compare, and for Spark Connect
+setup-spark42: ## Make a second environment with the oldest supported Spark, for tests that compare and of Spark Connect
 	@.ci/venv .venv-spark42 requirements/spark42.lock
 
-setup-kube: ## The same, and Kubernetes and the spark-operator for tests, built once per machine into the user's cache
+setup-kube: ## Run setup, and build Kubernetes and the spark-operator for tests, once per machine, into the user's cache
 	@$(MAKE) --no-print-directory --jobs=2 setup kube-programs
 
 # Side by side: compiling takes minutes, and setting up the environments waits for downloads and disks.
@@ -36,44 +36,44 @@ kube-programs:
 	@.ci/prerequisites --go
 	@$(PYTHON) -m tests.support.kube_programs
 
-test: setup-all lint ## Everything that passes or fails (TESTS='files', ARGS='options of pytest', WORKERS=)
+test: setup-all lint ## Run everything that passes or fails (TESTS='files', ARGS='options of pytest', WORKERS=)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(or $(TESTS),tests/unit tests/integration) $(ARGS)
 
-lint: setup ## ruff, mypy --strict, the layers
+lint: setup ## Run ruff, mypy --strict, and the check of the layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy spark_app operator tests/support $(wildcard examples)
 	$(BIN)/lint-imports --cache-dir build/import_linter
 
-format: setup ## Let ruff put imports and layout right
+format: setup ## Sort imports and format the code with ruff
 	$(BIN)/ruff check --fix-only --select I .
 	$(BIN)/ruff format .
 
-unit: setup ## Tests without brokers and Spark (TESTS=, ARGS=)
+unit: setup ## Run the tests without brokers and Spark (TESTS=, ARGS=)
 	$(BIN)/python -m pytest $(or $(TESTS),tests/unit) $(ARGS)
 
-integration: setup-all ## Tests on real brokers and a real API server (TESTS=, ARGS=)
+integration: setup-all ## Run the tests on real brokers and a real API server (TESTS=, ARGS=)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(or $(TESTS),tests/integration) $(ARGS)
 
-cluster-up: setup-kube ## A Kubernetes to look around in: kind where Docker and kind work, or local processes
+cluster-up: setup-kube ## Start a Kubernetes to look around in: kind where Docker and kind work, else local processes
 	@$(BIN)/python -m tests.support.kube up
 
-cluster-down: setup ## End it
+cluster-down: setup ## Stop that Kubernetes
 	@$(BIN)/python -m tests.support.kube down
 
-demo: setup-kube ## A stream that migrates between real clusters by kubectl apply, under kills (STRATEGY=restart, SEED=, DURATION=, KEEP=1)
+demo: setup-kube ## Migrate a stream between real clusters by kubectl apply, under kills (STRATEGY=restart, SEED=, DURATION=, KEEP=1)
 	@cd examples && PYTHONPATH=.. exec ../$(BIN)/python -m demo $(DEMO_ARGS)
 
-brokers: setup ## Two real clusters on this machine until Ctrl-C, for docs/tutorial.md
+brokers: setup ## Run two real clusters on this machine until Ctrl-C, for docs/tutorial.md
 	@cd examples && PYTHONPATH=.. exec ../$(BIN)/python -m brokers
 
-produce: ## Records to one of them (TO=east, west or host:port, TEXT='one two three')
+produce: ## Write records to one of them (TO=east, west or host:port, TEXT='one two three')
 	@cd examples && PYTHONPATH=.. exec ../$(BIN)/python -m brokers produce $(TO) $(TEXT)
 
-bench: setup ## Planning cost and memory, measured
+bench: setup ## Measure planning, memory and reading
 	$(BIN)/python -m tests.bench $(ARGS)
 
-lock: ## Pin everything anew, within what pyproject.toml allows (UPGRADE=1: to the newest)
+lock: ## Pin all dependencies anew, within the bounds of pyproject.toml (UPGRADE=1: to the newest)
 	@.ci/venv .venv requirements/dev.lock
 	@mkdir -p build
 	$(UV_COMPILE) requirements/build.in -o requirements/build.lock
@@ -82,12 +82,12 @@ lock: ## Pin everything anew, within what pyproject.toml allows (UPGRADE=1: to t
 	$(UV_COMPILE) pyproject.toml requirements/spark42.in --extra spark -c build/constraints.txt \
 		-o requirements/spark42.lock
 
-clean: ## Remove what was built here (the user's cache stays)
+clean: ## Remove the environments and build/ (the user's cache stays)
 	rm -rf .venv .venv-spark42 build
 
-crds: setup ## Write crds/ and docs/crds.md anew from the models
+crds: setup ## Generate crds/ and docs/crds.md from the models
 	@$(BIN)/python -m kafkastream_operator.models.crd crds
 	@$(BIN)/python -m kafkastream_operator.models.reference docs/crds.md
 
-docs: setup ## Write the generated parts of docs/ anew
+docs: setup ## Generate the generated parts of docs/ from the code
 	@$(BIN)/python -m dynamic_kafka.options --write docs/options.md
