@@ -6,6 +6,7 @@ Pure; the source, the application and the operator use it.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Iterable
 
 
@@ -23,6 +24,16 @@ def first_few(items: Iterable[object], limit: int = 10, *, separator: str = ", "
 def nearest(name: str, known: Collection[str], *, cutoff: float = 0.6) -> str | None:
     """Return the known name that is most like `name`, or None when none is alike enough."""
     return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=cutoff)), None)
+
+
+def nearest_names(name: str, known: Iterable[str], *, count: int = 1) -> list[str]:
+    """Return the known names most like `name`, best first. Letter case and the kind of separator do not count."""
+
+    def plain(text: str) -> str:
+        return re.sub(r"[._\s-]", "", text).lower()
+
+    by_plain = {plain(each): each for each in sorted(known)}
+    return [by_plain[each] for each in difflib.get_close_matches(plain(name), by_plain, n=count, cutoff=0.6)]
 
 
 def did_you_mean(name: str, known: Collection[str], *, cutoff: float = 0.6) -> str:

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.kafka.admin import ClusterAdmin
-from dynamic_kafka.kafka.config import ClusterClient, admin_config, check_client, consumer_config
+from dynamic_kafka.kafka.config import ClusterClient, admin_config, consumer_config
+from dynamic_kafka.kafka.config_checks import check_client
 from dynamic_kafka.kafka.probe import ClusterProbe, Question
 from dynamic_kafka.kafka.retries import LONGEST_CALL_S
 from dynamic_kafka.metadata.subscription import Subscription

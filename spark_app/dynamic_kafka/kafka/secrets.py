@@ -19,10 +19,10 @@ from dynamic_kafka.metadata.properties import (
     LOCATION_KEYS,
     SECRET_FILE_KEYS,
     is_plain_name,
-    nearest,
     secret_file_problem,
 )
 from dynamic_kafka.options.secrets import REFERENCE_FORMS, Reference, is_malformed, split_references
+from dynamic_kafka.wording import nearest_names
 
 _MAX_BYTES = 1 << 20
 """Kubernetes' own limit for a Secret; also keeps a mistaken path from filling the memory."""
@@ -135,7 +135,7 @@ def _read_folder(path: Path, cluster: str, located: frozenset[str]) -> dict[str,
     pointed_to = located | {value for name, value in found.items() if name in LOCATION_KEYS}
     for name in names:
         if name not in SECRET_FILE_KEYS and name not in pointed_to:
-            near = nearest(name, SECRET_FILE_KEYS)
+            near = nearest_names(name, SECRET_FILE_KEYS)
             raise SecretError(
                 f"cluster '{cluster}': file '{name}' of secret folder '{path.name}' is no property that is"
                 " allowed"

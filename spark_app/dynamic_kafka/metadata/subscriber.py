@@ -12,9 +12,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from dynamic_kafka.errors import MetadataInvalidError, OptionError
 from dynamic_kafka.metadata.model import KafkaStream
-from dynamic_kafka.metadata.properties import nearest
 from dynamic_kafka.metadata.services.service import KafkaMetadataService
-from dynamic_kafka.wording import first_few
+from dynamic_kafka.wording import first_few, nearest_names
 
 _log = logging.getLogger(__name__)
 
@@ -92,5 +91,5 @@ def known_streams(wanted: str, known: Sequence[str]) -> str:
     """Return a text that lists the streams that exist, the most similar to `wanted` first."""
     if not known:
         return "the metadata names no streams at all"
-    close = nearest(wanted, list(known), count=3)
+    close = nearest_names(wanted, list(known), count=3)
     return f"known are {first_few([*close, *(name for name in known if name not in close)])}"

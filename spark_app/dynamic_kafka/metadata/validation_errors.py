@@ -12,8 +12,8 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_camel
 
-from dynamic_kafka.metadata.properties import nearest
 from dynamic_kafka.metadata.yaml.located import Findings, Path, Problem
+from dynamic_kafka.wording import nearest_names
 
 _TEXTS = {
     "missing": "is missing",
@@ -45,7 +45,7 @@ def explain(error: ValidationError, model: type[BaseModel], *, at: Path = ()) ->
             problems += [Problem((*at, *loc, *found.path), found.text) for found in cause.problems]
         elif each["type"] == "extra_forbidden":
             known = _fields_at(model, loc[:-1])
-            close = nearest(str(loc[-1]), known)
+            close = nearest_names(str(loc[-1]), known)
             misspelt.update((*loc[:-1], name) for name in close)
             hint = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(known)}"
             problems.append(Problem((*at, *loc), f"unknown field; {hint}"))
@@ -71,7 +71,7 @@ def _text(error: Any) -> str:
     if kind == "literal_error":
         # As everywhere here, the text shows the known word and not the input.
         words = re.findall(r"'([^']+)'", error["ctx"]["expected"])
-        close = nearest(error["input"], words) if isinstance(error["input"], str) else []
+        close = nearest_names(error["input"], words) if isinstance(error["input"], str) else []
         return f"must be {error['ctx']['expected']}" + (f"; did you mean {close[0]!r}?" if close else "")
     if kind == "greater_than_equal":
         return f"must be at least {error['ctx']['ge']}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dynamic_kafka.options.durations import parse_duration_ms
 from dynamic_kafka.options.index import OPTIONS
-from dynamic_kafka.options.java_client import translate_java
+from dynamic_kafka.options.java_client_properties import translate_java
 from dynamic_kafka.options.model import SourceOptions
 from dynamic_kafka.options.option import Option
 from dynamic_kafka.options.parse import parse_options

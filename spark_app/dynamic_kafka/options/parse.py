@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.options.index import IGNORED_OPTIONS
-from dynamic_kafka.options.java_client import check_no_literal_secrets, translate_java
+from dynamic_kafka.options.java_client_properties import check_no_literal_secrets, translate_java
 from dynamic_kafka.options.model import SourceOptions
 from dynamic_kafka.options.offset_bounds import parse_bounds
 from dynamic_kafka.options.option import direct_options

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from dynamic_kafka.executor.columns import spark_schema
-from dynamic_kafka.kafka.config import check_client_properties
+from dynamic_kafka.kafka.config_checks import check_client_properties
 from dynamic_kafka.options import Mode, SourceOptions, parse_options
 from dynamic_kafka.spark.batch_reader import DynamicKafkaReader
 from dynamic_kafka.spark.stream_reader import DynamicKafkaStreamReader

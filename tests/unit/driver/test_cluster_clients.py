@@ -11,7 +11,7 @@ import pytest
 from dynamic_kafka.driver import cluster_clients as clusters
 from dynamic_kafka.driver.cluster_clients import ClusterProbes
 from dynamic_kafka.errors import ClusterRefusedError
-from dynamic_kafka.kafka.config import check_client
+from dynamic_kafka.kafka.config_checks import check_client
 from dynamic_kafka.metadata import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
 

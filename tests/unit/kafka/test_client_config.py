@@ -13,11 +13,11 @@ from dynamic_kafka.errors import OptionError, SecretError
 from dynamic_kafka.kafka.config import (
     ClusterClient,
     admin_config,
-    check_client_properties,
     consumer_config,
     digest,
     merge,
 )
+from dynamic_kafka.kafka.config_checks import check_client_properties
 from dynamic_kafka.options import OPTIONS, parse_options
 
 SECRET = "hunter2"

@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from dynamic_kafka.errors import ClusterError, ClusterRefusedError, ClusterUnreachableError
 from dynamic_kafka.kafka.admin import ClusterAdmin
-from dynamic_kafka.kafka.config import check_client
+from dynamic_kafka.kafka.config_checks import check_client
 from dynamic_kafka.kafka.errors import ConnectionProblem, UnknownTopicError, translate
 
 LOGIN = ConnectionProblem(

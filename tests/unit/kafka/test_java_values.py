@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Consumer
 
-from dynamic_kafka.kafka.config import ClusterClient, check_client_properties
+from dynamic_kafka.kafka.config import ClusterClient
+from dynamic_kafka.kafka.config_checks import check_client_properties
 from dynamic_kafka.options import parse_options, translate_java
 
 

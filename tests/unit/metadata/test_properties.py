@@ -56,10 +56,10 @@ def test_the_properties_that_a_cluster_needs_are_allowed(key: str, value: str) -
         ("https.ca.location", "fetching of a URL"),
         ("sasl.jaas.config", "holds a credential"),
         ("stats_cb", "is a callback"),
-        ("enable.auto.commit", "the source's own"),
-        ("auto.offset.reset", "write `startingOffsets`"),
-        ("enable.partition.eof", "the source's own"),
-        ("allow.auto.create.topics", "the source's own"),
+        ("enable.auto.commit", "commits after each batch"),
+        ("auto.offset.reset", "set `startingOffsets`"),
+        ("enable.partition.eof", "plans and commits every offset itself"),
+        ("allow.auto.create.topics", "never creates topics"),
         ("bootstrap.servers", "stands in `bootstrapServers`"),
         ("debug", "the application's option"),
     ],
@@ -88,7 +88,7 @@ def test_an_unknown_property_without_likeness_names_the_docs() -> None:
 @pytest.mark.parametrize("key", sorted(CREDENTIAL_KEYS))
 def test_a_credential_belongs_in_the_secret_folder(key: str) -> None:
     message = problem(key, "hunter2")
-    assert "name that by `secretFolder`" in message
+    assert "name that folder by `secretFolder`" in message
     assert "hunter2" not in message
 
 

@@ -61,4 +61,4 @@ def test_a_misspelt_flag_is_told_the_nearest(capsys: pytest.CaptureFixture[str])
     with pytest.raises(SystemExit) as ended:
         command.main(["--between-restart", "2m", "--liveliness", "http://0.0.0.0:8080/healthz"])
     assert ended.value.code == 2
-    assert "did you mean --liveness?" in capsys.readouterr().err
+    assert "did you mean '--liveness'?" in capsys.readouterr().err

@@ -43,7 +43,7 @@ def test_what_spark_forbids_is_forbidden(key: str) -> None:
 
 
 def test_auto_offset_reset_points_to_starting_offsets() -> None:
-    assert "set the option 'startingOffsets'" in refusal({"auto.offset.reset": "latest"})
+    assert "set `startingOffsets`" in refusal({"auto.offset.reset": "latest"})
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from dynamic_kafka.errors import MetadataInvalidError, OptionError
 from dynamic_kafka.metadata.validation_errors import explain
 from dynamic_kafka.metadata.yaml.located import Located, Problem
 from dynamic_kafka.metadata.yaml.reader import read_yaml
-from dynamic_kafka.options.java_client import check_no_literal_secrets
+from dynamic_kafka.options.java_client_properties import check_no_literal_secrets
 from dynamic_kafka.options.secrets import check_no_credentials
 
 
