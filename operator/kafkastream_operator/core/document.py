@@ -105,6 +105,18 @@ def draining_in(streams: Streams) -> Iterator[Key]:
             yield key
 
 
+def without_foreign_offsets(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the cluster without explicit offsets of topics that it does not have, because documents refuse those."""
+    found = dict(content)
+    for name in ("startingOffsets", "stoppingOffsets"):
+        value = found.get(name)
+        if isinstance(value, Mapping) and "timestamp" not in value:
+            kept = {topic: offsets for topic, offsets in value.items() if topic in found["topics"]}
+            del found[name]
+            found |= {name: kept} if kept else {}
+    return found
+
+
 def make_document(
     revision: Revision, streams: Streams, drain: Mapping[str, Mapping[str, str]], subscription: str
 ) -> Document:
@@ -112,14 +124,23 @@ def make_document(
     return Document(replace(revision, hash=document_hash(streams)), streams, drain, subscription)
 
 
+def parse_streams(streams: Streams) -> list[KafkaStream]:
+    """Parse the streams of a document.
+
+    Raises:
+        ValidationError: a stream is invalid.
+    """
+    found = MappingDocument.model_validate({"streams": streams}, extra="ignore")
+    return [
+        KafkaStream(stream, {name: cluster.metadata() for name, cluster in each.clusters.items()})
+        for stream, each in found.streams.items()
+    ]
+
+
 def misfit(streams: Streams) -> str:
     """Return why a driver would reject these streams together; "" if it would not. Each may be valid by itself."""
     try:
-        wire = MappingDocument.model_validate({"streams": streams}, extra="ignore")
-        unite(
-            KafkaStream(stream, {name: cluster.metadata() for name, cluster in found.clusters.items()})
-            for stream, found in wire.streams.items()
-        )
+        unite(parse_streams(streams))
     except ValidationError as error:
         return "; ".join(f"{'.'.join(map(str, each.path))}: {each.text}" for each in explain(error, MappingDocument))
     except MetadataConflictError as error:

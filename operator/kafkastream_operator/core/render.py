@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynamic_kafka.options.durations import parse_duration_ms
-from kafkastream_operator.core.document import Document, Key, Streams, draining_in, entries
+from kafkastream_operator.core.document import Document, Key, Streams, draining_in, entries, without_foreign_offsets
 from kafkastream_operator.core.resolve import Resolved
 from kafkastream_operator.models.stream import Drain
 from kafkastream_operator.models.subscription import DrainingTopic
@@ -208,7 +208,7 @@ def _merged(
             content = {**content, "topics": [*content["topics"], each.topic]}
             if content.get("state") != "Draining":
                 content["drainingTopics"] = [*content.get("drainingTopics", []), each.topic]
-            clusters[each.cluster] = _without_foreign_offsets(content)
+            clusters[each.cluster] = without_foreign_offsets(content)
     return streams
 
 
@@ -227,13 +227,3 @@ def _bound(
     if secret_problem(cluster, found):
         found[WITHHELD] = found.pop("secretFolder")
     return found
-
-
-def _without_foreign_offsets(content: dict[str, Any]) -> dict[str, Any]:
-    """Drop explicit offsets of topics that the cluster does not have, because documents may not name others."""
-    for name in ("startingOffsets", "stoppingOffsets"):
-        value = content.get(name)
-        if isinstance(value, Mapping) and "timestamp" not in value:
-            kept = {topic: offsets for topic, offsets in value.items() if topic in content["topics"]}
-            content = {key: each for key, each in content.items() if key != name} | ({name: kept} if kept else {})
-    return content

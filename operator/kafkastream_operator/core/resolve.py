@@ -1,7 +1,7 @@
-"""From a subscription and the streams of its namespace to what its document should say. Pure.
+"""The desired streams of a subscription, from its spec and the catalog. Pure.
 
-What cannot be rolled out is held: the document keeps what it had of it, and a condition says why. Nothing that works is
-changed by something that is wrong.
+A stream or cluster with a problem is held: the document keeps its last good form, and a condition says why. A problem
+changes nothing that works.
 """
 
 from __future__ import annotations
@@ -11,8 +11,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from kafkastream_operator.core.catalog import Catalog, StreamEntry, differing, disagreements
-from kafkastream_operator.core.document import Document, Streams
+from pydantic import ValidationError
+
+from dynamic_kafka.metadata.model import KafkaStream
+from dynamic_kafka.metadata.subscription import differing_fields
+from kafkastream_operator.core.catalog import Catalog, StreamEntry, disagreements
+from kafkastream_operator.core.document import Document, Streams, parse_streams, without_foreign_offsets
 from kafkastream_operator.core.patterns import PatternError, pattern_of
 from kafkastream_operator.models.stream import Drain
 from kafkastream_operator.models.subscription import SecretBinding, SubscriptionSpec
@@ -23,7 +27,7 @@ class Held:
     """A stream, or a cluster of one, whose newest form is not rolled out.
 
     Attributes:
-        reason: the condition's: `InvalidStream`, `InvalidConfigMap`, `Conflict`, `SecretNotBound`, `ServerNotAllowed`,
+        reason: of the condition: `InvalidStream`, `InvalidConfigMap`, `Conflict`, `SecretNotBound`, `ServerNotAllowed`,
             `RenamePending`.
         message: what is wrong and what to do.
     """
@@ -36,13 +40,13 @@ class Held:
 
 @dataclass(frozen=True)
 class Resolved:
-    """What is desired, before anything that drains is added.
+    """The desired streams, before the topics that drain are added.
 
     Attributes:
-        missing: subscribed ids that no stream has.
-        broken: what cannot be read, and may have what is missing.
+        missing: subscribed stream ids that no object has.
+        broken: the problems of ConfigMaps that cannot be read; they may have the missing streams.
         problem: why the subscription itself cannot be resolved.
-        drain: {stream: how it drains}, of those that are valid.
+        drain: {stream: its `drain` settings}, of the valid streams.
     """
 
     streams: Streams
@@ -60,11 +64,11 @@ def resolve(
     *,
     unconfirmed: Mapping[str, str] = MappingProxyType({}),
 ) -> Resolved:
-    """What the subscription's document should say.
+    """Return the streams that the subscription's document should have.
 
     Args:
-        previous: the document as it is, for what is held.
-        unconfirmed: {new id: old id} of its renames that no driver has shown to have.
+        previous: the document as it is, from which held streams keep their form.
+        unconfirmed: {new id: old id} of its renames that no driver has reported to have.
     """
     try:
         wanted, missing = _wanted(spec, catalog)
@@ -74,11 +78,11 @@ def resolve(
     before = previous.streams if previous is not None else {}
     streams: dict[str, Mapping[str, Any]] = {}
     held: list[Held] = []
-    said = disagreements({entry.stream: entry.content for entry in wanted if entry.content is not None})
+    conflicts = disagreements(entry.parsed for entry in wanted if entry.parsed is not None)
     for entry in wanted:
-        reason = _stream_problem(entry, said.get(entry.stream, {}))
-        if reason is not None:
-            held.append(reason)
+        problem = _stream_problem(entry, conflicts.get(entry.stream, {}))
+        if problem is not None:
+            held.append(problem)
             if entry.stream in before:
                 streams[entry.stream] = active(before[entry.stream])
             continue
@@ -93,21 +97,22 @@ def resolve(
             if kept is not None:
                 clusters[name] = kept
         streams[entry.stream] = {"clusters": clusters}
-    held += _too_early(wanted, before, streams, unconfirmed)
-    for held_by_text in _behind_broken(spec, catalog, before, streams):
-        held.append(held_by_text)
-        streams[held_by_text.stream] = active(before[held_by_text.stream])
+    held += _hold_for_renames(wanted, before, streams, unconfirmed)
+    for unreadable in _in_broken_config_maps(spec, catalog, before, streams):
+        held.append(unreadable)
+        streams[unreadable.stream] = active(before[unreadable.stream])
     _keep_renames(streams, unconfirmed)
-    held += _beside_held(wanted, before, streams)
+    if held or unconfirmed:
+        held += _hold_for_held(wanted, before, streams)
     missing = [each for each in missing if each not in streams]
     broken = tuple(catalog.broken.values())
-    # Of one that is invalid nothing newer counts, nor how it drains, which may not even be readable.
+    # The newest form of an invalid stream does not count at all. Its `drain` may not even be readable.
     drain = {entry.stream: entry.drain for entry in catalog.streams.values() if entry.content is not None}
     return Resolved(streams, tuple(held), tuple(missing), broken, drain=drain)
 
 
 def asks_for(spec: SubscriptionSpec, stream: str) -> bool:
-    """Whether the subscription asks for a stream of that id.
+    """Return whether the subscription asks for a stream of that id.
 
     Raises:
         PatternError: its pattern cannot be read.
@@ -127,47 +132,50 @@ def _wanted(spec: SubscriptionSpec, catalog: Catalog) -> tuple[list[StreamEntry]
     return [entry for name, entry in sorted(catalog.streams.items()) if pattern.fullmatch(name)], []
 
 
-def _behind_broken(spec: SubscriptionSpec, catalog: Catalog, before: Streams, found: Streams) -> list[Held]:
-    """Streams that are asked for and nothing has any more, while a ConfigMap cannot be read: perhaps it has them."""
+def _in_broken_config_maps(spec: SubscriptionSpec, catalog: Catalog, before: Streams, found: Streams) -> list[Held]:
+    """Hold subscribed streams that no object has any more, while a ConfigMap that may have them cannot be read."""
     if not catalog.broken:
         return []
-    said = "; ".join(catalog.broken.values())
+    problems = "; ".join(catalog.broken.values())
     gone = [
         stream
         for stream in before
         if stream not in found and asks_for(spec, stream) and active(before[stream])["clusters"]
     ]
-    text = "no readable object has stream {}, and what worked of it stays, since one cannot be read: {}"
-    return [Held(stream, "InvalidConfigMap", text.format(repr(stream), said)) for stream in sorted(gone)]
+    text = "no readable object has stream {!r}. It stays as it was, since an object that cannot be read may have it: {}"
+    return [Held(stream, "InvalidConfigMap", text.format(stream, problems)) for stream in sorted(gone)]
 
 
 def _stream_problem(entry: StreamEntry, conflicts: Mapping[str, str]) -> Held | None:
     if entry.content is None:
-        text = f"{entry.origin} is invalid and not rolled out, what worked stays: {entry.problem}"
+        text = f"{entry.origin} is invalid and not rolled out; the stream stays as it was: {entry.problem}"
         return Held(entry.stream, "InvalidStream", text)
     if conflicts:
         text = (
-            f"{entry.origin} {'; '.join(conflicts.values())}: neither is rolled out. Say the same in both, in two"
-            " commits if servers change: first both with the old and the new servers, then both with the new ones"
+            f"{entry.origin} {'; '.join(conflicts.values())}: neither is rolled out. Write the same in both. To change"
+            " servers, do it in two commits: first the old and the new servers in both, then the new ones in both"
         )
         return Held(entry.stream, "Conflict", text)
     return None
 
 
-def _too_early(
+def _hold_for_renames(
     wanted: Iterable[StreamEntry],
     before: Streams,
     streams: dict[str, Mapping[str, Any]],
     unconfirmed: Mapping[str, str],
 ) -> list[Held]:
-    """Streams that go on from a rename that no driver has shown to have: where its offsets are, under the old id or the
-    new one, nobody knows yet, and under a third they would not be found. Changes `streams`."""
+    """Hold streams that build on a rename that no driver has reported to have. Changes `streams`.
+
+    The checkpoint has the offsets either under the old id or under the new one. It is not known which, and under a
+    third id a driver would not find them.
+    """
     named = {name for found in streams.values() for name in found["clusters"]}
     origins = {entry.stream: entry.origin for entry in wanted}
     held = []
     for stream, found in sorted(streams.items()):
         for new, content in found["clusters"].items():
-            first = _awaited(new, content.get("renamedFrom"), named, unconfirmed)
+            first = _awaited_rename(new, content.get("renamedFrom"), named, unconfirmed)
             if first is None:
                 continue
             text = (
@@ -185,8 +193,11 @@ def _too_early(
     return held
 
 
-def _awaited(new: str, old: str | None, named: Collection[str], unconfirmed: Mapping[str, str]) -> str | None:
-    """Return the new id of the rename that a cluster has to wait for; None if it need not. Renaming back need not."""
+def _awaited_rename(new: str, old: str | None, named: Collection[str], unconfirmed: Mapping[str, str]) -> str | None:
+    """Return the new id of the rename that a cluster has to wait for; None if there is none.
+
+    Renaming a cluster back never waits.
+    """
     if old is not None and old in unconfirmed and unconfirmed[old] != new:
         return old
     if new in unconfirmed:
@@ -198,8 +209,10 @@ def _awaited(new: str, old: str | None, named: Collection[str], unconfirmed: Map
 
 
 def _keep_renames(streams: dict[str, Mapping[str, Any]], unconfirmed: Mapping[str, str]) -> None:
-    """A `renamedFrom` that is taken out stays until a driver has it: it would begin the cluster anew. Changes
-    `streams`."""
+    """Put removed `renamedFrom` back until a driver has the rename. Without it, the driver would read the cluster anew.
+
+    Changes `streams`.
+    """
     for stream, found in streams.items():
         kept = {
             name: {"renamedFrom": unconfirmed[name], **content} if name in unconfirmed else content
@@ -208,22 +221,20 @@ def _keep_renames(streams: dict[str, Mapping[str, Any]], unconfirmed: Mapping[st
         streams[stream] = {"clusters": kept}
 
 
-def _beside_held(wanted: Iterable[StreamEntry], before: Streams, streams: dict[str, Mapping[str, Any]]) -> list[Held]:
-    """Streams that agree with each other, but not with what stays of one that is held: they are held with it.
-    Changes `streams`."""
+def _hold_for_held(wanted: Iterable[StreamEntry], before: Streams, streams: dict[str, Mapping[str, Any]]) -> list[Held]:
+    """Hold streams whose newest form disagrees with the last good form of a held stream. Changes `streams`."""
     origins = {entry.stream: entry.origin for entry in wanted}
     held: list[Held] = []
     while True:
         kept = {stream: active(found) for stream, found in before.items() if stream in streams}
-        found = {
-            stream: [text for cluster, text in said.items() if _is_news(streams[stream], kept.get(stream), cluster)]
-            for stream, said in disagreements(streams).items()
-        }
-        beside = {stream: "; ".join(said) for stream, said in found.items() if said}
-        if not beside:
+        try:
+            conflicts = _new_disagreements(streams, kept)
+        except ValidationError:  # an older document has a stream that this version rejects: rendering reports it
             return held
-        for stream, said in beside.items():
-            text = f"{origins.get(stream, stream)} {said}, which is held: both are rolled out when that is mended"
+        if not conflicts:
+            return held
+        for stream, conflict in conflicts.items():
+            text = f"{origins.get(stream, stream)} {conflict}, which is held: both are rolled out when that is mended"
             held.append(Held(stream, "Conflict", text))
             if stream in kept:
                 streams[stream] = kept[stream]
@@ -231,14 +242,33 @@ def _beside_held(wanted: Iterable[StreamEntry], before: Streams, streams: dict[s
                 del streams[stream]
 
 
-def _is_news(stream: Mapping[str, Any], kept: Mapping[str, Any] | None, cluster: str) -> bool:
-    """Whether a stream says something else of a cluster than the document had of it."""
-    known = kept["clusters"].get(cluster) if kept is not None else None
-    return known is None or bool(differing(stream["clusters"][cluster], known))
+def _new_disagreements(streams: Streams, kept: Streams) -> dict[str, str]:
+    """Return {stream: its disagreements about clusters for which it does not have its last good form}."""
+    now, last = (_parsed(those) for those in (streams, kept))
+    found = {}
+    for stream, texts in disagreements(now.values()).items():
+        before = last[stream].clusters if stream in last else {}
+        new = [
+            text
+            for cluster, text in texts.items()
+            if cluster not in before or differing_fields(before[cluster], now[stream].clusters[cluster])
+        ]
+        if new:
+            found[stream] = "; ".join(new)
+    return found
+
+
+def _parsed(streams: Streams) -> dict[str, KafkaStream]:
+    # A stream without its draining topics may still have explicit offsets of those.
+    found = {
+        stream: {"clusters": {name: without_foreign_offsets(content) for name, content in each["clusters"].items()}}
+        for stream, each in streams.items()
+    }
+    return {each.stream_id: each for each in parse_streams(found)}
 
 
 def secret_problem(cluster: str, content: Mapping[str, Any], bindings: Iterable[SecretBinding]) -> str:
-    """Why a cluster that drains must not have the Secret that it was rendered with; "" if it may."""
+    """Return why a cluster that drains must not have its Secret; "" if it may."""
     by_cluster = {binding.cluster: binding for binding in bindings}
     held = _binding_problem("", cluster, content, by_cluster.get(cluster))
     return held.message if held is not None else ""
@@ -247,22 +277,22 @@ def secret_problem(cluster: str, content: Mapping[str, Any], bindings: Iterable[
 def _binding_problem(
     stream: str, cluster: str, content: Mapping[str, Any], binding: SecretBinding | None
 ) -> Held | None:
-    """`stream`: "" for what drains, which may be of several."""
+    """Return why a cluster must not have its Secret. `stream` is "" for a drain, which may be of several streams."""
     wanted = content.get("secretFolder")
     if wanted is None:
         return None
-    who = f"stream {stream!r}" if stream else "what drains"
+    subject = f"stream {stream!r}" if stream else "a drain"
     if binding is None or binding.name != wanted:
-        asks = f"{who} asks for Secret {wanted!r} on cluster {cluster!r}"
+        asks = f"{subject} asks for Secret {wanted!r} on cluster {cluster!r}"
         add = f"{{cluster: {cluster}, name: {wanted}, allowedServers: […]}}"
         text = f"{asks}, which the subscription does not bind: add {add} to spec.secrets"
         if binding is not None:
-            text = f"{asks}, and spec.secrets[cluster={cluster}] binds {binding.name!r}: one of the two has to change"
+            text = f"{asks}, and spec.secrets[cluster={cluster}] binds {binding.name!r}: change one of the two"
         return Held(stream, "SecretNotBound", text, cluster)
     foreign = [each for each in _servers(content) if each not in binding.allowed_servers]
     if foreign:
         text = (
-            f"{who} would send Secret {wanted!r} to {', '.join(foreign)}, which"
+            f"{subject} would send Secret {wanted!r} to {', '.join(foreign)}, which"
             f" spec.secrets[cluster={cluster}].allowedServers does not name: add them if they are yours"
         )
         return Held(stream, "ServerNotAllowed", text, cluster)
@@ -275,7 +305,7 @@ def _servers(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def active(stream: Mapping[str, Any]) -> dict[str, Any]:
-    """A stream as the document has it, without what drains."""
+    """Return a stream of a document without its draining topics."""
     clusters = {}
     for name, content in stream["clusters"].items():
         if content.get("state") == "Draining":

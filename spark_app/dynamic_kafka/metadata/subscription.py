@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from dynamic_kafka.errors import MetadataConflictError
 from dynamic_kafka.metadata.model import ClusterMetadata, ClusterState, KafkaStream, OffsetSpec
@@ -61,31 +61,72 @@ class Subscription:
         return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
+class Entry(NamedTuple):
+    """The entry of a cluster in one stream."""
+
+    stream: str
+    cluster: str
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A disagreement between two entries, which no query can read together.
+
+    Attributes:
+        one, other: the entries. Both are of one stream if it contradicts itself.
+        subject: what they disagree about, such as "cluster 'east' (bootstrapServers differ)".
+        message: the whole conflict with a remedy.
+    """
+
+    one: Entry
+    other: Entry
+    subject: str
+    message: str
+
+
 def unite(streams: Iterable[KafkaStream]) -> Subscription:
-    """One subscription over all `streams`.
+    """Return one subscription over all `streams`.
 
     Raises:
-        MetadataConflictError: with every disagreement: two streams say different things of one cluster id, or
-            a cluster takes over the offsets of one that is itself still read.
+        MetadataConflictError: with every conflict: two streams disagree about a cluster id, or a cluster takes over
+            the offsets of one that is itself still read.
     """
     problems: list[str] = []
-    clusters: dict[str, SubscribedCluster] = {}
-    owners: dict[str, str] = {}
     by_id: dict[str, KafkaStream] = {}
     for stream in streams:
         if by_id.setdefault(stream.stream_id, stream) != stream:
             problems.append(f"the stream id {stream.stream_id!r} names two different streams; merge or rename one")
-    for stream_id, stream in sorted(by_id.items()):
+    clusters, conflicts = _joined_clusters(by_id)
+    problems += dict.fromkeys(each.message for each in conflicts)
+    if problems:
+        raise MetadataConflictError("; ".join(problems), tuple(problems))
+    return Subscription(clusters, tuple(sorted(by_id)))
+
+
+def find_conflicts(streams: Iterable[KafkaStream]) -> list[Conflict]:
+    """Return the conflicts for which `unite` would refuse these streams; each stream has an id of its own."""
+    return _joined_clusters({each.stream_id: each for each in streams})[1]
+
+
+def _joined_clusters(streams: Mapping[str, KafkaStream]) -> tuple[dict[str, SubscribedCluster], list[Conflict]]:
+    clusters: dict[str, SubscribedCluster] = {}
+    owners: dict[str, str] = {}
+    conflicts: list[Conflict] = []
+    for stream_id, stream in sorted(streams.items()):
         for name, metadata in stream.clusters.items():
             if name not in clusters:
                 clusters[name], owners[name] = _first(stream_id, metadata), stream_id
                 continue
-            problems += _disagreements(name, owners[name], clusters[name], stream_id, metadata)
+            if fields := differing_fields(clusters[name], metadata):
+                one, other = Entry(owners[name], name), Entry(stream_id, name)
+                differ = f"{', '.join(fields)} differ"
+                message = (
+                    f"the streams {one.stream!r} and {other.stream!r} disagree about the cluster {name!r}: {differ}; "
+                    "say the same in both, or give the clusters different ids"
+                )
+                conflicts.append(Conflict(one, other, f"cluster {name!r} ({differ})", message))
             clusters[name] = _joined(clusters[name], stream_id, metadata)
-    problems += _rename_conflicts(clusters)
-    if problems:
-        raise MetadataConflictError("; ".join(problems), tuple(problems))
-    return Subscription(clusters, tuple(sorted(by_id)))
+    return clusters, conflicts + _rename_conflicts(streams)
 
 
 def _content(cluster: SubscribedCluster) -> dict[str, Any]:
@@ -129,53 +170,62 @@ def _joined(cluster: SubscribedCluster, stream_id: str, metadata: ClusterMetadat
     )
 
 
-def _disagreements(
-    name: str, owner: str, cluster: SubscribedCluster, stream_id: str, metadata: ClusterMetadata
-) -> list[str]:
-    differing: list[str] = []
-    mine, theirs = dict(cluster.properties), dict(metadata.properties)
+def differing_fields(one: ClusterMetadata | SubscribedCluster, other: ClusterMetadata) -> list[str]:
+    """Return the fields in which two streams' entries of one cluster disagree, as a document calls them."""
+    fields: list[str] = []
+    mine, theirs = dict(one.properties), dict(other.properties)
     if _servers(mine.pop("bootstrap.servers", "")) != _servers(theirs.pop("bootstrap.servers", "")):
-        differing.append("bootstrapServers")
-    differing += [
-        f"properties.{key}" for key in sorted(mine.keys() | theirs.keys()) if mine.get(key) != theirs.get(key)
-    ]
+        fields.append("bootstrapServers")
+    fields += [f"properties.{key}" for key in sorted(mine.keys() | theirs.keys()) if mine.get(key) != theirs.get(key)]
     # A cluster that drains was started long ago, so only the other streams choose its start and stop.
-    if "Draining" not in (cluster.state, metadata.state):
-        if not _mergeable(cluster.starting_offsets, metadata.starting_offsets):
-            differing.append("startingOffsets")
-        if not _mergeable(cluster.stopping_offsets, metadata.stopping_offsets):
-            differing.append("stoppingOffsets")
-    if cluster.renamed_from != metadata.renamed_from:
-        differing.append("renamedFrom")
-    if cluster.secret_folder != metadata.secret_folder:
-        differing.append("secretFolder")
-    if not differing:
-        return []
-    return [
-        f"the streams {owner!r} and {stream_id!r} disagree about the cluster {name!r}: "
-        f"{', '.join(differing)} differ; "
-        "say the same in both, or give the clusters different ids"
-    ]
+    if "Draining" not in (one.state, other.state):
+        if not _mergeable(one.starting_offsets, other.starting_offsets):
+            fields.append("startingOffsets")
+        if not _mergeable(one.stopping_offsets, other.stopping_offsets):
+            fields.append("stoppingOffsets")
+    if one.renamed_from != other.renamed_from:
+        fields.append("renamedFrom")
+    if one.secret_folder != other.secret_folder:
+        fields.append("secretFolder")
+    return fields
 
 
-def _rename_conflicts(clusters: Mapping[str, SubscribedCluster]) -> list[str]:
-    problems = []
-    heirs: dict[str, str] = {}
-    for name, cluster in sorted(clusters.items()):
-        old = cluster.renamed_from
-        if old is None:
+def _rename_conflicts(streams: Mapping[str, KafkaStream]) -> list[Conflict]:
+    entries: dict[str, list[Entry]] = {}
+    heirs: dict[str, dict[str, list[Entry]]] = {}
+    for stream_id, stream in sorted(streams.items()):
+        for name, metadata in stream.clusters.items():
+            entry = Entry(stream_id, name)
+            entries.setdefault(name, []).append(entry)
+            if metadata.renamed_from is not None:
+                heirs.setdefault(metadata.renamed_from, {}).setdefault(name, []).append(entry)
+    conflicts = []
+    for old, found in sorted(heirs.items()):
+        first, *others = sorted(found)
+        if old in entries:
+            for name in (first, *others):
+                one, other = _of_two_streams(found[name], entries[old])
+                subject = f"cluster {old!r}, which is {name!r} now where it is renamed"
+                message = (
+                    f"the cluster {name!r} is renamed from {old!r}, which is still read under that id; "
+                    "remove one of the two, or the `renamedFrom`"
+                )
+                conflicts.append(Conflict(one, other, subject, message))
             continue
-        if old in clusters:
-            problems.append(
-                f"the cluster {name!r} is renamed from {old!r}, which is still read under that id; "
-                f"remove one of the two, or the `renamedFrom`"
+        for name in others:
+            one, other = _of_two_streams(found[first], found[name])
+            subject = f"cluster {old!r}, which is {first!r} in one and {name!r} in the other"
+            message = (
+                f"the clusters {first!r} and {name!r} are both renamed from {old!r}; only one can carry its offsets on"
             )
-        elif heirs.setdefault(old, name) != name:
-            problems.append(
-                f"the clusters {heirs[old]!r} and {name!r} are both renamed from {old!r}; only one can "
-                "carry its offsets on"
-            )
-    return problems
+            conflicts.append(Conflict(one, other, subject, message))
+    return conflicts
+
+
+def _of_two_streams(some: list[Entry], others: list[Entry]) -> tuple[Entry, Entry]:
+    """Return one entry of each list, of two streams if that is possible."""
+    pairs = ((one, other) for one in some for other in others if one.stream != other.stream)
+    return next(pairs, (some[0], others[0]))
 
 
 def _servers(text: str) -> frozenset[str]:

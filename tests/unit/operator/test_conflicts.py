@@ -140,3 +140,21 @@ def test_a_rename_that_another_stream_does_not_follow_is_held_until_it_does() ->
     world.settle()
     assert world.rendered() == {"new/orders": "Active"}
     assert world.condition("StreamsResolved") == ("True", "Resolved")
+
+
+def test_the_order_of_servers_is_no_conflict() -> None:
+    world = World(spec={"streams": {"ids": ["a", "b"]}})
+    for name, servers_of_it in (("a", "e1:9092,e2:9092"), ("b", "e2:9092,e1:9092")):
+        world.stream(name, cluster("east", bootstrapServers=servers_of_it))
+    world.settle()
+    assert world.condition("StreamsResolved") == ("True", "Resolved")
+
+
+def test_offsets_that_only_two_of_three_streams_share_conflict() -> None:
+    world = World(spec={"streams": {"ids": ["a", "b", "c"]}})
+    world.stream("a", cluster("east", "x", startingOffsets={"x": {"0": 1}}))
+    world.stream("b", cluster("east", "y", startingOffsets={"y": {"0": 1}}))
+    world.stream("c", cluster("east", "y", startingOffsets={"y": {"0": 2}}))
+    world.settle()
+    assert world.document is None
+    assert world.condition("StreamsResolved") == ("False", "Conflict")
