@@ -213,7 +213,7 @@ def test_a_pending_batch_of_a_topic_created_anew_is_abandoned_and_then_the_loss_
     # then all of the new topic is read
     [accepted] = contents(next(story.state.glob("*/accepted")))
     assert (accepted["topicId"], accepted["from"], accepted["to"]) == (old, 4, 0)
-    assert tools("plan", story.app) == 0 and "goes on at 0" in tools.said
+    assert tools("plan", story.app) == 0 and "continues at 0" in tools.said
     assert_rows(story.run(), wanted)
 
 

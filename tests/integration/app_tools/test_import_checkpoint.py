@@ -96,8 +96,8 @@ def test_named_sources_are_read_too(tmp_path: Path, tools: Tools) -> None:
 @pytest.mark.parametrize(
     ("text", "committed", "code", "says"),
     [
-        ('v1\n{}\n{"orders":{"0":4}}', False, 2, "none was committed"),
-        ('v1\n{}\n{"version":2}', True, 4, "dynamic-kafka already"),
+        ('v1\n{}\n{"orders":{"0":4}}', False, 2, "none is committed"),
+        ('v1\n{}\n{"version":2}', True, 4, "already a checkpoint of dynamic-kafka"),
         ('v1\n{}\n{"logOffset":4}', True, 2, "no source of the query is Spark's"),
         ('v9\n{}\n{"orders":{"0":4}}', True, 4, "v9"),
     ],

@@ -108,9 +108,12 @@ def test_the_secrets_of_the_first_document_are_mounted_as_the_operator_looks_for
     [
         ("kind: ConfigMap", "has no KafkaStream"),
         ("[{streamId: orders, clusterMetadataList: []}]", "list form has no Secrets, and is not needed"),
-        ("kind: KafkaStream", "is no valid KafkaStream"),
+        ("kind: KafkaStream", "is not a valid KafkaStream"),
         ("a: [", "cannot be read"),
-        ("{kind: KafkaStream, spec: {clusters: [{secretRef: {name: 'A B'}}]}}", "'A B' is no name in Kubernetes"),
+        (
+            "{kind: KafkaStream, spec: {clusters: [{secretRef: {name: 'A B'}}]}}",
+            "'A B' is not a valid name",
+        ),
         ("{kind: KafkaStream, spec: {clusters: [{secretRef: {name: my.login}}]}}", "'my.login' cannot be mounted"),
         (f"{{kind: KafkaStream, spec: {{clusters: [{{secretRef: {{name: {'a' * 57}}}}}]}}}}", "at most 56 characters"),
         (None, "cannot be read"),
@@ -179,13 +182,13 @@ def test_a_name_that_kubernetes_does_not_have_is_asked_for(tmp_path: Path, capsy
     path = tmp_path / "app.yaml"
     path.write_text(APP.format(name="My_Shop", metadata="/elsewhere"))
     said = refused(capsys, "--for", "kubeflow", str(path))
-    assert "'My_Shop' is no name in Kubernetes" in said and "with --name" in said
+    assert "'My_Shop' is not a valid name in Kubernetes" in said and "with --name" in said
     said = refused(capsys, "--for", "kubeflow", "--name", "shop", "--service-account", "a:b")
-    assert "'a:b' is no name in Kubernetes" in said and "with --service-account" in said
+    assert "'a:b' is not a valid name in Kubernetes" in said and "with --service-account" in said
 
 
 def test_without_any_name_it_says_what_to_give(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "Give an app.yaml, or the SparkApplication's name with --name" in refused(capsys, "--for", "apache")
+    assert "give an app.yaml, or the SparkApplication's name with --name" in refused(capsys, "--for", "apache")
 
 
 def test_the_example_for_drivers_is_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

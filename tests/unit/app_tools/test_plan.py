@@ -17,7 +17,7 @@ import yaml
 from dynamic_kafka.app.cli import main
 from dynamic_kafka.app.tools import plan as plan_tool
 from dynamic_kafka.app.tools import preview
-from dynamic_kafka.app.tools.changes import changes
+from dynamic_kafka.app.tools.planned_changes import changes
 from dynamic_kafka.app.tools.preview import Preview
 from dynamic_kafka.app.tools.saved_query import SavedProgress
 from dynamic_kafka.driver.observer import LiveObservation
@@ -120,9 +120,9 @@ def test_a_pending_batch_that_the_sink_has_is_not_read_again(
 @pytest.mark.parametrize(
     ("case", "said"),
     [
-        (("fail", ("west",), True), "How many records are waiting is not known: west did not answer."),
-        (("stall", ("west",), False), "How many records are waiting is not known: west did not answer."),
-        (("stall", ("west",), True), "take 0 of 0 waiting records; how many wait on west is not known."),
+        (("fail", ("west",), True), "The number of waiting records is unknown: west did not answer."),
+        (("stall", ("west",), False), "The number of waiting records is unknown: west did not answer."),
+        (("stall", ("west",), True), "take 0 of 0 waiting records; those of west are not counted."),
         (("fail", (), True), "take 0 of 0 waiting records."),
     ],
 )

@@ -1,6 +1,6 @@
-"""The record of what a person did to a query's state: who, when, what, before and after. Tools that write only.
+"""Ask for consent, and record changes to a query's state: who, when, what, before and after. Tools that write.
 
-Written before what it tells of: a record without its effect is harmless, an effect without a record is not.
+The record is written before the change. A record without its change is harmless; a change without a record is not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,15 @@ from dynamic_kafka.errors import OptionError
 
 
 def record(state: StateLocation, tool: str, *, what: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Write `audit/<time>-<tool>.json`; returns that path."""
+    """Write the record `audit/<time>-<tool>.json`, and return this path.
+
+    Args:
+        state: the query's state location.
+        tool: the command.
+        what: the change in a sentence.
+        before: the values that the change replaces.
+        after: the new values.
+    """
     at = stamp()
     path = f"audit/{at}-{tool}.json"
     state.write(
@@ -28,29 +36,29 @@ def record(state: StateLocation, tool: str, *, what: str, before: Mapping[str, A
 
 
 def who() -> str:
-    """`user@host` of this process."""
+    """Return `user@host` of this process."""
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have no name
+    except (KeyError, OSError):  # in a container, the user may have no name
         user = "unknown"
     return f"{user}@{socket.gethostname()}"
 
 
 def stamp(now_ns: int | None = None) -> str:
-    """`20261121T021007.123456Z`: sorts by time, and may stand in a file's name."""
+    """Return the time as a sortable part of a file's name: `20261121T021007.123456Z`."""
     now = time.time_ns() if now_ns is None else now_ns
     return f"{datetime.fromtimestamp(now // 1_000_000_000, UTC):%Y%m%dT%H%M%S}.{now // 1000 % 1_000_000:06d}Z"
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Let a person say yes, at the terminal or by `--yes`.
+    """Ask the user at the terminal to type yes, unless `--yes` was given.
 
     Raises:
-        OptionError: the answer was another, or there is nobody to ask.
+        OptionError: the answer was not yes, or there is no terminal.
     """
     if yes:
         return
     if not sys.stdin.isatty():
-        raise OptionError("nothing was changed: there is no terminal to ask at; add --yes if this is what you want")
-    if input(f"{question} Type yes to go on: ").strip().lower() != "yes":
-        raise OptionError("nothing was changed")
+        raise OptionError("nothing was changed: there is no terminal to ask at; add --yes to agree")
+    if input(f"{question} Type yes to continue: ").strip().lower() != "yes":
+        raise OptionError("nothing was changed: the answer was not yes")

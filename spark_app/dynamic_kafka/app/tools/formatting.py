@@ -1,4 +1,4 @@
-"""Plain tables for tools: columns as wide as what they hold, numbers to the right. Tools only; pure."""
+"""Format tables and times for the output of tools. Tools only; pure but for the clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _STEPS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table as text; None is a dash. Columns that hold numbers only are set to the right."""
+    """Return a table as text. None is shown as a dash, and columns of numbers are aligned to the right."""
     shown = [["-" if cell is None else str(cell) for cell in row] for row in rows]
     numbers = [
         any(isinstance(row[column], int) for row in rows)
@@ -20,17 +20,17 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     widths = [max(len(titles[column]), *(len(row[column]) for row in shown), 0) for column in range(len(titles))]
 
     def line(cells: Sequence[str]) -> str:
-        set_ = [
+        aligned = [
             cell.rjust(width) if right else cell.ljust(width)
             for cell, width, right in zip(cells, widths, numbers, strict=True)
         ]
-        return "  ".join(set_).rstrip()
+        return "  ".join(aligned).rstrip()
 
     return "\n".join(line(row) for row in ([title.upper() for title in titles], *shown))
 
 
 def shown_time(at_ms: int, now_ms: int | None = None) -> str:
-    """`2026-11-28 02:10:07Z (in 6 d)`, of milliseconds since the epoch."""
+    """Return a time, in milliseconds since the epoch, as UTC with its distance: `2026-11-28 02:10:07Z (in 6 d)`."""
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     text = f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
     seconds = abs(at_ms - now) // 1000

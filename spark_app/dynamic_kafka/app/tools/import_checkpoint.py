@@ -1,7 +1,7 @@
-"""`import-checkpoint`: from the checkpoint of a query on Spark's own `kafka` source to starting offsets for ours.
+"""The tool `import-checkpoint`: convert a checkpoint of Spark's own `kafka` source to starting offsets for ours.
 
-Reads the old checkpoint, and changes nothing in it. Spark saves `{"topic": {"0": next offset}}` per batch; the end of
-the last committed batch is where the old query has got to, exactly.
+It reads the old checkpoint and changes nothing in it. Spark saves `{"topic": {"0": next offset}}` per batch. The end of
+the last committed batch is the exact progress of the old query.
 """
 
 from __future__ import annotations
@@ -20,14 +20,21 @@ from dynamic_kafka.app.tools.audit import record, stamp, who
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import OffsetDocumentError, OptionError
 
-HELP = "make starting offsets of the checkpoint of a query on Spark's own kafka source"
+HELP = "convert a checkpoint of Spark's own kafka source to starting offsets"
 
 Offsets = Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What was found: `batch` is the one whose end the offsets are; `source` its place among the query's sources."""
+    """The offsets of one source in a checkpoint.
+
+    Attributes:
+        batches: the last planned and committed batch.
+        batch: the batch whose end the offsets are.
+        source: the source's place among the query's sources.
+        offsets: {topic: {partition: next offset}}.
+    """
 
     batches: Batches
     batch: int
@@ -36,24 +43,24 @@ class Imported:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `import-checkpoint`."""
+    """Add the arguments of `import-checkpoint`."""
     parser.add_argument("checkpoint", metavar="SPARK_KAFKA_CHECKPOINT", help="the old query's checkpointLocation")
     parser.add_argument("--cluster", metavar="ID", required=True, help="the id of the cluster in your metadata")
     parser.add_argument(
-        "--source", metavar="N", help="which source of the query (0 is the first), where it has several"
+        "--source", metavar="N", help="the source that is meant, if the query has several (0 is the first)"
     )
     parser.add_argument(
-        "--after-pending", action="store_true", help="start behind the pending batch: its records are in the sink"
+        "--after-pending", action="store_true", help="start behind the pending batch, because the sink has its records"
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="write the metadata's YAML to a file")
-    parser.add_argument("--state-location", metavar="URI", help="also keep an audit record in this stateLocation")
+    parser.add_argument("--state-location", metavar="URI", help="also write an audit record to this stateLocation")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read, print the recipe, write what was asked for."""
+    """Read the checkpoint, print the steps to take, and write the files that were asked for."""
     checkpoint = Checkpoint(arguments.checkpoint)
     imported = read_imported(checkpoint, arguments.source, after_pending=arguments.after_pending)
-    print(recipe(checkpoint.uri, arguments.cluster, imported))
+    print(steps_text(checkpoint.uri, arguments.cluster, imported))
     if arguments.state_location:
         path = record(
             StateLocation(arguments.state_location),
@@ -71,57 +78,62 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def read_imported(checkpoint: Checkpoint, source: str | None, *, after_pending: bool = False) -> Imported:
-    """Where the old query has got to.
+    """Read the progress of the old query.
+
+    Args:
+        checkpoint: the old query's checkpoint.
+        source: the source's place; needed only if the query has several Kafka sources.
+        after_pending: whether to take the end of the pending batch.
 
     Raises:
-        OptionError: nothing was committed yet, or it is not said which source is meant.
-        OffsetDocumentError: the checkpoint is of another source, or damaged.
+        OptionError: no batch is committed, or several sources are possible and none was chosen.
+        OffsetDocumentError: the checkpoint belongs to another kind of source, or is damaged.
     """
     batches = checkpoint.batches()
     if batches.planned is None:
         raise OptionError(f"{checkpoint.uri} holds no batch of a Spark query: give its checkpointLocation")
     if after_pending and batches.pending is None:
-        raise OptionError(f"{checkpoint.uri}: no batch is pending; leave --after-pending out")
+        raise OptionError(f"{checkpoint.uri}: no batch is pending; remove --after-pending")
     batch = batches.planned if after_pending else batches.committed
     if batch is None:
         raise OptionError(
-            f"{checkpoint.uri}: batch {batches.planned} was planned, and none was committed: nothing tells where the"
-            " query has got to. Let it finish a batch, or start anew with the startingOffsets it had"
+            f"{checkpoint.uri}: batch {batches.planned} is planned, but none is committed, so the query's progress is"
+            " unknown. Let it finish a batch, or start anew with the startingOffsets that it had"
         )
     chosen = _kafka_source(checkpoint.offsets(batch), source, checkpoint.uri)
     return Imported(batches, batch, chosen[0], chosen[1])
 
 
-def recipe(uri: str, cluster: str, imported: Imported) -> str:
-    """What a person does with the offsets, step by step."""
-    records = sum(len(partitions) for partitions in imported.offsets.values())
+def steps_text(uri: str, cluster: str, imported: Imported) -> str:
+    """Return the steps by which a user starts the new query at these offsets."""
+    partitions = sum(len(partitions) for partitions in imported.offsets.values())
     topics = ", ".join(sorted(imported.offsets))
     option = json.dumps({cluster: imported.offsets}, sort_keys=True)
     single = json.dumps(imported.offsets, sort_keys=True)
     return f"""\
-{uri}: batch {imported.batch}, source {imported.source}: {records} partitions of {topics}
+{uri}: batch {imported.batch}, source {imported.source}: {partitions} partitions of {topics}
 {_pending_text(imported)}
-1. Stop the old query, and run this again if it has run since.
+1. Stop the old query. If it has run since, run this tool again.
 
-2. Say where to start, in one of two ways. Either in the metadata, for the cluster {cluster!r}; a partition that is not
-   named here starts at earliest, as Spark's source starts partitions that are added:
+2. Set the starting offsets in one of two ways. Either in the metadata, for the cluster {cluster!r}; a partition that is
+   not listed starts at earliest, as Spark's source starts new partitions:
 
 {_indented(_metadata_yaml(imported.offsets))}
-   or as the option of the new query, which has to name every partition (-2 is earliest):
+   or as an option of the new query, which has to list every partition (-2 is earliest):
 
      startingOffsets  {option}
 
-   With `kafka.bootstrap.servers` and `subscribe`, the single-cluster form, it is Spark's own:
+   In the single-cluster form, with `kafka.bootstrap.servers` and `subscribe`, the option is as in Spark:
 
      startingOffsets  {single}
 
-3. Start the new query with a new checkpoint, and a sink that goes on: a Parquet folder with the old query's
-   `_spark_metadata` takes no batch 0 of another query, so give it a new folder.
+3. Give the new query a new checkpoint. Give a Parquet sink a new folder, since a folder with the `_spark_metadata` of
+   the old query skips batch 0 of another query.
 
-4. Check it before it runs: `python -m dynamic_kafka.app plan app.yaml` counts the records that it would read.
+4. Before you start it, run `python -m dynamic_kafka.app plan app.yaml`: it counts the records that it would read.
 
-5. Once its first batch is committed, take the offsets out of the metadata: they were said of these topics, and would
-   also be where partitions begin that are added later, or a topic that takes the name of a deleted one."""
+5. After its first committed batch, remove the offsets from the metadata. Otherwise they also apply to partitions that
+   are added later, and to a topic that is created under the name of a deleted one."""
 
 
 def _pending_text(imported: Imported) -> str:
@@ -130,11 +142,11 @@ def _pending_text(imported: Imported) -> str:
         return "All planned batches are committed: the offsets are exact.\n"
     if imported.batch == pending:
         return (
-            f"Batch {pending} is pending, and the offsets begin behind it, as asked: what its sink has not got of it is"
-            " lost.\n"
+            f"Batch {pending} is pending, and the offsets begin behind it, as asked. Records of it that its sink lacks"
+            " are lost.\n"
         )
     return (
-        f"Batch {pending} is pending: it was planned and never committed. The offsets are the end of batch"
+        f"Batch {pending} is pending: planned, but not committed. The offsets are the end of batch"
         f" {imported.batch}, so its records are read again.\nThat is exact if no part of batch {pending} has reached"
         " the sink. To be certain, start the old query once more, let it finish the\nbatch, stop it, and run this"
         f" again. If the sink has all of batch {pending} (a Parquet folder: `_spark_metadata/{pending}` exists), use"
@@ -149,7 +161,7 @@ def _kafka_source(logged: tuple[Logged, ...], source: str | None, uri: str) -> t
     if len(found) == 1:
         return next(iter(found.items()))
     if any(each.text is not None and our_document(each.text) is not None for each in logged) and not found:
-        raise OffsetDocumentError(f"{uri} is a checkpoint of dynamic-kafka already: just go on with it")
+        raise OffsetDocumentError(f"{uri} is already a checkpoint of dynamic-kafka: continue with it")
     if not found:
         wanted = f"source {source}" if source is not None else "no source"
         raise OptionError(f"{uri}: {wanted} of the query is Spark's `kafka` source; it has {len(logged)} sources")
@@ -158,7 +170,7 @@ def _kafka_source(logged: tuple[Logged, ...], source: str | None, uri: str) -> t
 
 
 def _spark_offsets(text: str | None) -> Offsets | None:
-    """Spark's own form: topics, partitions, offsets; None for anything else."""
+    """Parse an offset of Spark's own source; return None for any other text."""
     try:
         wire = json.loads(text or "null")
     except json.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""`inspect`: what a checkpoint holds. Reads files only; a query may be running on it."""
+"""The tool `inspect`: show the content of a checkpoint. Reads files only; the query may be running."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments,
 from dynamic_kafka.planning.amendments import Amendment, Amendments
 from dynamic_kafka.planning.progress import OffsetDocument
 
-HELP = "show a checkpoint: offsets, parked splits with their deadlines, the pending batch, what was left out"
+HELP = "show a checkpoint: offsets, parked splits with their deadlines, the pending batch, ranges left out"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `inspect`."""
+    """Add the arguments of `inspect`."""
     add_query_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read and print."""
-    target = open_query(arguments)
-    amendments = target.state.amendments(target.query) if target.state and target.query else []
+    """Read the checkpoint and print it."""
+    query = open_query(arguments)
+    amendments = query.state.amendments(query.id) if query.state and query.id else []
     if arguments.json:
-        print(json.dumps(_wire(target, amendments), indent=1))
+        print(json.dumps(_wire(query, amendments), indent=1))
     else:
-        print(_text(target, amendments))
+        print(_text(query, amendments))
     return ExitCode.DONE
 
 
-def _text(target: SavedQuery, amendments: list[Amendment]) -> str:
-    saved, latest = target.saved, target.saved.latest
+def _text(query: SavedQuery, amendments: list[Amendment]) -> str:
+    saved, latest = query.saved, query.saved.latest
     head = [
-        f"checkpoint  {target.checkpoint.uri}",
-        f"query       {latest.query or '(written by version 1, which names none)'}",
+        f"checkpoint  {query.checkpoint.uri}",
+        f"query       {latest.query or '(none: written by version 1)'}",
         f"document    {latest.number}{' of a bounded run' if latest.bounded else ''}",
         f"batches     planned {saved.batches.planned}, committed {_or_none(saved.batches.committed)}",
-        f"state       {target.state.uri if target.state else '(no stateLocation known)'}",
+        f"state       {query.state.uri if query.state else '(unknown)'}",
     ]
-    parts = ["\n".join(head), _pending_text(target, amendments), _offsets_text(latest), _parked_text(latest)]
+    parts = ["\n".join(head), _pending_text(query, amendments), _offsets_text(latest), _parked_text(latest)]
     if amendments:
         rows = [
             (a.number, *part.split, part.start, part.end, a.reasons.get(part.split.cluster), shown_time(a.made_ms))
@@ -50,16 +50,16 @@ def _text(target: SavedQuery, amendments: list[Amendment]) -> str:
         ]
         titles = ("document", "cluster", "topic", "partition", "from", "to", "why", "when")
         parts.append("Left out of batches:\n" + table(titles, rows))
-    old = target.old_checkpoint()
+    old = query.old_checkpoint()
     if old is not None:
         parts.append(f"A start would be refused: {old}.")
     if Amendments(amendments).after(saved.latest).finished:
-        parts.append("This bounded run has reached all its ending offsets: nothing more will be planned.")
+        parts.append("This bounded run has reached all its ending offsets: it plans no further batch.")
     return "\n\n".join(part for part in parts if part)
 
 
-def _pending_text(target: SavedQuery, amendments: list[Amendment]) -> str:
-    saved = target.saved
+def _pending_text(query: SavedQuery, amendments: list[Amendment]) -> str:
+    saved = query.saved
     if saved.batches.pending is None:
         return "No batch is pending."
     ranges = saved.remaining(amendments)
@@ -84,11 +84,11 @@ def _offsets_text(document: OffsetDocument) -> str:
         for name, topic in sorted(progress.topics.items())
         for partition, following in sorted(topic.next.items())
     ]
-    ids = [(cluster, progress.kafka_id or "(none told)") for cluster, progress in sorted(document.clusters.items())]
+    ids = [(cluster, progress.kafka_id or "(unknown)") for cluster, progress in sorted(document.clusters.items())]
     if not rows:
         return "No split is active."
     topics = [
-        (cluster, name, topic.topic_id or "(none told)")
+        (cluster, name, topic.topic_id or "(unknown)")
         for cluster, progress in sorted(document.clusters.items())
         for name, topic in sorted(progress.topics.items())
     ]
@@ -118,11 +118,11 @@ def _or_none(number: int | None) -> object:
     return "none" if number is None else number
 
 
-def _wire(target: SavedQuery, amendments: list[Amendment]) -> dict[str, Any]:
-    saved, latest = target.saved, target.saved.latest
+def _wire(query: SavedQuery, amendments: list[Amendment]) -> dict[str, Any]:
+    saved, latest = query.saved, query.saved.latest
     pending = saved.remaining(amendments)
     return {
-        "checkpoint": target.checkpoint.uri,
+        "checkpoint": query.checkpoint.uri,
         "query": latest.query,
         "document": latest.number,
         "bounded": latest.bounded,
@@ -163,6 +163,6 @@ def _wire(target: SavedQuery, amendments: list[Amendment]) -> dict[str, Any]:
             }
             for cluster, parked in sorted(latest.parked.items())
         },
-        "refused": str(old) if (old := target.old_checkpoint()) is not None else None,
+        "refused": str(old) if (old := query.old_checkpoint()) is not None else None,
         "amendments": [amendment.to_wire() for amendment in amendments],
     }

@@ -1,6 +1,7 @@
-"""`manifest`: the lines that let an application be served by the operator. Asks nobody, writes nothing.
+"""The tool `manifest`: print the YAML that an application needs under the operator. Writes nothing.
 
-What mounts the document belongs into the user's own manifests, where Git shows it: the operator changes no lists.
+The mount of the document belongs in the user's own manifests, where Git shows it: the operator does not add items to
+the lists of a SparkApplication.
 """
 
 from __future__ import annotations
@@ -26,17 +27,21 @@ HELP = "print the YAML that a SparkApplication, its service account and app.yaml
 ROLE = "kafkastream-reporter"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
 _ACCOUNTS = {"kubeflow": "spark-operator-spark", "apache": "spark"}
-"""What the charts of the two operators call the service account of drivers."""
+"""The service account of drivers in the charts of the two Spark operators."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `manifest`."""
-    parser.add_argument("app", metavar="APP.YAML", nargs="?", help="the application's file; its name is taken")
+    """Add the arguments of `manifest`."""
+    parser.add_argument("app", metavar="APP.YAML", nargs="?", help="the application's file, for its name")
     parser.add_argument(
-        "--for", dest="operator", choices=sorted(_ACCOUNTS), required=True, help="whose SparkApplication"
+        "--for",
+        dest="operator",
+        choices=sorted(_ACCOUNTS),
+        required=True,
+        help="the operator that runs the SparkApplication",
     )
-    parser.add_argument("--name", help="the SparkApplication's name, where it is not the application's")
-    parser.add_argument("--namespace", default="default", help="where it is (default: default)")
+    parser.add_argument("--name", help="the SparkApplication's name, if it differs from the application's")
+    parser.add_argument("--namespace", default="default", help="the SparkApplication's namespace (default: default)")
     parser.add_argument(
         "--secret", metavar="NAME", action="append", default=[], help="a Secret that its clusters need; may be repeated"
     )
@@ -45,16 +50,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="a file with KafkaStreams that it reads: their Secrets are needed; may be repeated",
+        help="a file with KafkaStreams that it reads, for their Secrets; may be repeated",
     )
     parser.add_argument("--service-account", metavar="NAME", help="the driver's, instead of the operator's usual one")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print. Returns the exit code."""
+    """Print the YAML and return the exit code."""
     config = load_config(arguments.app) if arguments.app is not None else None
     if arguments.name is None and config is None:
-        raise OptionError("whose lines? Give an app.yaml, or the SparkApplication's name with --name")
+        raise OptionError("give an app.yaml, or the SparkApplication's name with --name")
     name = arguments.name if arguments.name is not None else config.name if config is not None else ""
     account = arguments.service_account or _ACCOUNTS[arguments.operator]
     secrets = sorted({*arguments.secret, *(each for path in arguments.stream for each in _secrets_of(path))})
@@ -66,13 +71,13 @@ def run(arguments: argparse.Namespace) -> int:
     ):
         if len(text) > NAME_CHARACTERS or not _NAME.match(text):
             raise OptionError(
-                f"{text!r} is no name in Kubernetes (a-z, 0-9, `-` and `.`): give the right one with {what}"
+                f"{text!r} is not a valid name in Kubernetes (a-z, 0-9, `-` and `.`): give the right name with {what}"
             )
     for each in secrets:
         if len(each) > SECRET_CHARACTERS or "." in each:
             raise OptionError(
-                f"the Secret {each!r} cannot be mounted: Spark calls the volume after it, which takes no `.` and at"
-                f" most {SECRET_CHARACTERS} characters. Make one of a shorter, plainer name"
+                f"the Secret {each!r} cannot be mounted: Spark names the volume after it, and a volume's name has no"
+                f" `.` and at most {SECRET_CHARACTERS} characters. Use a Secret with such a name"
             )
     parts = list(_parts(arguments.operator, name, arguments.namespace, account, secrets))
     if config is not None and (config.file.metadata or "").rstrip("/") == MOUNT_PATH:
@@ -82,15 +87,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _secrets_of(path: str) -> Iterator[str]:
-    """The Secrets that the KafkaStreams of a file ask for."""
+    """Yield the names of the Secrets that the KafkaStreams in a file refer to."""
     try:
         with open(path, encoding="utf-8") as file:
             found = list(yaml.safe_load_all(file))
         streams = [each for each in found if isinstance(each, dict) and each.get("kind") == "KafkaStream"]
         if not streams:
             raise OptionError(
-                f"{path} has no KafkaStream: give the file that you apply with --stream. A document in the list"
-                " form has no Secrets, and is not needed here"
+                f"{path} has no KafkaStream: give --stream the file that you apply. A document in the list form has"
+                " no Secrets, and is not needed here"
             )
         for stream in streams:
             for cluster in stream["spec"]["clusters"]:
@@ -99,11 +104,11 @@ def _secrets_of(path: str) -> Iterator[str]:
     except (OSError, UnicodeError, yaml.YAMLError) as error:
         raise OptionError(f"{path} cannot be read: {error}") from None
     except (KeyError, TypeError) as error:
-        raise OptionError(f"{path} is no valid KafkaStream ({type(error).__name__}: {error})") from None
+        raise OptionError(f"{path} is not a valid KafkaStream ({type(error).__name__}: {error})") from None
 
 
 def _conf(secrets: Sequence[str]) -> str:
-    """Keys of `sparkConf` that mount Secrets where they are looked for, on driver and executors."""
+    """Return the keys of `sparkConf` that mount the Secrets at their paths, on driver and executors."""
     return "".join(
         f"\n    spark.kubernetes.{role}.secrets.{secret}: {SECRETS_PATH}/{secret}"
         for secret in secrets
@@ -112,7 +117,7 @@ def _conf(secrets: Sequence[str]) -> str:
 
 
 def _parts(operator: str, name: str, namespace: str, account: str, secrets: Sequence[str]) -> Iterator[str]:
-    """YAML documents, each with a comment that says what to do with it."""
+    """Yield the YAML documents, each with a comment that explains its use."""
     yield f"""
 # In app.yaml: read the document that the operator renders.
 metadata: {MOUNT_PATH}
@@ -136,7 +141,7 @@ metadata: {MOUNT_PATH}
 
 
 def _text(name: str) -> str:
-    """As YAML: a name such as `1e3` needs quotes."""
+    """Return a name as YAML text; one such as `1e3` needs quotes."""
     return name if yaml.safe_load(name) == name else f'"{name}"'
 
 

@@ -33,13 +33,13 @@ from dynamic_kafka.planning.splits import SplitRange
 
 @dataclass(frozen=True)
 class SavedProgress:
-    """What a checkpoint says of one of our sources.
+    """The progress of one of our sources in a checkpoint.
 
     Attributes:
-        batches: Spark's own numbers.
-        source: the source's place among those of the query.
-        start: the document before the pending batch; without one the latest that was committed.
-        end: the end of the pending batch; None when no batch is pending, or it reads nothing from this source.
+        batches: the numbers of Spark's last planned and committed batch.
+        source: the source's place among the sources of the query.
+        start: the document before the pending batch; if none is pending, the last committed one.
+        end: the document of the pending batch; None when no batch is pending, or it reads nothing from this source.
     """
 
     batches: Batches
@@ -49,33 +49,35 @@ class SavedProgress:
 
     @property
     def latest(self) -> OffsetDocument:
-        """What the next plan goes on from."""
+        """The document that the next plan starts from."""
         return self.end or self.start
 
     @property
     def key(self) -> tuple[str, str]:
-        """The two documents of the pending batch, as amendments name it."""
+        """The fingerprints of the pending batch's two documents, by which amendments name the batch."""
         assert self.end is not None
         return fingerprint(self.start), fingerprint(self.end)
 
     def ranges(self) -> list[SplitRange]:
-        """What the pending batch was planned to read."""
+        """Return the ranges that the pending batch was planned to read."""
         return ranges_between(self.start, self.end) if self.end is not None else []
 
     def remaining(self, amendments: Iterable[Amendment]) -> list[SplitRange]:
-        """What is still to be read of it."""
+        """Return the ranges that a replay of the pending batch would still read."""
         return Amendments(amendments).remaining(self.ranges(), self.key) if self.end is not None else []
 
 
 @dataclass(frozen=True)
 class SavedQuery:
-    """A query's state at rest, and how to reach its clusters.
+    """A query with its checkpoint, saved progress, options and state location.
 
     Attributes:
-        name: how to speak of it.
-        options: the source's options; None when only a folder was given.
-        state: the query's `stateLocation`; None when it has none, or it is not known.
-        files: the folder of the query's file sink; None when its sink is another, or only a folder was given.
+        name: the query's name in messages.
+        checkpoint: its checkpoint.
+        saved: its progress.
+        options: the source's options; None when only a checkpoint was given.
+        state: its `stateLocation`; None when it has none or it is unknown.
+        files: the folder of its file sink; None for other sinks, or when only a checkpoint was given.
     """
 
     name: str
@@ -86,21 +88,21 @@ class SavedQuery:
     files: str | None = None
 
     @property
-    def query(self) -> str:
-        """The query's id, which its folder in the state location is named after."""
+    def id(self) -> str:
+        """The query's id, which is also the name of its folder in the state location."""
         return self.saved.latest.query
 
     def old_checkpoint(self) -> StaleCheckpointError | None:
-        """Why `run` would refuse the checkpoint for what its file sink has; None if it would not."""
+        """Return the error with which `run` would refuse a checkpoint older than its file sink; or None."""
         if self.files is None or (self.options is not None and self.options.allow_old_checkpoint):
             return None
         try:
             return find_old_checkpoint(self.checkpoint, self.files)
         except OptionError:
-            return None  # Spark reaches more file systems than pyarrow does: `run` only warns
+            return None  # pyarrow cannot reach the folder; Spark may, and `run` only warns
 
-    def has_pending(self) -> bool:
-        """Whether the file sink has the pending batch: then a restart commits it, and reads nothing of it again."""
+    def sink_has_pending_batch(self) -> bool:
+        """Return whether the file sink has the pending batch already. Then a restart commits it without reading."""
         pending = self.saved.batches.pending
         if self.files is None or pending is None:
             return False
@@ -111,50 +113,57 @@ class SavedQuery:
         return newest is not None and newest >= pending
 
     def writable_state(self) -> StateLocation:
-        """The state location, to write to.
+        """Return the state location, to write to.
 
         Raises:
-            OptionError: there is none that the query would look at.
+            OptionError: it is unknown which one the query reads, or the query has no id yet.
         """
         if self.state is None:
             raise OptionError(
-                f"{self.name}: which stateLocation the query uses is not known: give app.yaml instead of the"
-                " checkpoint, or name it with --state-location. A query without one obeys neither `accept` nor"
-                " `abandon`: set the option first"
+                f"{self.name}: the query's stateLocation is unknown: give app.yaml instead of the checkpoint, or"
+                " --state-location. If the query has none, set the option first: without it, the query ignores"
+                " `accept` and `abandon`"
             )
-        if not self.query:
-            raise OptionError(f"{self.name}: the checkpoint was written by version 1 and names no query: run it once")
+        if not self.id:
+            raise OptionError(
+                f"{self.name}: version 1 wrote the checkpoint, which has no query id: run the query once first"
+            )
         return self.state
 
 
 def add_query_arguments(parser: argparse.ArgumentParser, *, only_app: bool = False) -> None:
-    """The arguments that choose a target."""
+    """Add the arguments that choose a query."""
     what = "the application's file" if only_app else "a query's checkpoint folder, or the application's file"
-    parser.add_argument("target", metavar="APP.YAML" if only_app else "CHECKPOINT|APP.YAML", help=what)
-    parser.add_argument("--sink", metavar="NAME", help="which sink's query, where app.yaml has several")
-    parser.add_argument("--source", metavar="N", help="which source of the query, where several are dynamic-kafka")
+    parser.add_argument("query", metavar="APP.YAML" if only_app else "CHECKPOINT|APP.YAML", help=what)
+    parser.add_argument("--sink", metavar="NAME", help="the sink whose query is meant, if app.yaml has several")
+    parser.add_argument(
+        "--source",
+        metavar="N",
+        help="the source that is meant, if several are dynamic-kafka (0: the first)",
+    )
     parser.set_defaults(only_app=only_app)
     if not only_app:
-        parser.add_argument("--state-location", metavar="URI", help="the query's stateLocation, beside a CHECKPOINT")
+        parser.add_argument("--state-location", metavar="URI", help="the query's stateLocation, with a CHECKPOINT")
 
 
 def open_query(arguments: argparse.Namespace, *, may_be_new: bool = False) -> SavedQuery:
-    """Open what the arguments name.
+    """Open the query that the arguments choose.
 
     Args:
-        may_be_new: a query of an app.yaml that has planned nothing yet is fine.
+        arguments: the parsed arguments of `add_query_arguments`.
+        may_be_new: whether to accept a query of an app.yaml that has planned nothing yet.
 
     Raises:
-        OptionError: it is neither a checkpoint nor an app.yaml, or leaves open which query is meant.
-        OffsetDocumentError: what is saved does not parse.
+        OptionError: the argument is neither a checkpoint nor an app.yaml, or does not choose one query.
+        OffsetDocumentError: a saved document is damaged or of a newer version.
     """
-    config = app_config(arguments.target)
+    config = app_config(arguments.query)
     if config is None:
-        checkpoint = Checkpoint(arguments.target)
+        checkpoint = Checkpoint(arguments.query)
         if arguments.only_app:
-            what = "is a checkpoint" if checkpoint.has("offsets") else "is no file"
+            what = "is a checkpoint" if checkpoint.has("offsets") else "is not a file"
             raise OptionError(
-                f"{arguments.target} {what}; {arguments.command} needs the app.yaml, since it asks metadata and"
+                f"{arguments.query} {what}; {arguments.command} needs the app.yaml, since it asks metadata and"
                 " clusters (inspect takes a checkpoint)"
             )
         uri = arguments.state_location
@@ -169,35 +178,36 @@ def open_query(arguments: argparse.Namespace, *, may_be_new: bool = False) -> Sa
     state = StateLocation(uri) if uri else None
     new = config is not None and checkpoint.planned is None
     if new and not may_be_new:
-        raise OptionError(f"{name}: its query has planned nothing yet, {checkpoint.uri} has no batch: run it first")
+        raise OptionError(f"{name}: its query has planned no batch yet in {checkpoint.uri}: run it first")
     saved = nothing_saved() if new else read_saved(checkpoint, arguments.source)
     return SavedQuery(name, checkpoint, saved, options, state, files)
 
 
 def app_config(path: str) -> AppConfig | None:
-    """The `app.yaml` of that path; None for a folder or a URI."""
+    """Return the `app.yaml` of this path; None for a folder or a URI."""
     if path.endswith((".yaml", ".yml")) or Path(path).is_file():
         return load_config(path)
     return None
 
 
 def read_saved(checkpoint: Checkpoint, source: str | None = None) -> SavedProgress:
-    """Read our progress.
+    """Read the progress of one of our sources.
 
     Args:
-        source: the source's place among those of the query; only needed where several are ours.
+        checkpoint: the query's checkpoint.
+        source: the source's place among the sources of the query; needed only if several are ours.
 
     Raises:
-        OptionError: there is none of ours in it, or several and none was chosen.
-        OffsetDocumentError: a document is damaged or newer than this version.
+        OptionError: the checkpoint has no batch, or several sources of ours and none was chosen.
+        OffsetDocumentError: no source is ours, or a document is damaged or of a newer version.
     """
     batches = checkpoint.batches()
     if batches.planned is None and (found := checkpoint.looks_like()):
-        raise OptionError(f"{checkpoint.uri} {found}; a query's own checkpoint or an app.yaml is needed")
+        raise OptionError(f"{checkpoint.uri} {found}; give a query's own checkpoint or an app.yaml")
     if batches.planned is None:
         raise OptionError(
             f"{checkpoint.uri} holds no batch of a Spark query (no file in `offsets`): give the query's own checkpoint,"
-            " once it has planned something"
+            " once the query has planned a batch"
         )
     logged = checkpoint.offsets(batches.planned)
     chosen = _ours(logged, source, checkpoint)
@@ -208,23 +218,23 @@ def read_saved(checkpoint: Checkpoint, source: str | None = None) -> SavedProgre
     if batches.planned > 0:
         before = next(item for item in checkpoint.offsets(batches.planned - 1) if item.name == chosen.name).text
         start = decode(before) if before is not None else start
-    # A batch that another source brought about, or a watermark, reads nothing from this one.
+    # A batch may be due to another source or to a watermark. It then reads nothing from this source.
     return SavedProgress(batches, chosen.name, start, None if before == chosen.text else latest)
 
 
 def nothing_saved() -> SavedProgress:
-    """The progress of a query that has not begun."""
+    """Return the progress of a query that has not begun."""
     return SavedProgress(Batches(None, None), "0", OffsetDocument(), None)
 
 
 def _ours(logged: tuple[Logged, ...], source: str | None, checkpoint: Checkpoint) -> Logged:
     ours = [item for item in logged if item.text is not None and our_document(item.text) is not None]
     if not ours and len(logged) == 1 and logged[0].text is not None:
-        decode(logged[0].text)  # says what is wrong with the only one there is
+        decode(logged[0].text)  # raises the reason why the only source is not ours
     found = [item for item in ours if source in (None, item.name)]
     if len(found) == 1:
         return found[0]
     if not ours:
         raise OffsetDocumentError(f"{checkpoint.uri}: none of the query's sources is dynamic-kafka")
     places = ", ".join(item.name for item in ours)
-    raise OptionError(f"{checkpoint.uri}: choose one of the query's sources with --source; ours are {places}")
+    raise OptionError(f"{checkpoint.uri}: several sources are of dynamic-kafka ({places}): choose one with --source")

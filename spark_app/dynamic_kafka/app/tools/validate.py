@@ -1,7 +1,7 @@
-"""`validate`: everything about an `app.yaml` that can be checked without Kafka and Spark. Writes nothing.
+"""The tool `validate`: check an `app.yaml` as far as possible without Kafka and Spark. Writes nothing.
 
-Checks go on after a finding, so that one run names all of them, as far as one does not hide another. Secrets are looked
-up as a client would, and never shown.
+The checks continue after a mistake, so that one run finds as many as possible. Secrets are resolved as a client would
+resolve them, and never shown.
 """
 
 from __future__ import annotations
@@ -35,7 +35,13 @@ HELP = "check an app.yaml, its metadata, its classes, client properties and secr
 
 @dataclass(frozen=True)
 class Finding:
-    """The outcome of one check. `error` None: it is fine, or could not be made (`text` says which)."""
+    """The result of one check.
+
+    Attributes:
+        check: the name of the check.
+        text: the result for the user.
+        error: the mistake; None if there is none, or the check could not be made.
+    """
 
     check: str
     text: str
@@ -43,13 +49,13 @@ class Finding:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `validate`."""
+    """Add the arguments of `validate`."""
     parser.add_argument("app", metavar="APP.YAML", help="the application's file")
     parser.add_argument("--json", action="store_true", help="print one JSON list instead of a table")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check and print. Returns 0, or the exit code of the first finding, which `run` would end with, too."""
+    """Check and print; return the exit code of the first mistake, with which `run` would end too, or 0."""
     findings = validate(arguments.app)
     if arguments.json:
         wire = [{"check": each.check, "ok": each.error is None, "text": each.text} for each in findings]
@@ -65,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def validate(path: str) -> list[Finding]:
-    """All findings about the application's file of that path, good and bad, in the order of the checks."""
+    """Return the results of all checks of an `app.yaml`, in order."""
     try:
         config = load_config(path)
     except OptionError as error:
@@ -89,13 +95,13 @@ def _checks(config: AppConfig) -> Iterator[Finding]:
 
 
 def _checkpoint(config: AppConfig, sink: Sink, *, allowed: bool) -> Finding:
-    """Whether the checkpoint can be made or written, and is not older than the sink's files."""
+    """Check that the checkpoint can be made and written, and is not older than the sink's files."""
     check, uri, files = f"checkpoint of sink {sink.name}", config.checkpoint_of(sink), sink.folder
     try:
         checkpoint = Checkpoint(uri)
     except OptionError as error:
-        # Spark reaches more file systems than pyarrow does.
-        return Finding(check, f"not looked at: {error}")
+        # pyarrow cannot reach the folder; Spark may.
+        return Finding(check, f"not checked: {error}")
     try:
         text = check_writable(uri, "the checkpoint")
         if files is not None:
@@ -116,17 +122,17 @@ def _functions(config: AppConfig) -> Iterator[Finding]:
 
 
 def _metadata(options: SourceOptions) -> Iterator[Finding]:
-    """The metadata, as far as it is in a file; what a class or a cluster would say is not asked for."""
+    """Check the metadata of a file. A class of the user's or a cluster is not asked for metadata."""
     if isinstance(options.subscribe, CustomSubscriber):
         yield _checked("subscriber", partial(_class, options.subscribe.path, KafkaStreamSubscriber))
     if options.single is not None:
-        yield Finding("metadata", "not asked: the cluster itself lists its topics")
+        yield Finding("metadata", "not checked: the cluster itself lists its topics")
         client = ClusterClient(options.single.cluster_id, options.kafka_properties, {})
         yield _checked(f"cluster {client.cluster}", partial(_secrets, client))
         return
     if options.service not in ("file", "static"):
         yield _checked("metadata service", partial(_class, options.service, KafkaMetadataService))
-        yield Finding("metadata", f"not asked: {options.service} may need the network")
+        yield Finding("metadata", f"not checked: {options.service} may need the network")
         return
     try:
         subscription, streams = _subscription(options)
@@ -158,13 +164,13 @@ def _subscription(options: SourceOptions) -> tuple[Subscription, int]:
 def _client_properties(properties: Mapping[str, str], where: str | Callable[[str], str]) -> str:
     for key, value in properties.items():
         check_client_properties({key: value}, where=where if isinstance(where, str) else where(key))
-    return f"{len(properties)} client properties are known and well-formed"
+    return f"{len(properties)} client properties are known and valid"
 
 
 def _secrets(client: ClusterClient) -> str:
     resolved = client.consumer_config()
     check_client(client.cluster, resolved)
-    return f"its configuration resolves, secrets included; servers {resolved['bootstrap.servers']}"
+    return f"its configuration and secrets can be resolved; servers {resolved['bootstrap.servers']}"
 
 
 def _state(uri: str) -> str:
@@ -173,7 +179,7 @@ def _state(uri: str) -> str:
 
 def _function(path: str, source: str) -> str:
     load_function(path, source)
-    return f"{path} imports"
+    return f"{path} can be imported"
 
 
 def _class(path: str, expected: type) -> str:
@@ -181,8 +187,8 @@ def _class(path: str, expected: type) -> str:
     return f"{path} is a {expected.__name__}"
 
 
-def _checked(check: str, does: Callable[[], str]) -> Finding:
+def _checked(check: str, run_check: Callable[[], str]) -> Finding:
     try:
-        return Finding(check, does())
+        return Finding(check, run_check())
     except DynamicKafkaError as error:
         return Finding(check, str(error), error)

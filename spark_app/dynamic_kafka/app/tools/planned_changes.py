@@ -1,6 +1,6 @@
-"""A preview as a list of changes, one per topic and kind, with counts: what `plan` and `accept` show. Tools; pure.
+"""List the changes of a preview, one per topic and kind, with counts, for the tools `plan` and `accept`. Pure.
 
-Records are counted by offsets: an upper bound, since compaction and transactions leave gaps.
+Records are counted by offsets. The counts are upper bounds, since compaction and transactions leave gaps.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ Action = Literal["add", "resume", "read", "park", "expire", "rename", "forget", 
 
 @dataclass(frozen=True)
 class Change:
-    """One line.
+    """One change, a line of the tool `plan`.
 
     Attributes:
-        splits: how many it concerns.
-        records: how many it means: to read, or with `skip` and `refuse` gone; None where nobody can tell.
-        text: what it means, in a few words.
+        action: the kind of change; docs/tools.md explains each.
+        cluster: the cluster.
+        topic: the topic; None if the whole cluster is concerned.
+        splits: the number of splits.
+        records: the number of records to read, or that are gone with `skip` and `refuse`; None if unknown.
+        text: the consequence in a few words.
     """
 
     action: Action
@@ -39,7 +42,7 @@ class Change:
 
 
 def changes(preview: Preview) -> list[Change]:
-    """What the next start would do, in the order in which a person wants to know it."""
+    """Return the changes that the next start would make, the most important first."""
     clusters = preview.observed.subscription.clusters
     before, renamed = carry_over(preview.before, clusters, preview.observed.answers)
     found = [Change("rename", note.cluster, None, 0, None, note.text) for note in renamed]
@@ -53,7 +56,11 @@ def changes(preview: Preview) -> list[Change]:
 
 
 def lost_records(loss: DataLoss, following: int | None) -> int | None:
-    """How many records a loss costs; None where nobody can tell (the split or its topic is gone, its log shorter)."""
+    """Return the number of records that a loss costs.
+
+    Returns:
+        None if it is unknown: the split or its topic is gone or re-created, or its log became shorter.
+    """
     if loss.recreated or loss.resume_at is None or following is None or loss.resume_at < following:
         return None
     return loss.resume_at - following
@@ -85,7 +92,7 @@ def _left(preview: Preview, before: OffsetDocument) -> Iterator[Change]:
         kept = parked.topics.get(note.topic) if parked else None
         splits = len(active.next if active else kept.next if kept else ())
         if note.kind == "expired":
-            yield Change("expire", note.cluster, note.topic, splits, None, "its offsets are forgotten")
+            yield Change("expire", note.cluster, note.topic, splits, None, "its offsets are deleted")
             continue
         until = preview.done.document.parked[note.cluster].topics[note.topic].until_ms
         text = f"its offsets are kept until {shown_time(until)}"
@@ -100,9 +107,9 @@ def _losses(preview: Preview) -> Iterator[Change]:
         text = f"partition {loss.split.partition}: {loss.reason}"
         if refused:
             split = "/".join(map(str, loss.split))
-            text += f"; to go on behind it: `python -m dynamic_kafka.app accept app.yaml --data-loss {split}`"
+            text += f"; to continue after it: `python -m dynamic_kafka.app accept app.yaml --data-loss {split}`"
         else:
-            text += f"; goes on at {loss.resume_at}" if loss.resume_at is not None else "; is read no more"
+            text += f"; continues at {loss.resume_at}" if loss.resume_at is not None else "; is no longer read"
         action: Action = "refuse" if refused else "skip"
         yield Change(action, loss.split.cluster, loss.split.topic, 1, lost_records(loss, following), text)
 
@@ -126,15 +133,15 @@ def _topic_change(preview: Preview, opened: OffsetDocument, action: Action, grou
     cluster, topic, _ = group[0]
     seen = preview.observed.answers[cluster].topics.get(topic)
     if seen is None:
-        return Change(action, cluster, topic, len(group), None, "how much is waiting is not known just now")
+        return Change(action, cluster, topic, len(group), None, "the number of waiting records is unknown for now")
     starts = {split.partition: opened.next_of(split) or 0 for split in group}
     records = sum(max(0, seen.latest.get(p, start) - start) for p, start in starts.items())
     text = ""
     if action == "add":
         older = sum(max(0, start - seen.earliest.get(p, start)) for p, start in starts.items())
-        text = f"starts behind {older} older records" if older else "starts at earliest"
+        text = f"starts after {older} older records" if older else "starts at earliest"
     elif action == "resume":
-        text = "goes on at the offsets where it was parked"
+        text = "continues at its parked offsets"
     return Change(action, cluster, topic, len(group), records, text)
 
 
