@@ -154,7 +154,7 @@ def test_a_paused_broker_can_be_stopped_and_killed(fresh_cluster: FreshCluster) 
     assert not killed.broker.running
 
 
-def test_a_wiped_cluster_is_another_at_the_same_address(fresh_cluster: FreshCluster) -> None:
+def test_a_wiped_cluster_has_another_id_at_the_same_address(fresh_cluster: FreshCluster) -> None:
     cluster = fresh_cluster(users={"alice": "alice-secret"})
     cluster.create_topic("orders")
     before = cluster.bootstrap, cluster.kafka_id
@@ -168,7 +168,7 @@ def test_a_wiped_cluster_is_another_at_the_same_address(fresh_cluster: FreshClus
     assert log_in(cluster.client_properties("alice")) is None
 
 
-def test_overrides_let_retention_truncate_within_the_test(fresh_cluster: FreshCluster) -> None:
+def test_overrides_let_retention_delete_records_in_time(fresh_cluster: FreshCluster) -> None:
     cluster = fresh_cluster(overrides={"log.retention.check.interval.ms": "100", "log.segment.delete.delay.ms": "0"})
     cluster.create_topic("orders", config={"segment.ms": "1", "retention.ms": "1"})
 
@@ -222,7 +222,7 @@ def test_a_password_can_be_changed(fresh_cluster: FreshCluster) -> None:
     assert log_in(before) == KafkaError._AUTHENTICATION
 
 
-def test_a_broker_that_cannot_start_says_why() -> None:
+def test_a_broker_that_cannot_start_gives_the_reason() -> None:
     with (
         pytest.raises(BrokerError, match=r"cluster broken has ended; logs: .*\n[\s\S]*num\.io\.threads"),
         KafkaCluster("broken", overrides={"num.io.threads": "none"}) as cluster,

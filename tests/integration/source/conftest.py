@@ -12,13 +12,13 @@ from tests.support.streams import produce
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Of the metadata document."""
+    """Return the path of the metadata document."""
     return tmp_path / "streams.json"
 
 
 @pytest.fixture
 def orders(brokers: Brokers, topic: Callable[[str], str]) -> str:
-    """A topic of one partition on each of the three clusters."""
+    """Create a topic of one partition on each of the three clusters."""
     name = topic("orders")
     for at in brokers:
         at.create_topic(name)
@@ -27,7 +27,7 @@ def orders(brokers: Brokers, topic: Callable[[str], str]) -> str:
 
 @pytest.fixture(scope="module")
 def elected() -> Iterator[KafkaCluster]:
-    """A cluster with the topic `orders`: offsets 0..10 of leader epoch 0, 10..30 of a later one."""
+    """Yield a cluster with the topic `orders`: offsets 0..10 of leader epoch 0, 10..30 of a later epoch."""
     with KafkaCluster("elected") as made:
         made.start().wait_ready()
         made.create_topic("orders")

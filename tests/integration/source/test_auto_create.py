@@ -1,4 +1,4 @@
-"""A broker as Kafka comes creates a topic that a client asks for. The clients of the source never make it do so."""
+"""By default, a broker creates a topic that a client asks for. The source's clients never cause this."""
 
 from __future__ import annotations
 
@@ -15,70 +15,69 @@ from dynamic_kafka.app.cli import main
 from dynamic_kafka.app.telemetry.lag import LagProber
 from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.errors import ClusterError, OptionError
-from tests.integration.source.driving import query
+from tests.integration.source.simulated_spark import query
 from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun, reading
 from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
+from tests.support.waiting import wait_until
 
 SOON = {"metadataDiscoveryInterval": "50ms", "partitionDiscoveryInterval": "50ms"}
 
 
 @pytest.fixture(scope="module")
 def eager() -> Iterator[KafkaCluster]:
-    """A cluster that creates topics when it is asked about them."""
+    """Yield a cluster that creates topics on request."""
     with KafkaCluster("eager", overrides={"auto.create.topics.enable": "true"}) as made:
         yield made.start().wait_ready()
 
 
 @pytest.fixture
 def there(eager: KafkaCluster, topic: Callable[[str], str]) -> str:
-    """A topic that somebody has created."""
+    """Create a topic."""
     return eager.create_topic(topic("there"))
 
 
 @pytest.fixture
 def absent(eager: KafkaCluster, topic: Callable[[str], str]) -> Iterator[str]:
-    """A topic that nobody has created, before the test and after it. Its name comes before that of `there`."""
+    """Yield the name of a topic that does not exist, before and after the test; it sorts before that of `there`."""
     name = topic("absent")
     yield name
     assert name not in names(eager)
 
 
 def names(at: KafkaCluster) -> set[str]:
-    """The topics of a cluster. Asked for all at once, it creates none."""
+    """Return the topics of a cluster. A request for all topics creates none."""
     return set(at.admin.list_topics(timeout=30).topics)
 
 
 def deleted(at: KafkaCluster, name: str) -> None:
-    """Delete a topic, and forget the client that has done it, and may ask for it again by itself."""
+    """Delete a topic, and drop the admin client: it might ask for the topic again by itself."""
     (done,) = at.admin.delete_topics([name]).values()
     done.result()
     at.forget_admin()
-    deadline = time.monotonic() + 30
-    while name in names(at):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: name not in names(at), f"the deletion of {name}", timeout_s=30)
 
 
 def batches(run: SourceRun, count: int = 5) -> None:
-    """So many triggers, with looks at the metadata between them."""
+    """Run some triggers, with metadata lookups between them."""
     for _ in range(count):
         run.batch()
         time.sleep(0.1)
 
 
-def test_this_broker_does_create_what_a_client_asks_for(eager: KafkaCluster, topic: Callable[[str], str]) -> None:
+def test_this_broker_creates_topics_on_request(eager: KafkaCluster, topic: Callable[[str], str]) -> None:
     wanted = topic("wanted")
     asking = Consumer({"bootstrap.servers": eager.bootstrap, "group.id": "g", "allow.auto.create.topics": True})
-    deadline = time.monotonic() + 30
-    while wanted not in names(eager):
+
+    def created() -> bool:
         asking.list_topics(wanted, timeout=30)
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+        return wanted in names(eager)
+
+    wait_until(created, wanted, timeout_s=30)
     asking.close()
 
 
-def test_what_metadata_names_is_not_created_at_the_start(
+def test_a_topic_of_the_metadata_is_not_created_at_the_start(
     eager: KafkaCluster, there: str, absent: str, path: Path
 ) -> None:
     write_metadata(path, stream("orders", cluster("east", eager, [absent, there])))
@@ -88,7 +87,7 @@ def test_what_metadata_names_is_not_created_at_the_start(
                 run.batch()
 
 
-def test_what_metadata_comes_to_name_is_not_created(eager: KafkaCluster, there: str, absent: str, path: Path) -> None:
+def test_a_topic_added_to_the_metadata_is_not_created(eager: KafkaCluster, there: str, absent: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("east", eager, [there])))
     wanted = produce("east", eager, there, 5)
     with reading(path, **SOON) as run:
@@ -99,7 +98,9 @@ def test_what_metadata_comes_to_name_is_not_created(eager: KafkaCluster, there: 
         run.until_rows(wanted)
 
 
-def test_what_positions_name_is_not_created(eager: KafkaCluster, there: str, absent: str, path: Path) -> None:
+def test_a_topic_of_the_starting_offsets_is_not_created(
+    eager: KafkaCluster, there: str, absent: str, path: Path
+) -> None:
     write_metadata(path, stream("orders", cluster("east", eager, [there])))
     positions = json.dumps({"east": {there: {"0": 0}, absent: {"0": 0}}})
     with reading(path, startingOffsets=positions) as run, pytest.raises(OptionError, match=absent):
@@ -107,7 +108,7 @@ def test_what_positions_name_is_not_created(eager: KafkaCluster, there: str, abs
 
 
 @pytest.mark.parametrize("by", ["subscribe", "assign", "subscribePattern"])
-def test_what_sparks_own_options_name_is_not_created(
+def test_a_topic_of_sparks_own_options_is_not_created(
     eager: KafkaCluster, there: str, absent: str, path: Path, by: str
 ) -> None:
     named = {
@@ -126,10 +127,10 @@ def test_what_sparks_own_options_name_is_not_created(
 
 
 @pytest.mark.parametrize("pending", [False, True], ids=["between batches", "under a pending batch"])
-def test_what_is_deleted_while_it_is_read_is_not_created_anew(
+def test_a_topic_deleted_while_being_read_is_not_re_created(
     eager: KafkaCluster, there: str, absent: str, path: Path, pending: bool
 ) -> None:
-    # Given a query that reads two topics, commits to a group, and has its lag looked at
+    # Given a query that reads two topics, commits to a group, and reports its lag
     eager.create_topic(absent)
     write_metadata(path, stream("orders", cluster("east", eager, [absent, there])))
     wanted = produce("east", eager, there, 5) + produce("east", eager, absent, 5)
@@ -141,14 +142,14 @@ def test_what_is_deleted_while_it_is_read_is_not_created_anew(
         prober = LagProber(run.enumerator.options, discovery, 0.05)
         prober.start()
         try:
-            # When one of them is deleted, perhaps with a batch under way
+            # When one of them is deleted, perhaps during a batch
             late = produce("east", eager, absent, 5)
             if pending:
                 run.batch(crash="logged")
             deleted(eager, absent)
             wanted += produce("east", eager, there, 5)
 
-            # Then the other is read on, and the deleted one is not made anew
+            # Then the other is read on, and the deleted one is not created again
             run.until(lambda: (run.rows() - late).total() >= wanted.total(), "the topic that is left")
             batches(run)
         finally:
@@ -157,7 +158,7 @@ def test_what_is_deleted_while_it_is_read_is_not_created_anew(
         assert_rows(run.rows() - late, wanted)
 
 
-def test_the_tools_create_nothing(
+def test_the_tools_create_no_topic(
     eager: KafkaCluster, there: str, absent: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     metadata = write_metadata(tmp_path / "streams.json", stream("orders", cluster("east", eager, [absent, there])))

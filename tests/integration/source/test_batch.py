@@ -1,4 +1,4 @@
-"""Batch reads: `spark.read` over many clusters, and what Spark's own source refuses there."""
+"""Batch reads: `spark.read` over many clusters, and the options that Spark's own source refuses there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from dynamic_kafka import register
 from dynamic_kafka.errors import DataLossError, OptionError
-from tests.integration.source.driving import at, at_offsets, document, numbered, read_batch, static, values
+from tests.integration.source.simulated_spark import at, at_offsets, document, numbered, read_batch, static, values
 from tests.support.fixtures import Brokers
 
 Topic = Callable[[str], str]
@@ -56,12 +56,12 @@ def test_a_topic_that_two_streams_share_is_read_once(brokers: Brokers, topic: To
 
     rows = read_batch(static(text))
 
-    # Under the first stream id in order.
+    # It belongs to the first stream id in order.
     assert Counter((row["topic"], row["kafka_stream"]) for row in rows) == {(name, "orders"): 1, (other, "payments"): 1}
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"startingOffsets": "latest"}, "startingOffsets"),
         ({"endingOffsets": "earliest"}, "endingOffsets"),
@@ -69,30 +69,30 @@ def test_a_topic_that_two_streams_share_is_read_once(brokers: Brokers, topic: To
         ({"endingOffsets": '{"east":{"t":{"0":-2}}}'}, "endingOffsets"),
     ],
 )
-def test_what_spark_refuses_in_a_batch_is_refused(options: dict[str, str], said: str) -> None:
-    with pytest.raises(OptionError, match=said):
+def test_options_that_spark_refuses_in_a_batch_are_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
         read_batch(static(document(east={"bootstrapServers": "127.0.0.1:1", "topics": ["t"]})) | options)
 
 
 @pytest.mark.parametrize("asked", [6, 100])
-def test_a_batch_that_asks_for_more_than_there_is_says_so(brokers: Brokers, topic: Topic, asked: int) -> None:
-    # Given five records, and an end behind them
+def test_a_batch_short_of_its_ending_offset_is_data_loss(brokers: Brokers, topic: Topic, asked: int) -> None:
+    # Given five records, and an ending offset behind them
     name = brokers.a.create_topic(topic("orders"), 2)
     brokers.a.produce(name, numbered(5), partition=0)
     ends = {"east": {name: {"0": asked, "1": -1}}}
     options = static(document(east=at(brokers.a, name)), endingOffsets=json.dumps(ends))
 
-    # When losses count, and when they do not
+    # When data loss fails the query, and when it does not
     with pytest.raises(DataLossError, match=rf"east/{name}\[0\] ends at 5, before {asked}"):
         read_batch(options)
     rows = read_batch(options | {"failOnDataLoss": "false"})
 
-    # Then only who accepted it gets less than was asked for
+    # Then the read is only shorter if the user has accepted it
     assert values(rows) == Counter(v.encode() for v in numbered(5))
 
 
 @pytest.mark.parametrize("asked", [0, 3, 5])
-def test_a_batch_ends_where_it_was_asked_to(brokers: Brokers, topic: Topic, asked: int) -> None:
+def test_a_batch_ends_at_its_ending_offsets(brokers: Brokers, topic: Topic, asked: int) -> None:
     name = brokers.a.create_topic(topic("orders"))
     brokers.a.produce(name, numbered(5))
 
@@ -112,19 +112,19 @@ def test_spark_reads_a_batch_with_all_columns(brokers: Brokers, topic: Topic, sp
         cluster.produce(name, numbered(count))
     options = static(document(east=at(brokers.a, name), west=at(brokers.b, name)), maxRecordsPerPartition=7)
 
-    # When Spark counts them, twice, and takes a few
+    # When Spark counts them twice, and takes a few
     frame = spark.read.format("dynamic-kafka").options(**options).load()
     counts = {row.kafka_cluster: row["count"] for row in frame.groupBy("kafka_cluster").count().collect()}
     again = frame.count()
     few = frame.limit(3).collect()
 
-    # Then each job is a read of its own
+    # Then each job reads them
     assert counts == {"east": 30, "west": 20}
     assert again == 50
     assert len(few) == 3
 
 
-def test_spark_shows_what_is_wrong_with_a_batch(spark: SparkSession) -> None:
+def test_spark_shows_the_error_of_a_batch(spark: SparkSession) -> None:
     register(spark)
     options = static(document(east={"bootstrapServers": "127.0.0.1:1", "topics": ["t"]}), startingOffsets="latest")
 

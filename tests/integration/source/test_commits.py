@@ -1,4 +1,4 @@
-"""Offsets in the consumer groups: for observers, one batch late, never in the way of reading."""
+"""Offsets in the consumer groups: they serve lag tools, come one batch late, and never delay reading."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from dynamic_kafka.errors import GroupInUseError, StaleCheckpointError
 from dynamic_kafka.kafka.commits import DEADLINE_S, CommitMark, GroupCommitter
-from tests.integration.source.driving import Query, at, document, numbered, query, static, values
+from tests.integration.source.simulated_spark import Query, at, document, numbered, query, static, values
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.kafka import KafkaCluster
 from tests.support.streams import produce, start_query
@@ -22,14 +22,14 @@ Topic = Callable[[str], str]
 
 
 def committer(reading: Query) -> GroupCommitter:
-    """The committer of a running query, for its counters."""
+    """Return the committer of a running query."""
     found = reading.reader._made._committer  # type: ignore[union-attr]
     assert found is not None
     return found
 
 
 def settled(reading: Query) -> None:
-    """Wait for the commits under way."""
+    """Wait for pending commits."""
     assert committer(reading).flush(20)
 
 
@@ -55,14 +55,14 @@ def test_each_batch_is_committed_to_each_cluster_one_batch_late(brokers: Brokers
         reading.batch()
         settled(reading)
         after_two = [cluster.committed_offsets(group) for cluster in (brokers.a, brokers.b)]
-        # and a third, which the second cluster has no part in
+        # and a third, without records of the second cluster
         brokers.a.produce(name, numbered(1))
         reading.batch()
         settled(reading)
         counts = committer(reading).counts()
         after_three = [cluster.committed_offsets(group) for cluster in (brokers.a, brokers.b)]
 
-    # Then each cluster's group has its own offsets of the batch before, and nothing was committed for nothing
+    # Then each cluster's group has its offsets of the batch before, without needless commits
     assert after_one == {}
     assert after_two == [{(name, 0): 5}, {(name, 0): 5}]
     assert after_three == [{(name, 0): 7}, {(name, 0): 5}]
@@ -88,15 +88,15 @@ def test_empty_batches_commit_nothing_and_a_later_one_does(brokers: Brokers, top
         reading.batch()
         settled(reading)
 
-    # Then an empty plan made no batch, and the group shows the offsets of the batch before
+    # Then an empty plan makes no batch, and the group has the offsets of the batch before
     assert (first, idle) == ([], [False] * 3)
     assert where_it_began == {(name, 0): 0, (name, 1): 0}
     assert brokers.a.committed_offsets(group) == {(name, 0): 0, (name, 1): 1}
 
 
 @pytest.mark.scenario(43)
-def test_splits_that_were_not_read_yet_are_not_committed_past_what_was_read(brokers: Brokers, topic: Topic) -> None:
-    # Given a limit that lets one split be read while another waits
+def test_a_split_is_not_committed_beyond_its_read_records(brokers: Brokers, topic: Topic) -> None:
+    # Given a limit that lets a batch read only one of two splits
     name, group = brokers.a.create_topic(topic("orders"), 2), topic("group")
     for partition in range(2):
         brokers.a.produce(name, numbered(3), partition=partition)
@@ -113,7 +113,7 @@ def test_splits_that_were_not_read_yet_are_not_committed_past_what_was_read(brok
         reading.plan()
         settled(reading)
 
-    # Then the group has what the first one read, and not a record more
+    # Then the group has the offsets of the first batch, and not one record more
     read = {(name, row["partition"]): row["offset"] + 1 for row in first}
     assert len(read) == 1
     assert brokers.a.committed_offsets(group) == {(name, 0): 0, (name, 1): 0} | read
@@ -121,9 +121,7 @@ def test_splits_that_were_not_read_yet_are_not_committed_past_what_was_read(brok
 
 @pytest.mark.scenario(43)
 @pytest.mark.parametrize("setting", [{"commitOffsets": "false"}, {"kafka.group.id": ""}], ids=["off", "no group"])
-def test_nothing_is_committed_where_nobody_asked_for_it(
-    brokers: Brokers, topic: Topic, setting: dict[str, str]
-) -> None:
+def test_nothing_is_committed_without_the_option(brokers: Brokers, topic: Topic, setting: dict[str, str]) -> None:
     name, group = brokers.a.create_topic(topic("orders")), topic("group")
     options = (
         static(document(east=at(brokers.a, name)), startingOffsets="earliest") | {"kafka.group.id": group} | setting
@@ -141,10 +139,10 @@ def test_nothing_is_committed_where_nobody_asked_for_it(
     assert brokers.a.committed_offsets(group) == {}
 
 
-def test_a_failed_commit_is_counted_and_reading_goes_on(
+def test_a_failed_commit_is_counted_and_reading_continues(
     brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a cluster that refuses: nobody coordinates groups there
+    # Given a cluster that refuses commits, since it has no group coordinator
     monkeypatch.setattr("dynamic_kafka.kafka.commits.DEADLINE_S", 2.0)
     broken = fresh_cluster("no-groups", overrides={"offsets.topic.replication.factor": "3"})
     name, group = topic("orders"), topic("group")
@@ -163,7 +161,7 @@ def test_a_failed_commit_is_counted_and_reading_goes_on(
         settled(reading)
         counts = committer(reading).counts()
 
-    # Then everything was read, and the commits of the other cluster got through
+    # Then every record is read, and the other cluster's commits succeed
     assert values(rows) == {str(number).encode(): 2 for number in range(4)}
     assert counts["broken"].failed >= 1
     assert counts["broken"].succeeded == 0
@@ -172,10 +170,10 @@ def test_a_failed_commit_is_counted_and_reading_goes_on(
     assert brokers.a.committed_offsets(group) == {(name, 0): 3}
 
 
-def test_a_cluster_that_hangs_in_a_commit_holds_up_nobody(
+def test_a_hanging_commit_delays_neither_caller_nor_clusters(
     fresh_cluster: FreshCluster, brokers: Brokers, topic: Topic
 ) -> None:
-    # Given a commit that is under way to a cluster that stands still
+    # Given a pending commit to a cluster that hangs
     hanging = fresh_cluster("hanging")
     name, group = topic("orders"), topic("group")
     for cluster in (brokers.a, hanging):
@@ -187,14 +185,14 @@ def test_a_cluster_that_hangs_in_a_commit_holds_up_nobody(
         saved = reading.log[-1]
         hanging.pause()
 
-        # When offsets are handed over
+        # When more offsets are committed
         began = time.monotonic()
         reading.reader.commit(json.loads(saved))
         took = time.monotonic() - began
         arrived = eventually(lambda: brokers.a.committed_offsets(group) == {(name, 0): 1})
         hanging.resume()
 
-    # Then neither the caller nor the other cluster waits, as long as a commit may
+    # Then neither the caller nor the other cluster waits for it
     assert took < DEADLINE_S / 2
     assert arrived
 
@@ -211,8 +209,8 @@ def test_two_queries_on_one_group_are_refused(brokers: Brokers, topic: Topic) ->
         first.batch()
         settled(first)
 
-        # When another one does the same
-        def told() -> str:
+        # When another query does the same
+        def refusal() -> str:
             brokers.a.produce(name, ["x"])
             try:
                 second.batch()
@@ -222,15 +220,15 @@ def test_two_queries_on_one_group_are_refused(brokers: Brokers, topic: Topic) ->
             return ""
 
         texts: list[str] = []
-        refused = eventually(lambda: bool(texts.append(told()) or texts[-1]))
+        refused = eventually(lambda: bool(texts.append(refusal()) or texts[-1]))
 
-    # Then it fails, is told who it is, and the first one's offsets stand
+    # Then it fails and names the first query, whose offsets stay
     assert refused
     assert f"query {first.saved.query} commits to consumer group {group!r} of cluster 'east'" in texts[-1]
     assert {mark.query for mark in marks(brokers.a, group) if mark} == {first.saved.query}
 
 
-def test_a_restart_of_the_same_query_goes_on_committing(brokers: Brokers, topic: Topic) -> None:
+def test_a_restarted_query_continues_to_commit(brokers: Brokers, topic: Topic) -> None:
     name, group = brokers.a.create_topic(topic("orders")), topic("group")
     options = static(document(east=at(brokers.a, name)), startingOffsets="earliest", kafka__group__id=group)
 
@@ -246,8 +244,8 @@ def test_a_restart_of_the_same_query_goes_on_committing(brokers: Brokers, topic:
     assert brokers.a.committed_offsets(group) == {(name, 0): 3}
 
 
-def test_a_checkpoint_that_is_older_than_the_group_is_noticed(brokers: Brokers, topic: Topic) -> None:
-    # Given a query that went on after its checkpoint was backed up
+def test_a_checkpoint_older_than_the_group_is_refused(brokers: Brokers, topic: Topic) -> None:
+    # Given a query that continued after a backup of its checkpoint
     name, group = brokers.a.create_topic(topic("orders")), topic("group")
     options = static(document(east=at(brokers.a, name)), startingOffsets="earliest", kafka__group__id=group)
     with query(options) as reading:
@@ -257,7 +255,7 @@ def test_a_checkpoint_that_is_older_than_the_group_is_noticed(brokers: Brokers, 
         settled(reading)
         backup = reading.log[:2]
 
-        # When the backup is put in place
+        # When the backup is restored
         def restored(**more: str) -> str:
             reading.restart(**more)
             reading.log, reading.committed = list(backup), len(backup)
@@ -271,20 +269,18 @@ def test_a_checkpoint_that_is_older_than_the_group_is_noticed(brokers: Brokers, 
                 return str(error)
             return ""
 
-        told = restored()
+        message = restored()
         allowed = restored(allowOldCheckpoint="true")
 
-    # Then the query ends and names the override, which lets it go on
-    assert "the checkpoint was restored from a backup" in told
-    assert "allowOldCheckpoint=true" in told
-    assert f"group {group!r} of cluster 'east'" in told
+    # Then the query fails and names the option that overrides the check
+    assert "the checkpoint was restored from a backup" in message
+    assert "allowOldCheckpoint=true" in message
+    assert f"group {group!r} of cluster 'east'" in message
     assert allowed == ""
 
 
-def test_a_backup_with_a_pending_batch_is_refused_before_that_is_delivered_again(
-    brokers: Brokers, topic: Topic
-) -> None:
-    # Given a backup from between the plan of a batch and its commit, and a group that has gone on since
+def test_a_backup_with_a_pending_batch_is_not_replayed(brokers: Brokers, topic: Topic) -> None:
+    # Given a backup with a pending batch, and a group with later offsets
     name, group = brokers.a.create_topic(topic("orders")), topic("group")
     options = static(document(east=at(brokers.a, name)), startingOffsets="earliest", kafka__group__id=group)
     with query(options) as reading:
@@ -293,14 +289,14 @@ def test_a_backup_with_a_pending_batch_is_refused_before_that_is_delivered_again
             reading.batch()
         settled(reading)
 
-        # When the backup is put in place
+        # When the backup is restored
         reading.restart()
         del reading.log[3:]
         reading.committed = 2
         with pytest.raises(StaleCheckpointError, match="the checkpoint was restored from a backup"):
             reading.read()
 
-        # Then only the override delivers its batch
+        # Then only the override delivers the batch
         again = reading.restart(allowOldCheckpoint="true").run()
 
     assert values(again) == {b"2": 1}
@@ -336,13 +332,13 @@ def test_commits_of_a_spark_query_are_one_batch_late(
         wanted += produce("east", brokers.a, name, 4)
         running.wait_rows(wanted)
 
-        # Then the one before it is in the group
+        # Then the group has the offsets of the batch before
         running.wait_until(lambda: brokers.a.committed_offsets(group) == {(name, 0): 3}, "the first batch's commit")
 
     assert idle == {}
 
 
-def test_a_group_s_own_offsets_of_other_topics_are_left_alone(brokers: Brokers, topic: Topic) -> None:
+def test_a_groups_offsets_of_other_topics_stay(brokers: Brokers, topic: Topic) -> None:
     mine, other, group = brokers.a.create_topic(topic("mine")), brokers.a.create_topic(topic("other")), topic("group")
     brokers.a.commit_offsets(group, {(other, 0): 7})
 

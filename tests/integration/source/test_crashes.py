@@ -1,8 +1,7 @@
-"""A crash at every step between planning and commit loses nothing and repeats nothing.
+"""A crash at any step between planning and commit neither loses nor duplicates a record.
 
-Each point is tried without Spark, where a crash can be put exactly, with metadata that changes meanwhile and without.
-Spark itself is crashed in two ways: a sink that fails after it had the batch, and kill -9 of a driver that writes
-Parquet.
+Tests without Spark crash at each exact step, with and without metadata changes. Tests with Spark crash it in two ways:
+a sink that fails after it has written the batch, and SIGKILL to a driver that writes Parquet.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ sys.stdout.buffer.write(pickle.dumps(rows))
 
 @pytest.fixture
 def orders(brokers: Brokers, topic: Topic) -> str:
-    """A topic of two partitions on each of the three clusters."""
+    """Create a topic of two partitions on each of the three clusters."""
     name = topic("orders")
     for at in brokers:
         at.create_topic(name, 2)
@@ -91,7 +90,7 @@ def test_after_a_crash_every_record_is_delivered_once(
 
 
 @pytest.mark.parametrize("point", CRASH_POINTS)
-def test_a_crash_while_a_cluster_goes_and_comes_back_loses_nothing(
+def test_a_crash_while_a_cluster_is_removed_loses_nothing(
     brokers: Brokers, orders: str, path: Path, point: CrashPoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
@@ -103,11 +102,11 @@ def test_a_crash_while_a_cluster_goes_and_comes_back_loses_nothing(
         delivered = first_a + first_b if point in ("sunk", "committed") else first_b
         run.until_rows(delivered)
         run.until(lambda: run.next.keys() == {("b", orders)}, "only b to be read")
-        if point != "planned":  # with nothing saved, there is nothing to park
+        if point != "planned":  # without a saved offset, no split is parked
             assert run.parked == {("a", orders): {0: 6 if point == "committed" else 0, 1: 0}}
         more_a, more_b = produce("a", brokers.a, orders, 3), produce("b", brokers.b, orders, 3)
         write_metadata(path, stream("orders", a, b))
-        # Once for all but one: what the sink had and Spark did not know is read again, as the log has said.
+        # Exactly once at all points but one: a batch in the sink that Spark had not committed is replayed, as logged.
         pending = Rows() if point == "committed" else first_a
         run.until_rows(delivered + pending + more_a + more_b)
         assert ("possibly delivered by an earlier attempt" in caplog.text) == (point not in ("planned", "committed"))
@@ -116,7 +115,7 @@ def test_a_crash_while_a_cluster_goes_and_comes_back_loses_nothing(
         assert set(run.report()["clusters"]) == {"a", "b"}
 
 
-def test_crash_after_crash_while_clusters_come(brokers: Brokers, orders: str, path: Path) -> None:
+def test_repeated_crashes_while_clusters_are_added_lose_nothing(brokers: Brokers, orders: str, path: Path) -> None:
     known = [cluster(name, at, [orders]) for name, at in zip("abc", brokers, strict=True)]
     wanted = Rows()
     with reading(path, maxOffsetsPerTrigger=5) as run:
@@ -132,9 +131,7 @@ def test_crash_after_crash_while_clusters_come(brokers: Brokers, orders: str, pa
         assert all(found["lag"] == 0 for found in run.report()["clusters"].values())
 
 
-def test_an_amendment_that_cannot_be_written_stops_the_query_before_anything_is_read(
-    brokers: Brokers, orders: str, path: Path
-) -> None:
+def test_an_unwritable_amendment_stops_the_query_before_reading(brokers: Brokers, orders: str, path: Path) -> None:
     a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
     write_metadata(path, stream("orders", a, b))
     of_a, of_b = produce("a", brokers.a, orders, 4), produce("b", brokers.b, orders, 4)
@@ -156,9 +153,7 @@ def test_an_amendment_that_cannot_be_written_stops_the_query_before_anything_is_
 
 
 @pytest.mark.scenario(22)
-def test_a_task_that_failed_in_the_middle_is_read_again_from_the_same_offset(
-    brokers: Brokers, orders: str, path: Path
-) -> None:
+def test_a_failed_task_is_read_again_from_the_same_offset(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     produce("a", brokers.a, orders, 10)
     wanted = produce("a", brokers.a, orders, 10)
@@ -177,7 +172,7 @@ def test_a_task_that_failed_in_the_middle_is_read_again_from_the_same_offset(
 
 
 @pytest.mark.scenario(15)
-def test_the_driver_plans_before_there_is_any_executor(brokers: Brokers, orders: str, path: Path) -> None:
+def test_the_driver_plans_before_an_executor_exists(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])))
     wanted = produce("a", brokers.a, orders, 6) + produce("b", brokers.b, orders, 4)
     with reading(path) as run:
@@ -185,7 +180,7 @@ def test_the_driver_plans_before_there_is_any_executor(brokers: Brokers, orders:
         assert run.next == {("a", orders): {0: 6, 1: 0}, ("b", orders): {0: 4, 1: 0}}
         run.stop()
 
-        # An executor that comes to life after the driver has planned, and knows nothing but its tasks.
+        # An executor that starts after the plan, and has only its tasks.
         late = subprocess.run(
             [sys.executable, "-c", EXECUTOR],
             input=pickle.dumps(run.tasks),
@@ -202,7 +197,7 @@ def test_the_driver_plans_before_there_is_any_executor(brokers: Brokers, orders:
 # -- on Spark ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_batch_that_the_sink_had_before_spark_knew_is_handed_to_it_again_the_same(
+def test_a_batch_written_but_not_committed_is_replayed_exactly(
     spark: SparkSession, brokers: Brokers, orders: str, tmp_path: Path, path: Path
 ) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])))
@@ -215,7 +210,7 @@ def test_a_batch_that_the_sink_had_before_spark_knew_is_handed_to_it_again_the_s
     }
 
     class FailsAfter(Collected):
-        """Takes each batch, and fails once it has it; at the second attempt it only compares."""
+        """A sink that fails after it has taken a batch; at the second attempt it compares both."""
 
         def __call__(self, frame: DataFrame, batch: int) -> None:
             before = self.batches.get(batch)
@@ -238,7 +233,7 @@ def test_a_batch_that_the_sink_had_before_spark_knew_is_handed_to_it_again_the_s
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)  # three drivers start, on a machine that may be busy
+@pytest.mark.timeout(600)  # three drivers start, perhaps on a busy machine
 def test_three_kills_of_the_driver_lose_and_repeat_nothing(
     spark: SparkSession, brokers: Brokers, orders: str, tmp_path: Path, path: Path
 ) -> None:
@@ -275,7 +270,7 @@ def test_three_kills_of_the_driver_lose_and_repeat_nothing(
     write_metadata(path, stream("orders", a, b, c))
     wanted += produce("c", brokers.c, orders, 300)
     killed(lambda: committed() > before, "a commit")
-    # A cluster goes while nobody runs, and its part of a pending batch with it.
+    # A cluster with ranges in the pending batch is removed while no driver runs.
     write_metadata(path, stream("orders", b, c))
     wanted += produce("b", brokers.b, orders, 300)
     before = planned()

@@ -1,4 +1,4 @@
-"""Headers that nobody expects."""
+"""Headers that cannot be shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.streams import cluster, produce, stream, write_metadata
 
 
 def produce_header(bootstrap: str, topic: str, key: bytes) -> None:
-    """One record with a header whose key is these bytes, as a client that is not written in Python may send it."""
+    """Produce a record with a header whose key is these bytes, as a client in another language may."""
     [library] = Path(confluent_kafka.__file__).parent.parent.glob("confluent_kafka.libs/librdkafka*")
     lib = ctypes.CDLL(str(library))
     for name in ("rd_kafka_conf_new", "rd_kafka_new", "rd_kafka_headers_new", "rd_kafka_topic_new"):
@@ -39,7 +39,7 @@ def produce_header(bootstrap: str, topic: str, key: bytes) -> None:
 
 @pytest.fixture
 def odd(brokers: Brokers, topic: Callable[[str], str], path: Path) -> str:
-    """A topic of three records, the second of which has a header with a key in Latin-1."""
+    """Create a topic of three records; the second one has a header with a key in Latin-1."""
     made = brokers.a.create_topic(topic("orders"))
     produce("east", brokers.a, made, 1)
     produce_header(brokers.a.bootstrap, made, b"caf\xe9")
@@ -48,7 +48,7 @@ def odd(brokers: Brokers, topic: Callable[[str], str], path: Path) -> str:
     return made
 
 
-def test_a_header_whose_key_is_not_utf_8_is_named_with_what_to_do(odd: str, path: Path) -> None:
+def test_a_header_key_that_is_not_utf_8_fails_with_advice(odd: str, path: Path) -> None:
     with reading(path, includeHeaders="true") as run, pytest.raises(OptionError) as refused:
         run.batch()
     assert str(refused.value) == (
@@ -57,7 +57,7 @@ def test_a_header_whose_key_is_not_utf_8_is_named_with_what_to_do(odd: str, path
     )
 
 
-def test_without_headers_its_record_is_read(odd: str, path: Path) -> None:
+def test_without_headers_the_record_is_read(odd: str, path: Path) -> None:
     with reading(path) as run:
         run.until(lambda: run.rows().total() == 3, "three rows")
         assert run.next == {("east", odd): {0: 3}}

@@ -1,6 +1,6 @@
-"""A cluster id stands for one physical Kafka cluster: offsets are never taken to another one by accident.
+"""A cluster id belongs to one physical Kafka cluster: its offsets are never used for another one by accident.
 
-Servers are exchanged in the metadata, or a cluster is wiped behind its servers; its own `cluster.id` tells.
+Tests change the servers in the metadata, or wipe a cluster at its servers. Kafka's `cluster.id` reveals both.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ Topic = Callable[[str], str]
 # -- at the start ------------------------------------------------------------------------------------------------------
 
 
-def test_at_the_start_another_cluster_is_refused_before_a_record_is_read(
-    brokers: Brokers, orders: str, path: Path
-) -> None:
+def test_another_cluster_is_refused_at_the_start(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
     wanted = produce("east", brokers.a, orders, 5)
     with reading(path) as run:
@@ -41,23 +39,21 @@ def test_at_the_start_another_cluster_is_refused_before_a_record_is_read(
         with pytest.raises(IdentityError) as refused:
             run.batch()
 
-        said = str(refused.value)
-        assert "cluster 'east' has the saved Kafka cluster.id" in said and "accept" in said
-        assert brokers.a.kafka_id in said and brokers.b.kafka_id in said
+        message = str(refused.value)
+        assert "cluster 'east' has the saved Kafka cluster.id" in message and "accept" in message
+        assert brokers.a.kafka_id in message and brokers.b.kafka_id in message
         assert_rows(run.rows(), wanted)
         assert run.next == {("east", orders): {0: 5}}
 
 
 @pytest.mark.parametrize("exchanged", ["east", "west"])
-def test_at_the_start_another_cluster_is_refused_before_a_pending_batch_is_read(
-    brokers: Brokers, orders: str, path: Path, exchanged: str
-) -> None:
+def test_another_cluster_is_refused_before_a_replay(brokers: Brokers, orders: str, path: Path, exchanged: str) -> None:
     east, west = cluster("east", brokers.a, [orders]), cluster("west", brokers.b, [orders])
     write_metadata(path, stream("orders", east, west))
     wanted = produce("east", brokers.a, orders, 5) + produce("west", brokers.b, orders, 5)
     with reading(path) as run:
         run.until_rows(wanted)
-        wanted += produce("east", brokers.a, orders, 2)  # the pending batch is of one cluster only
+        wanted += produce("east", brokers.a, orders, 2)  # the pending batch has one cluster only
         run.batch(crash="logged")
         wrong = {"east": east, "west": west} | {exchanged: cluster(exchanged, brokers.c, [orders])}
         write_metadata(path, stream("orders", *wrong.values()))
@@ -77,15 +73,15 @@ def test_two_ids_of_one_cluster_are_refused(brokers: Brokers, orders: str, path:
         with pytest.raises(IdentityError) as refused:
             run.batch()
 
-        said = f"clusters 'alias' and 'east' are one and the same Kafka cluster ({brokers.a.kafka_id})"
-        assert said in str(refused.value) and "renamedFrom" in str(refused.value)
+        message = f"clusters 'alias' and 'east' are one and the same Kafka cluster ({brokers.a.kafka_id})"
+        assert message in str(refused.value) and "renamedFrom" in str(refused.value)
         assert (run.offsets, run.rows()) == ([], Rows())
 
 
 # -- while running -----------------------------------------------------------------------------------------------------
 
 
-def test_a_revision_that_brings_another_cluster_is_rejected_whole_and_the_last_good_one_stays(
+def test_a_revision_with_another_cluster_is_rejected_as_a_whole(
     brokers: Brokers, orders: str, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "dynamic_kafka")
@@ -100,19 +96,19 @@ def test_a_revision_that_brings_another_cluster_is_rejected_whole_and_the_last_g
         assert brokers.b.kafka_id in run.report()["rejected"]
         assert "is rejected: cluster 'east' has the saved Kafka cluster.id" in caplog.text
         wanted += produce("east", brokers.a, orders, 4)
-        run.until_rows(wanted)  # of the last good revision, and of nothing that came with the bad one
+        run.until_rows(wanted)  # only of the last good revision, not of the rejected one
         assert run.next == {("east", orders): {0: 9}}
         write_metadata(path, stream("orders", east, added))
         run.until_rows(wanted + of_new)
 
         assert run.next == {("east", orders): {0: 9}, ("new", orders): {0: 3}}
         assert "rejected" not in run.report()
-    said = [line for line in caplog.text.splitlines() if "is in force" in line]
-    assert [line.partition("clusters: ")[2] for line in said] == ["east", "east, new"]
+    lines = [line for line in caplog.text.splitlines() if "is in force" in line]
+    assert [line.partition("clusters: ")[2] for line in lines] == ["east", "east, new"]
     assert caplog.text.count(" was read; ") >= 3
 
 
-def test_an_alias_that_comes_while_running_is_rejected(brokers: Brokers, orders: str, path: Path) -> None:
+def test_an_alias_added_while_running_is_rejected(brokers: Brokers, orders: str, path: Path) -> None:
     east = cluster("east", brokers.a, [orders])
     write_metadata(path, stream("orders", east))
     wanted = produce("east", brokers.a, orders, 5)
@@ -127,9 +123,7 @@ def test_an_alias_that_comes_while_running_is_rejected(brokers: Brokers, orders:
         assert run.next == {("east", orders): {0: 9}}
 
 
-def test_a_parked_cluster_that_comes_back_as_another_one_is_rejected_and_stays_parked(
-    brokers: Brokers, orders: str, path: Path
-) -> None:
+def test_a_parked_cluster_that_returns_as_another_stays_parked(brokers: Brokers, orders: str, path: Path) -> None:
     east, west = cluster("east", brokers.a, [orders]), cluster("west", brokers.b, [orders])
     write_metadata(path, stream("orders", east, west))
     wanted = produce("east", brokers.a, orders, 5)
@@ -148,10 +142,10 @@ def test_a_parked_cluster_that_comes_back_as_another_one_is_rejected_and_stays_p
         assert run.next == {("east", orders): {0: 6}, ("west", orders): {0: 0}}
 
 
-def test_an_alias_that_comes_while_the_other_id_is_slow_is_rejected(
+def test_an_alias_added_while_the_other_id_is_slow_is_rejected(
     brokers: Brokers, orders: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given an id whose answers take their time, so that plans are made without it
+    # Given a cluster id with slow answers, so that plans do not include it
     east = cluster("east", brokers.a, [orders])
     write_metadata(path, stream("orders", east))
     wanted = produce("east", brokers.a, orders, 5)
@@ -166,7 +160,7 @@ def test_an_alias_that_comes_while_the_other_id_is_slow_is_rejected(
         run.until_rows(wanted)
         monkeypatch.setattr(ClusterAdmin, "offsets", ask_slowly)
         try:
-            # When another id for the same cluster comes meanwhile
+            # When another id for the same cluster is added meanwhile
             write_metadata(path, stream("orders", east, cluster("west", brokers.a, [orders])))
             run.until(lambda: "rejected" in run.report(), "the rejection to be reported")
         finally:
@@ -181,7 +175,7 @@ def test_an_alias_that_comes_while_the_other_id_is_slow_is_rejected(
 
 @pytest.mark.parametrize("interval", ["100ms", "10m"], ids=["described often", "described seldom"])
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_a_cluster_that_is_wiped_behind_its_servers_ends_the_query(
+def test_a_wiped_cluster_at_the_same_servers_ends_the_query(
     fresh_cluster: FreshCluster, topic: Topic, path: Path, interval: str, fail: str
 ) -> None:
     at = fresh_cluster("wiped")
@@ -203,7 +197,7 @@ def test_a_cluster_that_is_wiped_behind_its_servers_ends_the_query(
         assert run.next == {("east", orders): {0: 5}}
 
 
-def test_servers_that_moved_but_are_the_same_cluster_are_read_on(brokers: Brokers, orders: str, path: Path) -> None:
+def test_the_same_cluster_at_new_servers_is_read_on(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
     wanted = produce("east", brokers.a, orders, 5)
     with reading(path) as run:
@@ -231,20 +225,20 @@ def test_an_executor_that_reaches_another_cluster_reads_nothing(brokers: Brokers
     with reading(path) as run:
         run.batch(crash="partitioned")
         [task] = run.tasks
-        # Where the executor runs, the same names lead somewhere else.
+        # On the executor, the same names resolve to another cluster.
         elsewhere = replace(task, client=replace(task.client, own={"bootstrap.servers": brokers.b.bootstrap}))
         rows = read(elsewhere)
         with pytest.raises(IdentityError) as refused:
             next(rows)
 
-        said = str(refused.value)
-        assert f"was planned as Kafka cluster {brokers.a.kafka_id}" in said and brokers.b.kafka_id in said
-        assert "nothing was read" in said
+        message = str(refused.value)
+        assert f"was planned as Kafka cluster {brokers.a.kafka_id}" in message and brokers.b.kafka_id in message
+        assert "nothing was read" in message
         run.until_rows(wanted)
         assert run.next == {("east", orders): {0: 5}}
 
 
-def test_a_new_identity_that_a_person_accepted_starts_as_new(brokers: Brokers, orders: str, path: Path) -> None:
+def test_an_accepted_new_identity_starts_as_new(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
     wanted = produce("east", brokers.a, orders, 5)
     with reading(path) as run:

@@ -1,6 +1,4 @@
-"""Records that are gone, and records that only seem to be: what a reader and a planner make of a log that was cut off,
-of one that has merely had other leaders, and of a batch whose cluster or topic is no more what it was.
-"""
+"""Records that are lost, and records that only seem lost."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ Topic = Callable[[str], str]
 
 
 def reading(path: Path, **options: object) -> AbstractContextManager[SourceRun]:
-    """A query on the stream `orders` that soon loses patience."""
+    """Return a query on the stream `orders` with a short `readTimeout`."""
     return source_run.reading(path, **{"readTimeout": "3s", **options})
 
 
@@ -44,7 +42,7 @@ def reading(path: Path, **options: object) -> AbstractContextManager[SourceRun]:
 
 @pytest.fixture
 def task(elected: KafkaCluster, path: Path) -> ReadTask:
-    """A task of that log, to be given other ranges, with all the patience that a busy machine asks for."""
+    """Return a task of that log, for tests to change its range, with a timeout for busy machines."""
     write_metadata(path, stream("orders", cluster("east", elected, ["orders"])))
     with reading(path, readTimeout="30s") as run:
         run.batch(crash="partitioned")
@@ -54,7 +52,7 @@ def task(elected: KafkaCluster, path: Path) -> ReadTask:
 
 @pytest.fixture
 def newest(elected: KafkaCluster) -> int:
-    """The epoch at the log's end, as the cluster tells it."""
+    """Return the leader epoch at the log's end."""
     split = TopicPartition("orders", 0)
     found = elected.admin.list_offsets({split: OffsetSpec.latest()})[split].result(20).leader_epoch
     assert found is not None
@@ -68,7 +66,7 @@ def offsets_read(task: ReadTask, start: int, end: int, epoch: int) -> list[int]:
 
 @pytest.fixture(params=["cold", "warm"])
 def consumer(request: pytest.FixtureRequest, task: ReadTask) -> None:
-    """A consumer that knows nothing, and one that has read the partition before."""
+    """Use a new consumer, and one that has read the partition before."""
     CONSUMERS.close()
     if request.param == "warm":
         assert offsets_read(task, 0, 30, -1) == list(range(30))
@@ -76,8 +74,8 @@ def consumer(request: pytest.FixtureRequest, task: ReadTask) -> None:
 
 @pytest.mark.usefixtures("consumer")
 @pytest.mark.parametrize("identified", [True, False], ids=["identified", "unidentified"])
-def test_a_log_that_was_truncated_and_has_grown_again_is_noticed_by_its_epoch(task: ReadTask, identified: bool) -> None:
-    # Given a range that was planned when epoch 0 went up to 20, and a log in which it ended at 10
+def test_a_truncated_log_is_noticed_by_its_leader_epoch(task: ReadTask, identified: bool) -> None:
+    # Given a range that was planned while epoch 0 had offsets up to 20, and a log in which it ends at 10
     task = task if identified else replace(task, kafka_id=None)
 
     with pytest.raises(DataLossError, match=r"data loss: cannot read east/orders\[0\] 20\.\.30 from offset 20"):
@@ -85,32 +83,32 @@ def test_a_log_that_was_truncated_and_has_grown_again_is_noticed_by_its_epoch(ta
 
 
 @pytest.mark.usefixtures("consumer")
-def test_after_a_truncation_that_is_accepted_all_that_the_log_still_holds_is_read(task: ReadTask) -> None:
+def test_after_an_accepted_truncation_the_rest_is_read(task: ReadTask) -> None:
     assert offsets_read(replace(task, fail_on_data_loss=False), 20, 30, 0) == list(range(20, 30))
 
 
 @pytest.mark.usefixtures("consumer")
 @pytest.mark.parametrize(("start", "end"), [(0, 10), (5, 15), (9, 10), (10, 20), (10, 30)])
-def test_a_log_that_has_only_had_other_leaders_is_whole(task: ReadTask, start: int, end: int) -> None:
-    # Epoch 0 ended at 10: what starts there, or before, is what was planned
+def test_a_leader_change_alone_is_no_truncation(task: ReadTask, start: int, end: int) -> None:
+    # Epoch 0 ends at 10: ranges that start there or before are unchanged
     assert offsets_read(task, start, end, 0) == list(range(start, end))
 
 
 @pytest.mark.usefixtures("consumer")
 @pytest.mark.parametrize("start", [10, 20, 29])
-def test_the_epoch_of_today_s_leader_is_no_truncation(task: ReadTask, newest: int, start: int) -> None:
+def test_the_present_leaders_epoch_is_no_truncation(task: ReadTask, newest: int, start: int) -> None:
     assert newest > 0
     assert offsets_read(task, start, 30, newest) == list(range(start, 30))
 
 
-def test_one_consumer_goes_from_range_to_range_at_any_pace(task: ReadTask, newest: int) -> None:
-    # A client that is not through with one assignment refuses to seek in the next
+def test_one_consumer_reads_many_ranges_at_once(task: ReadTask, newest: int) -> None:
+    # A client refuses to seek until it has processed the assignment
     found = [offset for start in range(10, 30) for offset in offsets_read(task, start, start + 1, newest)]
     assert found == list(range(10, 30))
 
 
 class Unready(Consumer):
-    """A consumer whose threads are not through with an assignment for so many seeks, as they now and then are."""
+    """A consumer that refuses some seeks, as if its threads had not processed the assignment yet."""
 
     refusals = 0
     code = KafkaError._STATE
@@ -124,7 +122,7 @@ class Unready(Consumer):
 
 @pytest.fixture
 def unready(task: ReadTask, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Unready]]:
-    """The class of the consumer that reads now; it has read the partition before."""
+    """Yield the class of the cached consumer, which has read the partition before."""
     CONSUMERS.close()
     monkeypatch.setattr(consumer_cache, "Consumer", Unready)
     assert offsets_read(task, 0, 30, -1) == list(range(30))
@@ -134,7 +132,7 @@ def unready(task: ReadTask, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Un
 
 
 @pytest.mark.parametrize("code", [KafkaError._STATE, KafkaError._PREV_IN_PROGRESS], ids=["state", "in progress"])
-def test_a_truncation_is_noticed_by_a_client_that_refuses_to_seek_at_first(
+def test_a_truncation_is_noticed_after_refused_seeks(
     task: ReadTask, unready: type[Unready], code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unready, "code", code)
@@ -144,21 +142,21 @@ def test_a_truncation_is_noticed_by_a_client_that_refuses_to_seek_at_first(
     assert unready.refusals == 0
 
 
-def test_a_client_that_refuses_to_seek_for_good_is_given_up_in_time(task: ReadTask, unready: type[Unready]) -> None:
+def test_a_client_that_refuses_every_seek_times_out(task: ReadTask, unready: type[Unready]) -> None:
     unready.refusals = 1_000_000
     with pytest.raises(ReadTimeoutError, match="cluster=east"):
         offsets_read(replace(task, read_timeout_s=0.5), 20, 30, 0)
 
 
-def test_a_query_over_restarts_of_its_broker_loses_nothing(fresh_cluster: FreshCluster, path: Path) -> None:
-    # Given a query whose saved offsets carry the epochs of their time
+def test_restarts_of_a_broker_lose_nothing(fresh_cluster: FreshCluster, path: Path) -> None:
+    # Given a query whose saved offsets have leader epochs
     broker = fresh_cluster("restarting")
     broker.create_topic("orders")
     write_metadata(path, stream("orders", cluster("east", broker, ["orders"])))
     wanted = produce("east", broker, "orders", 10)
     with reading(path, readTimeout="20s") as run:
         run.until_rows(wanted)
-        # When the broker restarts: before anything is produced, and twice before the next record
+        # When the broker restarts: once before a record, then twice before the next one
         for restarts in (1, 2, 1):
             for _ in range(restarts):
                 broker.restart()
@@ -167,7 +165,7 @@ def test_a_query_over_restarts_of_its_broker_loses_nothing(fresh_cluster: FreshC
             run.until_rows(wanted)
         saved = run.document.clusters["east"].topics["orders"].epochs
 
-    # Then the epochs went up, and no record was lost or called lost
+    # Then the epochs increase, and no record is lost or reported as lost
     assert saved[0] > 1
 
 
@@ -175,10 +173,8 @@ def test_a_query_over_restarts_of_its_broker_loses_nothing(fresh_cluster: FreshC
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_a_pending_batch_waits_for_a_transaction_that_it_may_not_see_yet(
-    brokers: Brokers, topic: Topic, path: Path, fail: str
-) -> None:
-    # Given a batch that was planned up to behind an open transaction, and is replayed under read_committed
+def test_a_replay_waits_for_an_open_transaction(brokers: Brokers, topic: Topic, path: Path, fail: str) -> None:
+    # Given a batch that ends behind an open transaction, and is replayed under read_committed
     orders = brokers.a.create_topic(topic("orders"))
     write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
     wanted = produce("east", brokers.a, orders, 5)
@@ -189,14 +185,14 @@ def test_a_pending_batch_waits_for_a_transaction_that_it_may_not_see_yet(
         run.batch(crash="logged")
         run.restart(**{"kafka.isolation.level": "read_committed"})
 
-        # When it is replayed before the transaction is decided, and after it
+        # When it is replayed before and after the end of the transaction
         with pytest.raises(ReadTimeoutError, match="A very large aborted transaction"):
             run.batch()
         assert run.rows() == Rows()
         transaction.commit()
         run.restart(readTimeout="20s")
 
-        # Then nothing of it is lost
+        # Then no record of it is lost
         run.until_rows(wanted)
 
 
@@ -204,7 +200,7 @@ def test_a_pending_batch_waits_for_a_transaction_that_it_may_not_see_yet(
 
 
 @pytest.mark.parametrize("how", ["with the topic only", "with another topic"])
-def test_a_pending_batch_whose_topic_was_deleted_says_so(brokers: Brokers, topic: Topic, path: Path, how: str) -> None:
+def test_a_replay_of_a_deleted_topic_is_data_loss(brokers: Brokers, topic: Topic, path: Path, how: str) -> None:
     gone, kept = (brokers.a.create_topic(topic(name)) for name in ("gone", "kept"))
     topics = [gone, kept] if how == "with another topic" else [gone]
     write_metadata(path, stream("orders", cluster("east", brokers.a, topics)))
@@ -218,9 +214,7 @@ def test_a_pending_batch_whose_topic_was_deleted_says_so(brokers: Brokers, topic
             run.batch()
 
 
-def test_a_pending_batch_whose_topic_was_deleted_goes_on_with_the_rest_when_losses_are_accepted(
-    brokers: Brokers, topic: Topic, path: Path
-) -> None:
+def test_a_replay_of_a_deleted_topic_may_accept_the_loss(brokers: Brokers, topic: Topic, path: Path) -> None:
     gone, kept = (brokers.a.create_topic(topic(name)) for name in ("gone", "kept"))
     write_metadata(path, stream("orders", cluster("east", brokers.a, [gone, kept])))
     produce("east", brokers.a, gone, 5)
@@ -238,7 +232,7 @@ def test_a_pending_batch_whose_topic_was_deleted_goes_on_with_the_rest_when_loss
 
 @pytest.fixture
 def away(fresh_cluster: FreshCluster, monkeypatch: pytest.MonkeyPatch) -> KafkaCluster:
-    """A cluster with 20 records in `orders` that hangs, and plans that do not wait for it long."""
+    """Return a cluster with 20 records in `orders` that hangs; plans wait for it only shortly."""
     made = fresh_cluster("away")
     made.create_topic("orders")
     produce("west", made, "orders", 20)
@@ -260,10 +254,10 @@ STALL: dict[str, object] = {"clusterFailurePolicy": "stall", "kafka.socket.timeo
     ],
     ids=["offsets", "latest", "timestamp", "bounded"],
 )
-def test_under_stall_a_first_plan_that_would_miss_a_start_is_refused_by_name(
+def test_stall_refuses_a_first_plan_that_would_miss_a_start(
     brokers: Brokers, topic: Topic, path: Path, away: KafkaCluster, starts: dict[str, object]
 ) -> None:
-    # Given that what is found later starts at earliest
+    # Given a start that applies to the first plan only; later clusters start at earliest
     orders = brokers.a.create_topic(topic("orders"))
     near = cluster("east", brokers.a, [orders], startingOffsets="earliest")
     write_metadata(path, stream("orders", near, cluster("west", away, ["orders"])))
@@ -277,7 +271,7 @@ def test_under_stall_a_first_plan_that_would_miss_a_start_is_refused_by_name(
             away.resume()
 
 
-def test_under_stall_a_first_plan_that_starts_at_earliest_goes_on_without_the_one_that_is_away(
+def test_stall_starts_at_earliest_without_an_absent_cluster(
     brokers: Brokers, topic: Topic, path: Path, away: KafkaCluster
 ) -> None:
     orders = brokers.a.create_topic(topic("orders"))
@@ -294,10 +288,8 @@ def test_under_stall_a_first_plan_that_starts_at_earliest_goes_on_without_the_on
 # -- the end of a bounded run ------------------------------------------------------------------------------------------
 
 
-def test_a_bounded_run_is_not_finished_while_its_last_batch_has_left_something_out(
-    brokers: Brokers, topic: Topic, path: Path
-) -> None:
-    # Given the last batch of a bounded run, and an amendment that takes a range out of it
+def test_a_bounded_run_reads_left_out_ranges_before_it_ends(brokers: Brokers, topic: Topic, path: Path) -> None:
+    # Given the last batch of a bounded run, and an amendment that leaves out a range of it
     one, two = (brokers.a.create_topic(topic("orders")) for _ in range(2))
     wanted = produce("east", brokers.a, one, 5) + produce("east", brokers.a, two, 5)
     write_metadata(path, stream("orders", cluster("east", brokers.a, [one, two])))
@@ -316,7 +308,7 @@ def test_a_bounded_run_is_not_finished_while_its_last_batch_has_left_something_o
         after_two = (run.rows().total(), run.document.finished, run.report().get("finished"))
         more = run.batch()
 
-        # Then the planner says that it is finished only when nothing is left
+        # Then the planner reports the run as finished only after the left-out range
         assert after_one == (5, True, None)
         assert after_two == (10, True, True)
         assert_rows(run.rows(), wanted)
@@ -326,7 +318,7 @@ def test_a_bounded_run_is_not_finished_while_its_last_batch_has_left_something_o
 # -- documents that lead nowhere ---------------------------------------------------------------------------------------
 
 
-def test_a_document_leads_nowhere_by_itself(brokers: Brokers, topic: Topic, path: Path) -> None:
+def test_the_same_start_and_end_have_no_tasks(brokers: Brokers, topic: Topic, path: Path) -> None:
     orders = brokers.a.create_topic(topic("orders"))
     write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
     produce("east", brokers.a, orders, 5)
@@ -338,7 +330,7 @@ def test_a_document_leads_nowhere_by_itself(brokers: Brokers, topic: Topic, path
         assert run.enumerator.tasks(saved, saved) == []
 
 
-def test_documents_that_do_not_follow_each_other_are_refused(brokers: Brokers, topic: Topic, path: Path) -> None:
+def test_documents_that_do_not_follow_are_refused(brokers: Brokers, topic: Topic, path: Path) -> None:
     orders = brokers.a.create_topic(topic("orders"))
     write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
     with reading(path) as run:

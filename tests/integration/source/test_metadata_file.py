@@ -1,13 +1,13 @@
-"""The mounted metadata file as it really comes: half-written, empty, swapped, large, late, gone, with a typo.
+"""A mounted metadata file in bad condition: half-written, empty, swapped, large, late, missing, with a typo.
 
-At the start a bad document stops the query; while it runs, the last good one stays in force and the status says why.
+A bad document stops a query at its start. While the query runs, the last good one stays in force, and the status
+contains the reason.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -35,13 +35,14 @@ from tests.support.streams import (
     write_metadata,
     write_text,
 )
+from tests.support.waiting import wait_until
 
 Topic = Callable[[str], str]
 
 
 @pytest.fixture
 def orders(brokers: Brokers, topic: Topic) -> str:
-    """A topic of one partition on `a` and on `b`."""
+    """Create a topic of one partition on `a` and on `b`."""
     name = topic("orders")
     for at in (brokers.a, brokers.b):
         at.create_topic(name)
@@ -49,12 +50,12 @@ def orders(brokers: Brokers, topic: Topic) -> str:
 
 
 def rejection(run: SourceRun) -> str:
-    """Why the newest document is not in force, as the progress event shows it; empty if it is."""
+    """Return why the newest document was rejected, by the progress event; empty if it is in force."""
     return str(run.report().get("rejected", ""))
 
 
 def rendered(revision: int, clusters: dict[str, str], topic: str) -> str:
-    """The mapping form of the stream `orders`, as the operator writes it."""
+    """Return the mapping form of the stream `orders`, as the operator writes it."""
     wire = {name: {"bootstrapServers": servers, "topics": [topic]} for name, servers in clusters.items()}
     return json.dumps({"contract": 1, "lineage": "l", "revision": revision, "streams": {"orders": {"clusters": wire}}})
 
@@ -62,21 +63,21 @@ def rendered(revision: int, clusters: dict[str, str], topic: str) -> str:
 # -- invalid documents -------------------------------------------------------------------------------------------------
 
 
-def test_an_invalid_document_at_the_start_stops_the_query_and_names_file_line_and_field(
+def test_an_invalid_document_stops_the_start_with_its_line(
     spark: SparkSession, brokers: Brokers, orders: str, tmp_path: Path, path: Path
 ) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders], topicz=["x"])))
     produce("a", brokers.a, orders, 3)
     with start_query(spark, {"streamIds": "orders", "metadataPath": path}, tmp_path) as query:
-        said = query.wait_failed()
+        message = query.wait_failed()
 
         line = 1 + path.read_text()[: path.read_text().index("topicz")].count("\n")
-        assert f"{path}:{line}:" in said and "topicz" in said and "MetadataInvalidError" in said
+        assert f"{path}:{line}:" in message and "topicz" in message and "MetadataInvalidError" in message
         assert (query.document(), query.rows()) == (None, Rows())
 
 
 def broken(text: str) -> dict[str, tuple[str, str]]:
-    """Ways in which a good document arrives damaged: {what: (text, a word of the rejection)}."""
+    """Return damaged versions of a document: {name: (text, a word of the rejection)}."""
     return {
         "half-written": (text[: len(text) // 2], "streams.json:"),
         "empty": ("", "the document is empty"),
@@ -86,7 +87,7 @@ def broken(text: str) -> dict[str, tuple[str, str]]:
     }
 
 
-def test_a_damaged_document_while_running_leaves_the_last_good_one_in_force(
+def test_a_damaged_document_leaves_the_last_good_one_in_force(
     brokers: Brokers, orders: str, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     good = write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]))).read_text()
@@ -100,8 +101,8 @@ def test_a_damaged_document_while_running_leaves_the_last_good_one_in_force(
             run.until(lambda word=word: word in rejection(run), f"the rejection of what is {what}")  # type: ignore[misc]
             wanted += produce("a", brokers.a, orders, 2)
             run.until_rows(wanted)
-            said = [r.getMessage() for r in caplog.records if "the last good one stays in force" in r.getMessage()]
-            assert len(said) == 1 and str(path) in said[0], what
+            messages = [r.getMessage() for r in caplog.records if "the last good one stays in force" in r.getMessage()]
+            assert len(messages) == 1 and str(path) in messages[0], what
             assert run.report()["revision"] == revision
             write_text(path, good)
             run.until(lambda: not rejection(run), "the good one to be back")
@@ -110,7 +111,7 @@ def test_a_damaged_document_while_running_leaves_the_last_good_one_in_force(
 
 
 def typos(good: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The document with a typo in the name or the value of each field, by a word that the rejection has to say."""
+    """Return the document with a typo in each field's name or value, by a word that the rejection must have."""
     wrong: dict[str, dict[str, Any]] = {}
     for field in ("streamId", "clusterMetadataList"):
         document = deepcopy(good)
@@ -155,9 +156,7 @@ def test_a_typo_in_any_field_is_named_and_changes_nothing(brokers: Brokers, orde
         assert run.next == {("a", orders): {0: 5}}
 
 
-def test_a_conflict_that_comes_while_running_names_both_streams_and_changes_nothing(
-    brokers: Brokers, orders: str, path: Path
-) -> None:
+def test_a_conflict_while_running_names_both_streams(brokers: Brokers, orders: str, path: Path) -> None:
     good = stream("orders", cluster("a", brokers.a, [orders]))
     write_metadata(path, good)
     wanted = produce("a", brokers.a, orders, 3)
@@ -172,7 +171,7 @@ def test_a_conflict_that_comes_while_running_names_both_streams_and_changes_noth
         assert run.next == {("a", orders): {0: 5}}
 
 
-def test_a_revision_that_its_clusters_refute_is_told_with_its_number(brokers: Brokers, orders: str, path: Path) -> None:
+def test_a_revision_refused_by_its_clusters_is_reported(brokers: Brokers, orders: str, path: Path) -> None:
     write_text(path, rendered(1, {"a": brokers.a.bootstrap}, orders))
     wanted = produce("a", brokers.a, orders, 3)
     with reading(path) as run:
@@ -192,14 +191,12 @@ NO_CLIENT: dict[str, dict[str, Any]] = {
     "sasl.username": {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512"},
     "ssl.ca.pem": {"security.protocol": "SSL", "ssl.ca.pem": "nonsense"},
     "ssl.cipher.suites": {"security.protocol": "SSL", "ssl.cipher.suites": "NONSENSE"},
-    "max.poll.interval.ms": {"max.poll.interval.ms": 2000},  # an admin client can be made of these
+    "max.poll.interval.ms": {"max.poll.interval.ms": 2000},  # an admin client accepts these
 }
-"""Properties that are sound one by one, and of which librdkafka makes no consumer, by what it says of them."""
+"""Properties that are valid one by one, but make no consumer together, by a word of librdkafka's error."""
 
 
-def test_properties_that_no_client_can_be_made_of_change_nothing_while_running(
-    brokers: Brokers, orders: str, path: Path
-) -> None:
+def test_unusable_properties_change_nothing_while_running(brokers: Brokers, orders: str, path: Path) -> None:
     good = cluster("a", brokers.a, [orders])
     write_metadata(path, stream("orders", good))
     wanted = produce("a", brokers.a, orders, 3)
@@ -237,9 +234,7 @@ def test_a_folder_that_the_kubelet_swaps_is_read_again(
         assert run.next == {("a", orders): {0: 3}, ("b", orders): {0: 4}}
 
 
-def test_a_document_of_ten_megabytes_is_taken_up_while_reading_goes_on(
-    brokers: Brokers, orders: str, path: Path
-) -> None:
+def test_a_document_of_ten_megabytes_is_loaded_while_reading(brokers: Brokers, orders: str, path: Path) -> None:
     first = stream("orders", cluster("a", brokers.a, [orders]))
     write_metadata(path, first)
     wanted = produce("a", brokers.a, orders, 3)
@@ -269,9 +264,7 @@ def test_a_missing_file_at_the_start_stops_the_query(path: Path) -> None:
     assert run.offsets == []
 
 
-def test_look_ups_without_an_answer_are_tolerated_and_an_answer_resets_their_count(
-    brokers: Brokers, orders: str, path: Path
-) -> None:
+def test_failed_lookups_are_tolerated_until_the_threshold(brokers: Brokers, orders: str, path: Path) -> None:
     good = write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]))).read_text()
     wanted = produce("a", brokers.a, orders, 3)
     with reading(path, metadataFailureThreshold=1_000) as run:
@@ -287,7 +280,7 @@ def test_look_ups_without_an_answer_are_tolerated_and_an_answer_resets_their_cou
         assert run.next == {("a", orders): {0: 7}}
 
 
-def test_more_failures_in_a_row_than_tolerated_fail_the_query(brokers: Brokers, orders: str, path: Path) -> None:
+def test_too_many_failed_lookups_in_a_row_fail_the_query(brokers: Brokers, orders: str, path: Path) -> None:
     good = write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]))).read_text()
     wanted = produce("a", brokers.a, orders, 3)
     with reading(path, metadataFailureThreshold=2) as run:
@@ -305,7 +298,7 @@ def test_more_failures_in_a_row_than_tolerated_fail_the_query(brokers: Brokers, 
         assert run.next == {("a", orders): {0: 5}}
 
 
-def test_at_a_restart_the_first_look_up_has_to_succeed(brokers: Brokers, orders: str, path: Path) -> None:
+def test_the_first_lookup_of_a_restart_must_succeed(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     wanted = produce("a", brokers.a, orders, 3)
     with reading(path, metadataFailureThreshold=9) as run:
@@ -324,7 +317,7 @@ def test_at_a_restart_the_first_look_up_has_to_succeed(brokers: Brokers, orders:
 
 @pytest.mark.parametrize("named_by", ["option", "environment"])
 @pytest.mark.parametrize("pending", [False, True], ids=["before a plan", "before a replay"])
-def test_metadata_older_than_awaited_stops_the_start_before_anything_is_opened(
+def test_metadata_older_than_awaited_stops_the_start(
     brokers: Brokers, orders: str, path: Path, *, pending: bool, named_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_text(path, rendered(3, {"a": brokers.a.bootstrap}, orders))
@@ -341,8 +334,10 @@ def test_metadata_older_than_awaited_stops_the_start_before_anything_is_opened(
             run.restart(metadataTimeout="1s")
         with pytest.raises(MetadataTooOldError) as refused:
             run.batch()
-        said = str(refused.value)
-        assert "the metadata is at revision l/3" in said and "l/4" in said and "did not arrive within 1 s" in said
+        message = str(refused.value)
+        assert (
+            "the metadata is at revision l/3" in message and "l/4" in message and "did not arrive within 1 s" in message
+        )
         assert_rows(run.rows(), wanted)
         assert run.next == {("a", orders): {0: 5 if pending else 3}}
         run.restart(metadataRevision="l/3")
@@ -350,9 +345,7 @@ def test_metadata_older_than_awaited_stops_the_start_before_anything_is_opened(
 
 
 @pytest.mark.parametrize("pending", [False, True], ids=["before a plan", "before a replay"])
-def test_the_start_waits_for_the_awaited_revision_and_goes_by_it(
-    brokers: Brokers, orders: str, path: Path, pending: bool
-) -> None:
+def test_the_start_waits_for_the_awaited_revision(brokers: Brokers, orders: str, path: Path, pending: bool) -> None:
     write_text(path, rendered(3, {"a": brokers.a.bootstrap, "b": brokers.b.bootstrap}, orders))
     of_a, of_b = produce("a", brokers.a, orders, 3), produce("b", brokers.b, orders, 3)
     with reading(path) as run:
@@ -361,14 +354,15 @@ def test_the_start_waits_for_the_awaited_revision_and_goes_by_it(
         run.restart(metadataRevision="4", metadataTimeout="60s")
         waiting = threading.Thread(target=run.batch)
         waiting.start()
-        deadline = time.monotonic() + 30
-        while not any(thread.name == "metadata-discovery" for thread in threading.enumerate()):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until(
+            lambda: any(thread.name == "metadata-discovery" for thread in threading.enumerate()),
+            "the discovery thread",
+            timeout_s=30,
+        )
         assert waiting.is_alive() and run.rows() == Rows()
         write_text(path, rendered(4, {"b": brokers.b.bootstrap}, orders))
         waiting.join(60)
-        run.until_rows(of_b)  # nothing of a: the revision that would have named it was never in force
+        run.until_rows(of_b)  # nothing of a: its revision was never in force
 
         assert next_offsets(run.document) == {("b", orders): {0: 3}}
         assert run.report()["revision"] == "4"
@@ -376,17 +370,17 @@ def test_the_start_waits_for_the_awaited_revision_and_goes_by_it(
         run.until_rows(of_a + of_b)
 
 
-def test_an_older_revision_takes_nothing_back_while_the_query_runs(brokers: Brokers, orders: str, path: Path) -> None:
+def test_an_older_revision_changes_nothing_while_running(brokers: Brokers, orders: str, path: Path) -> None:
     write_text(path, rendered(2, {"a": brokers.a.bootstrap, "b": brokers.b.bootstrap}, orders))
     wanted = produce("a", brokers.a, orders, 3) + produce("b", brokers.b, orders, 3)
     with reading(path) as run:
         run.until_rows(wanted)
 
-        # When an earlier document is put back, which does not have `b` yet
+        # When an earlier document, without `b`, is restored
         write_text(path, rendered(1, {"a": brokers.a.bootstrap}, orders))
         run.until(lambda: "is older than l/2" in str(run.report().get("rejected")), "the older one to be found")
 
-        # Then `b` is read on
+        # Then `b` is still read
         wanted += produce("b", brokers.b, orders, 2)
         run.until_rows(wanted)
         assert run.parked == {} and run.report()["revision"] == "2"
@@ -395,9 +389,7 @@ def test_an_older_revision_takes_nothing_back_while_the_query_runs(brokers: Brok
 # -- a stream that is gone ---------------------------------------------------------------------------------------------
 
 
-def test_a_stream_that_the_document_names_no_more_is_told_until_it_is_back(
-    brokers: Brokers, orders: str, path: Path
-) -> None:
+def test_a_missing_stream_is_reported_until_it_returns(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     wanted = produce("a", brokers.a, orders, 3)
     with reading(path) as run:
@@ -413,7 +405,7 @@ def test_a_stream_that_the_document_names_no_more_is_told_until_it_is_back(
 
 
 @pytest.mark.parametrize("pending", [False, True])
-def test_a_query_whose_stream_is_gone_goes_on_without_it_after_a_restart(
+def test_a_query_restarts_without_its_missing_stream(
     brokers: Brokers, orders: str, path: Path, *, pending: bool
 ) -> None:
     # Given a query that has read two streams
@@ -426,23 +418,23 @@ def test_a_query_whose_stream_is_gone_goes_on_without_it_after_a_restart(
             wanted += produce("a", brokers.a, orders, 1)
             run.batch(crash="logged")
 
-        # When one of them is taken out, and the query is started again
+        # When one of them is removed, and the query restarts
         write_metadata(path, kept)
         run.restart()
 
-        # Then what only it named is parked, and the rest is read on
+        # Then its own topics are parked, and the rest is read on
         wanted += produce("a", brokers.a, orders, 2)
         run.until_rows(wanted)
         assert run.report()["missingStreams"] == ["returns"]
         assert set(run.parked) == {("b", orders)}
 
-        # And it is read on where it was, once it is back
+        # And once the stream is back, its topics resume at their offsets
         write_metadata(path, kept, stream("returns", cluster("b", brokers.b, [orders])))
         wanted += produce("b", brokers.b, orders, 2)
         run.until_rows(wanted)
 
 
-def test_a_stream_that_does_not_exist_stops_a_query_that_begins(brokers: Brokers, orders: str, path: Path) -> None:
+def test_a_stream_that_does_not_exist_stops_a_new_query(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     with (
         reading(path, streamIds="orders;returns") as run,

@@ -1,6 +1,6 @@
-"""Clusters, topics, streams and partitions come and go while a stream is read, or while it is not.
+"""Clusters, topics, streams and partitions are added and removed while a query runs, or while it is stopped.
 
-Most tests drive the source without Spark (`SourceRun`); a few run Spark to pin that both agree.
+Most tests drive the source without Spark (`SourceRun`); a few run Spark to check that both agree.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def active(run: SourceRun, cluster_id: str, name: str) -> Callable[[], bool]:
 @pytest.mark.scenario(1)
 @pytest.mark.scenario(2)
 @pytest.mark.scenario(10)
-def test_a_stream_migrates_from_one_cluster_to_two_and_back_without_a_restart(
+def test_a_stream_migrates_to_two_clusters_and_back(
     spark: SparkSession, brokers: Brokers, topic: Topic, tmp_path: Path, path: Path
 ) -> None:
     orders = topic("orders")
@@ -66,7 +66,7 @@ def test_a_stream_migrates_from_one_cluster_to_two_and_back_without_a_restart(
         query.wait_rows(wanted)
         write_metadata(path, stream("orders", both))
         query.wait_document(lambda document: ("a", orders) in parked_offsets(document), "a to be parked")
-        produce("a", brokers.a, orders, 7)  # too late: metadata names this cluster no longer
+        produce("a", brokers.a, orders, 7)  # too late: metadata no longer names this cluster
         wanted += produce("b", brokers.b, orders, 5)
         query.wait_rows(wanted)
 
@@ -79,7 +79,7 @@ def test_a_stream_migrates_from_one_cluster_to_two_and_back_without_a_restart(
 
 
 @pytest.mark.scenario(28)
-def test_a_restart_with_other_parallelism_goes_on_exactly(
+def test_a_restart_with_other_parallelism_is_exact(
     spark: SparkSession, brokers: Brokers, topic: Topic, tmp_path: Path, path: Path
 ) -> None:
     orders = topic("orders")
@@ -158,7 +158,7 @@ def test_a_pattern_picks_up_a_new_stream_while_running(brokers: Brokers, topic: 
 
 @pytest.mark.scenario(18)
 @pytest.mark.scenario(32)
-def test_one_topic_goes_and_the_others_keep_their_offsets(
+def test_a_removed_topic_leaves_the_others_offsets_alone(
     brokers: Brokers, topic: Topic, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "dynamic_kafka")
@@ -181,7 +181,7 @@ def test_one_topic_goes_and_the_others_keep_their_offsets(
         assert f"topic {gone!r} of cluster 'a' is no longer named by metadata: its offsets are kept" in caplog.text
 
 
-def test_a_cluster_back_within_retention_resumes_where_it_was(brokers: Brokers, topic: Topic, path: Path) -> None:
+def test_a_cluster_back_within_retention_resumes_at_its_offset(brokers: Brokers, topic: Topic, path: Path) -> None:
     orders = topic("orders")
     for at in (brokers.a, brokers.b):
         at.create_topic(orders)
@@ -203,7 +203,7 @@ def test_a_cluster_back_within_retention_resumes_where_it_was(brokers: Brokers, 
         assert "parked" not in run.report()
 
 
-def test_a_cluster_back_after_retention_starts_as_new_and_says_so(
+def test_a_cluster_back_after_retention_starts_as_new(
     brokers: Brokers, topic: Topic, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "dynamic_kafka")
@@ -225,7 +225,7 @@ def test_a_cluster_back_after_retention_starts_as_new_and_says_so(
         assert "was parked past its retention: if it comes back, it starts as new" in caplog.text
 
 
-def test_a_topic_that_was_created_anew_while_it_was_parked_starts_as_new(
+def test_a_topic_re_created_while_parked_starts_as_new(
     brokers: Brokers, topic: Topic, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     orders, other = topic("orders"), topic("other")
@@ -252,7 +252,7 @@ def test_added_partitions_start_at_their_beginning(brokers: Brokers, topic: Topi
     orders = topic("orders")
     brokers.a.create_topic(orders)
     produce("a", brokers.a, orders, 5)
-    # Metadata's own start is said of the topic as it was found: what is added later must not skip what came before.
+    # A start in metadata applies to the partitions found at first. Partitions added later must not skip records.
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders], startingOffsets="latest")))
     with reading(path) as run:
         run.until(active(run, "a", orders), "the first plan")
@@ -304,13 +304,13 @@ def test_without_any_split_the_stream_is_idle_and_does_not_end(brokers: Brokers,
 
 
 @pytest.mark.scenario(12)
-def test_discovery_looks_again_at_its_interval(brokers: Brokers, topic: Topic, path: Path) -> None:
+def test_discovery_repeats_at_its_interval(brokers: Brokers, topic: Topic, path: Path) -> None:
     orders = topic("orders")
     brokers.a.create_topic(orders)
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     with reading(path, metadataDiscoveryInterval="50ms") as run:
         run.until(active(run, "a", orders), "the first plan")
-        brokers.a.create_partitions(orders, 2)  # the document stays: only asking again can tell
+        brokers.a.create_partitions(orders, 2)  # the document is unchanged: only a new discovery can find the partition
         run.until(lambda: len(run.next["a", orders]) == 2, "the added partition")
 
         assert run.rows() == Rows()
@@ -318,7 +318,7 @@ def test_discovery_looks_again_at_its_interval(brokers: Brokers, topic: Topic, p
 
 
 @pytest.mark.scenario(11)
-def test_with_discovery_off_nothing_is_looked_up_later(brokers: Brokers, topic: Topic, path: Path) -> None:
+def test_without_discovery_nothing_is_found_later(brokers: Brokers, topic: Topic, path: Path) -> None:
     orders = topic("orders")
     brokers.a.create_topic(orders)
     brokers.b.create_topic(orders)
@@ -341,9 +341,7 @@ def test_with_discovery_off_nothing_is_looked_up_later(brokers: Brokers, topic: 
 # -- streams that share, ids that change -------------------------------------------------------------------------------
 
 
-def test_two_streams_on_one_cluster_share_it_and_a_shared_topic_is_read_once(
-    brokers: Brokers, topic: Topic, path: Path
-) -> None:
+def test_a_topic_shared_by_two_streams_is_read_once(brokers: Brokers, topic: Topic, path: Path) -> None:
     shared, mine, yours = topic("shared"), topic("mine"), topic("yours")
     for name in (shared, mine, yours):
         brokers.a.create_topic(name)
@@ -364,9 +362,7 @@ def test_two_streams_on_one_cluster_share_it_and_a_shared_topic_is_read_once(
         assert run.report()["clusters"]["a"]["splits"] == 3
 
 
-def test_two_streams_that_disagree_about_a_cluster_are_refused_by_name(
-    brokers: Brokers, topic: Topic, path: Path
-) -> None:
+def test_two_definitions_of_one_cluster_are_refused(brokers: Brokers, topic: Topic, path: Path) -> None:
     orders = topic("orders")
     brokers.a.create_topic(orders)
     write_metadata(
@@ -378,12 +374,12 @@ def test_two_streams_that_disagree_about_a_cluster_are_refused_by_name(
         with pytest.raises(MetadataInvalidError) as refused:
             run.batch()
 
-        said = "the streams 'orders' and 'payments' disagree about the cluster 'a': bootstrapServers differ"
-        assert said in str(refused.value)
+        message = "the streams 'orders' and 'payments' disagree about the cluster 'a': bootstrapServers differ"
+        assert message in str(refused.value)
         assert (run.offsets, run.rows()) == ([], Rows())
 
 
-def test_a_renamed_cluster_goes_on_under_its_new_id(
+def test_a_renamed_cluster_continues_under_its_new_id(
     brokers: Brokers, topic: Topic, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "dynamic_kafka")
@@ -433,22 +429,20 @@ def test_a_pending_batch_of_a_renamed_cluster_is_replayed_whole(brokers: Brokers
         run.batch(crash="reading")
         write_metadata(path, stream("orders", cluster("new", brokers.a, [orders], renamedFrom="old")))
         wanted += renamed(produce("old", brokers.a, orders, 3), "new")
-        run.until_rows(wanted)  # what was planned under the old id is delivered under it
+        run.until_rows(wanted)  # rows of a pending batch keep the old id
 
         assert run.next == {("new", orders): {0: 8}}
         assert any(note.kind == "renamed" for note in run.enumerator.status.notes)
 
 
-def test_active_progress_wins_over_parked_progress_of_the_same_split(
-    brokers: Brokers, topic: Topic, path: Path
-) -> None:
+def test_active_progress_overrides_parked_progress(brokers: Brokers, topic: Topic, path: Path) -> None:
     orders = topic("orders")
     brokers.a.create_topic(orders)
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     wanted = produce("a", brokers.a, orders, 10)
     with reading(path) as run:
         run.until_rows(wanted)
-        # A document that knows the split twice, the parked offset the larger one.
+        # A document with the split both active and parked; the parked offset is larger.
         saved = json.loads(run.offsets[-1])
         topic_of_a = saved["clusters"]["a"]["topics"][orders]
         topic_of_a["next"] = 6
@@ -467,7 +461,7 @@ def test_active_progress_wins_over_parked_progress_of_the_same_split(
 @pytest.mark.scenario(16)
 @pytest.mark.scenario(17)
 @pytest.mark.scenario(19)
-def test_a_restart_goes_on_from_the_saved_offsets_and_discovers_nothing_twice(
+def test_a_restart_continues_at_the_saved_offsets(
     brokers: Brokers, topic: Topic, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "dynamic_kafka")
@@ -477,7 +471,7 @@ def test_a_restart_goes_on_from_the_saved_offsets_and_discovers_nothing_twice(
     wanted = produce("a", brokers.a, orders, 5)
     with reading(path) as run:
         run.until_rows(wanted)
-        # Read and not yet read splits stand in the state alike.
+        # The document has all splits, read or not.
         assert run.next == {("a", orders): {0: 5, 1: 0, 2: 0}}
         caplog.clear()
         run.restart()
@@ -508,14 +502,12 @@ def test_a_restart_with_one_cluster_removed_and_another_added(brokers: Brokers, 
 
         assert run.next == {("b", orders): {0: 8}, ("c", orders): {0: 3}}
         assert run.parked == {("a", orders): {0: 5}}
-        assert {task.part.split.cluster for task in run.tasks} == {"b", "c"}  # the removed one is never opened
+        assert {task.part.split.cluster for task in run.tasks} == {"b", "c"}  # the removed cluster is never opened
         assert run.report()["parked"] == {"a": 1}
 
 
 @pytest.mark.scenario(27)
-def test_fewer_clusters_and_topics_then_other_parallelism_then_a_crash(
-    brokers: Brokers, topic: Topic, path: Path
-) -> None:
+def test_removals_then_other_parallelism_then_a_crash(brokers: Brokers, topic: Topic, path: Path) -> None:
     one, two = topic("one"), topic("two")
     for at in (brokers.a, brokers.b):
         for name in (one, two):

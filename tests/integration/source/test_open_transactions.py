@@ -1,4 +1,4 @@
-"""A transaction that is still open, in a log that was read otherwise until now: what it hides is not lost."""
+"""An open transaction hides records that were visible before: they are not lost."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ Topic = Callable[[str], str]
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_a_change_to_read_committed_while_a_transaction_is_open_is_no_loss(
-    brokers: Brokers, topic: Topic, path: Path, fail: str
-) -> None:
-    # Given a query that has read into a transaction that is still open
+def test_read_committed_during_a_transaction_is_no_loss(brokers: Brokers, topic: Topic, path: Path, fail: str) -> None:
+    # Given a query that has read some records of an open transaction
     orders = brokers.a.create_topic(topic("orders"))
     write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
     wanted = produce("east", brokers.a, orders, 5)
@@ -30,7 +28,7 @@ def test_a_change_to_read_committed_while_a_transaction_is_open_is_no_loss(
     with reading(path, failOnDataLoss=fail) as run:
         run.until_rows(wanted)
 
-        # When metadata has the cluster read by committed records from now on
+        # When metadata changes the cluster to read_committed
         committed = cluster("east", brokers.a, [orders], properties={"isolation.level": "read_committed"})
         write_metadata(path, stream("orders", committed))
         seen = run.enumerator.observer
@@ -41,12 +39,12 @@ def test_a_change_to_read_committed_while_a_transaction_is_open_is_no_loss(
         brokers.a.wait_decided(orders)
         wanted += produce("east", brokers.a, orders, 3)
 
-        # Then nothing is called lost, and nothing comes twice
+        # Then no record is reported as lost, and none is read twice
         run.until_rows(wanted)
 
 
-def test_a_start_inside_a_transaction_that_is_open_is_no_loss(brokers: Brokers, topic: Topic, path: Path) -> None:
-    # As `import-checkpoint` gives them for a query that has read everything until now
+def test_a_start_inside_an_open_transaction_is_no_loss(brokers: Brokers, topic: Topic, path: Path) -> None:
+    # As `import-checkpoint` writes them for a query that has read everything so far
     orders = brokers.a.create_topic(topic("orders"))
     produce("east", brokers.a, orders, 5)
     transaction = brokers.a.transaction()

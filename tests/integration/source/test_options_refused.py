@@ -1,4 +1,4 @@
-"""Options that are refused: before anything is read, by name, with what to do. And what never reaches a client."""
+"""Options that are refused by name and with advice, before a record is read; options that never reach a client."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.subscription import unite
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.options.index import OPTIONS
-from tests.integration.source.driving import Query, at, document, numbered, query, static
+from tests.integration.source.simulated_spark import Query, at, document, numbered, query, static
 from tests.support.fixtures import Brokers
 
 NOWHERE = {"bootstrapServers": "127.0.0.1:1", "topics": ["t"]}
 GOOD = static(document(east=NOWHERE))
 
 
-def told(options: dict[str, str]) -> str:
-    """What a user is told; nothing may have been asked of a cluster."""
+def refusal(options: dict[str, str]) -> str:
+    """Return the error's text; no cluster may have been asked."""
     with pytest.raises(OptionError) as raised:
         Query(options)
     return str(raised.value)
@@ -32,10 +32,10 @@ def told(options: dict[str, str]) -> str:
 
 @pytest.mark.scenario(42)
 def test_ids_and_a_pattern_exclude_each_other() -> None:
-    said = told({**GOOD, "streamPattern": "orders.*"})
+    message = refusal({**GOOD, "streamPattern": "orders.*"})
 
-    assert "'streamIds'" in said and "'streamPattern'" in said
-    assert "keep one" in said
+    assert "'streamIds'" in message and "'streamPattern'" in message
+    assert "keep one" in message
 
 
 @pytest.mark.scenario(42)
@@ -43,43 +43,43 @@ def test_streams_have_to_be_chosen() -> None:
     options = dict(GOOD)
     del options["streamIds"]
 
-    said = told(options)
+    message = refusal(options)
 
-    assert "no streams are chosen" in said
-    assert "streamPattern" in said and "subscribePattern" in said
+    assert "no streams are chosen" in message
+    assert "streamPattern" in message and "subscribePattern" in message
 
 
 @pytest.mark.scenario(42)
 @pytest.mark.parametrize("option", ["removedClusterRetention", "metadataFailureThreshold", "metadataDiscoveryInterval"])
 def test_negative_settings(option: str) -> None:
-    said = told({**GOOD, option: "-1"})
+    message = refusal({**GOOD, option: "-1"})
 
-    assert f"option '{option}' is '-1'" in said
+    assert f"option '{option}' is '-1'" in message
 
 
 @pytest.mark.scenario(42)
 def test_commits_without_a_group() -> None:
-    assert "kafka.group.id" in told({**GOOD, "commitOffsets": "true"})
+    assert "kafka.group.id" in refusal({**GOOD, "commitOffsets": "true"})
 
 
-def test_what_needs_a_state_location_says_so() -> None:
-    assert "stateLocation" in told({**GOOD, "clusterFailurePolicy": "stall"})
-    assert "stateLocation" in told({**GOOD, "pendingRemovedRanges": "filter"})
+def test_options_that_need_a_state_location_are_refused() -> None:
+    assert "stateLocation" in refusal({**GOOD, "clusterFailurePolicy": "stall"})
+    assert "stateLocation" in refusal({**GOOD, "pendingRemovedRanges": "filter"})
 
 
-def test_an_unknown_option_names_the_nearest() -> None:
-    assert "did you mean 'maxOffsetsPerTrigger'" in told({**GOOD, "maxOffsetPerTriggers": "5"})
+def test_an_unknown_option_is_refused_with_the_nearest_name() -> None:
+    assert "did you mean 'maxOffsetsPerTrigger'" in refusal({**GOOD, "maxOffsetPerTriggers": "5"})
 
 
 @pytest.mark.parametrize("key", ["auto.offset.reset", "enable.auto.commit", "key.deserializer", "interceptor.classes"])
-def test_what_spark_s_source_forbids_is_forbidden(key: str) -> None:
-    assert key in told({**GOOD, f"kafka.{key}": "x"})
+def test_options_that_sparks_source_forbids_are_refused(key: str) -> None:
+    assert key in refusal({**GOOD, f"kafka.{key}": "x"})
 
 
 @pytest.mark.parametrize(
     "properties", [{"plugin.library.paths": "/tmp/x.so"}, {"sasl.password": "p"}, {"ssl.ca.location": "/etc/passwd"}]
 )
-def test_metadata_may_not_set_what_loads_code_or_leads_outside(properties: dict[str, str]) -> None:
+def test_metadata_may_not_set_unsafe_client_properties(properties: dict[str, str]) -> None:
     options = static(document(east=NOWHERE | {"properties": properties}))
 
     with query(options) as reading, pytest.raises(DynamicKafkaError) as raised:
@@ -90,8 +90,8 @@ def test_metadata_may_not_set_what_loads_code_or_leads_outside(properties: dict[
 
 
 @pytest.mark.scenario(21)
-def test_the_source_s_own_options_never_reach_a_client(tmp_path: Path) -> None:
-    # Given every option of the source that a stream may set, beside one for the client
+def test_the_sources_options_reach_no_client(tmp_path: Path) -> None:
+    # Given every option of the source that a stream may set, and one option for the client
     given = {
         **GOOD,
         "removedClusterRetention": "3d",
@@ -115,7 +115,7 @@ def test_the_source_s_own_options_never_reach_a_client(tmp_path: Path) -> None:
     client = client_of(options, subscription, "east")
     configs = [client.consumer_config(), client.admin_config()]
 
-    # Then only Kafka's names are there, and librdkafka knows every one
+    # Then the clients get only Kafka's properties, which librdkafka accepts
     names = {name.lower() for name in OPTIONS} | {alias for option in OPTIONS.values() for alias in option.aliases}
     for config in configs:
         assert not {key for key in config if key.lower() in names}
@@ -124,8 +124,8 @@ def test_the_source_s_own_options_never_reach_a_client(tmp_path: Path) -> None:
     Consumer(configs[0]).close()
 
 
-def test_a_cluster_s_own_properties_win_over_the_common_ones(brokers: Brokers, topic: object) -> None:
-    # Given a common setting that would make reading impossible, put right for one cluster
+def test_a_clusters_properties_override_the_common_ones(brokers: Brokers, topic: object) -> None:
+    # Given a common setting that makes reading impossible, and a right one for one cluster
     name = brokers.a.create_topic(topic("orders"))  # type: ignore[operator]
     brokers.a.produce(name, numbered(3))
     text = document(east=at(brokers.a, name, properties={"security.protocol": "plaintext"}))
@@ -139,20 +139,20 @@ def test_a_cluster_s_own_properties_win_over_the_common_ones(brokers: Brokers, t
 
 @pytest.mark.parametrize("way", ["readStream", "read"])
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"startingOffsets": "earlyest"}, "startingOffsets"),
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "3"}, "minOffsetsPerTrigger"),
         ({"kafka.sasl.password": "hunter2"}, "kafka.sasl.password"),
     ],
 )
-def test_spark_refuses_before_there_is_a_plan(
-    spark: SparkSession, way: str, options: dict[str, str], said: str
+def test_spark_refuses_wrong_options_before_a_plan(
+    spark: SparkSession, way: str, options: dict[str, str], message: str
 ) -> None:
     register(spark)
 
     with pytest.raises(PySparkException) as raised:
         getattr(spark, way).format("dynamic-kafka").options(**GOOD, **options).load()
 
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert "hunter2" not in str(raised.value)

@@ -1,4 +1,4 @@
-"""How much one batch takes: Spark's rate options, shared over clusters, and Spark's triggers."""
+"""The size of batches: Spark's rate options, shared over clusters, and Spark's triggers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,22 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dynamic_kafka import register
-from tests.integration.source.driving import at, at_offsets, document, numbered, query, read_batch, static, values
+from tests.integration.source.simulated_spark import (
+    at,
+    at_offsets,
+    document,
+    numbered,
+    query,
+    read_batch,
+    static,
+    values,
+)
 from tests.support.fixtures import Brokers
 
 Topic = Callable[[str], str]
 
 
-def test_a_limit_is_shared_by_lag_and_starves_nobody(brokers: Brokers, topic: Topic) -> None:
+def test_a_limit_is_shared_by_lag_and_starves_no_split(brokers: Brokers, topic: Topic) -> None:
     # Given a large cluster, a small one, and a tiny one
     name = topic("orders")
     for cluster, count in zip(brokers, (900, 90, 3), strict=True):
@@ -25,11 +34,11 @@ def test_a_limit_is_shared_by_lag_and_starves_nobody(brokers: Brokers, topic: To
         cluster.produce(name, numbered(count))
     text = document(big=at(brokers.a, name), small=at(brokers.b, name), tiny=at(brokers.c, name))
 
-    # When each batch takes 100
+    # When each batch may take 100
     with query(static(text, startingOffsets="earliest", maxOffsetsPerTrigger=100)) as reading:
         batches = reading.drain()
 
-    # Then no batch takes more, all take part in the first, and everything is read once
+    # Then no batch takes more, the first one reads all clusters, and every record is read once
     shares = [Counter(row["kafka_cluster"] for row in batch) for batch in batches]
     assert [len(batch) for batch in batches] == [100] * 9 + [93]
     assert shares[0]["tiny"] >= 1
@@ -58,7 +67,7 @@ def test_a_limit_below_the_number_of_splits_gives_each_a_turn(brokers: Brokers, 
 
 
 def test_a_batch_waits_for_enough_records_or_for_long_enough(brokers: Brokers, topic: Topic) -> None:
-    # Given a query that has read a first batch, and wants ten records for the next, or half a second
+    # Given a query after its first batch, whose next one waits for ten records or half a second
     name = brokers.a.create_topic(topic("orders"))
     brokers.a.produce(name, ["first"])
     options = static(
@@ -72,7 +81,7 @@ def test_a_batch_waits_for_enough_records_or_for_long_enough(brokers: Brokers, t
         first = reading.batch()
         brokers.a.produce(name, numbered(4))
 
-        # When fewer are there, it waits as long as it may
+        # When there are fewer records, it waits for half a second
         while not reading.plan():
             pass
         waited = time.monotonic() - began
@@ -80,19 +89,19 @@ def test_a_batch_waits_for_enough_records_or_for_long_enough(brokers: Brokers, t
         brokers.a.produce(name, numbered(12))
         enough = reading.batch()
 
-    # Then enough records need no waiting
+    # Then with enough records, it does not wait
     assert (len(first), len(after_the_delay), len(enough)) == (1, 4, 12)
     assert waited >= 0.5
 
 
-def test_records_in_waiting_are_reported_as_lag(brokers: Brokers, topic: Topic) -> None:
+def test_unread_records_are_reported_as_lag(brokers: Brokers, topic: Topic) -> None:
     name = brokers.a.create_topic(topic("orders"))
     brokers.a.produce(name, ["first"])
     options = static(document(east=at(brokers.a, name)), startingOffsets="earliest", minOffsetsPerTrigger=10)
 
     with query(options) as reading:
         reading.batch()
-        assert reading.reader.reportLatestOffset()["clusters"]["east"]["lag"] == 0  # the batch has left nothing
+        assert reading.reader.reportLatestOffset()["clusters"]["east"]["lag"] == 0  # the batch has read everything
         brokers.a.produce(name, numbered(4))
         planned = reading.plan()
         report = reading.reader.reportLatestOffset()
@@ -121,7 +130,7 @@ def test_large_ranges_are_cut_into_tasks(brokers: Brokers, topic: Topic) -> None
 
 @pytest.mark.scenario(44)
 def test_more_tasks_than_there_are_splits(brokers: Brokers, topic: Topic) -> None:
-    # Given one record, no record, and a demand for many tasks
+    # Given one partition with a record, one without, and `minPartitions` far above
     name = brokers.a.create_topic(topic("orders"), 3)
     brokers.a.produce(name, ["only"], partition=1)
 
@@ -130,7 +139,7 @@ def test_more_tasks_than_there_are_splits(brokers: Brokers, topic: Topic) -> Non
     assert values(rows) == Counter([b"only"])
 
 
-def test_rates_do_not_hold_for_trigger_once(brokers: Brokers, topic: Topic) -> None:
+def test_trigger_once_ignores_rates(brokers: Brokers, topic: Topic) -> None:
     name = brokers.a.create_topic(topic("orders"))
     brokers.a.produce(name, numbered(50))
 
@@ -142,22 +151,22 @@ def test_rates_do_not_hold_for_trigger_once(brokers: Brokers, topic: Topic) -> N
     assert len(rows) == 50
 
 
-def test_available_now_reads_what_was_there_when_it_began(brokers: Brokers, topic: Topic) -> None:
-    # Given a run that has fixed its ends
+def test_available_now_reads_up_to_its_targets(brokers: Brokers, topic: Topic) -> None:
+    # Given a run that has set its targets
     name = brokers.a.create_topic(topic("orders"))
     brokers.a.produce(name, numbered(25))
     options = static(document(east=at(brokers.a, name)), startingOffsets="earliest", maxOffsetsPerTrigger=10)
     with query(options) as reading:
         reading.reader.prepareForTriggerAvailableNow()
 
-        # When records and partitions arrive while it reads
+        # When records and partitions are added while it reads
         first = reading.batch()
         brokers.a.produce(name, numbered(25, "late"))
         brokers.a.create_partitions(name, 2)
         brokers.a.produce(name, numbered(5, "new partition"), partition=1)
         rest = reading.drain()
 
-        # Then they are for the next run
+        # Then only the next run reads them
         assert [len(first), *map(len, rest)] == [10, 10, 5]
         assert reading.offsets()["east", name][0] == 25
         reading.restart().reader.prepareForTriggerAvailableNow()
@@ -166,7 +175,7 @@ def test_available_now_reads_what_was_there_when_it_began(brokers: Brokers, topi
     assert values(again) == Counter(value.encode() for value in numbered(25, "late") + numbered(5, "new partition"))
 
 
-def test_available_now_does_not_wait_for_records_that_never_come(brokers: Brokers, topic: Topic) -> None:
+def test_available_now_ends_before_an_aborted_transaction(brokers: Brokers, topic: Topic) -> None:
     name = brokers.a.create_topic(topic("orders"))
     brokers.a.produce(name, numbered(25))
     options = static(
@@ -180,7 +189,7 @@ def test_available_now_does_not_wait_for_records_that_never_come(brokers: Broker
     assert [len(batch) for batch in batches] == [10, 10, 5]
 
 
-def test_spark_s_available_now_and_once(brokers: Brokers, topic: Topic, spark: SparkSession, tmp_path: Path) -> None:
+def test_sparks_available_now_and_once(brokers: Brokers, topic: Topic, spark: SparkSession, tmp_path: Path) -> None:
     # Given records on two clusters
     register(spark)
     name = topic("orders")
@@ -207,12 +216,12 @@ def test_spark_s_available_now_and_once(brokers: Brokers, topic: Topic, spark: S
         assert running.awaitTermination(120)
         return [progress.numInputRows for progress in running.recentProgress if progress.numInputRows]
 
-    # When Spark reads what is there, then once what came since
+    # When Spark runs `availableNow`, then `once` after more records
     available = run(availableNow=True)
     brokers.a.produce(name, numbered(60, "more"))
     once = run(once=True)
 
-    # Then the limit holds for the first trigger and not for the second
+    # Then the limit applies to the first trigger, not to the second
     assert available == [25, 15]
     assert once == [60]
     rows = spark.read.parquet(str(tmp_path / "out")).collect()

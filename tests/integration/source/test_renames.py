@@ -1,6 +1,4 @@
-"""Renames that metadata do not tell of, or take back: the cluster is the same by its own word, and none of its records
-comes twice.
-"""
+"""Renames of a cluster that metadata changes or reverts: its `cluster.id` is the same, and no record is read twice."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from tests.support.streams import Rows, assert_rows, cluster, produce, renamed, 
 
 
 @pytest.mark.parametrize("policy", ["fail", "stall"])
-def test_a_rename_that_is_rejected_with_its_revision_reads_nothing_twice(
+def test_a_rename_in_a_rejected_revision_reads_nothing_twice(
     brokers: Brokers, orders: str, path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
     # Given a query that has read a cluster
@@ -38,7 +36,7 @@ def test_a_rename_that_is_rejected_with_its_revision_reads_nothing_twice(
     with reading(path, clusterFailurePolicy=policy) as run:
         run.until_rows(wanted)
         try:
-            # When a revision renames it and adds another one, which takes its time, and turns out to lack its topic
+            # When a revision renames it, and adds a slow cluster that turns out to lack its topic
             new = cluster("new", brokers.c, ["not-created-yet"])
             write_metadata(path, stream("orders", cluster("eastern", brokers.a, [orders], renamedFrom="east"), new))
             run.until(lambda: ("eastern", orders) in run.next, "the rename")
@@ -48,12 +46,12 @@ def test_a_rename_that_is_rejected_with_its_revision_reads_nothing_twice(
         while run.batch():
             pass
 
-        # Then what was read is not read again
+        # Then no record is read again
         assert run.rows().total() == wanted.total(), "records came twice"
 
 
-def test_a_rename_that_its_user_takes_back_reads_nothing_twice(brokers: Brokers, orders: str, path: Path) -> None:
-    # As `git revert` of the rename does with a file that is mounted
+def test_a_reverted_rename_reads_nothing_twice(brokers: Brokers, orders: str, path: Path) -> None:
+    # As with `git revert` of the rename
     before = stream("orders", cluster("east", brokers.a, [orders]))
     write_metadata(path, before)
     wanted = produce("east", brokers.a, orders, 5)
@@ -68,24 +66,22 @@ def test_a_rename_that_its_user_takes_back_reads_nothing_twice(brokers: Brokers,
         run.until_rows(wanted + more)
 
 
-def test_two_renames_while_the_application_is_stopped_read_nothing_twice(
-    brokers: Brokers, orders: str, path: Path
-) -> None:
+def test_two_renames_while_stopped_read_nothing_twice(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
     wanted = produce("east", brokers.a, orders, 5)
     with reading(path) as run:
         run.until_rows(wanted)
         run.stop()
-        # When it is renamed to `eastern`, and that to `oriental`, before it runs again
+        # When it is renamed to `eastern`, and then to `oriental`, before the next start
         write_metadata(path, stream("orders", cluster("oriental", brokers.a, [orders], renamedFrom="eastern")))
         more = renamed(produce("east", brokers.a, orders, 2), "oriental")
         run.until_rows(wanted + more)
 
 
-def test_a_rename_whose_revision_is_tried_again_and_again_reads_nothing_again_and_again(
+def test_a_rename_that_is_retried_reads_nothing_twice(
     brokers: Brokers, orders: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The same, with a cluster that is slow each time: its client is made anew with each try
+    # The same, with a cluster that is slow each time: each retry makes a new client
     monkeypatch.setattr(observer, "GRACE_S", 0.3)
     monkeypatch.setattr(observer, "RECONSIDER_S", 1.0)
     ask, tries = ClusterAdmin.kafka_id, set()
@@ -107,10 +103,8 @@ def test_a_rename_whose_revision_is_tried_again_and_again_reads_nothing_again_an
         assert run.rows().total() == wanted.total(), f"{run.rows().total() // wanted.total()} times each"
 
 
-def test_other_servers_of_a_cluster_without_an_id_are_no_other_cluster(
-    brokers: Brokers, orders: str, path: Path
-) -> None:
-    # Flink's list form lets the id out; it is the bootstrap servers then
+def test_new_servers_of_a_cluster_without_an_id_are_a_rename(brokers: Brokers, orders: str, path: Path) -> None:
+    # In Flink's list form the id is optional; its default is the bootstrap servers
     def unnamed(servers: str) -> dict[str, Any]:
         return {"bootstrapServers": servers, "topics": [orders]}
 
@@ -118,13 +112,13 @@ def test_other_servers_of_a_cluster_without_an_id_are_no_other_cluster(
     wanted = produce("", brokers.a, orders, 5)
     with reading(path) as run:
         run.until(lambda: run.rows().total() == 5, "five rows")
-        # When a broker is added to them, or they are put in another order
+        # When a broker is added to the list, or its order changes
         port = brokers.a.bootstrap.rpartition(":")[2]
         write_metadata(path, stream("orders", unnamed(f"{brokers.a.bootstrap},localhost:{port}")))
         more = produce("", brokers.a, orders, 2)
 
         run.until(lambda: "localhost" in str(run.enumerator.observer.in_force().subscription), "the change")
-        # Then it is the same cluster, by its own word, and read on
+        # Then the query reads on, since the `cluster.id` is the same
         run.until(lambda: run.rows().total() >= 7, "seven rows")
         while run.batch():
             pass
@@ -133,7 +127,7 @@ def test_other_servers_of_a_cluster_without_an_id_are_no_other_cluster(
 
 
 @pytest.mark.parametrize("policy", ["fail", "stall"])
-def test_a_rename_to_a_wrong_address_that_is_taken_back_reads_nothing_twice(
+def test_a_reverted_rename_to_wrong_servers_reads_nothing_twice(
     brokers: Brokers, orders: str, path: Path, policy: str
 ) -> None:
     before = stream("orders", cluster("east", brokers.a, [orders]))
@@ -141,7 +135,7 @@ def test_a_rename_to_a_wrong_address_that_is_taken_back_reads_nothing_twice(
     wanted = produce("east", brokers.a, orders, 5)
     with reading(path, readTimeout="4s", clusterFailurePolicy=policy) as run:
         run.until_rows(wanted)
-        # Given a rename with a slip in its servers: the query ends, or waits for them
+        # Given a rename with wrong servers: the query fails, or waits for them
         wrong = cluster("eastern", "127.0.0.1:1", [orders], renamedFrom="east")
         write_metadata(path, stream("orders", wrong))
         if policy == "fail":
@@ -149,9 +143,9 @@ def test_a_rename_to_a_wrong_address_that_is_taken_back_reads_nothing_twice(
                 run.until(lambda: False, "the query to end")
         else:
             run.until(lambda: "eastern" in run.report()["clusters"], "the rename")
-        # When its user takes it back, and starts again
+        # When the user reverts it, and starts again
         write_metadata(path, before)
         run.restart()
 
-        # Then it goes on where it was
+        # Then the query resumes at its offsets
         run.until_rows(wanted + produce("east", brokers.a, orders, 1))

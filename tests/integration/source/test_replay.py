@@ -1,7 +1,7 @@
-"""A batch that was planned but not committed is replayed exactly, save for what is durably left out.
+"""A pending batch is replayed exactly, except for the ranges that an amendment leaves out.
 
-The batch is made pending by a crash right after Spark has logged its offsets, or later; then metadata changes, and the
-query starts again. What an amendment leaves out is never lost: its split is parked at the start of its range.
+A crash after Spark has logged the offsets leaves a batch pending. Then metadata changes, and the query restarts.
+Left-out ranges are never lost: their splits are parked at the start of the range.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Topic = Callable[[str], str]
 
 
 def amendments(path: Path) -> list[dict[str, Any]]:
-    """What the state location holds, in the order it was written."""
+    """Return the amendments of the state location, in the order of writing."""
     files = (path.parent / "state").glob("*/amendments/*.json")
     return [json.loads(file.read_text()) for file in sorted(files, key=lambda file: file.stat().st_mtime_ns)]
 
@@ -43,7 +43,7 @@ def amendments(path: Path) -> list[dict[str, Any]]:
 # -- on Spark ----------------------------------------------------------------------------------------------------------
 
 
-def test_spark_hands_a_pending_batch_back_and_gets_what_is_left_of_it(
+def test_spark_replays_a_pending_batch_without_left_out_ranges(
     spark: SparkSession, brokers: Brokers, orders: str, tmp_path: Path, path: Path
 ) -> None:
     a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
@@ -81,7 +81,7 @@ def test_spark_hands_a_pending_batch_back_and_gets_what_is_left_of_it(
 
 
 @pytest.mark.scenario(22)
-def test_a_replay_reads_the_same_ranges_whatever_has_happened_since(
+def test_a_replay_reads_the_same_ranges_after_any_change(
     brokers: Brokers, orders: str, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "dynamic_kafka")
@@ -104,9 +104,7 @@ def test_a_replay_reads_the_same_ranges_whatever_has_happened_since(
         assert amendments(path) == []
 
 
-def test_a_start_at_the_moving_end_is_kept_over_a_crash_of_the_first_batch(
-    brokers: Brokers, orders: str, path: Path
-) -> None:
+def test_a_start_at_latest_survives_a_crash_of_the_first_batch(brokers: Brokers, orders: str, path: Path) -> None:
     produce("a", brokers.a, orders, 5)
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     with reading(path, startingOffsets="latest") as run:
@@ -143,7 +141,7 @@ def test_a_draining_cluster_is_replayed_whole(brokers: Brokers, orders: str, pat
 # -- left out ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_removed_cluster_is_left_out_parked_at_the_start_of_its_range_and_read_when_it_returns(
+def test_a_replay_parks_a_removed_cluster_at_its_ranges_start(
     brokers: Brokers, orders: str, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
@@ -159,8 +157,8 @@ def test_a_removed_cluster_is_left_out_parked_at_the_start_of_its_range_and_read
 
         assert run.next == {("b", orders): {0: 6}}
         assert run.parked == {("a", orders): {0: 3}}
-        said = f"left out of the pending batch, possibly delivered by an earlier attempt: a/{orders}[0] 3..8"
-        assert f"{said} (cluster removed)" in caplog.text
+        message = f"left out of the pending batch, possibly delivered by an earlier attempt: a/{orders}[0] 3..8"
+        assert f"{message} (cluster removed)" in caplog.text
         assert [(found["leftOut"], found["reasons"]) for found in amendments(path)] == [
             ([["a", orders, 0, 3, 8]], {"a": "removed"})
         ]
@@ -169,9 +167,7 @@ def test_a_removed_cluster_is_left_out_parked_at_the_start_of_its_range_and_read
         assert run.next == {("a", orders): {0: 8}, ("b", orders): {0: 6}}
 
 
-def test_a_removed_topic_is_left_out_and_the_others_of_its_cluster_are_read(
-    brokers: Brokers, orders: str, topic: Topic, path: Path
-) -> None:
+def test_a_replay_leaves_out_only_the_removed_topic(brokers: Brokers, orders: str, topic: Topic, path: Path) -> None:
     other = brokers.a.create_topic(topic("other"))
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders, other])))
     gone, wanted = produce("a", brokers.a, orders, 5), produce("a", brokers.a, other, 6)
@@ -181,16 +177,14 @@ def test_a_removed_topic_is_left_out_and_the_others_of_its_cluster_are_read(
         run.until_rows(wanted)
         run.until(lambda: bool(run.parked), "the topic to be parked")
 
-        # It was new in that batch: its start is where it goes back to.
+        # The topic was new in that batch, so it goes back to its starting offset.
         assert (run.next, run.parked) == ({("a", other): {0: 6}}, {("a", orders): {0: 0}})
         assert run.report()["parked"] == {"a": 1}
         write_metadata(path, stream("orders", cluster("a", brokers.a, [orders, other])))
         run.until_rows(wanted + gone)
 
 
-def test_a_pending_batch_of_removed_clusters_only_becomes_an_empty_one(
-    brokers: Brokers, orders: str, path: Path
-) -> None:
+def test_a_replay_without_any_cluster_left_is_empty(brokers: Brokers, orders: str, path: Path) -> None:
     a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
     write_metadata(path, stream("orders", a))
     pending = produce("a", brokers.a, orders, 5)
@@ -207,16 +201,14 @@ def test_a_pending_batch_of_removed_clusters_only_becomes_an_empty_one(
         assert [found["number"] for found in amendments(path)] == [1]
 
 
-def test_what_is_left_out_stays_left_out_though_the_cluster_is_back_and_comes_with_a_later_batch(
-    brokers: Brokers, orders: str, path: Path
-) -> None:
+def test_left_out_ranges_are_read_with_a_later_batch(brokers: Brokers, orders: str, path: Path) -> None:
     a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
     write_metadata(path, stream("orders", a, b))
     of_a, of_b = produce("a", brokers.a, orders, 5), produce("b", brokers.b, orders, 5)
     with reading(path) as run:
         run.batch(crash="logged")
         write_metadata(path, stream("orders", b))
-        run.batch(crash="partitioned")  # the amendment is written; the batch is not done
+        run.batch(crash="partitioned")  # the amendment is written, but the batch is not done
         write_metadata(path, stream("orders", a, b))
         run.batch()
         assert_rows(run.rows(), of_b)
@@ -227,9 +219,7 @@ def test_what_is_left_out_stays_left_out_though_the_cluster_is_back_and_comes_wi
         assert {task.part.split.cluster for task in run.tasks} == {"a"}
 
 
-def test_another_cluster_that_goes_before_the_batch_is_done_makes_a_second_amendment(
-    brokers: Brokers, orders: str, path: Path
-) -> None:
+def test_a_second_removal_makes_a_second_amendment(brokers: Brokers, orders: str, path: Path) -> None:
     a, b, c = (cluster(name, at, [orders]) for name, at in zip("abc", brokers, strict=True))
     write_metadata(path, stream("orders", a, b, c))
     of_a, of_b, of_c = (produce(name, at, orders, 5) for name, at in zip("abc", brokers, strict=True))
@@ -256,7 +246,7 @@ def test_another_cluster_that_goes_before_the_batch_is_done_makes_a_second_amend
         assert run.report()["clusters"].keys() == {"a", "b", "c"}
 
 
-def test_what_an_earlier_attempt_had_delivered_is_at_worst_read_again_and_this_is_said(
+def test_delivered_ranges_that_are_left_out_are_read_again(
     brokers: Brokers, orders: str, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
@@ -284,7 +274,7 @@ def test_what_an_earlier_attempt_had_delivered_is_at_worst_read_again_and_this_i
     ],
     ids=["without a state location", "asked to"],
 )
-def test_a_pending_range_that_may_not_be_left_out_stops_the_query_and_says_the_choices(
+def test_pending_ranges_fail_with_the_choices_if_kept(
     brokers: Brokers, orders: str, path: Path, options: dict[str, Any], why: str
 ) -> None:
     a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
@@ -297,17 +287,17 @@ def test_a_pending_range_that_may_not_be_left_out_stops_the_query_and_says_the_c
         with pytest.raises(PendingRangesError) as refused:
             run.batch()
 
-        said = str(refused.value)
-        assert f"a/{orders}[0] 0..5" in said and f"b/{orders}" not in said and why in said
-        assert all(choice in said for choice in ("Draining", "pendingRemovedRanges=filter", "abandon"))
+        message = str(refused.value)
+        assert f"a/{orders}[0] 0..5" in message and f"b/{orders}" not in message and why in message
+        assert all(choice in message for choice in ("Draining", "pendingRemovedRanges=filter", "abandon"))
         assert (run.rows(), run.offsets, amendments(path)) == (Rows(), saved, [])
-        # The first choice: name it again until the batch is done.
+        # The first choice: add the cluster back until the batch is done.
         write_metadata(path, stream("orders", a, b))
         run.restart()
         run.until_rows(wanted)
 
 
-def test_leaving_ranges_out_without_a_place_to_record_it_is_refused_at_once(path: Path) -> None:
+def test_leaving_ranges_out_needs_a_state_location(path: Path) -> None:
     with reading(path, stateLocation=None, pendingRemovedRanges="filter") as run, pytest.raises(OptionError) as refused:
         run.batch()
 
@@ -317,9 +307,7 @@ def test_leaving_ranges_out_without_a_place_to_record_it_is_refused_at_once(path
 # -- an old checkpoint -------------------------------------------------------------------------------------------------
 
 
-def test_a_checkpoint_from_a_backup_that_is_older_than_an_amendment_is_noticed(
-    brokers: Brokers, orders: str, path: Path
-) -> None:
+def test_a_checkpoint_older_than_an_amendment_is_refused(brokers: Brokers, orders: str, path: Path) -> None:
     a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
     write_metadata(path, stream("orders", a, b))
     wanted = produce("a", brokers.a, orders, 5) + produce("b", brokers.b, orders, 5)
@@ -348,10 +336,10 @@ def test_a_checkpoint_from_a_backup_that_is_older_than_an_amendment_is_noticed(
         assert run.parked == {("a", orders): {0: 5}}
 
 
-def test_what_a_batch_has_left_out_is_not_committed_to_the_group(
+def test_left_out_ranges_are_not_committed_to_the_group(
     brokers: Brokers, orders: str, topic: Callable[[str], str], path: Path
 ) -> None:
-    # Given a pending batch, one of whose topics is taken out of the metadata
+    # Given a pending batch, and the removal of one of its topics
     other, group = brokers.a.create_topic(topic("other")), topic("group")
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders, other])))
     produce("a", brokers.a, orders, 5)
@@ -366,14 +354,12 @@ def test_what_a_batch_has_left_out_is_not_committed_to_the_group(
         assert run.parked == {("a", orders): {0: 0}}
         assert run.enumerator._committer is not None and run.enumerator._committer.flush(20)
 
-        # Then nobody is told that it was read
+        # Then the group does not get the topic's offset
         assert brokers.a.committed_offsets(group).get((orders, 0), 0) == 0
 
 
-def test_an_amendment_of_a_batch_that_an_old_checkpoint_has_made_undone_is_not_obeyed_later(
-    brokers: Brokers, orders: str, path: Path
-) -> None:
-    # Given a query whose last batch has left a cluster out, and a backup from before that batch
+def test_an_amendment_of_an_undone_batch_is_ignored(brokers: Brokers, orders: str, path: Path) -> None:
+    # Given a query whose last batch left a cluster out, and a backup from before that batch
     a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
     write_metadata(path, stream("orders", a, b))
     wanted = produce("a", brokers.a, orders, 5) + produce("b", brokers.b, orders, 5)
@@ -385,14 +371,14 @@ def test_an_amendment_of_a_batch_that_an_old_checkpoint_has_made_undone_is_not_o
         write_metadata(path, stream("orders", b))
         run.until_rows(wanted + of_b)
 
-        # When a person goes back to the backup, with the sink, and says so; the cluster is named again
+        # When a user restores checkpoint and sink, sets the override, and adds the cluster back
         write_metadata(path, stream("orders", a, b))
         run.offsets, run.commits = backup, len(backup)
         run.delivered = {number: rows for number, rows in run.delivered.items() if number < len(backup)}
         run.restart(allowOldCheckpoint="true")
         run.until_rows(wanted + of_a + of_b)
 
-        # Then a later restart finds nothing to read again
+        # Then a later restart reads nothing again
         run.restart(allowOldCheckpoint=None)
         while run.batch():
             pass

@@ -1,4 +1,4 @@
-"""Saved state: documents of the first version restore, and what Spark saved is what a restart reads."""
+"""Saved offset documents: those of the first version restore, and a restart reads what Spark has saved."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.planning.codec import VERSION, decode, encode
-from tests.integration.source.driving import Query, at, document, numbered, query, static, values
+from tests.integration.source.simulated_spark import Query, at, document, numbered, query, static, values
 from tests.support.fixtures import Brokers
 from tests.support.streams import last_batch, next_offsets, produce, saved_offset, start_query
 
@@ -20,12 +20,12 @@ Topic = Callable[[str], str]
 
 
 def first_version(offsets: dict[str, dict[str, dict[str, int]]]) -> str:
-    """A document as the first version wrote it: offsets only."""
+    """Return a document of the first version: offsets only."""
     return json.dumps({"version": 1, "clusters": offsets})
 
 
 def restored(options: dict[str, str], saved: str) -> Query:
-    """A query that starts on a checkpoint with one committed batch."""
+    """Return a query on a checkpoint with one committed batch."""
     made = Query(options)
     made.log, made.committed = [saved], 1
     return made
@@ -34,7 +34,7 @@ def restored(options: dict[str, str], saved: str) -> Query:
 @pytest.mark.scenario(7)
 @pytest.mark.scenario(39)
 def test_state_of_the_first_version_restores(brokers: Brokers, topic: Topic) -> None:
-    # Given offsets of two clusters in the first version's form, one topic of which is no longer named
+    # Given a document of the first version, with a topic that metadata no longer names
     name, gone = topic("orders"), topic("gone")
     for cluster in (brokers.a, brokers.b):
         cluster.create_topic(name, 2)
@@ -42,13 +42,13 @@ def test_state_of_the_first_version_restores(brokers: Brokers, topic: Topic) -> 
             cluster.produce(name, numbered(10), partition=partition)
     saved = first_version({"east": {name: {"0": 4, "1": 10}, gone: {"0": 77}}, "west": {name: {"0": 9, "1": 0}}})
 
-    # When a query goes on from there
+    # When a query continues from there
     reading = restored(static(document(east=at(brokers.a, name), west=at(brokers.b, name))), saved)
     rows = reading.batch()
     again = reading.plan()
     reading.stop()
 
-    # Then it reads on at exactly those offsets, and the new document knows what the old one could not
+    # Then it reads on at exactly those offsets, and the new document has the new fields
     read = Counter((row["kafka_cluster"], row["partition"], row["offset"]) for row in rows)
     assert read == Counter(
         [("east", 0, o) for o in range(4, 10)] + [("west", 0, 9)] + [("west", 1, o) for o in range(10)]
@@ -64,7 +64,7 @@ def test_state_of_the_first_version_restores(brokers: Brokers, topic: Topic) -> 
 
 
 @pytest.mark.scenario(7)
-def test_a_pending_batch_of_the_first_version_is_replayed_exactly(brokers: Brokers, topic: Topic) -> None:
+def test_a_pending_batch_of_the_first_version_is_replayed(brokers: Brokers, topic: Topic) -> None:
     name = brokers.a.create_topic(topic("orders"))
     brokers.a.produce(name, numbered(10))
     reading = restored(static(document(east=at(brokers.a, name))), first_version({"east": {name: {"0": 2}}}))
@@ -83,7 +83,7 @@ def test_a_pending_batch_of_the_first_version_is_replayed_exactly(brokers: Broke
 def test_a_spark_checkpoint_of_the_first_version_restores(
     brokers: Brokers, topic: Topic, spark: SparkSession, tmp_path: Path
 ) -> None:
-    # Given a checkpoint whose offset log is put back to the first version's form
+    # Given a checkpoint whose offset log was rewritten in the first version's form
     name = brokers.a.create_topic(topic("orders"), 2)
     options = static(document(east=at(brokers.a, name)), startingOffsets="earliest")
     wanted = produce("east", brokers.a, name, 5)
@@ -101,16 +101,16 @@ def test_a_spark_checkpoint_of_the_first_version_restores(
         running.wait_rows(wanted)
         found = running.document()
 
-    # Then nothing was lost or doubled, and the new form is saved
+    # Then no record is lost or duplicated, and the new form is saved
     assert next_offsets(found) == {("east", name): {0: 9, 1: 3}}
     assert found is not None and found.query
 
 
 @pytest.mark.scenario(39)
-def test_what_spark_saved_is_the_document_to_the_letter(
+def test_spark_saves_the_document_unchanged(
     brokers: Brokers, topic: Topic, spark: SparkSession, tmp_path: Path
 ) -> None:
-    # Given documents that Spark has written, with a parked topic among them
+    # Given documents that Spark has written, one with a parked topic
     name, other = brokers.a.create_topic(topic("orders"), 3), brokers.a.create_topic(topic("other"))
     both, one = (static(document(east=at(brokers.a, *topics))) for topics in ((name, other), (name,)))
     wanted = produce("east", brokers.a, name, 3) + produce("east", brokers.a, other, 2)
@@ -123,7 +123,7 @@ def test_what_spark_saved_is_the_document_to_the_letter(
         running.wait_rows(wanted)
         checkpoint = running.checkpoint
 
-    # Then each one decodes and encodes to the very same text
+    # Then each one decodes and encodes to the same text
     texts = [saved_offset(checkpoint, batch) for batch in range(last_batch(checkpoint / "offsets") + 1)]
     assert [json.dumps(encode(decode(text))) for text in texts] == [json.dumps(text) for text in texts]
     assert decode(texts[-1]).parked["east"].topics[other].next == {0: 2}
@@ -154,7 +154,7 @@ def test_a_single_cluster_end_to_end(brokers: Brokers, topic: Topic, spark: Spar
     }
     wanted = produce("default", brokers.a, first, 5)
 
-    # When a topic appears while it runs, and the query is restarted
+    # When a topic is created while it runs, and the query restarts
     with start_query(spark, options, tmp_path, sink="parquet") as running:
         running.wait_rows(wanted)
         second = brokers.a.create_topic(f"{prefix}-second")
@@ -163,12 +163,12 @@ def test_a_single_cluster_end_to_end(brokers: Brokers, topic: Topic, spark: Spar
     wanted += produce("default", brokers.a, first, 3, partition=1)
     with start_query(spark, options, tmp_path, sink="parquet") as running:
         running.wait_rows(wanted)
-        # The rows are in the sink before the event of their batch is there.
+        # Rows reach the sink before the progress event of their batch.
         running.wait_until(lambda: "clusters" in running.report(), "the first progress event")
         found = running.document()
         report = running.report()
 
-    # Then each topic is a stream of its own, read once
+    # Then each topic is a separate stream, read once
     assert next_offsets(found) == {("default", first): {0: 5, 1: 3}, ("default", second): {0: 4}}
     assert found is not None
     assert {name: at.stream for name, at in found.clusters["default"].topics.items()} == {first: first, second: second}

@@ -1,4 +1,4 @@
-"""The rows' schema is Spark's, then ours; in Spark, over Spark's ways to name a source."""
+"""The rows' schema: Spark's Kafka columns, then ours; with Spark, also by SQL and a metadata file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from dynamic_kafka import register
-from tests.integration.source.driving import at, document, numbered, static
+from tests.integration.source.simulated_spark import at, document, numbered, static
 from tests.support.fixtures import Brokers
 from tests.support.kafka import Record
 
@@ -53,7 +53,7 @@ def test_the_schema_is_known_without_any_cluster(spark: SparkSession, headers: s
 
 
 def test_rows_in_spark_have_the_values_that_were_produced(brokers: Brokers, topic: Topic, spark: SparkSession) -> None:
-    # Given a record with everything and one with nothing
+    # Given a record with all fields set, and one with none
     register(spark)
     name = brokers.a.create_topic(topic("orders"), config={"retention.ms": "-1"})
     moment = datetime(2026, 11, 1, 12, 0, 0, 123000, tzinfo=UTC)
@@ -69,7 +69,7 @@ def test_rows_in_spark_have_the_values_that_were_produced(brokers: Brokers, topi
     )
     rows = [row.asDict(recursive=True) for row in frame.load().orderBy("offset").collect()]
 
-    # Then nothing is lost on the way
+    # Then the rows have all values
     naive = moment.replace(tzinfo=None)
     everywhere = {"topic": name, "partition": 0, "timestampType": 0, "kafka_cluster": "east", "kafka_stream": "orders"}
     for row in rows:
@@ -83,7 +83,7 @@ def test_rows_in_spark_have_the_values_that_were_produced(brokers: Brokers, topi
     ]
 
 
-def test_sql_reaches_the_source_through_a_view(brokers: Brokers, topic: Topic, spark: SparkSession) -> None:
+def test_sql_reads_the_source_through_a_view(brokers: Brokers, topic: Topic, spark: SparkSession) -> None:
     register(spark)
     name = brokers.a.create_topic(topic("orders"))
     brokers.a.produce(name, numbered(4))
@@ -97,10 +97,10 @@ def test_sql_reaches_the_source_through_a_view(brokers: Brokers, topic: Topic, s
     assert [row.v for row in found] == ["r2", "r3"]
 
 
-def test_a_metadata_file_of_flink_s_form_is_all_a_job_needs(
+def test_a_job_needs_only_a_metadata_file_in_flinks_form(
     brokers: Brokers, topic: Topic, spark: SparkSession, tmp_path: Path
 ) -> None:
-    # Given the list form that Flink's YAML metadata service reads
+    # Given the list form of Flink's YAML metadata service
     register(spark)
     name = topic("orders")
     for cluster in (brokers.a, brokers.b):
@@ -122,5 +122,5 @@ def test_a_metadata_file_of_flink_s_form_is_all_a_job_needs(
     frame = spark.read.format("dynamic-kafka").option("streamIds", "orders").option("metadataPath", str(path)).load()
     counts = {row.kafka_cluster: row["count"] for row in frame.groupBy("kafka_cluster").count().collect()}
 
-    # Then a cluster without an id is called by its servers
+    # Then a cluster without an id gets its servers as id
     assert counts == {"east": 3, brokers.b.bootstrap: 3}

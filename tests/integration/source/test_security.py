@@ -1,4 +1,4 @@
-"""Secrets: used, rotated, refused, and nowhere to be seen. SASL_SSL with SCRAM and an authority of our own."""
+"""Secrets are used, rotated, refused, and never shown. Clusters use SASL_SSL with SCRAM and our own authority."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.errors import DynamicKafkaError
-from tests.integration.source.driving import at, document, numbered, query, read_batch, static, values
+from tests.integration.source.simulated_spark import at, document, numbered, query, read_batch, static, values
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.kafka import CertificateAuthority, KafkaCluster
 from tests.support.places import ROOT
@@ -26,17 +26,17 @@ from tests.support.waiting import eventually
 Topic = Callable[[str], str]
 
 BOUNDED_S = 20.0
-"""A failure that takes longer than this is one that a user waits for in vain; the time-outs in here are 3 s."""
+"""Longest time to a failure, in seconds; the tests' timeouts are 3 s."""
 SCRAM = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}
 
 
 def secure(cluster: KafkaCluster, *topics: str, **more: Any) -> dict[str, Any]:
-    """What a document says of a cluster over its SASL_SSL listener."""
+    """Return a cluster's part of a document, with its SASL_SSL listener."""
     return at(cluster, *topics, **more) | {"bootstrapServers": cluster.sasl_bootstrap}
 
 
 def secret_folder(root: Path, cluster: KafkaCluster, user: str = "alice", name: str = "east") -> Path:
-    """A mounted Secret as a kubelet lays it out: links through `..data`."""
+    """Create a mounted Secret as a kubelet does, with links through `..data`."""
     folder = root / name
     folder.mkdir(parents=True)
     rotate(
@@ -51,7 +51,7 @@ def secret_folder(root: Path, cluster: KafkaCluster, user: str = "alice", name: 
 
 
 def rotate(folder: Path, files: dict[str, str]) -> None:
-    """Put a new edition of a Secret in place."""
+    """Replace the content of a mounted Secret."""
     edition = folder / f"..{time.monotonic_ns()}"
     edition.mkdir()
     for name, content in files.items():
@@ -64,13 +64,13 @@ def rotate(folder: Path, files: dict[str, str]) -> None:
 
 
 def by_folder(cluster: KafkaCluster, name: str, root: Path, **more: Any) -> dict[str, str]:
-    """Options whose document names the cluster's secret folder."""
+    """Return options whose document names the cluster's secret folder."""
     text = document(east=secure(cluster, name, properties=SCRAM, secretFolder="east"))
     return static(text, startingOffsets="earliest", secretsRoot=root, readTimeout="3s", **more)
 
 
 def by_references(cluster: KafkaCluster, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Options of the application, one secret by each kind of reference."""
+    """Return options of the application, with one secret by each kind of reference."""
     folder.mkdir(exist_ok=True)
     (folder / "login.properties").write_text(f"user = alice\npassword={cluster.users['alice']}\n")
     (folder / "ca.pem").write_text(cluster.authority.certificate_file.read_text())
@@ -91,7 +91,7 @@ def by_references(cluster: KafkaCluster, name: str, folder: Path, monkeypatch: p
 # Used
 
 
-def test_the_application_s_references_reach_the_cluster(
+def test_the_applications_references_reach_the_cluster(
     secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = secure_cluster.create_topic(topic("orders"))
@@ -104,7 +104,7 @@ def test_the_application_s_references_reach_the_cluster(
     assert secure_cluster.users["alice"] not in reading.log[-1]
 
 
-def test_java_s_log_in_line_works_with_references(
+def test_a_java_jaas_line_works_with_references(
     secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = secure_cluster.create_topic(topic("orders"))
@@ -121,7 +121,7 @@ def test_java_s_log_in_line_works_with_references(
     assert len(read_batch(options)) == 5
 
 
-def test_a_document_names_the_cluster_s_secret_folder(
+def test_a_document_names_the_clusters_secret_folder(
     secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path
 ) -> None:
     name = secure_cluster.create_topic(topic("orders"))
@@ -153,10 +153,8 @@ def test_each_cluster_has_its_own_credentials(
 # Rotated
 
 
-def test_a_rotated_secret_is_taken_up_without_a_restart(
-    fresh_cluster: FreshCluster, topic: Topic, tmp_path: Path
-) -> None:
-    # Given a running query, and consumers that this process keeps
+def test_a_rotated_secret_is_used_without_a_restart(fresh_cluster: FreshCluster, topic: Topic, tmp_path: Path) -> None:
+    # Given a running query, and cached consumers
     cluster = fresh_cluster("rotating", users={"alice": "first-secret"})
     name = cluster.create_topic("orders")
     cluster.produce(name, ["first"])
@@ -164,7 +162,7 @@ def test_a_rotated_secret_is_taken_up_without_a_restart(
     with query(by_folder(cluster, name, tmp_path)) as reading:
         assert values(reading.batch()) == Counter([b"first"])
 
-        # When the password changes and every connection has to log in again
+        # When the password changes, and every connection must log in again
         cluster.set_password("alice", "second-secret")
         rotate(
             folder,
@@ -177,7 +175,7 @@ def test_a_rotated_secret_is_taken_up_without_a_restart(
         cluster.restart()
         cluster.produce(name, ["second"])
 
-        # Then the same run goes on
+        # Then the same run continues
         rows: list[Any] = []
         assert eventually(lambda: bool(rows.extend(reading.batch()) or rows))
         assert values(rows) == Counter([b"second"])
@@ -188,7 +186,7 @@ def test_a_rotated_secret_is_taken_up_without_a_restart(
 
 
 @pytest.mark.parametrize("way", ["stream", "batch"])
-def test_a_wrong_password_is_said_in_bounded_time(
+def test_a_wrong_password_fails_in_bounded_time(
     secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path, way: str
 ) -> None:
     name = secure_cluster.create_topic(topic("orders"))
@@ -204,17 +202,17 @@ def test_a_wrong_password_is_said_in_bounded_time(
     options = by_folder(secure_cluster, name, tmp_path)
 
     began = time.monotonic()
-    with pytest.raises(DynamicKafkaError) as told:
+    with pytest.raises(DynamicKafkaError) as raised:
         read_batch(options) if way == "batch" else _first_batch(options)
 
     assert time.monotonic() - began < BOUNDED_S
-    assert "[CLUSTER_REFUSED cluster=east]" in str(told.value)
-    assert "the cluster refuses the login (" in str(told.value)
-    assert "check the cluster's properties and its secret folder" in str(told.value)
-    assert "not-the-secret" not in _whole_text(told.value)
+    assert "[CLUSTER_REFUSED cluster=east]" in str(raised.value)
+    assert "the cluster refuses the login (" in str(raised.value)
+    assert "check the cluster's properties and its secret folder" in str(raised.value)
+    assert "not-the-secret" not in _whole_text(raised.value)
 
 
-def test_a_wrong_authority_is_said_in_bounded_time(secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path) -> None:
+def test_a_wrong_authority_fails_in_bounded_time(secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path) -> None:
     name = secure_cluster.create_topic(topic("orders"))
     folder = secret_folder(tmp_path, secure_cluster)
     other = CertificateAuthority(tmp_path / "other", "another authority").certificate_file.read_text()
@@ -222,17 +220,17 @@ def test_a_wrong_authority_is_said_in_bounded_time(secure_cluster: KafkaCluster,
     rotate(folder, {"sasl.username": "alice", "sasl.password": password, "ssl.ca.pem": other})
 
     began = time.monotonic()
-    with pytest.raises(DynamicKafkaError) as told:
+    with pytest.raises(DynamicKafkaError) as raised:
         _first_batch(by_folder(secure_cluster, name, tmp_path))
 
     assert time.monotonic() - began < BOUNDED_S
-    assert "[CLUSTER_REFUSED cluster=east]" in str(told.value)
-    assert "a certificate that is not signed by the authority that is given (" in str(told.value)
-    assert password not in _whole_text(told.value)
-    assert other.splitlines()[1] not in _whole_text(told.value)
+    assert "[CLUSTER_REFUSED cluster=east]" in str(raised.value)
+    assert "a certificate that is not signed by the authority that is given (" in str(raised.value)
+    assert password not in _whole_text(raised.value)
+    assert other.splitlines()[1] not in _whole_text(raised.value)
 
 
-def test_an_executor_that_cannot_log_in_says_why(fresh_cluster: FreshCluster, tmp_path: Path) -> None:
+def test_an_executor_that_cannot_log_in_gives_the_reason(fresh_cluster: FreshCluster, tmp_path: Path) -> None:
     # Given a planned batch, and a password that changes before it is read
     cluster = fresh_cluster("changing", users={"alice": "first-secret"})
     name = cluster.create_topic("orders")
@@ -243,33 +241,33 @@ def test_an_executor_that_cannot_log_in_says_why(fresh_cluster: FreshCluster, tm
         cluster.set_password("alice", "second-secret")
 
         began = time.monotonic()
-        with pytest.raises(DynamicKafkaError) as told:
+        with pytest.raises(DynamicKafkaError) as raised:
             reading.read()
 
     assert time.monotonic() - began < BOUNDED_S
-    assert "CLUSTER_REFUSED cluster=east" in str(told.value)
-    assert "uthentication" in str(told.value)
-    assert "first-secret" not in _whole_text(told.value)
+    assert "CLUSTER_REFUSED cluster=east" in str(raised.value)
+    assert "uthentication" in str(raised.value)
+    assert "first-secret" not in _whole_text(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("reference", "said"),
+    ("reference", "message"),
     [
         ("${file:/nowhere/login:password}", "/nowhere/login"),
         ("${env:NOT_SET_AT_ALL}", "NOT_SET_AT_ALL"),
         ("${dir:/nowhere:password}", "/nowhere"),
     ],
 )
-def test_a_reference_to_nothing_is_named(
-    secure_cluster: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reference: str, said: str
+def test_an_unresolved_reference_is_named(
+    secure_cluster: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reference: str, message: str
 ) -> None:
     options = by_references(secure_cluster, "orders", tmp_path, monkeypatch)
 
-    with pytest.raises(DynamicKafkaError) as told:
+    with pytest.raises(DynamicKafkaError) as raised:
         _first_batch(options | {"kafka.sasl.password": reference})
 
-    assert said in str(told.value)
-    assert "sasl.password" in str(told.value)
+    assert message in str(raised.value)
+    assert "sasl.password" in str(raised.value)
 
 
 def test_a_missing_secret_folder_is_named(secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path) -> None:
@@ -283,13 +281,13 @@ def _first_batch(options: dict[str, str]) -> None:
 
 
 def _whole_text(error: BaseException) -> str:
-    """The error as any log may show it, with all that led to it."""
+    """Return the error's text with all its causes, as a log may show it."""
     import traceback
 
     return "".join(traceback.format_exception(error))
 
 
-# Nowhere to be seen
+# Never shown
 
 APPLICATION = """
 import json, sys, time
@@ -330,10 +328,10 @@ spark.stop()
 
 
 @pytest.mark.spark
-def test_no_secret_is_in_checkpoint_plan_event_log_or_any_log(
+def test_no_secret_is_in_checkpoints_plans_event_logs_or_logs(
     secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given both ways to credentials, one of each with a wrong password, and a loud driver
+    # Given both ways to credentials, each also with a wrong password, and a driver that logs everything
     name = secure_cluster.create_topic(topic("orders"))
     secure_cluster.produce(name, numbered(5))
     (tmp_path / "events").mkdir()
@@ -365,12 +363,12 @@ def test_no_secret_is_in_checkpoint_plan_event_log_or_any_log(
     (tmp_path / "output.log").write_text(done.stdout)
     assert done.returncode == 0, done.stdout[-4000:]
 
-    # Then the right ones read, the wrong ones say why
+    # Then the right passwords work, and the wrong ones fail with the reason
     assert "ROWS folder 5" in done.stdout and "ROWS references 5" in done.stdout
     assert "FAILED folder-wrong" in done.stdout and "FAILED references-wrong" in done.stdout
     assert done.stdout.count("uthentication") >= 2
 
-    # and none of what they wrote has a secret in it
+    # and no file that they wrote contains a secret
     secrets = {
         "password": secure_cluster.users["alice"],
         "wrong password of the folder": "wrong-secret-2",
@@ -388,12 +386,12 @@ def test_no_secret_is_in_checkpoint_plan_event_log_or_any_log(
         if secret.encode() in path.read_bytes()
     ]
     assert found == []
-    # (the search does find what is there)
+    # (the search does find a text that is there)
     with_topic = {path.relative_to(tmp_path).parts[0] for path in written if name.encode() in path.read_bytes()}
     assert {"events", "checkpoint"} <= with_topic
 
 
-def test_nothing_that_is_logged_while_planning_and_reading_holds_a_secret(
+def test_no_log_line_of_planning_and_reading_has_a_secret(
     secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = secure_cluster.create_topic(topic("orders"))
@@ -405,9 +403,9 @@ def test_nothing_that_is_logged_while_planning_and_reading_holds_a_secret(
         query(by_folder(secure_cluster, name, tmp_path, kafka__group__id=topic("group"))) as reading,
     ):
         reading.batch()
-        said = repr(reading.reader.options) + repr(
+        message = repr(reading.reader.options) + repr(
             reading.reader.partitions({"version": 2}, json.loads(reading.log[0]))
         )
 
-    assert secure_cluster.users["alice"] not in caplog.text + said
+    assert secure_cluster.users["alice"] not in caplog.text + message
     assert caplog.records

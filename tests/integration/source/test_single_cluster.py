@@ -1,4 +1,4 @@
-"""One cluster whose topics are the streams: by ids, a pattern, or a class of the user's; and a topic that goes."""
+"""A single cluster whose topics are the streams, chosen by ids, a pattern or a user's class."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.streams import produce
 
 
 class Suffixed(KafkaStreamSubscriber):
-    """The streams whose ids end as an option says."""
+    """A subscriber to streams by the end of their ids, which an option sets."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._suffix = options["streamSubscriber.suffix"]
@@ -23,7 +23,7 @@ class Suffixed(KafkaStreamSubscriber):
 
 
 def chosen_by(way: str, prefix: str) -> dict[str, str]:
-    """Options that choose the streams `<prefix>-read` and `<prefix>-late-read`, and not `<prefix>-other`."""
+    """Return options that choose the streams `<prefix>-read` and `<prefix>-late-read`, but not `<prefix>-other`."""
     return {
         "streamIds": {"streamIds": f"{prefix}-read;{prefix}-late-read"},
         "streamPattern": {"streamPattern": f"{prefix}-.*read"},
@@ -35,10 +35,8 @@ def chosen_by(way: str, prefix: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("way", ["streamIds", "streamPattern", "streamSubscriber"])
-def test_the_topics_of_a_cluster_are_streams_that_are_chosen_like_any_others(
-    brokers: Brokers, topic: Callable[[str], str], way: str
-) -> None:
-    # Given three topics, of which two are to be read
+def test_the_topics_of_a_single_cluster_are_streams(brokers: Brokers, topic: Callable[[str], str], way: str) -> None:
+    # Given two topics to read, and one to skip
     prefix = topic("single")
     names = [f"{prefix}-read", f"{prefix}-other"]
     if way == "streamIds":
@@ -54,12 +52,12 @@ def test_the_topics_of_a_cluster_are_streams_that_are_chosen_like_any_others(
         if way == "streamIds":
             wanted += produce("default", brokers.a, f"{prefix}-late-read", 4)
         if way == "streamPattern":
-            # When another one appears that matches
+            # When another matching topic is created
             brokers.a.create_topic(f"{prefix}-late-read")
             wanted += produce("default", brokers.a, f"{prefix}-late-read", 4)
         run.until_rows(wanted)
 
-        # Then each is a stream of its own name, and a restart goes on where it was
+        # Then each topic is a stream of its name, and a restart continues at the saved offsets
         run.restart()
         wanted += produce("default", brokers.a, f"{prefix}-read", 3)
         run.until_rows(wanted)
@@ -68,9 +66,7 @@ def test_the_topics_of_a_cluster_are_streams_that_are_chosen_like_any_others(
         assert f"{prefix}-other" not in found
 
 
-def test_a_topic_that_is_deleted_under_a_pattern_is_parked_and_the_others_are_read_on(
-    brokers: Brokers, topic: Callable[[str], str]
-) -> None:
+def test_a_topic_deleted_under_a_pattern_is_parked(brokers: Brokers, topic: Callable[[str], str]) -> None:
     # Given Spark's own options, and two topics that match
     prefix = topic("single")
     gone, kept = (brokers.a.create_topic(f"{prefix}-{name}") for name in ("gone", "kept"))
@@ -79,13 +75,13 @@ def test_a_topic_that_is_deleted_under_a_pattern_is_parked_and_the_others_are_re
     with SourceRun(**options) as run:
         run.until_rows(wanted)
 
-        # When one is deleted, and the cluster lists it no more before the next plan
+        # When one is deleted, and no longer listed before the next plan
         looked_up = run.enumerator.observer.in_force().sequence
         brokers.a.delete_topic(gone)
         discovery = run.enumerator.observer._discovery
         assert discovery is not None and discovery.wait_changed(looked_up, DEADLINE_S)
 
-        # Then it is parked where it was, and nothing fails
+        # Then it is parked at its offset, and the query continues
         run.until(lambda: ("default", gone) in run.parked, "the parked topic")
         assert run.parked == {("default", gone): {0: 5}}
         wanted += produce("default", brokers.a, kept, 4)

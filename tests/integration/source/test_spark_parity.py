@@ -1,6 +1,6 @@
-"""A job over Spark's `kafka` source runs over ours: only the format is changed, or the format and one metadata file.
+"""A job over Spark's `kafka` source also runs over ours, after a change of the format, or with a metadata file.
 
-Both read the same topics in one session of the oldest Spark that is supported; rows and schema are compared.
+Both read the same topics in one session of the oldest supported Spark; the tests compare rows and schema.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.source.driving import at, document
+from tests.integration.source.simulated_spark import at, document
 from tests.support.fixtures import Brokers
 from tests.support.kafka import Record
 from tests.support.places import ROOT
@@ -27,7 +27,7 @@ ONE = json.dumps({NAME: {"0": 5, "1": -2, "2": 3}})
 ENDS = json.dumps({NAME: {"0": 9, "1": -1, "2": 4}})
 TIMES = json.dumps({NAME: {"0": BASE + 5_000, "1": BASE, "2": BASE + 2_000}})
 
-# What a user's job sets, beside the servers.
+# Options of a user's job, besides the servers.
 JOBS: dict[str, tuple[str, dict[str, str]]] = {
     "subscribe-two": ("batch", {"subscribe": f"{NAME},{SECOND}"}),
     "headers": ("batch", {"subscribe": NAME, "includeHeaders": "true"}),
@@ -66,7 +66,7 @@ WITH_A_FILE = ("subscribe-two", "headers", "stream-limited")
 
 @pytest.fixture(scope="module")
 def outcomes(brokers: Brokers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """All runs of both sources, in one Spark."""
+    """Yield the results of all runs of both sources, in one Spark."""
     if not SPARK42_PYTHON.exists():
         pytest.fail("the oldest supported Spark is not installed: make setup-spark42")
     connector_jars()
@@ -86,7 +86,13 @@ def outcomes(brokers: Brokers, tmp_path_factory: pytest.TempPathFactory) -> Iter
         runs[f"file-{name}"] = {"mode": mode, "format": "dynamic-kafka", "options": rest | ours}
     (folder / "runs.json").write_text(json.dumps(runs))
     done = subprocess.run(
-        [SPARK42_PYTHON, "-m", "tests.integration.source.both_sources", folder / "runs.json", folder / "results.json"],
+        [
+            SPARK42_PYTHON,
+            "-m",
+            "tests.integration.source.compare_sources",
+            folder / "runs.json",
+            folder / "results.json",
+        ],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'spark_app'}", "SPARK_LOCAL_IP": "127.0.0.1"},
         text=True,
@@ -102,7 +108,7 @@ def outcomes(brokers: Brokers, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def fill(brokers: Brokers) -> None:
-    """Records of every kind, and a log with transactions."""
+    """Produce records of every kind, and transactions."""
     keep = {"retention.ms": "-1"}
     brokers.a.create_topic(NAME, 3, keep)
     for partition in range(3):
@@ -126,7 +132,7 @@ def fill(brokers: Brokers) -> None:
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_only_the_format_is_changed(outcomes: dict[str, Any], name: str) -> None:
+def test_a_job_runs_after_changing_only_the_format(outcomes: dict[str, Any], name: str) -> None:
     kafka, ours = outcomes[f"kafka-{name}"], outcomes[f"ours-{name}"]
 
     assert "refused" not in kafka, kafka
@@ -135,14 +141,14 @@ def test_only_the_format_is_changed(outcomes: dict[str, Any], name: str) -> None
     assert ours["job"] == kafka["job"]
 
 
-def test_a_pattern_has_to_match_the_whole_name_which_spark_s_source_does_not_ask_for(outcomes: dict[str, Any]) -> None:
-    # The one difference on purpose: Spark's source takes every topic of which a part matches.
+def test_a_pattern_must_match_the_whole_name_unlike_sparks(outcomes: dict[str, Any]) -> None:
+    # The one intended difference: Spark's source also takes topics that match only partly.
     assert {row[0] for row in outcomes["kafka-pattern-part"]["rows"]} == {SECOND}
     assert outcomes["ours-pattern-part"]["rows"] == []
 
 
 @pytest.mark.parametrize("name", WITH_A_FILE)
-def test_the_format_and_one_metadata_file(outcomes: dict[str, Any], name: str) -> None:
+def test_a_job_runs_with_the_format_and_one_metadata_file(outcomes: dict[str, Any], name: str) -> None:
     kafka, ours = outcomes[f"kafka-{name}"], outcomes[f"file-{name}"]
 
     assert "refused" not in ours, ours
@@ -152,7 +158,7 @@ def test_the_format_and_one_metadata_file(outcomes: dict[str, Any], name: str) -
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_spark_s_columns_come_first_under_the_same_names_and_types(outcomes: dict[str, Any], name: str) -> None:
+def test_sparks_columns_come_first_with_the_same_types(outcomes: dict[str, Any], name: str) -> None:
     kafka, ours = (outcomes[f"{source}-{name}"]["schema"]["fields"] for source in ("kafka", "ours"))
 
     assert ours[: len(kafka)] == kafka
@@ -160,14 +166,14 @@ def test_spark_s_columns_come_first_under_the_same_names_and_types(outcomes: dic
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_spark_s_source_refuses_is_refused(outcomes: dict[str, Any], name: str) -> None:
+def test_options_that_sparks_source_refuses_are_refused(outcomes: dict[str, Any], name: str) -> None:
     assert "refused" in outcomes[f"kafka-{name}"]
     assert "refused" in outcomes[f"ours-{name}"]
 
 
-def test_a_limit_makes_as_many_batches(outcomes: dict[str, Any]) -> None:
+def test_a_limit_makes_as_many_batches_as_in_spark(outcomes: dict[str, Any]) -> None:
     kafka, ours = (outcomes[f"{source}-stream-limited"]["batches"] for source in ("kafka", "ours"))
 
-    # Spark rounds each partition's share on its own, ours never exceeds the limit.
+    # Spark rounds each partition's share separately; ours never exceeds the limit.
     assert sum(ours) == sum(kafka) == 33
     assert max(ours) <= 12

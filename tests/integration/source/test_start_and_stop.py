@@ -1,4 +1,4 @@
-"""Where a query starts and stops, per cluster: rows, saved offsets, and what the user is told."""
+"""The starts and stops of a query by cluster: rows, saved offsets and messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from dynamic_kafka import register, stop_when_finished
 from dynamic_kafka.errors import ClusterError, DataLossError, OptionError
 from dynamic_kafka.metadata import LATEST, ClusterMetadata, KafkaMetadataService, KafkaStream
-from tests.integration.source.driving import Query, at, document, numbered, query, read_batch, static, values
+from tests.integration.source.simulated_spark import Query, at, document, numbered, query, read_batch, static, values
 from tests.support.fixtures import Brokers
 from tests.support.kafka import KafkaCluster, Record
 
@@ -22,7 +22,7 @@ Topic = Callable[[str], str]
 
 
 def filled(cluster: KafkaCluster, name: str, prefix: str, count: int = 10, partitions: int = 1) -> str:
-    """A topic with `count` numbered records in each partition, a second apart, kept however old they are."""
+    """Create a topic with `count` numbered records in each partition, a second apart, that never expire."""
     cluster.create_topic(name, partitions, {"retention.ms": "-1"})
     for partition in range(partitions):
         texts = [f"{prefix}{partition}.{number}" for number in range(count)]
@@ -48,7 +48,7 @@ def commit(cluster: KafkaCluster, group: str, name: str, offsets: dict[int, int]
 # Earliest and latest
 
 
-def test_earliest_reads_what_is_there_and_what_comes(brokers: Brokers, topic: Topic) -> None:
+def test_earliest_reads_old_and_new_records(brokers: Brokers, topic: Topic) -> None:
     name = filled(brokers.a, topic("orders"), "r", 3)
 
     with query(static(document(east=at(brokers.a, name)), startingOffsets="earliest")) as reading:
@@ -63,7 +63,7 @@ def test_earliest_reads_what_is_there_and_what_comes(brokers: Brokers, topic: To
     assert reading.offsets() == {("east", name): {0: 4}}
 
 
-def test_latest_is_the_default_of_a_stream_and_reads_only_what_comes(brokers: Brokers, topic: Topic) -> None:
+def test_latest_is_the_default_and_reads_only_new_records(brokers: Brokers, topic: Topic) -> None:
     name = filled(brokers.a, topic("orders"), "r", 3)
 
     with query(static(document(east=at(brokers.a, name)))) as reading:
@@ -75,14 +75,14 @@ def test_latest_is_the_default_of_a_stream_and_reads_only_what_comes(brokers: Br
     assert values(second) == Counter([b"later"])
 
 
-def test_latest_is_fixed_in_the_first_document_however_often_it_is_replayed(brokers: Brokers, topic: Topic) -> None:
+def test_latest_is_fixed_in_the_first_document(brokers: Brokers, topic: Topic) -> None:
     # Given a first batch that was planned at "latest" and never committed
     name = filled(brokers.a, topic("orders"), "r", 3)
     reading = Query(static(document(east=at(brokers.a, name))))
     assert reading.plan()
     anchored = reading.offsets()
 
-    # When records arrive, and the process starts again twice
+    # When records arrive, and the process restarts twice
     brokers.a.produce(name, ["while down"])
     reading.restart()
     replayed = reading.read()
@@ -91,7 +91,7 @@ def test_latest_is_fixed_in_the_first_document_however_often_it_is_replayed(brok
     rows = reading.batch()
     reading.stop()
 
-    # Then nothing that came after the first plan is lost
+    # Then no record after the first plan is lost
     assert anchored == {("east", name): {0: 3}}
     assert replayed == replayed_again == []
     assert values(rows) == Counter([b"while down"])
@@ -100,7 +100,7 @@ def test_latest_is_fixed_in_the_first_document_however_often_it_is_replayed(brok
 # Committed
 
 
-def test_committed_starts_at_the_group_s_offsets(brokers: Brokers, topic: Topic) -> None:
+def test_committed_starts_at_the_groups_offsets(brokers: Brokers, topic: Topic) -> None:
     name, group = filled(brokers.a, topic("orders"), "r", 10, partitions=2), topic("group")
     commit(brokers.a, group, name, {0: 4, 1: 9})
 
@@ -114,23 +114,23 @@ def test_committed_starts_at_the_group_s_offsets(brokers: Brokers, topic: Topic)
 
 
 @pytest.mark.scenario(45)
-def test_committed_without_a_commit_names_the_partitions_and_the_choices(brokers: Brokers, topic: Topic) -> None:
+def test_committed_without_a_commit_names_the_partitions(brokers: Brokers, topic: Topic) -> None:
     name, group = filled(brokers.a, topic("orders"), "r", 10, partitions=2), topic("group")
     commit(brokers.a, group, name, {0: 4})
 
     options = static(document(east=at(brokers.a, name)), startingOffsets="committed", kafka__group__id=group)
-    with query(options) as reading, pytest.raises(OptionError) as told:
+    with query(options) as reading, pytest.raises(OptionError) as refused:
         reading.plan()
 
-    assert f"group {group!r} has no committed offset for east/{name}[1]" in str(told.value)
-    assert "earliest" in str(told.value)
+    assert f"group {group!r} has no committed offset for east/{name}[1]" in str(refused.value)
+    assert "earliest" in str(refused.value)
     assert reading.log == []
 
 
 # Timestamps
 
 
-def test_a_timestamp_starts_at_the_first_record_that_is_not_older(brokers: Brokers, topic: Topic) -> None:
+def test_a_timestamp_starts_at_the_first_record_not_older(brokers: Brokers, topic: Topic) -> None:
     name = filled(brokers.a, topic("orders"), "r", 10)
 
     with query(static(document(east=at(brokers.a, name)), startingTimestamp=stamp(6))) as reading:
@@ -149,7 +149,7 @@ def test_a_timestamp_for_each_partition(brokers: Brokers, topic: Topic) -> None:
     assert values(rows) == texts("r", 8, 10) + texts("r", 2, 10, partition=1)
 
 
-def test_timestamps_have_to_name_every_partition(brokers: Brokers, topic: Topic) -> None:
+def test_timestamps_must_name_every_partition(brokers: Brokers, topic: Topic) -> None:
     name = filled(brokers.a, topic("orders"), "r", 10, partitions=2)
     by_time = json.dumps({"east": {name: {"0": stamp(8)}}})
 
@@ -162,19 +162,19 @@ def test_timestamps_have_to_name_every_partition(brokers: Brokers, topic: Topic)
 
 @pytest.mark.scenario(45)
 @pytest.mark.parametrize("written", [0, 5], ids=["empty partition", "none as new"])
-def test_without_a_record_as_new_the_strategy_decides(brokers: Brokers, topic: Topic, written: int) -> None:
+def test_without_a_newer_record_the_strategy_decides(brokers: Brokers, topic: Topic, written: int) -> None:
     name = filled(brokers.a, topic("orders"), "r", written)
     options = static(document(east=at(brokers.a, name)), startingTimestamp=stamp(100))
 
-    with query(options) as strict, pytest.raises(OptionError) as told:
+    with query(options) as strict, pytest.raises(OptionError) as refused:
         strict.plan()
     with query({**options, "startingOffsetsByTimestampStrategy": "latest"}) as lenient:
         first = lenient.batch()
         brokers.a.produce(name, ["later"])
         second = lenient.batch()
 
-    assert f"no record of east/{name}[0] is as new" in str(told.value)
-    assert "startingOffsetsByTimestampStrategy=latest" in str(told.value)
+    assert f"no record of east/{name}[0] is as new" in str(refused.value)
+    assert "startingOffsetsByTimestampStrategy=latest" in str(refused.value)
     assert (first, values(second)) == ([], Counter([b"later"]))
 
 
@@ -195,7 +195,7 @@ def test_explicit_offsets_by_cluster(brokers: Brokers, topic: Topic) -> None:
     assert reading.offsets() == {("east", name): {0: 10, 1: 10}, ("west", name): {0: 10, 1: 10}}
 
 
-def test_explicit_offsets_have_to_name_every_partition(brokers: Brokers, topic: Topic) -> None:
+def test_explicit_offsets_must_name_every_partition(brokers: Brokers, topic: Topic) -> None:
     name = filled(brokers.a, topic("orders"), "r", 1, partitions=2)
     starts = json.dumps({"east": {name: {"0": 1}}})
 
@@ -206,7 +206,7 @@ def test_explicit_offsets_have_to_name_every_partition(brokers: Brokers, topic: 
         reading.plan()
 
 
-def test_an_offset_behind_the_end_of_the_log_is_a_loss(brokers: Brokers, topic: Topic) -> None:
+def test_an_offset_behind_the_end_of_the_log_is_data_loss(brokers: Brokers, topic: Topic) -> None:
     name = filled(brokers.a, topic("orders"), "r", 3)
     starts = json.dumps({"east": {name: {"0": 7}}})
 
@@ -217,22 +217,24 @@ def test_an_offset_behind_the_end_of_the_log_is_a_loss(brokers: Brokers, topic: 
         reading.plan()
 
 
-@pytest.mark.parametrize(("place", "said"), [(("eest", 0), "cluster 'eest'"), (("east", 1), r"east/orders-\d+\[1\]")])
+@pytest.mark.parametrize(
+    ("place", "message"), [(("eest", 0), "cluster 'eest'"), (("east", 1), r"east/orders-\d+\[1\]")]
+)
 @pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets", "startingOffsetsByTimestamp"])
-def test_positions_of_what_is_not_there_are_refused(
-    brokers: Brokers, topic: Topic, option: str, place: tuple[str, int], said: str
+def test_offsets_of_missing_clusters_or_partitions_are_refused(
+    brokers: Brokers, topic: Topic, option: str, place: tuple[str, int], message: str
 ) -> None:
-    # Given a mistyped cluster, or a partition that does not exist: without effect, what was meant would be skipped
+    # Given a misspelt cluster, or a missing partition: an ignored start would skip records
     name = filled(brokers.a, topic("orders"), "r", 3)
     cluster, partition = place
     positions = json.dumps({cluster: {name: {"0": 1, str(partition): 1}}})
     options = static(document(east=at(brokers.a, name))) | {option: positions}
 
-    with query(options) as reading, pytest.raises(OptionError, match=said):
+    with query(options) as reading, pytest.raises(OptionError, match=message):
         reading.plan()
 
 
-def test_a_partition_to_assign_that_does_not_exist_is_refused(brokers: Brokers, topic: Topic) -> None:
+def test_assigning_a_missing_partition_is_refused(brokers: Brokers, topic: Topic) -> None:
     name = filled(brokers.a, topic("orders"), "r", 1)
     options = {"kafka.bootstrap.servers": brokers.a.bootstrap, "assign": json.dumps({name: [0, 4]})}
 
@@ -240,7 +242,7 @@ def test_a_partition_to_assign_that_does_not_exist_is_refused(brokers: Brokers, 
         reading.plan()
 
 
-def test_spark_s_json_for_a_single_cluster(brokers: Brokers, topic: Topic) -> None:
+def test_sparks_json_for_a_single_cluster(brokers: Brokers, topic: Topic) -> None:
     name = filled(brokers.a, topic("orders"), "r", 10, partitions=2)
     options = {
         "kafka.bootstrap.servers": brokers.a.bootstrap,
@@ -255,7 +257,7 @@ def test_spark_s_json_for_a_single_cluster(brokers: Brokers, topic: Topic) -> No
     assert {(row["kafka_cluster"], row["kafka_stream"]) for row in rows} == {("default", name)}
 
 
-def test_a_pattern_passes_over_kafka_s_own_topics(brokers: Brokers, topic: Topic) -> None:
+def test_a_pattern_skips_kafkas_own_topics(brokers: Brokers, topic: Topic) -> None:
     # Given a cluster with groups and transactions
     name = brokers.a.create_topic(topic("orders"))
     commit(brokers.a, topic("group"), name, {0: 0})
@@ -278,21 +280,21 @@ def test_a_topic_that_does_not_exist_is_named(brokers: Brokers, topic: Topic) ->
 
     with (
         query(static(document(east=at(brokers.a, there, missing)), startingOffsets="earliest")) as reading,
-        pytest.raises(ClusterError) as told,
+        pytest.raises(ClusterError) as refused,
     ):
         reading.plan()
 
-    assert told.value.cluster == "east"
-    assert f"has no topic {missing!r}" in str(told.value)
-    assert there not in str(told.value)
+    assert refused.value.cluster == "east"
+    assert f"has no topic {missing!r}" in str(refused.value)
+    assert there not in str(refused.value)
 
 
 # Per cluster
 
 
 @pytest.mark.scenario(5)
-def test_each_cluster_starts_where_its_metadata_says(brokers: Brokers, topic: Topic) -> None:
-    # Given three clusters with a start of their own, which win over the option
+def test_each_cluster_starts_as_its_metadata_says(brokers: Brokers, topic: Topic) -> None:
+    # Given three clusters with starts of their own, which override the option
     name = topic("orders")
     for cluster, prefix in zip(brokers, "abc", strict=True):
         filled(cluster, name, prefix, 10)
@@ -309,7 +311,7 @@ def test_each_cluster_starts_where_its_metadata_says(brokers: Brokers, topic: To
             cluster.produce(name, ["more"])
         second = reading.batch()
 
-    # Then each began at its own
+    # Then each cluster starts at its own
     assert values(first) == texts("a", 0, 10) + texts("b", 4, 10) + texts("c", 7, 10)
     assert values(second) == Counter({b"more": 3})
     assert reading.offsets() == {(cluster, name): {0: 11} for cluster in ("east", "west", "south")}
@@ -317,7 +319,7 @@ def test_each_cluster_starts_where_its_metadata_says(brokers: Brokers, topic: To
 
 
 @pytest.mark.parametrize("option", ["endingOffsets", "endingOffsetsByTimestamp"])
-def test_explicit_ends_have_to_name_every_partition_as_spark_s(brokers: Brokers, topic: Topic, option: str) -> None:
+def test_explicit_ends_must_name_every_partition(brokers: Brokers, topic: Topic, option: str) -> None:
     name = filled(brokers.a, topic("orders"), "r", 10, partitions=2)
     given = {"kafka.bootstrap.servers": brokers.a.bootstrap, "subscribe": name, option: json.dumps({name: {"0": 5}})}
 
@@ -326,7 +328,7 @@ def test_explicit_ends_have_to_name_every_partition_as_spark_s(brokers: Brokers,
 
 
 @pytest.mark.parametrize("by", ["option", "metadata"])
-def test_reading_may_end_where_the_group_was_when_it_began(brokers: Brokers, topic: Topic, by: str) -> None:
+def test_reading_may_end_at_the_groups_offsets(brokers: Brokers, topic: Topic, by: str) -> None:
     name, group = filled(brokers.a, topic("orders"), "r", 10), topic("group")
     commit(brokers.a, group, name, {0: 7})
     more = {"stoppingOffsets": "committed"} if by == "metadata" else {}
@@ -339,7 +341,7 @@ def test_reading_may_end_where_the_group_was_when_it_began(brokers: Brokers, top
 
 @pytest.mark.scenario(6)
 @pytest.mark.parametrize("limit", [None, 4], ids=["at once", "over many batches"])
-def test_each_cluster_reads_its_own_exact_range(brokers: Brokers, topic: Topic, limit: int | None) -> None:
+def test_each_cluster_reads_its_exact_range(brokers: Brokers, topic: Topic, limit: int | None) -> None:
     # Given starts and stops for each cluster
     name = topic("orders")
     for cluster, prefix in zip(brokers, "abc", strict=True):
@@ -357,17 +359,17 @@ def test_each_cluster_reads_its_own_exact_range(brokers: Brokers, topic: Topic, 
         for cluster in brokers:
             cluster.produce(name, ["too late"])
         batches += reading.drain()
-        told = reading.reader.reportLatestOffset()
+        report = reading.reader.reportLatestOffset()
 
-    # Then exactly the ranges were read, and the document says that it is over
+    # Then exactly the ranges are read, and the document is finished
     rows = [row for batch in batches for row in batch]
     assert values(rows) == texts("a", 0, 3) + texts("b", 4, 8) + texts("c", 7, 10)
     assert reading.offsets() == {("east", name): {0: 3}, ("west", name): {0: 8}, ("south", name): {0: 10}}
     assert reading.saved.finished
-    assert told["finished"] is True
+    assert report["finished"] is True
 
 
-def test_a_batch_read_takes_the_exact_ranges_of_each_cluster(brokers: Brokers, topic: Topic) -> None:
+def test_a_batch_reads_the_exact_range_of_each_cluster(brokers: Brokers, topic: Topic) -> None:
     name = topic("orders")
     for cluster, prefix in ((brokers.a, "a"), (brokers.b, "b")):
         filled(cluster, name, prefix, 10)
@@ -383,7 +385,7 @@ def test_a_batch_read_takes_the_exact_ranges_of_each_cluster(brokers: Brokers, t
 
 
 @pytest.mark.scenario(34)
-def test_a_bounded_stream_is_finished_only_when_all_splits_are(brokers: Brokers, topic: Topic) -> None:
+def test_a_bounded_stream_finishes_with_its_last_split(brokers: Brokers, topic: Topic) -> None:
     # Given a short and a long split
     name = brokers.a.create_topic(topic("orders"), 2)
     brokers.a.produce(name, numbered(2, "short"), partition=0)
@@ -399,7 +401,7 @@ def test_a_bounded_stream_is_finished_only_when_all_splits_are(brokers: Brokers,
             done = reading.saved.clusters["east"].topics[name]
             states.append((done.finished(0), done.finished(1), reading.saved.finished))
 
-    # Then the first one's end did not end the stream
+    # Then the end of the first split does not end the stream
     assert (True, False, False) in states
     assert states[-1] == (True, True, True)
     assert [state[2] for state in states].count(True) == 1
@@ -429,7 +431,7 @@ def test_a_bounded_stream_discovers_nothing(brokers: Brokers, topic: Topic) -> N
 
 
 class TakesWestOut(KafkaMetadataService):
-    """Names `east` and `west`; once there is a plan, in the first look-up of a process only, and then `east` alone."""
+    """A service that names `east` and `west`; after the first plan, `west` only in a process's first lookup."""
 
     planned = False
 
@@ -453,7 +455,7 @@ def bounded(servers: str, name: str) -> ClusterMetadata:
 
 
 @pytest.mark.parametrize("crashes", [False, True])
-def test_a_run_that_metadata_bounds_reads_all_it_found_whatever_metadata_says_later(
+def test_a_run_bounded_by_metadata_reads_all_that_it_found(
     brokers: Brokers, topic: Topic, monkeypatch: pytest.MonkeyPatch, *, crashes: bool
 ) -> None:
     name = filled(brokers.a, topic("orders"), "a")
@@ -477,7 +479,7 @@ def test_a_run_that_metadata_bounds_reads_all_it_found_whatever_metadata_says_la
     assert reading.saved.finished and not reading.saved.parked
 
 
-def test_a_bounded_stream_with_nothing_to_read_is_finished_at_once(brokers: Brokers, topic: Topic) -> None:
+def test_a_bounded_stream_without_records_finishes_at_once(brokers: Brokers, topic: Topic) -> None:
     name = brokers.a.create_topic(topic("orders"), 2)
     options = static(document(east=at(brokers.a, name)), startingOffsets="earliest", endingOffsets="latest")
 
@@ -488,7 +490,7 @@ def test_a_bounded_stream_with_nothing_to_read_is_finished_at_once(brokers: Brok
     assert reading.saved.finished
 
 
-def test_ending_by_time_and_by_offset(brokers: Brokers, topic: Topic) -> None:
+def test_a_stream_may_end_by_time_or_by_offset(brokers: Brokers, topic: Topic) -> None:
     name = filled(brokers.a, topic("orders"), "r", 10, partitions=2)
     text = document(east=at(brokers.a, name))
     by_time = json.dumps({"east": {name: {"0": stamp(3), "1": stamp(99)}}})
@@ -535,7 +537,7 @@ def test_stop_when_finished_ends_a_bounded_query(
     # When its owner waits for its end
     finished = stop_when_finished(running, timeout_s=120)
 
-    # Then it ended by itself, with everything read
+    # Then it is stopped after everything was read
     assert finished
     assert not running.isActive
     rows = spark.read.parquet(str(tmp_path / "out")).collect()

@@ -1,6 +1,4 @@
-"""A log that was cut off and has grown again under a query, wherever the range that it would read next begins: with the
-leader epoch of what was read the broker tells; without it the new records before the offset are passed over.
-"""
+"""A truncated log that has grown again: the leader epoch of the last read record reveals the truncation."""
 
 from __future__ import annotations
 
@@ -23,8 +21,7 @@ from tests.support.streams import assert_rows, cluster, produce, stream, write_m
 
 @pytest.fixture
 def truncated(elected: KafkaCluster, brokers: Brokers, orders: str, path: Path) -> Iterator[SourceRun]:
-    """A query that had read up to 20 while epoch 0 went up to there: an unclean election has cut the log off at 10, and
-    it has grown again. Its next batch has to say so."""
+    """Yield a query that has read 20 records of epoch 0; the log was then truncated at 10, and has grown again."""
     east, west = cluster("east", elected, ["orders"]), cluster("west", brokers.b, [orders])
     write_metadata(path, stream("orders", east, west))
     with reading(path, readTimeout="10s", clusterFailurePolicy="stall") as run:
@@ -54,15 +51,15 @@ def test_a_truncation_is_noticed(truncated: SourceRun) -> None:
 def test_a_truncation_is_noticed_when_its_cluster_comes_back(
     truncated: SourceRun, elected: KafkaCluster, brokers: Brokers, orders: str, path: Path
 ) -> None:
-    # Given a cluster that was taken out, in time before anybody read on
+    # Given a cluster that was removed before the next batch
     write_metadata(path, stream("orders", cluster("west", brokers.b, [orders])))
     truncated.until(lambda: bool(truncated.parked), "east to be parked")
     assert truncated.parked == {("east", "orders"): {0: 20}}
 
-    # When it is back
+    # When it is added back
     write_metadata(path, stream("orders", cluster("east", elected, ["orders"]), cluster("west", brokers.b, [orders])))
 
-    # Then the records of 10..20, which nobody has read, are not passed over in silence
+    # Then the query fails, since it would skip the new records 10..20
     with pytest.raises(DataLossError):
         truncated.until(lambda: truncated.rows().total() > 0, "rows")
 
@@ -76,10 +73,10 @@ def test_a_truncation_is_noticed_when_its_cluster_is_renamed(
         truncated.until(lambda: truncated.rows().total() > 0, "rows")
 
 
-def test_a_truncation_is_noticed_after_a_batch_that_has_left_the_cluster_out(
+def test_a_truncation_is_noticed_after_a_left_out_range(
     truncated: SourceRun, elected: KafkaCluster, brokers: Brokers, orders: str, path: Path
 ) -> None:
-    # Given a pending batch up to 25 of the old log, whose cluster has gone (an unclean election is why, usually)
+    # Given a pending batch up to offset 25 of the old log, and the removal of its cluster
     first = truncated.document
     pending = moved(first, 25, number=first.number + 1, previous=fingerprint(first))
     saved(truncated, first, pending)
@@ -87,14 +84,14 @@ def test_a_truncation_is_noticed_after_a_batch_that_has_left_the_cluster_out(
     truncated.batch()
     truncated.until(lambda: truncated.parked == {("east", "orders"): {0: 20}}, "east to be parked at its start")
 
-    # When it is back, cut off at 10 and grown again
+    # When it is added back, with its log truncated at 10 and grown again
     write_metadata(path, stream("orders", cluster("east", elected, ["orders"]), cluster("west", brokers.b, [orders])))
     with pytest.raises(DataLossError):
         truncated.until(lambda: truncated.rows().total() > 0, "rows")
 
 
 def accepted(truncated: SourceRun, elected: KafkaCluster, path: Path) -> int:
-    """A person accepts, as `accept` records it, that reading goes on at the log's end, which is returned."""
+    """Accept the loss, as the tool `accept` records it; return the log's end, where reading continues."""
     end = elected.end_offsets("orders")[0]
     saved(truncated, moved(truncated.document, end + 10))
     with pytest.raises(DataLossError, match="truncated"):
@@ -102,19 +99,19 @@ def accepted(truncated: SourceRun, elected: KafkaCluster, path: Path) -> int:
     truncated.stop()
     found = truncated.document
     topic_id = found.clusters["east"].topics["orders"].topic_id
-    said = {"kind": "data-loss", "cluster": "east", "topic": "orders", "partition": 0, "topicId": topic_id}
+    loss = {"kind": "data-loss", "cluster": "east", "topic": "orders", "partition": 0, "topicId": topic_id}
     StateLocation(str(path.parent / "state")).write(
-        f"{found.query}/accepted/000001-x.json", {**said, "from": end + 10, "to": end}
+        f"{found.query}/accepted/000001-x.json", {**loss, "from": end + 10, "to": end}
     )
     return end
 
 
-def test_a_truncation_that_was_accepted_is_told_once(truncated: SourceRun, elected: KafkaCluster, path: Path) -> None:
-    # Given a log that is shorter by now than what was read of it, and a person who has accepted that
+def test_an_accepted_truncation_is_reported_once(truncated: SourceRun, elected: KafkaCluster, path: Path) -> None:
+    # Given a log that is shorter than the saved offset, and an accepted loss
     end = accepted(truncated, elected, path)
     truncated.until(lambda: truncated.next["east", "orders"] == {0: end}, "reading to go on at the end")
 
-    # When records come after that
+    # When records arrive afterwards
     wanted = produce("east", elected, "orders", 3)
 
     # Then they are read

@@ -1,9 +1,9 @@
-"""Queries without Spark, for breadth: real brokers and the source's own reader, called in Spark's order.
+"""Streaming queries without Spark: the data source's reader on real brokers, called in Spark's order.
 
-`Query` plays the part of Spark's micro-batch engine: it logs each planned document as text before anything is read,
-pickles the tasks as Spark does, and tells the source of a batch when it makes the next one. It calls the data source
-itself: options as text, read limits, columns. Crashes between any two steps are `SourceRun`'s (`tests/support`), which
-drives the enumerator behind it. Where Spark's own behaviour matters, tests run Spark.
+`Query` stands in for Spark's micro-batch engine: it logs each planned document as text before it reads, pickles the
+tasks as Spark does, and calls `commit` for a batch when it plans the next one. It uses the data source itself: options
+as text, read limits, columns. For crashes between any two steps, use `SourceRun` (`tests/support`), which drives the
+enumerator. Tests of Spark's own behaviour run Spark.
 """
 
 from __future__ import annotations
@@ -27,44 +27,44 @@ Row = dict[str, Any]
 
 
 def document(stream: str = "orders", /, **clusters: Mapping[str, Any]) -> str:
-    """A metadata document of one stream: `document("orders", east=at(cluster, "orders-1"))`."""
+    """Return a metadata document of one stream: `document("orders", east=at(cluster, "orders-1"))`."""
     return json.dumps({"streams": {stream: {"clusters": clusters}}})
 
 
 def at(cluster: KafkaCluster, *topics: str, **more: Any) -> dict[str, Any]:
-    """What a document says of a cluster: its plaintext servers, its topics, and whatever else it names."""
+    """Return a cluster's part of a document: its plaintext servers, its topics and further fields."""
     return {"bootstrapServers": cluster.bootstrap, "topics": list(topics), **more}
 
 
 def static(text: str, **options: Any) -> dict[str, str]:
-    """Options of a query over a document that stands in the options; ids are those of all its streams."""
+    """Return the options of a query over all streams of a document that the options contain."""
     streams = ";".join(json.loads(text)["streams"])
     given = {"metadataService": "static", "metadataDocument": text, "streamIds": streams}
     return given | {key.replace("__", "."): str(value) for key, value in options.items()}
 
 
 def values(rows: Iterable[Row]) -> Counter[bytes | None]:
-    """The rows' values as a multiset."""
+    """Return the rows' values as a multiset."""
     return Counter(row["value"] for row in rows)
 
 
 def at_offsets(rows: Iterable[Row]) -> Counter[tuple[str, str, int, int]]:
-    """(cluster, topic, partition, offset) of the rows as a multiset."""
+    """Return (cluster, topic, partition, offset) of the rows as a multiset."""
     return Counter((row["kafka_cluster"], row["topic"], row["partition"], row["offset"]) for row in rows)
 
 
 def numbered(count: int, prefix: str = "r") -> list[str]:
-    """`count` values that tell themselves apart."""
+    """Return `count` different values."""
     return [f"{prefix}{number}" for number in range(count)]
 
 
 class Query:
-    """One streaming query: its options and its offset log outlive the process that runs it (`restart`).
+    """One streaming query. Its options and its offset log survive a `restart`.
 
     Attributes:
         log: the offset log: the text of each planned document.
-        committed: how many batches Spark has committed.
-        sizes: tasks of each batch that was read.
+        committed: number of committed batches.
+        sizes: number of tasks of each batch that was read.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -75,26 +75,26 @@ class Query:
         self.reader = self._made()
 
     def plan(self, limit: ReadLimit | None = None) -> bool:
-        """Plan and log the next batch; False when the source has nothing new, to the letter."""
-        # Spark asks twice before the first batch.
+        """Plan and log the next batch; return False if the planned document is the last one."""
+        # Spark calls initialOffset twice before the first batch.
         start = self.log[-1] if self.log else [json.dumps(self.reader.initialOffset()) for _ in range(2)][-1]
         end = json.dumps(self.reader.latestOffset(json.loads(start), limit or self.reader.getDefaultReadLimit()))
         if end == start:
             return False
         self.log.append(end)
         if self.committed:
-            # One batch late, and never while there is nothing new.
+            # As in Spark: one batch late, and only if there is a new batch.
             self.reader.commit(json.loads(self.log[self.committed - 1]))
         return True
 
     def run(self) -> list[Row]:
-        """Read the batch that was logged last, and commit it."""
+        """Read the last logged batch, and commit it."""
         rows = self.read()
         self.committed = len(self.log)
         return rows
 
     def read(self) -> list[Row]:
-        """Read the batch that was logged last without committing it, as a run that dies does."""
+        """Read the last logged batch without committing it, as before a crash."""
         start = self.log[-2] if len(self.log) > 1 else json.dumps(self.reader.initialOffset())
         partitions = self.reader.partitions(json.loads(start), json.loads(self.log[-1]))
         self.sizes.append(len(partitions))
@@ -107,11 +107,11 @@ class Query:
         ]
 
     def batch(self) -> list[Row]:
-        """One trigger: the rows of the next batch, none when there is nothing new."""
+        """Run one trigger; return the rows of the next batch, or none."""
         return self.run() if self.plan() else []
 
     def drain(self, most: int = 100) -> list[list[Row]]:
-        """Triggers until there is nothing new: the rows of each batch."""
+        """Run triggers until no batch is planned; return the rows of each batch."""
         batches = []
         while self.plan():
             batches.append(self.run())
@@ -119,12 +119,11 @@ class Query:
         return batches
 
     def once(self) -> list[Row]:
-        """`Trigger.Once`."""
+        """Run `Trigger.Once`; return its rows."""
         return self.run() if self.plan(ReadAllAvailable()) else []
 
     def restart(self, **changed: Any) -> Query:
-        """Another process on the same checkpoint, with options changed: a batch that was not committed is replayed
-        by `run`."""
+        """Continue in a new process on the same checkpoint, with changed options."""
         self.stop()
         self.options |= {key.replace("__", "."): str(value) for key, value in changed.items()}
         self.reader = self._made()
@@ -132,11 +131,11 @@ class Query:
 
     @property
     def saved(self) -> OffsetDocument:
-        """The document that was logged last."""
+        """Return the last logged document."""
         return decode(self.log[-1])
 
     def offsets(self) -> dict[tuple[str, str], dict[int, int]]:
-        """{(cluster, topic): {partition: next offset}} of the saved document."""
+        """Return {(cluster, topic): {partition: next offset}} of the saved document."""
         return {
             (cluster, name): dict(topic.next)
             for cluster, progress in self.saved.clusters.items()
@@ -144,7 +143,7 @@ class Query:
         }
 
     def stop(self) -> None:
-        """End of the run."""
+        """End the query."""
         self.reader.stop()
 
     def _made(self) -> DynamicKafkaStreamReader:
@@ -156,7 +155,7 @@ class Query:
 
 @contextmanager
 def query(options: Mapping[str, str]) -> Iterator[Query]:
-    """A `Query` that is stopped at the end."""
+    """Yield a `Query`, and stop it at the end."""
     made = Query(options)
     try:
         yield made
@@ -165,7 +164,7 @@ def query(options: Mapping[str, str]) -> Iterator[Query]:
 
 
 def read_batch(options: Mapping[str, str]) -> list[Row]:
-    """A batch read, `spark.read`, without Spark."""
+    """Return the rows of a batch read, as `spark.read` would."""
     source = DynamicKafkaDataSource(dict(options))
     reader = source.reader(source.schema())
     partitions = reader.partitions()

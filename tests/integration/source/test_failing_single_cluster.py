@@ -1,4 +1,4 @@
-"""Spark's own form, one cluster whose topics are named or matched by a pattern: topics that go, and a hang."""
+"""A single cluster, in the form of Spark's own options: deleted topics, and a cluster that hangs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from dynamic_kafka.driver import single_cluster_service as single_cluster
 from dynamic_kafka.errors import DataLossError
-from tests.integration.source.driving import Row, numbered, query
+from tests.integration.source.simulated_spark import Row, numbered, query
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.source_run import SourceRun
 from tests.support.streams import produce
@@ -19,8 +19,8 @@ Topic = Callable[[str], str]
 
 
 @pytest.mark.parametrize("way", ["subscribe", "subscribePattern"])
-def test_a_topic_that_is_deleted_with_unread_records_is_data_loss(brokers: Brokers, topic: Topic, way: str) -> None:
-    # Given a query that has read a part of two topics
+def test_a_topic_deleted_with_unread_records_is_data_loss(brokers: Brokers, topic: Topic, way: str) -> None:
+    # Given a query that has read some records of two topics
     prefix = topic("gone")
     names = [brokers.a.create_topic(f"{prefix}-{each}") for each in ("one", "two")]
     for name in names:
@@ -38,20 +38,18 @@ def test_a_topic_that_is_deleted_with_unread_records_is_data_loss(brokers: Broke
         observer = run.reader._made.observer
         before = observer.in_force()
 
-        # When one is deleted, and the list of topics is looked at before the next plan
+        # When one is deleted, and the topics are listed before the next plan
         brokers.a.delete_topic(names[1])
         if way == "subscribePattern":
             assert observer._discovery is not None and observer._discovery.wait_changed(before.sequence, 20)
 
-        # Then the plan refuses
+        # Then the plan fails
         with pytest.raises(DataLossError):
             eventually(lambda: bool(run.batch()) and False, 5)
 
 
 @pytest.mark.parametrize("way", ["subscribe", "subscribePattern"])
-def test_a_topic_that_is_deleted_with_unread_records_while_the_query_is_down_is_data_loss(
-    brokers: Brokers, topic: Topic, way: str
-) -> None:
+def test_a_topic_deleted_unread_while_stopped_is_data_loss(brokers: Brokers, topic: Topic, way: str) -> None:
     first, second = topic("gone-x"), topic("gone-y")
     for name in (first, second):
         brokers.a.create_topic(name)
@@ -64,10 +62,10 @@ def test_a_topic_that_is_deleted_with_unread_records_while_the_query_is_down_is_
         brokers.a.delete_topic(first)
 
         with pytest.raises(DataLossError):
-            run.until(lambda: bool(run.parked), "the loss to be told, or the topic to be parked in silence")
+            run.until(lambda: bool(run.parked), "the data loss, or the topic to be parked without one")
 
 
-def test_a_topic_that_is_deleted_when_all_was_read_is_parked(brokers: Brokers, topic: Topic) -> None:
+def test_a_topic_deleted_after_it_was_read_is_parked(brokers: Brokers, topic: Topic) -> None:
     first, second = topic("read-x"), topic("read-y")
     for name in (first, second):
         brokers.a.create_topic(name)
@@ -75,13 +73,13 @@ def test_a_topic_that_is_deleted_when_all_was_read_is_parked(brokers: Brokers, t
     options = {"kafka.bootstrap.servers": brokers.a.bootstrap, "subscribePattern": f"{first}|{second}"}
     with SourceRun(**options) as run:
         run.until_rows(wanted)
-        run.batch()  # a plan sees that there is nothing more
+        run.batch()  # a plan finds no more records
         brokers.a.delete_topic(first)
         run.until(lambda: run.parked == {("default", first): {0: 3}}, "the topic to be parked")
 
 
 @pytest.mark.parametrize("way", ["subscribe", "subscribePattern"])
-def test_under_stall_a_single_cluster_that_hangs_is_waited_for(
+def test_stall_waits_for_a_hanging_single_cluster(
     fresh_cluster: FreshCluster, tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(single_cluster, "DEADLINE_S", 2.0)
@@ -100,7 +98,7 @@ def test_under_stall_a_single_cluster_that_hangs_is_waited_for(
     with query(options) as run:
         assert len(run.batch()) == 3
         broker.pause()
-        assert not eventually(lambda: bool(run.batch()), 15)  # raises, if the query ends
+        assert not eventually(lambda: bool(run.batch()), 15)  # raises if the query fails
         broker.resume()
         broker.produce("orders", numbered(2))
         rows: list[Row] = []

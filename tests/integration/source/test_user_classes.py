@@ -1,9 +1,8 @@
-"""A metadata service and a subscriber of the user's own, from their options to the rows."""
+"""A user's own metadata service and subscriber, from their options to the rows."""
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
@@ -18,10 +17,11 @@ from dynamic_kafka.metadata import (
 from tests.support.fixtures import Brokers
 from tests.support.source_run import SourceRun
 from tests.support.streams import produce, start_query, write_text
+from tests.support.waiting import wait_until
 
 
 class RegistryService(KafkaMetadataService):
-    """Reads a registry of the form {stream: {cluster: {"servers": …, "topic": …}}}, as somebody's own might be."""
+    """A service over a user's registry of the form {stream: {cluster: {"servers": …, "topic": …}}}."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._registry = Path(options["metadataService.registryFile"])
@@ -43,7 +43,7 @@ class RegistryService(KafkaMetadataService):
 
 
 class TeamSubscriber(KafkaStreamSubscriber):
-    """The streams of one team, whose name their ids begin with."""
+    """A subscriber to the streams of one team: their ids begin with its name."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._team = options["streamsubscriber.teamname"]
@@ -52,10 +52,10 @@ class TeamSubscriber(KafkaStreamSubscriber):
         return [each for each in service.get_all_streams() if each.stream_id.startswith(f"{self._team}.")]
 
 
-def test_own_service_and_subscriber_choose_what_is_read_while_it_runs(
+def test_a_users_service_and_subscriber_choose_the_streams(
     brokers: Brokers, topic: Callable[[str], str], tmp_path: Path
 ) -> None:
-    # Given a registry that only the service can read, with a stream of team `Sales` and one of another team
+    # Given a registry with a stream of team `Sales` and one of another team
     orders, returns, logs = topic("orders"), topic("returns"), topic("logs")
     brokers.a.create_topic(orders)
     brokers.b.create_topic(returns)
@@ -73,29 +73,29 @@ def test_own_service_and_subscriber_choose_what_is_read_while_it_runs(
         streamSubscriber=f"{__name__}:TeamSubscriber",
         **{"metadataService.registryFile": registry, "streamSubscriber.teamName": "Sales"},
     ) as run:
-        # When it is read, then only the team's stream is: both classes got their own options
+        # When the query starts, then it reads only the team's stream: both classes got their options
         run.until_rows(wanted)
 
-        # When the team gets another stream, on another cluster
+        # When another stream of the team is added, on another cluster
         known["Sales.returns"] = {"b": {"servers": brokers.b.bootstrap, "topic": returns}}
         write_text(registry, json.dumps(known))
         wanted += produce("b", brokers.b, returns, 4)
 
-        # Then it is read too, from its earliest record
+        # Then it is read, too, from its earliest record
         run.until_rows(wanted)
 
 
 class ClosingService(RegistryService):
-    """Tells that it was closed."""
+    """A service that leaves a file when it is closed."""
 
     def close(self) -> None:
         self._registry.with_name("closed").touch()
 
 
-def test_own_service_is_closed_when_the_query_is_stopped(
+def test_a_users_service_is_closed_with_the_query(
     brokers: Brokers, topic: Callable[[str], str], spark: SparkSession, tmp_path: Path
 ) -> None:
-    # Given a query that reads what a service of the user's own describes
+    # Given a query with a user's own service
     orders = topic("orders")
     brokers.a.create_topic(orders)
     sent = produce("east", brokers.a, orders, 3)
@@ -110,8 +110,5 @@ def test_own_service_is_closed_when_the_query_is_stopped(
     with start_query(spark, options, tmp_path) as query:
         query.wait_rows(sent)
 
-    # When it is stopped, then the service is closed
-    deadline = time.monotonic() + 10.0
-    while not (closed := (tmp_path / "closed").exists()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert closed
+    # When the query is stopped, then the service is closed
+    wait_until((tmp_path / "closed").exists, "the service to be closed", timeout_s=10)

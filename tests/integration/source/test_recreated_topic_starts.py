@@ -1,4 +1,4 @@
-"""Where a topic starts that has taken the name of another one."""
+"""The start of a topic that was re-created under its name."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.support.streams import assert_rows, cluster, produce, stream, write_m
 Topic = Callable[[str], str]
 
 
-def test_offsets_that_metadata_gave_for_a_topic_are_not_those_of_one_that_has_taken_its_name(
+def test_explicit_offsets_do_not_apply_to_a_re_created_topic(
     brokers: Brokers, orders: str, topic: Topic, path: Path
 ) -> None:
-    # Given explicit starts, as `import-checkpoint` writes them, and a topic that was created anew while it was parked
+    # Given explicit starts, as `import-checkpoint` writes them, and a topic that was re-created while parked
     other = brokers.a.create_topic(topic("other"))
     own = {"startingOffsets": {orders: {0: 5}}}
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders, other], **own)))
@@ -29,11 +29,11 @@ def test_offsets_that_metadata_gave_for_a_topic_are_not_those_of_one_that_has_ta
         brokers.a.create_topic(orders)
         wanted += produce("a", brokers.a, orders, 8, prefix="new")
 
-        # When it is named again
+        # When the topic is added back
         write_metadata(path, stream("orders", cluster("a", brokers.a, [orders, other], **own)))
         run.until(lambda: ("a", orders) in run.next, "the new topic")
         while run.batch():
             pass
 
-        # Then it is read whole: the offsets were said of the old one
+        # Then it is read from its first record: the offsets apply to the old topic
         assert_rows(run.rows(), wanted)

@@ -1,4 +1,4 @@
-"""Where a query starts must hold whatever happens while it is found out: nothing is skipped, nothing older is read."""
+"""Races during the lookup of starting offsets: no record is skipped, and no older one is read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SINCE_JANUARY: dict[str, Any] = {"startingOffsets": {"timestamp": "2026-01-01T00
 
 
 def after_the_question(monkeypatch: pytest.MonkeyPatch, at: str, kind: str, happens: Callable[[], None]) -> None:
-    """Let something happen between the first question of a kind to a cluster and the next one."""
+    """Run `happens` right after the first request of a kind to a cluster."""
     ask, done = ClusterAdmin.offsets, []
 
     def offsets(self: ClusterAdmin, queries: Mapping[tuple[str, int], OffsetQuery], **more: Any) -> Offsets:
@@ -35,34 +35,34 @@ def after_the_question(monkeypatch: pytest.MonkeyPatch, at: str, kind: str, happ
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-def test_records_that_arrive_while_a_starting_time_is_looked_up_are_read(
+def test_records_that_arrive_during_a_timestamp_lookup_are_read(
     brokers: Brokers, orders: str, path: Path, monkeypatch: pytest.MonkeyPatch, isolation: str
 ) -> None:
-    # Given a partition without a record as new as the time that metadata has its cluster start at
+    # Given a partition without a record as new as the cluster's starting timestamp
     own = {**SINCE_JANUARY, "properties": {"isolation.level": isolation}}
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders], **own)))
 
-    # When its producers begin right after the broker was asked for one
+    # When producers start right after the lookup
     wanted = Rows()
     after_the_question(monkeypatch, "a", "timestamp", lambda: wanted.update(produce("a", brokers.a, orders, 3)))
     with reading(path) as run:
         for _ in range(5):
             run.batch()
 
-        # Then none of them is passed over, and none is called lost: they are all newer than that
+        # Then all their records are read, and none is reported as lost
         assert_rows(run.rows(), wanted)
 
 
-def test_a_transaction_that_is_decided_while_a_starting_time_is_looked_up_is_read(
+def test_a_transaction_committed_during_the_lookup_is_read(
     brokers: Brokers, orders: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a transaction that is open, of records that are new enough
+    # Given an open transaction of records that are new enough
     own = {**SINCE_JANUARY, "properties": {"isolation.level": "read_committed"}}
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders], **own)))
     transaction = brokers.a.transaction()
     transaction.produce(orders, [f"v{number}" for number in range(3)], partition=0)
 
-    # When it is committed right after the broker was asked for the first one
+    # When it is committed right after the lookup
     def decided() -> None:
         transaction.commit()
         brokers.a.wait_decided(orders)
@@ -77,7 +77,7 @@ def test_a_transaction_that_is_decided_while_a_starting_time_is_looked_up_is_rea
 
 
 @pytest.mark.parametrize("start", ["committed", "timestamp"])
-def test_under_stall_a_first_plan_refuses_a_cluster_that_fails_while_its_start_is_looked_up(  # noqa: PLR0917
+def test_stall_refuses_a_cluster_that_fails_during_the_start(  # noqa: PLR0917
     brokers: Brokers,
     fresh_cluster: FreshCluster,
     topic: Topic,
@@ -85,7 +85,7 @@ def test_under_stall_a_first_plan_refuses_a_cluster_that_fails_while_its_start_i
     monkeypatch: pytest.MonkeyPatch,
     start: str,
 ) -> None:
-    # Given a group that has read a part of two clusters, and a query that is to go on from there
+    # Given a group that has read some records of two clusters, and a query that starts there
     orders, group = brokers.a.create_topic(topic("orders")), topic("group")
     away = fresh_cluster("away")
     away.create_topic(orders)
@@ -102,7 +102,7 @@ def test_under_stall_a_first_plan_refuses_a_cluster_that_fails_while_its_start_i
         options |= {"startingOffsets": None, "startingTimestamp": "4102444800000"}
         options["startingOffsetsByTimestampStrategy"] = "latest"
 
-    # When one of them hangs right after it has said what it holds
+    # When one of them hangs right after it has listed its topics
     hung: list[bool] = []
 
     def hang(self: ClusterAdmin) -> None:
@@ -133,13 +133,13 @@ def test_under_stall_a_first_plan_refuses_a_cluster_that_fails_while_its_start_i
         if run.offsets:
             run.until(lambda: ("west", orders) in run.next, "west to be found")
 
-        # Then it is not found later, and read from its first record
+        # Then the query fails, since a later discovery would read the cluster from its first record
         while run.batch():
             pass
         assert_rows(run.rows(), Rows())
 
 
-def test_a_first_plan_that_starts_elsewhere_does_not_miss_a_topic_that_is_not_described_for_a_moment(
+def test_a_first_plan_waits_for_a_topic_without_a_description(
     brokers: Brokers, orders: str, topic: Topic, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = brokers.a.create_topic(topic("other"))

@@ -1,5 +1,4 @@
-"""Logs that a broker has lost the end of, and that have grown again: before anything was read of them, and after a loss
-that was accepted."""
+"""Logs that lost their end in a power failure and have grown again."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ def fragile() -> Iterator[KafkaCluster]:
 
 
 def cut(at: KafkaCluster, topic: str) -> int:
-    """What a power failure does to a log that was not synced: half of it is gone. Returns its new end."""
+    """Cut off half of a log, as a power failure may if it was not synced. Returns its new end."""
     at.kill()
     log = at.folder / "data" / f"{topic}-0" / "00000000000000000000.log"
     with log.open("r+b") as file:
@@ -34,10 +33,8 @@ def cut(at: KafkaCluster, topic: str) -> int:
 
 
 @pytest.mark.parametrize("read_before", [True, False], ids=["read before", "opened only"])
-def test_a_log_that_was_cut_off_and_has_grown_again_is_noticed(
-    fragile: KafkaCluster, path: Path, read_before: bool
-) -> None:
-    # Given a split that a query has opened at the end of its log
+def test_a_truncated_log_that_grew_again_is_data_loss(fragile: KafkaCluster, path: Path, read_before: bool) -> None:
+    # Given a split that a query starts at the end of its log
     fragile.create_topic("orders")
     for _ in range(10):
         produce("east", fragile, "orders", 10)
@@ -51,27 +48,25 @@ def test_a_log_that_was_cut_off_and_has_grown_again_is_noticed(
         before = run.next["east", "orders"][0]
         run.stop()
 
-        # When the log loses its end, and producers go on until it is longer than before
+        # When the log loses its end, and producers write until it is longer than before
         end = cut(fragile, "orders")
         assert 0 < end < 100
         produce("east", fragile, "orders", before + 10 - end, prefix="new")
 
-        # Then the new records before the saved offset are not passed over in silence
+        # Then the query fails, since it would skip the new records before the saved offset
         with pytest.raises(DataLossError):
             run.until(lambda: run.next["east", "orders"] == {0: before + 10}, "the end")
             pytest.fail(f"records {end}..{before} were never delivered: {sorted(run.rows())[:1]}")
 
 
-def test_after_a_truncation_that_was_accepted_what_came_since_is_read(
-    truncated: SourceRun, elected: KafkaCluster, path: Path
-) -> None:
-    # Given a log that is shorter by now than what was read of it, and a person who has accepted that reading goes on at
-    # its end, as `accept` says and records
+def test_records_after_an_accepted_truncation_are_read(truncated: SourceRun, elected: KafkaCluster, path: Path) -> None:
+    # Given a log that is shorter than the saved offset, and a user who has accepted the loss: the tool `accept` has
+    # recorded the log's end
     end = accepted(truncated, elected, path)
 
-    # When records come between that and the restart
+    # When records arrive between that and the restart
     wanted = produce("east", elected, "orders", 3)
     truncated.until(lambda: truncated.next["east", "orders"] == {0: end + 3}, "the end")
 
-    # Then they are read: nobody has given them up
+    # Then they are read, since they are not part of the loss
     assert_rows(truncated.rows(), wanted)

@@ -1,4 +1,4 @@
-"""What a reader makes of a broker's log: transactions, gaps, empty and large records, headers, timestamps."""
+"""Reading a broker's log: transactions, gaps, empty and large records, headers, timestamps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import pytest
 
 from dynamic_kafka.executor.consumer_cache import CONSUMERS
-from tests.integration.source.driving import (
+from tests.integration.source.simulated_spark import (
     Query,
     at,
     at_offsets,
@@ -40,7 +40,7 @@ def encoded(texts: list[str]) -> Counter[bytes | None]:
 
 @pytest.mark.scenario(44)
 def test_aborted_records_stay_hidden_under_read_committed(brokers: Brokers, topic: Topic) -> None:
-    # Given committed, aborted and plain records, with control records at the very end
+    # Given committed, aborted and plain records, with control records at the end
     name = brokers.a.create_topic(topic("orders"))
     with brokers.a.transaction() as kept:
         kept.produce(name, numbered(5, "kept"))
@@ -53,14 +53,14 @@ def test_aborted_records_stay_hidden_under_read_committed(brokers: Brokers, topi
     last.abort()
     options = static(document(east=at(brokers.a, name)), startingOffsets="earliest", readTimeout="5s")
 
-    # When it is read with either isolation
+    # When the log is read with either isolation level
     with query(options | READ_COMMITTED) as committed:
         seen = committed.batch()
         more = committed.plan()
     with query(options) as uncommitted:
         everything = uncommitted.batch()
 
-    # Then ranges end where the log does, control records and all
+    # Then ranges end at the end of the log, behind the control records
     assert values(seen) == encoded(numbered(5, "kept") + numbered(5, "plain"))
     assert more is False
     assert values(everything) == encoded(
@@ -69,10 +69,8 @@ def test_aborted_records_stay_hidden_under_read_committed(brokers: Brokers, topi
     assert committed.offsets() == uncommitted.offsets() == {("east", name): brokers.a.end_offsets(name)}
 
 
-def test_aborted_transactions_that_take_longer_than_the_read_timeout_are_no_hang(
-    brokers: Brokers, topic: Topic
-) -> None:
-    # Given a log with nothing to see for a while, and a broker that gives a piece of it each 0.15 s, half a transaction
+def test_slow_aborted_transactions_do_not_time_out(brokers: Brokers, topic: Topic) -> None:
+    # Given a long aborted part of a log, and a broker that sends half a transaction of it each 0.15 s
     name = brokers.a.create_topic(topic("orders"))
     brokers.a.produce(name, ["first"])
     for _ in range(10):
@@ -92,7 +90,7 @@ def test_aborted_transactions_that_take_longer_than_the_read_timeout_are_no_hang
     assert time.monotonic() - began > 2
 
 
-def test_an_open_transaction_is_planned_up_to_and_nobody_waits_for_it(brokers: Brokers, topic: Topic) -> None:
+def test_a_plan_ends_at_an_open_transaction(brokers: Brokers, topic: Topic) -> None:
     # Given an open transaction in the middle of the log
     name = brokers.a.create_topic(topic("orders"))
     brokers.a.produce(name, numbered(5, "before"))
@@ -112,7 +110,7 @@ def test_an_open_transaction_is_planned_up_to_and_nobody_waits_for_it(brokers: B
         brokers.a.wait_decided(name)
         second = reading.batch()
 
-    # Then everything before the transaction comes at once, the rest when it is decided
+    # Then the records before the transaction are read at once, the rest after its end
     assert values(first) == encoded(numbered(5, "before"))
     assert more is False
     assert held == {("east", name): {0: 5}}
@@ -120,7 +118,7 @@ def test_an_open_transaction_is_planned_up_to_and_nobody_waits_for_it(brokers: B
     assert values(second) == encoded(numbered(5, "open") + numbered(5, "after"))
 
 
-def test_a_cluster_s_own_isolation_decides_its_ends(brokers: Brokers, topic: Topic) -> None:
+def test_a_clusters_isolation_level_decides_its_end_offsets(brokers: Brokers, topic: Topic) -> None:
     name = topic("orders")
     for cluster in (brokers.a, brokers.b):
         cluster.create_topic(name)
@@ -168,7 +166,7 @@ def test_a_compacted_log_is_read_past_its_gaps(fresh_cluster: FreshCluster) -> N
         return [row["offset"] for row in read_batch(static(document(east=at(cluster, name))))]
 
     def compacted() -> bool:
-        # A segment is closed by the next record, and only closed ones are compacted.
+        # Only closed segments are compacted, and the next record closes one.
         cluster.produce(name, [Record(b"tick", key=b"tick")])
         return len(left()) < 20
 
@@ -179,7 +177,7 @@ def test_a_compacted_log_is_read_past_its_gaps(fresh_cluster: FreshCluster) -> N
     with query(static(document(east=at(cluster, name)), startingOffsets="earliest", minPartitions=5)) as reading:
         rows = reading.batch()
 
-    # Then each ends by position, and nothing is called lost
+    # Then each range ends by its position, and no record is reported as lost
     newest = {row["key"]: row["value"] for row in rows}
     assert {key: newest[key] for key in (b"k0", b"k1", b"k2", b"k3")} == {
         f"k{number % 4}".encode(): f"v{number}".encode() for number in range(36, 40)
@@ -222,8 +220,8 @@ def test_a_topic_whose_records_have_all_expired_is_empty(brokers: Brokers, topic
     assert (rows, values(more)) == ([], Counter([b"next"]))
 
 
-def test_large_records_go_out_in_small_batches(brokers: Brokers, topic: Topic) -> None:
-    # Given 60 records of 1 MB, more than any batch may hold
+def test_large_records_make_small_batches(brokers: Brokers, topic: Topic) -> None:
+    # Given 60 records of 1 MB, more than one batch may have
     name = brokers.a.create_topic(topic("orders"), config={"max.message.bytes": "2000000"})
     size = 1_000_000 - 200
     brokers.a.produce(name, (bytes([number]) * size for number in range(60)))
@@ -238,7 +236,7 @@ def test_large_records_go_out_in_small_batches(brokers: Brokers, topic: Topic) -
                 sizes.append(batch.nbytes)
                 found += [(value[0], len(value)) for value in batch.column("value").to_pylist()]
 
-    # Then each batch is bounded by its bytes, and nothing is cut off
+    # Then each batch is limited by its bytes, and no record is cut off
     assert found == [(number, size) for number in range(60)]
     assert max(sizes) < 12 << 20
 
@@ -291,7 +289,7 @@ def test_timestamps_of_either_kind(brokers: Brokers, topic: Topic) -> None:
     assert abs((rows[appended]["timestamp"] - before).total_seconds()) < 60
 
 
-def test_each_row_says_which_cluster_and_stream_it_came_from(brokers: Brokers, topic: Topic) -> None:
+def test_each_row_has_its_cluster_and_stream(brokers: Brokers, topic: Topic) -> None:
     name = topic("orders")
     for cluster in (brokers.a, brokers.b):
         cluster.create_topic(name, 2)
@@ -308,7 +306,7 @@ def test_each_row_says_which_cluster_and_stream_it_came_from(brokers: Brokers, t
 # Clients
 
 
-def test_consumers_are_used_again_and_closed_with_their_cluster(brokers: Brokers, topic: Topic) -> None:
+def test_consumers_are_reused_and_closed_with_their_cluster(brokers: Brokers, topic: Topic) -> None:
     # Given a process that has read from two clusters
     name = topic("orders")
     for cluster in (brokers.a, brokers.b):
@@ -325,7 +323,7 @@ def test_consumers_are_used_again_and_closed_with_their_cluster(brokers: Brokers
     after_second = len(CONSUMERS)
     read_batch(one)
 
-    # Then nothing was opened twice, and the other's consumer is gone
+    # Then no consumer was opened twice, and the other cluster's consumer is closed
     assert (after_first, after_second, len(CONSUMERS)) == (2, 2, 1)
 
 
@@ -345,8 +343,8 @@ def test_readers_of_one_process_may_interleave(brokers: Brokers, topic: Topic) -
     assert offsets == Counter((partition, offset) for partition in range(2) for offset in range(15_000))
 
 
-def test_a_reader_that_is_given_up_leaves_a_usable_process(brokers: Brokers, topic: Topic) -> None:
-    # Given a task that Spark kills after its first batch (a limit was reached)
+def test_an_abandoned_reader_leaves_a_usable_process(brokers: Brokers, topic: Topic) -> None:
+    # Given a task that Spark ends after its first batch, as with LIMIT
     name = brokers.a.create_topic(topic("orders"))
     brokers.a.produce(name, numbered(30_000))
     reading = Query(static(document(east=at(brokers.a, name)), startingOffsets="earliest"))
@@ -365,7 +363,7 @@ def test_a_reader_that_is_given_up_leaves_a_usable_process(brokers: Brokers, top
     assert len(CONSUMERS) <= 1
 
 
-def test_a_log_that_was_cut_off_says_so(fresh_cluster: FreshCluster) -> None:
+def test_expired_records_of_a_range_are_data_loss(fresh_cluster: FreshCluster) -> None:
     # Given a planned range whose first records expire before it is read
     cluster: KafkaCluster = fresh_cluster("cutting")
     name = cluster.create_topic("orders")

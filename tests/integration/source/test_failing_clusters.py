@@ -1,7 +1,7 @@
-"""Clusters that hang, fail, come back, or have lost records: what a query does then, by its options.
+"""Queries on clusters that hang, fail, return, or have lost records, under both failure policies.
 
-A cluster hangs by SIGSTOP: connections stay open and nobody answers, the worst that a planner can meet. `shaky` is
-paused and resumed again and again; what does more harm has a cluster of its own.
+SIGSTOP makes a cluster hang: connections stay open without an answer, the worst case for a planner. `shaky` is paused
+and resumed again and again; tests that do more harm use a cluster of their own.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ def own_cluster() -> Iterator[KafkaCluster]:
 
 @pytest.fixture
 def shaky(own_cluster: KafkaCluster) -> Iterator[KafkaCluster]:
-    """A cluster to pause; it runs again after the test."""
+    """Yield a cluster that a test may pause; it runs again after the test."""
     yield own_cluster
     own_cluster.resume()
 
 
 PATIENT = {"kafka.socket.timeout.ms": 20_000, "readTimeout": "20s"}
-"""Of a cluster that answers, however busy its machine is."""
+"""Options for a cluster that does answer, on a busy machine."""
 SELDOM = PATIENT | {"partitionDiscoveryInterval": "1h"}
-"""Nothing new is looked for, so that whatever is noticed is noticed by the plan that it matters to."""
+"""Options without periodic discovery: only a plan itself can notice a change."""
 
 
 @pytest.fixture
 def orders(brokers: Brokers, shaky: KafkaCluster, topic: Topic) -> str:
-    """A topic of one partition on `a` and on `shaky`."""
+    """Create a topic of one partition on `a` and on `shaky`."""
     name = topic("orders")
     for at in (brokers.a, shaky):
         at.create_topic(name)
@@ -70,7 +70,7 @@ def orders(brokers: Brokers, shaky: KafkaCluster, topic: Topic) -> str:
 
 
 def reading(path: Path, **options: object) -> AbstractContextManager[SourceRun]:
-    """A query on the stream `orders` whose clients give up after two seconds."""
+    """Return a query on the stream `orders` whose clients give up after two seconds."""
     return source_run.reading(path, **{"kafka.socket.timeout.ms": 2000, "readTimeout": "2s", **options})
 
 
@@ -80,7 +80,7 @@ def amendments(path: Path) -> list[tuple[Any, Any]]:
 
 
 def until_fails(run: SourceRun, kind: type[Exception]) -> str:
-    """Run batches until one fails with this kind of error; returns its text."""
+    """Run batches until one fails with this kind of error; return its text."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
@@ -96,7 +96,7 @@ def until_fails(run: SourceRun, kind: type[Exception]) -> str:
 
 @pytest.mark.scenario(24)
 @pytest.mark.scenario(25)
-def test_a_cluster_that_does_not_exist_fails_the_query_by_name(
+def test_a_cluster_that_does_not_exist_fails_the_query(
     spark: SparkSession, brokers: Brokers, orders: str, tmp_path: Path, path: Path
 ) -> None:
     [nobody] = reserve_ports(1)
@@ -106,17 +106,15 @@ def test_a_cluster_that_does_not_exist_fails_the_query_by_name(
     produce("a", brokers.a, orders, 3)
     options = {"streamIds": "orders", "metadataPath": path, "kafka.socket.timeout.ms": 2000}
     with start_query(spark, options, tmp_path) as query:
-        said = query.wait_failed()
+        message = query.wait_failed()
 
-        assert "[CLUSTER_UNREACHABLE cluster=west]" in said
-        assert f"west has the bootstrap servers 127.0.0.1:{nobody}. Correct a wrong address, or bring" in said
+        assert "[CLUSTER_UNREACHABLE cluster=west]" in message
+        assert f"west has the bootstrap servers 127.0.0.1:{nobody}. Correct a wrong address, or bring" in message
         assert (query.document(), query.rows()) == (None, Rows())
 
 
 @pytest.mark.scenario(24)
-def test_a_topic_that_does_not_exist_fails_the_query_at_the_start(
-    brokers: Brokers, orders: str, topic: Topic, path: Path
-) -> None:
+def test_a_topic_that_does_not_exist_fails_the_start(brokers: Brokers, orders: str, topic: Topic, path: Path) -> None:
     absent = topic("absent")
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders, absent])))
     produce("a", brokers.a, orders, 3)
@@ -124,12 +122,12 @@ def test_a_topic_that_does_not_exist_fails_the_query_at_the_start(
         with pytest.raises(ClusterError) as refused:
             run.batch()
 
-        said = f"[CLUSTER_ERROR cluster=a] has no topic '{absent}': create it, or remove it from the stream"
-        assert said in str(refused.value)
+        message = f"[CLUSTER_ERROR cluster=a] has no topic '{absent}': create it, or remove it from the stream"
+        assert message in str(refused.value)
         assert (run.offsets, run.rows()) == ([], Rows())
 
 
-def test_under_stall_a_cluster_that_is_away_at_the_start_is_waited_for_and_read_from_its_beginning(
+def test_stall_reads_a_cluster_absent_at_the_start_from_earliest(
     brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
 ) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
@@ -147,7 +145,7 @@ def test_under_stall_a_cluster_that_is_away_at_the_start_is_waited_for_and_read_
         assert "waiting" not in run.report()
 
 
-def test_under_stall_a_cluster_that_leaves_metadata_is_waited_for_no_more(
+def test_stall_does_not_wait_for_a_removed_cluster(
     brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
 ) -> None:
     a = cluster("a", brokers.a, [orders])
@@ -165,7 +163,7 @@ def test_under_stall_a_cluster_that_leaves_metadata_is_waited_for_no_more(
 
 
 @pytest.mark.scenario(25)
-def test_under_fail_a_cluster_that_hangs_fails_the_query_by_name_and_a_restart_is_exact(
+def test_fail_ends_the_query_and_a_restart_is_exact(
     brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
 ) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
@@ -173,8 +171,8 @@ def test_under_fail_a_cluster_that_hangs_fails_the_query_by_name_and_a_restart_i
     with reading(path) as run:
         run.until_rows(wanted)
         shaky.pause()
-        said = until_fails(run, ClusterUnreachableError)
-        assert "[CLUSTER_UNREACHABLE cluster=s]" in said
+        message = until_fails(run, ClusterUnreachableError)
+        assert "[CLUSTER_UNREACHABLE cluster=s]" in message
         assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 6}}
         shaky.resume()
         wanted += produce("a", brokers.a, orders, 2) + produce("s", shaky, orders, 2)
@@ -183,7 +181,7 @@ def test_under_fail_a_cluster_that_hangs_fails_the_query_by_name_and_a_restart_i
         assert run.next == {("a", orders): {0: 7}, ("s", orders): {0: 8}}
 
 
-def test_under_stall_a_cluster_that_hangs_stays_where_it_is_and_the_others_are_read(
+def test_stall_reads_the_other_clusters_while_one_hangs(
     brokers: Brokers,
     shaky: KafkaCluster,
     orders: str,
@@ -203,7 +201,7 @@ def test_under_stall_a_cluster_that_hangs_stays_where_it_is_and_the_others_are_r
         run.until(lambda: "stalled" in run.report()["clusters"]["s"], "the report of the stall")
         assert "CLUSTER_UNREACHABLE cluster=s" in run.report()["clusters"]["s"]["stalled"]
         assert run.next == {("a", orders): {0: 7}, ("s", orders): {0: 6}}
-        # Once it is known to hang, it holds up no plan any more.
+        # Once the cluster has failed to answer, later plans do not wait for it.
         monkeypatch.setattr(observer, "GRACE_S", 60.0)
         begun = time.monotonic()
         wanted += produce("a", brokers.a, orders, 1)
@@ -218,7 +216,7 @@ def test_under_stall_a_cluster_that_hangs_stays_where_it_is_and_the_others_are_r
         assert "cluster s answers again" in caplog.text
 
 
-def test_a_range_in_flight_fails_after_the_read_timeout_and_under_stall_its_replay_leaves_it_out(
+def test_stall_leaves_a_timed_out_range_out_of_the_replay(
     brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
 ) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
@@ -226,7 +224,7 @@ def test_a_range_in_flight_fails_after_the_read_timeout_and_under_stall_its_repl
     with reading(path, clusterFailurePolicy="stall") as run:
         run.batch(crash="logged")
         run.restart()
-        run.batch(crash="partitioned")  # the replay is planned while the cluster is well
+        run.batch(crash="partitioned")  # the cluster still answers while the replay is planned
         shaky.pause()
         [in_flight] = [task for task in run.tasks if task.part.split.cluster == "s"]
         begun = time.monotonic()
@@ -235,7 +233,7 @@ def test_a_range_in_flight_fails_after_the_read_timeout_and_under_stall_its_repl
         assert 1.5 < time.monotonic() - begun < 8
         assert "[READ_TIMEOUT cluster=s]" in str(failed.value) and "readTimeout (2 s)" in str(failed.value)
         assert "or set clusterFailurePolicy" not in str(failed.value) and "ranges out of the batch" in str(failed.value)
-        run.until_rows(of_a)  # the restart in place, as the application does it
+        run.until_rows(of_a)  # a restart in place, as the application does it
         assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 0}}
         assert amendments(path) == [([["s", orders, 0, 0, 6]], {"s": "unreachable"})]
         shaky.resume()
@@ -246,7 +244,7 @@ def test_a_range_in_flight_fails_after_the_read_timeout_and_under_stall_its_repl
 
 @pytest.mark.parametrize("how", ["pause", "kill"])
 @pytest.mark.parametrize("when", ["before a record", "in the middle"])
-def test_a_range_in_flight_waits_no_longer_than_the_read_timeout(
+def test_a_range_waits_no_longer_than_the_read_timeout(
     fresh_cluster: FreshCluster, path: Path, when: str, how: str
 ) -> None:
     # Given a range of a cluster that hangs, or dies, while it is read
@@ -260,12 +258,12 @@ def test_a_range_in_flight_waits_no_longer_than_the_read_timeout(
         rows = read(task)
         if when == "in the middle":
             next(rows)
-        else:  # the servers have just said who they are, to a task before
+        else:  # a task before has just checked the cluster's identity
             list(rows)
             rows = read(task)
         getattr(broker, how)()
 
-        # When no record has come for as long as `readTimeout`
+        # When no record arrives for `readTimeout`
         last = time.monotonic()
         with pytest.raises(ReadTimeoutError):
             for _ in rows:
@@ -275,7 +273,7 @@ def test_a_range_in_flight_waits_no_longer_than_the_read_timeout(
         assert time.monotonic() - last < 9
 
 
-def test_under_fail_a_pending_batch_of_a_cluster_that_hangs_is_not_left_out(
+def test_fail_does_not_leave_out_a_range_of_a_hanging_cluster(
     brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
 ) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
@@ -293,7 +291,7 @@ def test_under_fail_a_pending_batch_of_a_cluster_that_hangs_is_not_left_out(
         assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 6}}
 
 
-def test_under_stall_bad_metadata_is_rejected_also_while_a_cluster_was_never_seen(
+def test_stall_rejects_bad_metadata_before_all_clusters_answer(
     brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
 ) -> None:
     brokers.b.create_topic(orders)
@@ -320,10 +318,10 @@ STALL: dict[str, object] = {"clusterFailurePolicy": "stall", "kafka.socket.timeo
 
 
 @pytest.mark.parametrize("by", ["option", "metadata"])
-def test_a_bounded_run_waits_for_a_cluster_that_hangs_while_its_last_batch_is_pending(
+def test_a_bounded_run_waits_for_a_cluster_of_its_last_batch(
     brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path, *, by: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # Given a bounded run that crashed with all there is to read in one batch
+    # Given a bounded run that crashed with everything to read in one batch
     stop: dict[str, Any] = {"stoppingOffsets": "latest"} if by == "metadata" else {}
     ending: dict[str, Any] = {} if by == "metadata" else {"endingOffsets": "latest"}
     a, s = cluster("a", brokers.a, [orders], **stop), cluster("s", shaky, [orders], **stop)
@@ -332,12 +330,12 @@ def test_a_bounded_run_waits_for_a_cluster_that_hangs_while_its_last_batch_is_pe
     with reading(path, **STALL, **ending) as run:
         run.batch(crash="logged")
 
-        # When a cluster of it hangs
+        # When one of its clusters hangs
         shaky.pause()
         run.until_rows(of_a)
         run.until(lambda: "the bounded run waits for s" in caplog.text, "the word on who is waited for")
 
-        # Then the others are read, and the run is not over, however often it is restarted
+        # Then the others are read, but the run does not end, even after restarts
         assert amendments(path) == [([["s", orders, 0, 0, 6]], {"s": "unreachable"})]
         for _ in range(2):
             assert not run.batch()
@@ -352,7 +350,7 @@ def test_a_bounded_run_waits_for_a_cluster_that_hangs_while_its_last_batch_is_pe
 
 
 @pytest.mark.parametrize("pending", [True, False], ids=["a batch is pending", "nothing is pending"])
-def test_under_stall_an_available_now_run_does_not_end_without_a_cluster_that_hangs(
+def test_stall_does_not_end_available_now_while_a_cluster_hangs(
     brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path, pending: bool
 ) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
@@ -363,9 +361,9 @@ def test_under_stall_an_available_now_run_does_not_end_without_a_cluster_that_ha
         shaky.pause()
         run.restart()
         run.enumerator.prepare_available_now()
-        said = until_fails(run, ClusterUnreachableError)
-        assert "[CLUSTER_UNREACHABLE cluster=s]" in said
-        assert "without this one the run of Trigger.AvailableNow is not complete" in said
+        message = until_fails(run, ClusterUnreachableError)
+        assert "[CLUSTER_UNREACHABLE cluster=s]" in message
+        assert "without this one the run of Trigger.AvailableNow is not complete" in message
         assert_rows(run.rows(), of_a)
         shaky.resume()  # and the application restarts the query
         run.enumerator.prepare_available_now()
@@ -374,7 +372,7 @@ def test_under_stall_an_available_now_run_does_not_end_without_a_cluster_that_ha
         assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 6}}
 
 
-def test_a_cluster_that_comes_back_in_an_available_now_run_is_read_to_the_end_it_had_then(
+def test_available_now_sets_a_late_clusters_target_at_its_return(
     brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
 ) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
@@ -389,10 +387,10 @@ def test_a_cluster_that_comes_back_in_an_available_now_run_is_read_to_the_end_it
         run.until_rows(of_a + of_s)
 
 
-def test_an_available_now_run_waits_for_a_cluster_that_is_only_slow(
+def test_available_now_waits_for_a_slow_cluster(
     brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a run under `fail` that has read some of both
+    # Given a run under `fail` that has read some records of both clusters
     monkeypatch.setattr(observer, "GRACE_S", 0.2)
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
     wanted = produce("a", brokers.a, orders, 1) + produce("s", shaky, orders, 6)
@@ -412,7 +410,7 @@ def test_an_available_now_run_waits_for_a_cluster_that_is_only_slow(
 
 
 @pytest.mark.parametrize("ending", [{"endingOffsets": "latest"}, {"startingOffsets": "latest"}], ids=["end", "start"])
-def test_an_available_now_run_s_first_plan_misses_nobody_either(
+def test_available_nows_first_plan_waits_for_a_slow_cluster(
     brokers: Brokers,
     shaky: KafkaCluster,
     orders: str,
@@ -421,7 +419,7 @@ def test_an_available_now_run_s_first_plan_misses_nobody_either(
     ending: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given that fixing the ends of the run has not waited for the one that hangs
+    # Given a run whose targets were set without waiting for the cluster that hangs
     monkeypatch.setattr(observer, "FIRST_GRACE_S", 0.2)
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
     produce("a", brokers.a, orders, 5)
@@ -437,13 +435,13 @@ def test_an_available_now_run_s_first_plan_misses_nobody_either(
 
 
 @pytest.mark.parametrize("policy", ["fail", "stall"])
-def test_the_removal_of_a_cluster_that_hangs_takes_effect_at_the_next_plan(
+def test_a_removed_hanging_cluster_leaves_with_the_next_plan(
     brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path, policy: str, *, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, s = cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])
     write_metadata(path, stream("orders", a, s))
     wanted = produce("a", brokers.a, orders, 5) + produce("s", shaky, orders, 6)
-    # Its clients would wait for a minute.
+    # Without the removal, its clients would wait for a minute.
     with reading(path, clusterFailurePolicy=policy, **{"kafka.socket.timeout.ms": 60_000}) as run:
         run.until_rows(wanted)
         shaky.pause()
@@ -461,7 +459,7 @@ def test_the_removal_of_a_cluster_that_hangs_takes_effect_at_the_next_plan(
         assert run.report()["clusters"].keys() == {"a"}
 
 
-def test_the_removal_of_a_cluster_that_hangs_with_a_range_in_flight_takes_effect_after_the_read_timeout(
+def test_a_cluster_removed_while_read_leaves_after_the_timeout(
     spark: SparkSession, brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
 ) -> None:
     a, s = cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])
@@ -477,7 +475,7 @@ def test_the_removal_of_a_cluster_that_hangs_with_a_range_in_flight_takes_effect
     }
 
     class Pausing(Collected):
-        """Pauses the cluster once the batch is planned and before it is read: its reading begins in here."""
+        """A sink that pauses the cluster after the plan and before the read, which starts inside the sink."""
 
         def __call__(self, frame: Any, batch: int) -> None:
             shaky.pause()
@@ -499,7 +497,7 @@ def test_the_removal_of_a_cluster_that_hangs_with_a_range_in_flight_takes_effect
         assert next_offsets(query.document()) == {("a", orders): {0: 5}, ("s", orders): {0: 6}}
 
 
-def test_an_available_now_run_after_a_cluster_was_removed_ends_by_itself(
+def test_available_now_ends_after_a_cluster_was_removed(
     spark: SparkSession, brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
 ) -> None:
     a, s = cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])
@@ -525,7 +523,7 @@ def test_an_available_now_run_after_a_cluster_was_removed_ends_by_itself(
 # -- restarted brokers -------------------------------------------------------------------------------------------------
 
 
-def test_a_broker_that_is_killed_and_started_again_is_read_on(
+def test_a_broker_that_was_killed_and_restarted_is_read_on(
     fresh_cluster: FreshCluster, topic: Topic, path: Path
 ) -> None:
     at = fresh_cluster("restarted")
@@ -547,14 +545,14 @@ def test_a_broker_that_is_killed_and_started_again_is_read_on(
 
 
 def expired(brokers: Brokers, orders: str) -> Rows:
-    """Six more records, of which the first four have expired; returns the two that are left."""
+    """Produce six more records, expire the first four, and return the other two."""
     found = produce("a", brokers.a, orders, 6)
     first = min(row.offset for row in found)
     brokers.a.delete_records(orders, 0, first + 4)
     return Rows({row: 1 for row in found if row.offset >= first + 4})
 
 
-def test_expired_offsets_fail_a_restart_with_the_reason(brokers: Brokers, orders: str, path: Path) -> None:
+def test_expired_offsets_fail_a_restart(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     wanted = produce("a", brokers.a, orders, 5)
     with reading(path, **PATIENT) as run:
@@ -575,7 +573,7 @@ def test_expired_offsets_fail_a_restart_with_the_reason(brokers: Brokers, orders
         )
 
 
-def test_offsets_that_expire_before_they_are_read_fail_the_batch_with_the_reason(
+def test_offsets_that_expire_before_their_batch_fail_it(
     brokers: Brokers, orders: str, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
@@ -594,7 +592,7 @@ def test_offsets_that_expire_before_they_are_read_fail_the_batch_with_the_reason
         assert f"data loss accepted: a/{orders}[0] 5..11: reading continues at 9: " in caplog.text
 
 
-def test_offsets_that_expire_while_their_cluster_is_parked_are_noticed_when_it_returns(
+def test_offsets_that_expired_while_parked_fail_the_return(
     brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
 ) -> None:
     a, s = cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])
@@ -606,8 +604,8 @@ def test_offsets_that_expire_while_their_cluster_is_parked_are_noticed_when_it_r
         run.until(lambda: bool(run.parked), "a to be parked")
         wanted += expired(brokers, orders)
         write_metadata(path, stream("orders", a, s))
-        said = until_fails(run, DataLossError)
-        assert f"a/{orders}[0]" in said and "failOnDataLoss=false" in said
+        message = until_fails(run, DataLossError)
+        assert f"a/{orders}[0]" in message and "failOnDataLoss=false" in message
         assert run.rows().total() == 5
         run.restart(failOnDataLoss="false")
         run.until_rows(wanted)
@@ -615,9 +613,7 @@ def test_offsets_that_expire_while_their_cluster_is_parked_are_noticed_when_it_r
         assert run.next == {("a", orders): {0: 11}, ("s", orders): {0: 0}}
 
 
-def test_a_topic_created_anew_with_fewer_partitions_fails_the_query_and_can_be_accepted(
-    brokers: Brokers, topic: Topic, path: Path
-) -> None:
+def test_a_topic_re_created_with_fewer_partitions_is_data_loss(brokers: Brokers, topic: Topic, path: Path) -> None:
     orders = brokers.a.create_topic(topic("orders"), 2)
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     wanted = produce("a", brokers.a, orders, 5) + produce("a", brokers.a, orders, 4, partition=1)
@@ -626,8 +622,8 @@ def test_a_topic_created_anew_with_fewer_partitions_fails_the_query_and_can_be_a
         brokers.a.delete_topic(orders)
         brokers.a.create_topic(orders, 1)
         wanted += produce("a", brokers.a, orders, 5, prefix="again")
-        said = until_fails(run, DataLossError)
-        assert re.search(rf"a/{orders}\[1\]: the topic was re-created \(.*\): the partition exists no more", said)
+        message = until_fails(run, DataLossError)
+        assert re.search(rf"a/{orders}\[1\]: the topic was re-created \(.*\): the partition exists no more", message)
         assert run.next == {("a", orders): {0: 5, 1: 4}}
         run.restart(failOnDataLoss="false")
         run.until_rows(wanted)
@@ -637,10 +633,10 @@ def test_a_topic_created_anew_with_fewer_partitions_fails_the_query_and_can_be_a
 
 
 @pytest.mark.parametrize("count", [4, 12], ids=["shorter", "longer"])
-def test_a_topic_created_anew_fails_the_query_and_once_accepted_is_read_from_its_first_record(
+def test_a_re_created_topic_is_read_from_its_start_once_accepted(
     brokers: Brokers, orders: str, path: Path, count: int
 ) -> None:
-    # Given a query that has read nine records of a topic that is another one by now, shorter than that or longer
+    # Given a query that has read nine records of a topic that was then re-created, with fewer records or more
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     wanted = produce("a", brokers.a, orders, 9)
     with reading(path, **SELDOM) as run:
@@ -650,22 +646,22 @@ def test_a_topic_created_anew_fails_the_query_and_once_accepted_is_read_from_its
         brokers.a.create_topic(orders)
         wanted += produce("a", brokers.a, orders, count, prefix="again")
 
-        # Then it refuses, again and again, and reads nothing at the old offset
+        # Then the query fails again and again, and reads nothing at the old offset
         for _ in range(2):
-            said = until_fails(run, DataLossError)
+            message = until_fails(run, DataLossError)
             now = brokers.a.topic_id(orders)
-            assert f"a/{orders}[0]: the topic was re-created (id {old}, now {now}): offset 9 belongs to the" in said
+            assert f"a/{orders}[0]: the topic was re-created (id {old}, now {now}): offset 9 belongs to the" in message
         assert (run.next, run.rows().total()) == ({("a", orders): {0: 9}}, 9)
 
-        # And with losses accepted nothing of the new topic is missing, and nothing comes twice
+        # And once the loss is accepted, every record of the new topic is read exactly once
         run.restart(failOnDataLoss="false")
         run.until_rows(wanted)
         assert run.next == {("a", orders): {0: count}}
         assert any(note.kind == "data-loss" for note in run.enumerator.status.notes)
 
 
-def test_a_running_query_asks_where_a_topic_created_anew_begins(brokers: Brokers, orders: str, path: Path) -> None:
-    # Given one that goes on behind losses, and a new topic whose first records have expired already
+def test_a_running_query_finds_the_start_of_a_re_created_topic(brokers: Brokers, orders: str, path: Path) -> None:
+    # Given a query that accepts losses, and a re-created topic whose first records have expired already
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     wanted = produce("a", brokers.a, orders, 9)
     with reading(path, failOnDataLoss="false", **SELDOM) as run:
@@ -677,18 +673,18 @@ def test_a_running_query_asks_where_a_topic_created_anew_begins(brokers: Brokers
 
         run.until_rows(wanted + Rows({row: 1 for row in new if row.offset >= 5}))
 
-        [told] = [note.text for note in run.enumerator.status.notes if note.kind == "data-loss"]
-        assert "offset 9 belongs to the old one" in told and run.next == {("a", orders): {0: 12}}
+        [message] = [note.text for note in run.enumerator.status.notes if note.kind == "data-loss"]
+        assert "offset 9 belongs to the old one" in message and run.next == {("a", orders): {0: 12}}
 
 
-def test_a_topic_that_is_deleted_fails_the_query_by_name(brokers: Brokers, orders: str, path: Path) -> None:
+def test_a_deleted_topic_fails_the_query(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     wanted = produce("a", brokers.a, orders, 5)
     with reading(path, **PATIENT) as run:
         run.until_rows(wanted)
         brokers.a.delete_topic(orders)
-        said = until_fails(run, Exception)
+        message = until_fails(run, Exception)
 
-        assert orders in said and ("the topic exists no more" in said or "cluster=a" in said)
+        assert orders in message and ("the topic exists no more" in message or "cluster=a" in message)
         assert run.next == {("a", orders): {0: 5}}
         assert_rows(run.rows(), wanted)

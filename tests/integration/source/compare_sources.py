@@ -1,8 +1,8 @@
-"""One job over Spark's own `kafka` source and over ours: a driver of its own, since the connector needs its Spark.
+"""Compare our source with Spark's own `kafka` source: run the same jobs over both, in a separate driver.
 
-Runs as `python -m tests.integration.source.both_sources <runs> <results>` in `.venv-spark42`. Every run is read the
-same way whatever its format; its result is its schema, its rows (as plain values, in order), a small job's outcome, or
-why it was refused.
+Runs as `python -m tests.integration.source.compare_sources <runs> <results>` in `.venv-spark42`, since the connector
+needs that version of Spark. The result of a run has its schema, its rows (as plain values, in order) and the outcome of
+a small job; or the text of the error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.spark_kafka import connector_jars
 
 
 def outcome(spark: SparkSession, name: str, run: dict[str, Any]) -> dict[str, Any]:
-    """The result of one run; nothing but the format and the options differs between two sources."""
+    """Return the result of one run. Only the format and the options differ between the two sources."""
     try:
         if run["mode"] == "batch":
             frame = spark.read.format(run["format"]).options(**run["options"]).load().cache()
@@ -38,7 +38,7 @@ def outcome(spark: SparkSession, name: str, run: dict[str, Any]) -> dict[str, An
 
 
 def plain(frame: DataFrame) -> list[list[Any]]:
-    """Spark's columns of all rows as values that JSON knows, in the order of the log."""
+    """Return Spark's columns of all rows as JSON values, sorted."""
     headers = ["to_json(headers)"] if "headers" in frame.columns else []
     chosen = frame.selectExpr(
         "topic",
@@ -54,7 +54,7 @@ def plain(frame: DataFrame) -> list[list[Any]]:
 
 
 def job(frame: DataFrame) -> list[list[Any]]:
-    """What users do: decode, filter, group by time and partition."""
+    """Return the outcome of a typical job: decode, filter, group by time and partition."""
     frame.createOrReplaceTempView("job_input")
     counted = frame.sparkSession.sql(
         """SELECT CAST(window.start AS STRING), partition, count(*), count(DISTINCT CAST(value AS STRING))
@@ -64,7 +64,7 @@ def job(frame: DataFrame) -> list[list[Any]]:
 
 
 def main(runs: Path, results: Path) -> None:
-    """Run everything in one session."""
+    """Run all jobs in one session, and write their results."""
     spark = start_spark("both sources", {"spark.jars": ",".join(map(str, connector_jars()))})
     register(spark)
     found = {name: outcome(spark, name, run) for name, run in json.loads(runs.read_text()).items()}

@@ -1,4 +1,4 @@
-"""The look at a new cluster's consumer group, when that cluster hangs just then."""
+"""The check of a new cluster's consumer group, while that cluster hangs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.support.source_run import reading
 from tests.support.streams import cluster, produce, stream, write_metadata
 
 READ_TIMEOUT_S = 30.0
-"""The default: how long the look itself may take."""
+"""The default, which also limits the check."""
 
 
 @pytest.fixture
 def west(fresh_cluster: FreshCluster, orders: str, monkeypatch: pytest.MonkeyPatch) -> KafkaCluster:
-    """A cluster with an empty topic `orders` that hangs when it is asked for its group, which another query has."""
+    """Return a cluster that hangs when it is asked for its group, which another query uses."""
     made = fresh_cluster("west")
     made.create_topic(orders)
     committed = ClusterAdmin.committed
@@ -41,7 +41,7 @@ def west(fresh_cluster: FreshCluster, orders: str, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("policy", ["stall", "fail"])
-def test_a_new_cluster_that_hangs_holds_up_no_other_and_its_group_is_looked_at_when_it_answers(
+def test_a_hanging_new_clusters_group_is_checked_when_it_answers(
     brokers: Brokers, orders: str, west: KafkaCluster, path: Path, policy: str
 ) -> None:
     write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
@@ -50,7 +50,7 @@ def test_a_new_cluster_that_hangs_holds_up_no_other_and_its_group_is_looked_at_w
     with reading(path, **group) as run:
         run.until_rows(wanted)
 
-        # When it joins, then the others are read on meanwhile
+        # When it is added, then the others are read on meanwhile
         write_metadata(path, stream("orders", cluster("east", brokers.a, [orders]), cluster("west", west, [orders])))
         wanted += produce("east", brokers.a, orders, 5)
         began = time.monotonic()
@@ -58,7 +58,7 @@ def test_a_new_cluster_that_hangs_holds_up_no_other_and_its_group_is_looked_at_w
         run.until_rows(wanted)
         assert time.monotonic() - began < READ_TIMEOUT_S / 2
 
-        # And what it says in the end counts
+        # And its late answer is checked
         west.resume()
         with pytest.raises(GroupInUseError, match="query another commits to consumer group"):
             run.until(lambda: False, "the group")
