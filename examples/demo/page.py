@@ -85,7 +85,7 @@ def _tiles(report: Report) -> Iterable[str]:
 def _legend() -> str:
     names = "".join(f'<span><i class="dot {name}"></i>cluster {name}</span>' for name in CLUSTERS)
     return (
-        f'{names}<span>bar: in the stream; thin line: broker runs</span>'
+        f"{names}<span>bar: in the stream; thin line: broker runs</span>"
         '<span><i class="badge">1</i> metadata change</span>'
         '<span><i class="badge kill">✕</i> kill -9, and the time until the next batch</span>'
     )

@@ -44,7 +44,7 @@ def find_data_loss(
 
     Returns:
         A finding for each split whose next offset expired (retention), lies past the end (truncation) or belongs to a
-        topic that was re-created since, or whose partition exists no more. Topics and clusters without an answer are
+        topic that was re-created since, or whose partition no longer exists. Topics and clusters without an answer are
         left alone.
     """
     found: list[DataLoss] = []
@@ -53,7 +53,7 @@ def find_data_loss(
         for topic, reading in sorted(progress.topics.items()) if progress else ():
             if topic in answer.missing:
                 found.extend(
-                    DataLoss(Split(cluster, topic, partition), "the topic exists no more", None)
+                    DataLoss(Split(cluster, topic, partition), "the topic no longer exists", None)
                     for partition in sorted(reading.next)
                     if not reading.finished(partition)
                 )
@@ -91,14 +91,14 @@ def _judge_recreated(
 ) -> tuple[str, int | None]:
     told = f"the topic was re-created (id {saved}, now {seen.topic_id}): "
     if partition not in seen.latest:
-        return f"{told}the partition exists no more", None
+        return f"{told}the partition no longer exists", None
     # Whether the old offset is inside the new log says nothing: other records stand there.
     return f"{told}offset {following} belongs to the old one", seen.earliest.get(partition, 0)
 
 
 def _judge(following: int, earliest: int | None, latest: int | None) -> tuple[str, int | None] | None:
     if latest is None:
-        return "the partition exists no more", None
+        return "the partition no longer exists", None
     if following > latest:
         return (
             f"the log ends at {latest}, before the next offset {following} (truncated, or the topic re-created)",

@@ -335,9 +335,8 @@ def test_metadata_older_than_awaited_stops_the_start(
         with pytest.raises(MetadataTooOldError) as refused:
             run.batch()
         message = str(refused.value)
-        assert (
-            "the metadata is at revision l/3" in message and "l/4" in message and "did not arrive within 1 s" in message
-        )
+        assert "the metadata is at revision l/3" in message and "l/4" in message
+        assert "did not arrive within 1 s" in message
         assert_rows(run.rows(), wanted)
         assert run.next == {("a", orders): {0: 5 if pending else 3}}
         run.restart(metadataRevision="l/3")

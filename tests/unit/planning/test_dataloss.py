@@ -42,7 +42,7 @@ def test_a_log_that_ends_earlier_goes_on_at_its_end() -> None:
 
 def test_a_partition_less() -> None:
     (loss,) = losses(reading(t={0: 5, 1: 5}), latest={0: 9})
-    assert loss == DataLoss(Split("east", "t", 1), "the partition exists no more", None)
+    assert loss == DataLoss(Split("east", "t", 1), "the partition no longer exists", None)
 
 
 def test_a_partition_that_this_broker_has_not_heard_of_yet_is_not_lost() -> None:
@@ -58,7 +58,7 @@ def test_a_partition_that_this_broker_has_not_heard_of_yet_is_not_lost() -> None
     told = "the topic was re-created (id T, now U): "
     assert (first.reason, second.reason) == (
         f"{told}offset 5 belongs to the old one",
-        f"{told}the partition exists no more",
+        f"{told}the partition no longer exists",
     )
     assert second.resume_at is None
     # The id that counts is the saved one, not the one that was just taken over
@@ -155,7 +155,7 @@ def test_after_an_acceptance_reading_does_not_go_back_to_what_has_expired_since(
 def test_a_topic_that_its_cluster_does_not_list() -> None:
     answer = ClusterObservation({}, missing=frozenset({"t"}))
     (loss,) = find_data_loss(reading(t={0: 5}), {"east": answer})
-    assert loss == DataLoss(Split("east", "t", 0), "the topic exists no more", None)
+    assert loss == DataLoss(Split("east", "t", 0), "the topic no longer exists", None)
 
 
 def test_no_answer_is_no_loss() -> None:
