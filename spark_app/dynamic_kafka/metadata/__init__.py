@@ -1,6 +1,9 @@
 """The metadata of streams: its document, its services, and its discovery.
 
 The public names of this package. Users' own services and subscribers derive from the classes here.
+
+A cluster has one type for each role: `document_models.DocumentCluster` as a document writes it, `ClusterMetadata` as
+one stream uses it, and `SubscribedCluster` as a query reads it, united over all its streams.
 """
 
 from dynamic_kafka.metadata.discovery import MetadataDiscovery

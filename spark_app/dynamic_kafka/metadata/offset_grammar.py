@@ -1,7 +1,8 @@
 """The grammar of "where reading starts and stops", for documents, options and users' own services.
 
-Driver, tools and operator; pure. The three readers differ in their parameters only: which words a side takes
-(`START`, `STOP`), and whether the topics of the cluster are known. A value of this grammar is one of
+Driver, tools and operator; pure. Its three readers are `document_models.py`, `options/offsets.py` and
+`services/returned_streams.py`. They differ in their parameters only: the side (`START`, `STOP`), and whether the topics
+of the cluster are known. A value of this grammar is one of
 
     earliest                                    a word
     {"timestamp": "2026-11-01T00:00:00Z"}       a time for every partition of the cluster

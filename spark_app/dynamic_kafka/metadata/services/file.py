@@ -1,9 +1,9 @@
 """Metadata from a mounted file or folder. Driver.
 
 In a ConfigMap's volume the kubelet writes a new folder and then swaps the link `..data`, so a reader sees the old
-document or the new one, never a mixture. A plain file may be read while somebody writes it. So a file that changed is
-read only after it has stayed the same for a moment. A half-written file that looks settled does not parse, and
-the last good metadata stays in force.
+document or the new one, never a mixture. A plain file may be read while somebody writes it. So the content of a changed
+file counts only if the file stays the same for a moment after it was read. A half-written file that looks settled is an
+invalid document, and the last good metadata stays in force.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class FileMetadataService(KafkaMetadataService):
 
     Args:
         path: the file, or the folder that it is mounted in.
-        settle_s: seconds for which a changed plain file must stay the same before it is read.
+        settle_s: seconds for which a changed plain file must stay the same after it was read.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, settle_s: float = 0.2) -> None:
