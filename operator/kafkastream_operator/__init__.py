@@ -1,1 +1,1 @@
-"""The operator: KafkaStreams and subscriptions in, rendered documents and confirmed roll-outs out."""
+"""The operator: it renders documents from KafkaStreams and subscriptions, and rolls them out to Spark applications."""

@@ -1,4 +1,4 @@
-"""`python -m kafkastream_operator`: run the operator. `--help` and docs/operator.md have the flags."""
+"""Run the operator: `python -m kafkastream_operator`. `--help` and docs/operator.md list the flags."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from dynamic_kafka.options.command_line import parse_flags
 from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.errors import LoginError
-from kafkastream_operator.handlers.health import READY_PATH, Health, address, answer_probes
+from kafkastream_operator.handlers.health import READY_PATH, Health, answer_probes, parse_address
 from kafkastream_operator.handlers.login import login_with
 from kafkastream_operator.handlers.watch import Operator
 from kafkastream_operator.kube.api import Api
 from kafkastream_operator.kube.lease import Lease
 
 LEASE_LOST = 3
-"""Exit code of an operator that has lost its lease."""
+"""The exit code of an operator that has lost its lease."""
 
 
 def _duration(text: str) -> timedelta:
@@ -44,51 +44,66 @@ def _lease_duration(text: str) -> timedelta:
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no count; write 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a count; write 1 or more")
     return int(text)
 
 
 def _lease_name(text: str) -> tuple[str, str]:
     namespace, _, name = text.partition("/")
     if not namespace or not name or "/" in name:
-        raise argparse.ArgumentTypeError(f"{text!r} names no Lease; write NAMESPACE/NAME")
+        raise argparse.ArgumentTypeError(f"{text!r} is not the name of a Lease; write NAMESPACE/NAME")
     return namespace, name
 
 
 def _address(url: str) -> str:
     try:
-        address(url)
+        parse_address(url)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return url
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until it is stopped. Returns the exit code."""
-    parser = argparse.ArgumentParser(prog="kafkastream_operator", description="Serve KafkaStreams and subscriptions.")
-    parser.add_argument("--kubeconfig", help="log in by this file; absent: as the pod that this runs in")
-    parser.add_argument("--namespace", action="append", default=[], help="serve this namespace; absent: all")
-    parser.add_argument("--workers", type=_count, default=4, help="how many objects are looked at at a time")
+    """Run until the process is stopped, and return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="kafkastream_operator", description="Run the operator of KafkaStreams and KafkaStreamSubscriptions."
+    )
+    parser.add_argument(
+        "--kubeconfig", help="log in to the API server by this file (default: as the pod in which the operator runs)"
+    )
+    parser.add_argument(
+        "--namespace",
+        action="append",
+        default=[],
+        help="serve this namespace; may be repeated (default: all namespaces)",
+    )
+    parser.add_argument(
+        "--workers", type=_count, default=4, help="how many objects are reconciled at the same time (%(default)s)"
+    )
     parser.add_argument(
         "--lease",
         type=_lease_name,
         metavar="NAMESPACE/NAME",
-        help="serve only while holding this Lease; absent: always",
+        help="serve only while holding this Lease (default: serve without one)",
     )
     parser.add_argument(
-        "--lease-duration", type=_lease_duration, default="15s", help="until it is anybody's (%(default)s)"
+        "--lease-duration",
+        type=_lease_duration,
+        default="15s",
+        help="how long after its last renewal another operator may take the Lease (%(default)s)",
     )
     parser.add_argument(
         "--liveness",
         type=_address,
         metavar="URL",
-        help=f"where to answer liveness probes, as http://0.0.0.0:8080/healthz; readiness is at {READY_PATH} beside it",
+        help="answer liveness probes at this URL, such as http://0.0.0.0:8080/healthz, and readiness probes at"
+        f" {READY_PATH} on the same port (default: answer no probes)",
     )
     for name, doc in (
         ("confirm", "how long a restart may take until its patch counts as lost"),
-        ("confirm-live", "how long a live change may take until it counts as not confirmed"),
+        ("confirm-live", "how long a driver may take to confirm a live change"),
         ("between-restarts", "the least time between two restarts of one application"),
-        ("gather", "how long a change that takes a restart waits for more, so that one restart brings them all"),
+        ("gather", "how long a restart waits for further changes, so that one restart brings all of them"),
     ):
         default = getattr(Timing(), name.replace("-", "_")).total_seconds()
         parser.add_argument(f"--{name}", type=_duration, default=f"{default:.0f}s", help=f"{doc} (%(default)s)")
@@ -106,12 +121,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         api = Api.connect(given.kubeconfig)
     except LoginError as error:
         parser.error(
-            f"{f'--kubeconfig {given.kubeconfig}' if given.kubeconfig else 'no --kubeconfig, no pod'}: {error}"
+            f"{f'--kubeconfig {given.kubeconfig}' if given.kubeconfig else 'no --kubeconfig, not in a pod'}: {error}"
         )
     lease = _lease(api, given.lease, given.lease_duration.total_seconds()) if given.lease else None
     if lease is not None:
         lease.acquire()
-    health.becomes("starting")
+    health.enter("starting")
     operator = Operator(api, given.namespace, given.workers, timing, health)
     registry = kopf.OperatorRegistry()
     login_with(registry, given.kubeconfig)
@@ -130,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _lease(api: Api, where: tuple[str, str], duration_s: float) -> Lease:
     namespace, name = where
     identity = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
-    # At once: whatever it is in the middle of, another operator may begin with it now.
+    # Exit at once, in the middle of any work: another operator may start to write now.
     return Lease(api, namespace, name, identity=identity, duration_s=duration_s, on_loss=lambda: os._exit(LEASE_LOST))
 
 

@@ -1,30 +1,31 @@
-"""What may go wrong between the operator and the API server.
+"""Errors between the operator and the API server.
 
 OperatorError
-├── LoginError            there is no way to log in to one
-└── ApiError              the API server refused, or did not answer
+├── LoginError            the operator cannot log in
+└── ApiError              the API server refused a call, or did not answer
     ├── NotFoundError     404
-    └── ConflictError     409: somebody else was first, or owns a field
+    └── ConflictError     409: the object has changed, or another manager owns a field
 """
 
 from __future__ import annotations
 
 
 class OperatorError(Exception):
-    """Base of all."""
+    """Base class of all errors of the operator."""
 
 
 class LoginError(OperatorError):
-    """There is no kubeconfig, none that can be used, or this runs in no pod."""
+    """A login that is not possible: the kubeconfig is missing or unusable, or this process does not run in a pod."""
 
 
 class ApiError(OperatorError):
-    """The API server refused, or did not answer.
+    """A call that the API server refused or did not answer.
 
     Attributes:
-        status: HTTP's; 0: no answer.
-        reason: Kubernetes' own word, such as `Conflict`.
-        retry_after_s: how long the server asks to be left alone.
+        status: the HTTP status; 0 without an answer.
+        reason: the reason in Kubernetes' words, such as `Conflict`.
+        message: the message of the answer, or of the connection's error.
+        retry_after_s: seconds that the server asks to wait before the next try.
     """
 
     def __init__(self, what: str, status: int, reason: str, message: str, retry_after_s: float = 0.0) -> None:
@@ -33,11 +34,11 @@ class ApiError(OperatorError):
 
 
 class NotFoundError(ApiError):
-    """There is no such object, or no such kind."""
+    """A call for an object or a kind that does not exist."""
 
 
 class ConflictError(ApiError):
-    """Somebody else was first, or owns a field of ours."""
+    """A write that came too late, or that needs a field of another manager's."""
 
 
 BY_STATUS: dict[int, type[ApiError]] = {404: NotFoundError, 409: ConflictError}

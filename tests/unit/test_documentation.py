@@ -19,7 +19,7 @@ from dynamic_kafka.planning import batch, codec, plan
 from dynamic_kafka.spark import stream_reader
 from kafkastream_operator.core import decide
 from kafkastream_operator.core.rollout import in_force, next_step
-from kafkastream_operator.handlers import execute, observe, reconcile, watch
+from kafkastream_operator.handlers import apply_plan, reconcile, subscription_view, watch
 from tests.support.places import ROOT
 
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -36,10 +36,10 @@ HOPS = {
     "A KafkaStream reaches the driver, and the driver confirms it": [
         watch,
         reconcile,
-        observe,
+        subscription_view,
         decide,
         next_step,
-        execute,
+        apply_plan,
         reporter,
         driver_report,
         in_force,

@@ -1,6 +1,6 @@
 """The decision about one subscription: from everything that the operator sees of it to the writes that follow. Pure.
 
-`handlers.execute` makes the writes in the order of `Plan`: document, status, effect on the application, status. The
+`handlers.apply_plan` makes the writes in the order of `Plan`: document, status, effect on the application, status. The
 operator may die after any of them. The next look then decides from what is there:
 
 - after the document: the status is behind. The next look finds the same document and writes the status.

@@ -1,1 +1,1 @@
-"""Thin kopf handlers: they fetch, call and apply."""
+"""The operator's side effects: kopf events in, the work queue, calls of the core, and its writes."""

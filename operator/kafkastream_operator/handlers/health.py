@@ -1,9 +1,10 @@
-"""What probes are told. A thread of its own answers, from the first moment to the last: also while another operator
-holds the lease, when kopf does not run yet.
+"""Answer liveness and readiness probes. Operator; a thread of its own answers for the whole life of the process.
 
-- Live: it waits for the lease, or the event loop has shown within `STUCK_S` that it goes round, nothing that has to go
-  on with it has ended, and every watch tells of what changes.
-- Ready: as soon as it could do its work: it waits for the lease, or has listed everything and serves.
+The thread also answers while another operator holds the lease, when kopf does not run yet.
+
+- Live: the operator waits for the lease. Or its event loop has run within `MAX_LOOP_PAUSE_S`, none of its tasks has
+  ended, and every watch delivers events.
+- Ready: the operator waits for the lease. Or it has listed everything and serves.
 """
 
 from __future__ import annotations
@@ -16,23 +17,24 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 from urllib.parse import urlsplit
 
-from kafkastream_operator.handlers.watch_health import Hearing
+from kafkastream_operator.handlers.watch_health import WatchHealth
 
-STUCK_S = 30.0
-BEAT_S = 1.0
+MAX_LOOP_PAUSE_S = 30.0
+"""The longest time for which the event loop may not run."""
+HEARTBEAT_S = 1.0
 READY_PATH = "/readyz"
 
 Phase = Literal["standby", "starting", "serving"]
 
 
 class Health:
-    """How it stands. Thread-safe.
+    """The health of this operator. Thread-safe.
 
     Args:
-        clock: monotonic seconds.
+        clock: returns monotonic seconds.
 
     Attributes:
-        hearing: what the watches have told.
+        watches: the events that the watches owe.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -40,62 +42,62 @@ class Health:
         self._phase: Phase = "standby"
         self._beat = clock()
         self._broken = ""
-        self.hearing = Hearing(clock)
+        self.watches = WatchHealth(clock)
 
-    def becomes(self, phase: Phase) -> None:
-        """It has come so far."""
+    def enter(self, phase: Phase) -> None:
+        """Enter a phase of the start."""
         self._beat = self._clock()
         self._phase = phase
 
-    def breaks(self, text: str) -> None:
-        """Something in it has ended for good: only another process helps."""
+    def fail(self, text: str) -> None:
+        """Report that a part of the operator has ended for good: from now on it is not live."""
         self._broken = text
 
-    async def beat(self) -> None:
-        """Show that the event loop goes round, until cancelled."""
+    async def run_heartbeat(self) -> None:
+        """Record that the event loop runs, every `HEARTBEAT_S`, until cancelled."""
         while True:
             self._beat = self._clock()
-            await asyncio.sleep(BEAT_S)
+            await asyncio.sleep(HEARTBEAT_S)
 
     def live(self) -> tuple[bool, str]:
-        """Whether it should go on, and in which phase it is."""
+        """Return whether the operator is live, with its phase or the reason."""
         if self._broken:
             return False, self._broken
         silent_s = self._clock() - self._beat
-        if self._phase != "standby" and silent_s > STUCK_S:
-            return False, f"{self._phase}: the event loop has stood still for {silent_s:.0f} s"
-        if deaf := self.hearing.deaf():
-            return False, f"{self._phase}: {deaf}"
+        if self._phase != "standby" and silent_s > MAX_LOOP_PAUSE_S:
+            return False, f"{self._phase}: the event loop has not run for {silent_s:.0f} s"
+        if overdue := self.watches.overdue():
+            return False, f"{self._phase}: {overdue}"
         return True, self._phase
 
     def ready(self) -> tuple[bool, str]:
-        """Whether it does its work, or would as soon as it gets the lease."""
+        """Return whether the operator serves, or would as soon as it gets the lease; with its phase or the reason."""
         live, text = self.live()
         return live and self._phase != "starting", text
 
 
-def address(url: str) -> tuple[str, int, str]:
-    """Host, port and path of `http://0.0.0.0:8080/healthz`. Raises ValueError if it is no such URL."""
+def parse_address(url: str) -> tuple[str, int, str]:
+    """Return host, port and path of a URL such as `http://0.0.0.0:8080/healthz`. Raises ValueError for any other."""
     found = urlsplit(url)
     if found.scheme != "http" or not found.hostname or not found.port or found.path in ("", "/", READY_PATH):
-        raise ValueError(f"{url!r} is no place to answer at; write it as http://0.0.0.0:8080/healthz")
+        raise ValueError(f"{url!r} is not a URL to answer probes at; write it as http://0.0.0.0:8080/healthz")
     return found.hostname, found.port, found.path
 
 
 def answer_probes(health: Health, url: str) -> ThreadingHTTPServer:
-    """Answer from now on, in a thread: liveness at the URL's path, readiness at `/readyz` beside it.
+    """Start the thread that answers probes: liveness at the URL's path, readiness at `/readyz` on the same port.
 
     Raises:
-        OSError: nobody can listen there.
+        OSError: the process cannot listen at this address.
     """
-    host, port, path = address(url)
-    asked = {path: health.live, READY_PATH: health.ready}
+    host, port, path = parse_address(url)
+    probes = {path: health.live, READY_PATH: health.ready}
 
     class Answer(BaseHTTPRequestHandler):
         timeout = 5.0
 
         def do_GET(self) -> None:
-            ask = asked.get(urlsplit(self.path).path)
+            ask = probes.get(urlsplit(self.path).path)
             good, text = ask() if ask is not None else (False, f"ask for {path} or {READY_PATH}")
             body = f"{text}\n".encode()
             self.send_response(200 if good else 404 if ask is None else 503)
@@ -105,7 +107,7 @@ def answer_probes(health: Health, url: str) -> ThreadingHTTPServer:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Probes come every few seconds."""
+            """Log nothing: probes come every few seconds."""
 
     server = ThreadingHTTPServer((host, port), Answer)
     server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""kopf's login: by the same kubeconfig as the operator's own calls, or as the pod that it runs in."""
+"""Log kopf in by the same kubeconfig as the operator's own calls, or as the operator's pod. Called at the start."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import kopf
 
 
 def login_with(registry: kopf.OperatorRegistry, kubeconfig: str | None) -> None:
-    """Have kopf log in so, and in no other way: not by whatever context a developer has at hand."""
+    """Register the only login of kopf, so that it never uses a context that a developer happens to have.
+
+    Args:
+        kubeconfig: the file to log in by; None: log in as the service account of the pod.
+    """
 
     def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
         if kubeconfig is None:

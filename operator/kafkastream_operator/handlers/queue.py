@@ -1,7 +1,8 @@
-"""Which subscriptions to look at, and when: one de-duplicating queue, with N workers. asyncio.
+"""The work queue: which objects to reconcile, and when. Operator; runs in the event loop, with N workers.
 
-A key that comes again while it waits is there once; one that comes while it is worked on is worked on again afterwards,
-never twice at a time. What fails comes back later and later; a bad one holds up no other.
+- A key that is added while it waits stays in the queue once.
+- A key that is added while a worker has it is worked on again afterwards, never twice at the same time.
+- A key that fails is retried with growing pauses, and holds up no other key.
 """
 
 from __future__ import annotations
@@ -18,18 +19,20 @@ Key = TypeVar("Key", bound=Hashable)
 
 FIRST_PAUSE_S = 0.5
 LAST_PAUSE_S = 60.0
-DOUBLINGS = 10
-"""After so many the pause is the longest for certain; a key may fail for weeks, and 2 to that power is no number."""
+"""The first and the longest pause before a retry."""
+MAX_DOUBLINGS = 10
+"""Bounds the exponent, because a key may fail for weeks. The pause has long reached its longest by then."""
 
 log = logging.getLogger(__name__)
 
 
 class WorkQueue(Generic[Key]):
-    """Keys to work on.
+    """The keys to work on.
 
     Args:
-        work: looks at one key, in a thread; returns in how many seconds to look again, None: not by itself.
-        workers: how many keys are worked on at a time.
+        work: works on one key, in a thread. It returns the seconds after which to work on the key again; None: not
+            before the key is added again.
+        workers: how many keys are worked on at the same time.
     """
 
     def __init__(self, work: Callable[[Key], float | None], workers: int = 4) -> None:
@@ -46,7 +49,7 @@ class WorkQueue(Generic[Key]):
         self._timer_changed = asyncio.Event()
 
     def add(self, key: Key) -> None:
-        """Look at it as soon as a worker is free, and the API server wants to hear of it again."""
+        """Add a key for the next free worker, but not before the API server's `Retry-After` has passed."""
         left = self._not_before.get(key, 0.0) - time.monotonic()
         if left > 0:
             self.add_in(key, left)
@@ -57,7 +60,7 @@ class WorkQueue(Generic[Key]):
             self._ready.put_nowait(key)
 
     def add_in(self, key: Key, seconds: float) -> None:
-        """Look at it later, or earlier than planned before."""
+        """Add a key after some seconds. If it is due at several times, the earliest counts."""
         due = time.monotonic() + seconds
         if due < self._due.get(key, float("inf")):
             self._due[key] = due
@@ -83,16 +86,16 @@ class WorkQueue(Generic[Key]):
             try:
                 again = await asyncio.to_thread(self._work, key)
                 self._failures.pop(key, None)
-            except Exception as error:  # whatever it is: it must not end the worker
+            except Exception as error:  # no error may end the worker
                 count = self._failures[key] = self._failures.get(key, 0) + 1
-                again = min(LAST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(count - 1, DOUBLINGS))
+                again = min(LAST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(count - 1, MAX_DOUBLINGS))
                 wait = getattr(error, "retry_after_s", 0.0)
                 again = max(again, wait)
                 if wait > 0:
-                    # Whatever changes meanwhile, such as by what this look has written before it was refused.
+                    # Events do not shorten the wait, such as those of this attempt's own writes.
                     self._not_before[key] = time.monotonic() + wait
                 unexpected = not hasattr(error, "status")
-                log.warning("%s: again in %.1f s: %s", key, again, error, exc_info=unexpected)
+                log.warning("%s: failed, retry in %.1f s: %s", key, again, error, exc_info=unexpected)
             self._busy.discard(key)
             if key in self._again:
                 self._again.discard(key)

@@ -1,6 +1,7 @@
-"""kopf's side: it watches, and says what has changed. Nothing is decided here.
+"""Watch objects through kopf, and put the objects that a change concerns into the work queue. Operator; event loop.
 
-No kopf index, timer, daemon or diff-base annotation: every event puts keys into one queue over our own cache.
+Nothing is decided here. The operator uses only the watches of kopf: no index, timer, daemon or diff-base annotation.
+Every event goes into the operator's own cache, and a change of the cache adds keys to one queue.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from dynamic_kafka.metadata.kubernetes_names import ROLE_LABEL, SUBSCRIPTION_LAB
 from kafkastream_operator.core.rollout.step import USUAL, Timing
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.health import Health
-from kafkastream_operator.handlers.observe import claims
 from kafkastream_operator.handlers.queue import WorkQueue
 from kafkastream_operator.handlers.reconcile import Reconciler
+from kafkastream_operator.handlers.subscription_view import claims
 from kafkastream_operator.handlers.watch_health import Watch
 from kafkastream_operator.kube.api import (
     APPLICATIONS,
@@ -33,15 +34,15 @@ from kafkastream_operator.kube.api import (
     Resource,
 )
 from kafkastream_operator.kube.cache import Cache, Ref, ref_of
-from kafkastream_operator.spark.kinds import application_named_by
+from kafkastream_operator.spark.kinds import application_named_in
 
 RESYNC_S = 300.0
-"""An event may be missed, and an object may go between a listing and the watch that follows it."""
+"""Seconds between two resyncs: an event may be missed, or an object deleted between a listing and its watch."""
 AFTER_LISTING_S = 1.0
-"""From the first object of a listing of kopf's to a listing of our own: kopf does not say what is no longer there."""
-UNHEARD_S = 10.0
-"""Between listings of a kind that kopf has never spoken of: it looks for one that is installed later only once, right
-when it is, and overlooks it if the API server does not serve it by then."""
+"""Seconds from the first object of a listing of kopf's to a resync: kopf does not report which objects are gone."""
+UNWATCHED_LISTING_S = 10.0
+"""Seconds between listings of a kind of which kopf has never delivered an event. When a CRD
+appears, kopf looks for its kind once, and misses it if the API server does not serve it yet."""
 WATCHED: tuple[tuple[Resource, str | None], ...] = (
     (STREAMS, None),
     (SUBSCRIPTIONS, None),
@@ -49,17 +50,18 @@ WATCHED: tuple[tuple[Resource, str | None], ...] = (
     *((each, None) for each in APPLICATIONS.values()),
     (PODS, "spark-role=driver"),
 )
-"""What is watched, and with which label selector."""
+"""The watched kinds, each with its label selector."""
 
 log = logging.getLogger(__name__)
 
 
 class Operator:
-    """The cache, the queue, and who puts what into them.
+    """The running operator: its cache, its queue and its tasks.
 
     Args:
-        namespaces: the namespaces it serves; empty: all.
-        health: told how far it is.
+        namespaces: the namespaces to serve; empty: all.
+        workers: how many objects are reconciled at the same time.
+        health: the health that probes see.
     """
 
     def __init__(
@@ -76,12 +78,12 @@ class Operator:
         self.queue: WorkQueue[Ref] = WorkQueue(Reconciler(api, self.cache, timing), workers)
         self._tasks: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._listed_anew = asyncio.Event()
-        self._heard_of: set[Resource] = set()
-        self.cache.on_change = self._look
+        self._kopf_listed = asyncio.Event()
+        self._watched_kinds: set[Resource] = set()
+        self.cache.on_change = self._enqueue
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
-        """Have kopf call the handlers."""
+        """Register the handlers with kopf."""
         kopf.on.startup(registry=registry)(self._start)
         kopf.on.cleanup(registry=registry)(self._stop)
         for resource, labels in WATCHED:
@@ -95,60 +97,67 @@ class Operator:
 
     def _handler(self, resource: Resource) -> Any:
         async def changed(event: Mapping[str, Any], **_: Any) -> None:
-            self._heard_of.add(resource)
+            self._watched_kinds.add(resource)
             if event.get("type") is None:
-                self._listed_anew.set()
+                self._kopf_listed.set()
             self.take(resource, str(event.get("type") or ""), event["object"])
-            self.health.hearing.told(self._watch(resource, event["object"]))
+            self.health.watches.record_event(self._watch(resource, event["object"]))
 
         changed.__name__ = f"{resource.plural}_changed"
         return changed
 
     def take(self, resource: Resource, kind: str, found: Mapping[str, Any]) -> None:
-        """Take an event in."""
+        """Put the object of an event into the cache, or remove it."""
         if kind == "DELETED":
-            # Also of one that has lost the label by which it is watched: its form before that, with the version after.
+            # An object that loses its watched label also arrives as DELETED: its old form, with the new version.
             meta = found["metadata"]
-            self.cache.drop(ref_of(resource, found), meta["uid"], int(meta["resourceVersion"]))
+            self.cache.remove(ref_of(resource, found), meta["uid"], int(meta["resourceVersion"]))
         else:
             self.cache.put(resource, found)
 
-    def resync(self, *, but: Collection[Resource] = ()) -> None:
-        """List everything anew, but these kinds."""
+    def resync(self, *, except_kinds: Collection[Resource] = ()) -> None:
+        """List all kinds, except these, and correct the cache."""
         for resource, labels in WATCHED:
-            for namespace in self.namespaces if resource not in but else ():
-                # A kind that is not installed (yet) has none: kopf waits for it.
-                self.cache.take_listing(resource, namespace, partial(self.api.list, resource, namespace, labels=labels))
+            for namespace in self.namespaces if resource not in except_kinds else ():
+                # A kind that is not installed has an empty listing; kopf waits for its CRD.
+                self.cache.apply_listing(
+                    resource, namespace, partial(self.api.list, resource, namespace, labels=labels)
+                )
 
     async def _start(self, settings: kopf.OperatorSettings, **_: Any) -> None:
         settings.posting.enabled = False
         for resource, labels in WATCHED:
             if labels is not None:
-                # What a handler chooses it chooses at home; of all ConfigMaps and pods that there are, few concern us.
+                # A handler's selector filters only after the events have arrived. This one filters at the API server,
+                # because few of a cluster's ConfigMaps and pods concern the operator.
                 settings.watching.label_selectors[resource] = labels
         self._loop = asyncio.get_running_loop()
-        self._tasks = [asyncio.create_task(self.health.beat())]
-        # Everything is known before anything is decided: half a picture would drain what has not been listed yet.
+        self._tasks = [asyncio.create_task(self.health.run_heartbeat())]
+        # List everything before the first decision. With a partial cache, streams that are not listed yet would look
+        # removed, and would drain.
         await self.resync_until_done()
-        self._tasks += [asyncio.create_task(self.queue.run()), asyncio.create_task(self._resync_now_and_then())]
+        self._tasks += [asyncio.create_task(self.queue.run()), asyncio.create_task(self._resync_regularly())]
         for task in self._tasks:
             task.add_done_callback(self._ended)
-        self.health.becomes("serving")
+        self.health.enter("serving")
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """None of them ends by itself: without it nothing would be done any more, and nobody would notice."""
+        """Make the operator not live when one of its tasks has ended: without the task it would do nothing more."""
         if not task.cancelled():
-            log.critical("the operator works no more, and has to be started again", exc_info=task.exception())
-            self.health.breaks("broken: see the log")
+            log.critical(
+                "a task of the operator has ended, so it does nothing more and has to be restarted",
+                exc_info=task.exception(),
+            )
+            self.health.fail("broken: see the log")
 
     async def resync_until_done(self) -> None:
-        """List until the API server has answered all of it."""
+        """Repeat the resync until the API server has answered every listing."""
         while True:
             try:
                 return await asyncio.to_thread(self.resync)
             except ApiError as error:
                 log.warning("the cluster cannot be listed yet: %s", error)
-                # Not in the thread: who is told to stop meanwhile would wait for it for as long as nobody answers.
+                # Sleep here, not in the thread: a stop can interrupt this sleep, but not the thread.
                 await asyncio.sleep(max(1.0, error.retry_after_s))
 
     async def _stop(self, **_: Any) -> None:
@@ -156,43 +165,44 @@ class Operator:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _resync_now_and_then(self) -> None:
+    async def _resync_regularly(self) -> None:
         last = time.monotonic()
         while True:
             try:
-                await asyncio.wait_for(self._listed_anew.wait(), UNHEARD_S)
+                await asyncio.wait_for(self._kopf_listed.wait(), UNWATCHED_LISTING_S)
                 await asyncio.sleep(AFTER_LISTING_S)
                 everything = True
             except TimeoutError:
                 everything = time.monotonic() - last >= RESYNC_S
-            self._listed_anew.clear()
+            self._kopf_listed.clear()
             try:
-                await asyncio.to_thread(self.resync, but=() if everything else frozenset(self._heard_of))
+                await asyncio.to_thread(self.resync, except_kinds=() if everything else frozenset(self._watched_kinds))
                 if everything:
-                    self.health.hearing.listed(True)
+                    self.health.watches.record_listing(True)
             except ApiError as error:
-                self.health.hearing.listed(False)
+                self.health.watches.record_listing(False)
                 log.warning("the cluster could not be listed: %s", error)
-            except Exception:  # whatever it is: what is missed stays missed until it is listed
+            except Exception:  # no error may end the resyncs: missed events are only corrected by them
                 log.exception("the cluster could not be listed")
             if everything:
                 last = time.monotonic()
 
     def _watch(self, resource: Resource, found: Object) -> Watch:
-        """The watch that tells of an object."""
+        """Return the watch that covers an object."""
         return resource, None if self.namespaces == (None,) else found["metadata"]["namespace"]
 
-    def _look(self, ref: Ref, found: Object) -> None:
-        """Put into the queue what an object concerns."""
+    def _enqueue(self, ref: Ref, found: Object) -> None:
+        """Add to the queue all objects that a change of this object concerns."""
         namespace, resource = ref.namespace, ref.resource
-        # What goes may have lost its label before, and what lacks it was asked for by name: no watch tells of that.
+        # A deleted object may already have lost its label, and an unlabelled one was fetched by name. Label-filtered
+        # watches report neither.
         if self.cache.get(*ref) is not None and _is_watched(resource, found):
-            self.health.hearing.changed(self._watch(resource, found))
+            self.health.watches.expect_event(self._watch(resource, found))
         if resource == SUBSCRIPTIONS:
             self._add(Ref(resource, namespace, ref.name))
             self._add_all(STREAMS, namespace)
             for kind in APPLICATIONS.values():
-                # Annotations on it ask for exactly this one, whatever somebody has done to it.
+                # The annotations of the application may ask for this subscription, which somebody may have changed.
                 if self.cache.get(kind, namespace, ref.name) is not None:
                     self._add(Ref(kind, namespace, ref.name))
         elif resource == STREAMS:
@@ -201,19 +211,19 @@ class Operator:
             self._add_metadata(namespace)
             self._add_neighbours(found, namespace)
         elif resource == CONFIG_MAPS:
-            self._look_at_config_map(ref, found["metadata"].get("labels") or {})
+            self._enqueue_config_map(ref, found["metadata"].get("labels") or {})
         else:
             name = ref.name
             if resource != PODS:
                 self._add(Ref(resource, namespace, name))
                 self._add_all(STREAMS, namespace)
             else:
-                name = application_named_by(found["metadata"].get("labels") or {})
+                name = application_named_in(found["metadata"].get("labels") or {})
             for each in self.cache.all(SUBSCRIPTIONS, namespace):
                 if each["spec"]["applicationRef"]["name"] == name or not name:
                     self._add(Ref(SUBSCRIPTIONS, namespace, each["metadata"]["name"]))
 
-    def _look_at_config_map(self, ref: Ref, labels: Mapping[str, str]) -> None:
+    def _enqueue_config_map(self, ref: Ref, labels: Mapping[str, str]) -> None:
         if SUBSCRIPTION_LABEL not in labels:
             self._add_all(SUBSCRIPTIONS, ref.namespace)
             self._add_all(STREAMS, ref.namespace)
@@ -224,16 +234,18 @@ class Operator:
         for name in owners | {labels[SUBSCRIPTION_LABEL]}:
             self._add(Ref(SUBSCRIPTIONS, ref.namespace, name))
         if labels[SUBSCRIPTION_LABEL] not in owners:
-            self._add_all(STREAMS, ref.namespace)  # nobody's document: no status follows that would do so
+            self._add_all(
+                STREAMS, ref.namespace
+            )  # a document without a subscription: no change of a status adds the streams
 
     def _add_metadata(self, namespace: str) -> None:
-        """Those ConfigMaps that users label: each may shadow another one, or disagree with it."""
+        """Add the users' ConfigMaps: each may shadow another one, or conflict with it."""
         for each in self.cache.all(CONFIG_MAPS, namespace):
             if SUBSCRIPTION_LABEL not in (each["metadata"].get("labels") or {}):
                 self._add(Ref(CONFIG_MAPS, namespace, each["metadata"]["name"]))
 
     def _add_neighbours(self, found: Object, namespace: str) -> None:
-        """Streams with a cluster of this one: they may disagree now. And those that did with any, perhaps with this."""
+        """Add the streams that share a cluster with this one, and all that have a conflict, perhaps with this one."""
         mine = _clusters(found)
         for each in self.cache.all(STREAMS, namespace):
             if mine & _clusters(each) or _is_in_conflict(each):
@@ -244,13 +256,13 @@ class Operator:
             self._add(Ref(resource, namespace, each["metadata"]["name"]))
 
     def _add(self, job: Ref) -> None:
-        # Perhaps from a thread that lists: the queue belongs to the loop.
+        # The caller may be a thread that lists; the queue belongs to the event loop.
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self.queue.add, job)
 
 
 def _clusters(stream: Object) -> set[str]:
-    """The ids by which a stream calls its clusters, or called them before. Nothing is known of its form yet."""
+    """Return the current and former ids of a stream's clusters. The stream is not validated yet."""
     clusters = (stream.get("spec") or {}).get("clusters") or []
     return {str(each[key]) for each in clusters for key in ("id", "renamedFrom") if each.get(key)}
 
@@ -261,7 +273,7 @@ def _is_in_conflict(stream: Object) -> bool:
 
 
 def _is_watched(resource: Resource, found: Object) -> bool:
-    """Whether an object has the label by which its kind is watched."""
+    """Return whether an object has the label by which its kind is watched."""
     key, _, value = (dict(WATCHED)[resource] or "").partition("=")
     there = (found["metadata"].get("labels") or {}).get(key)
     return not key or (there is not None and there == (value or there))

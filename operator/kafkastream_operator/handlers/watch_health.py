@@ -1,9 +1,13 @@
-"""Whether the watches still tell of what changes.
+"""Detect watches that no longer deliver events. Operator; `watch.py` feeds it, `health.py` asks it for each probe.
 
-What is known otherwise, by a listing or by the answer to a write of our own, is the canary: a watch has to tell of it,
-too. Where nothing changes nothing is expected, so that an operator without work is never taken for a deaf one; and
-while the API server is away nothing is held against a watch. A connection that has died without a word is not meant:
-kopf ends a watch that has neither events nor bookmarks for 70 s, and begins anew.
+The operator also learns of changes from listings and from the answers to its own writes. For each such change, the
+watch of that kind has to deliver an event, too. A watch that does not is silent, and only a restart of the operator
+helps.
+
+- Without changes no event is expected, so an operator without work is never reported.
+- While the API server is away, the time does not count against a watch.
+- This module does not detect dead connections. kopf ends a watch that has brought neither events nor bookmarks for
+  70 s, and starts a new one.
 """
 
 from __future__ import annotations
@@ -13,53 +17,56 @@ from collections.abc import Callable
 
 from kafkastream_operator.kube.api import Resource
 
-DEAF_S = 300.0
-"""How long a watch may be silent about a change, while the API server answers: longer than kopf waits between tries."""
+MAX_SILENCE_S = 300.0
+"""How long a watch may owe an event while the API server answers: longer than kopf's longest pause between tries."""
 
 Watch = tuple[Resource, str | None]
-"""A kind, and the namespace in which it is watched; None: all."""
+"""A kind, and the namespace in which it is watched; None: all namespaces."""
 
 
-class Hearing:
-    """What the watches are expected to tell. Thread-safe.
+class WatchHealth:
+    """The events that each watch still owes. Thread-safe.
 
     Args:
-        clock: monotonic seconds.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._lock, self._clock = threading.Lock(), clock
-        self._heard: set[Watch] = set()
-        self._since: dict[Watch, float] = {}
-        self._answered = clock()
+        self._working: set[Watch] = set()
+        self._owed_since: dict[Watch, float] = {}
+        self._listed_at = clock()
 
-    def changed(self, watch: Watch) -> None:
-        """Something that this watch shows has changed, whoever told. Of one that has never told anything nothing is
-        expected: its kind may not be installed, and is listed often for that reason."""
+    def expect_event(self, watch: Watch) -> None:
+        """Expect an event of a watch, because an object that it covers has changed.
+
+        A watch that has never delivered an event owes none: its kind may not be installed. Such kinds are listed often
+        instead.
+        """
         with self._lock:
-            if watch in self._heard:
-                self._since.setdefault(watch, self._clock())
+            if watch in self._working:
+                self._owed_since.setdefault(watch, self._clock())
 
-    def told(self, watch: Watch) -> None:
-        """It has said something, whatever it was."""
+    def record_event(self, watch: Watch) -> None:
+        """Record that a watch has delivered an event, of whatever object."""
         with self._lock:
-            self._heard.add(watch)
-            self._since.pop(watch, None)
+            self._working.add(watch)
+            self._owed_since.pop(watch, None)
 
-    def listed(self, done: bool) -> None:
-        """The API server has answered for everything, or not: then all watches begin anew, too."""
+    def record_listing(self, done: bool) -> None:
+        """Record whether the API server has listed everything. If not, the time of every watch starts again."""
         with self._lock:
             if done:
-                self._answered = self._clock()
+                self._listed_at = self._clock()
             else:
-                self._since = dict.fromkeys(self._since, self._clock())
+                self._owed_since = dict.fromkeys(self._owed_since, self._clock())
 
-    def deaf(self) -> str:
-        """Which watch has been silent for too long; "" if none has."""
+    def overdue(self) -> str:
+        """Return which watches have owed an event for too long; "" if none has."""
         with self._lock:
-            silent = {watch: self._answered - since for watch, since in self._since.items()}
+            silent = {watch: self._listed_at - since for watch, since in self._owed_since.items()}
         return "; ".join(
             f"the watch of {kind.plural} in {where or 'all namespaces'} has been silent about a change for {long:.0f} s"
             for (kind, where), long in silent.items()
-            if long > DEAF_S
+            if long > MAX_SILENCE_S
         )

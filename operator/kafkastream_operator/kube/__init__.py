@@ -1,1 +1,1 @@
-"""The Kubernetes API: calls of it, the newest form of what is watched, and the lease."""
+"""The Kubernetes API: its calls, the cache of watched objects, and the lease."""

@@ -1,6 +1,6 @@
-"""The few calls of the Kubernetes API that the operator makes, over the official client's connection and login.
+"""The calls of the Kubernetes API that the operator makes, with the connection and login of the official client.
 
-Every call has a deadline; nothing is retried here: what fails is decided anew from what is there. Thread-safe.
+Every call has a deadline. Nothing is retried here: after a failure, the next reconciliation decides again. Thread-safe.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from kafkastream_operator.errors import BY_STATUS, ApiError, LoginError, NotFoun
 MANAGER = "kafkastream-operator"
 """The field manager of everything that the operator writes."""
 DEADLINE_S = 15.0
+"""Seconds for one call, unless `Api.within` sets another deadline."""
 
 Object = Mapping[str, Any]
 
 
 class Resource(NamedTuple):
-    """A kind of object, as URLs have it."""
+    """A kind of object, by group, version and plural name."""
 
     group: str
     version: str
@@ -31,11 +32,11 @@ class Resource(NamedTuple):
 
     @property
     def api_version(self) -> str:
-        """As objects have it."""
+        """Return the `apiVersion` of its objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """The URL's path."""
+        """Return the path of the URL for all objects, those of a namespace, or one object."""
         steps = ["apis", self.group, self.version] if self.group else ["api", self.version]
         steps += ["namespaces", namespace] if namespace else []
         steps += [self.plural, *(each for each in (name, subresource) if each)]
@@ -50,14 +51,14 @@ EVENTS = Resource("events.k8s.io", "v1", "events")
 KUBEFLOW_APPLICATIONS = Resource("sparkoperator.k8s.io", "v1beta2", "sparkapplications")
 APACHE_APPLICATIONS = Resource("spark.apache.org", "v1", "sparkapplications")
 APPLICATIONS: Mapping[str, Resource] = {each.api_version: each for each in (KUBEFLOW_APPLICATIONS, APACHE_APPLICATIONS)}
-"""By `apiVersion`."""
+"""The kinds of SparkApplication by `apiVersion`."""
 
 
 class Listing(NamedTuple):
-    """All objects of a kind at a moment.
+    """All objects of a kind at one moment.
 
     Attributes:
-        version: that moment, in the versions of objects; 0: of a kind that is not installed.
+        version: the resource version at that moment; 0 for a kind that is not installed.
     """
 
     objects: list[Object]
@@ -71,15 +72,15 @@ class Api:
         self._client, self._deadline_s = connection, deadline_s
 
     def within(self, deadline_s: float) -> Api:
-        """The same with another deadline for each call."""
+        """Return the same connection with another deadline for each call."""
         return Api(self._client, deadline_s)
 
     @classmethod
     def connect(cls, kubeconfig: str | None = None) -> Api:
-        """Log in by a kubeconfig file, or as the pod that this runs in.
+        """Log in by a kubeconfig file, or without one as the service account of this pod.
 
         Raises:
-            LoginError: that cannot be done.
+            LoginError: the login is not possible.
         """
         settings = client.Configuration()
         try:
@@ -89,18 +90,18 @@ class Api:
                 config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         except config.ConfigException as error:
             raise LoginError(str(error)) from None
-        except Exception as error:  # of whatever reads it; a parser's words may hold a token
+        except Exception as error:  # a parser's message may contain a token, so it is not shown
             raise LoginError(f"it cannot be read ({type(error).__name__})") from None
         settings.retries = False
         settings.connection_pool_maxsize = 32
         return cls(client.ApiClient(settings))
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object:
-        """An object. Raises NotFoundError if there is none."""
+        """Return an object. Raises NotFoundError if it does not exist."""
         return self._call("GET", resource.path(namespace, name))
 
     def list(self, resource: Resource, namespace: str | None, *, labels: str | None = None) -> Listing:
-        """All objects of a namespace (None: of all), page by page. None, where their kind is not installed."""
+        """Return all objects of a namespace, or of all. The listing is empty if the kind is not installed."""
         found: list[Object] = []
         query = {"limit": "500"} | ({"labelSelector": labels} if labels else {})
         while True:
@@ -118,10 +119,10 @@ class Api:
             query["continue"] = more
 
     def apply(self, resource: Resource, body: Object, *, force: bool = False) -> Object:
-        """Server-side apply. With a `resourceVersion` in its metadata, only to exactly that object.
+        """Apply an object by server-side apply. A `resourceVersion` in its metadata is a precondition.
 
         Raises:
-            ConflictError: it is another by now, or another manager owns one of the fields (without `force`).
+            ConflictError: the object has changed, or another manager owns one of the fields (without `force`).
         """
         meta = body["metadata"]
         query = {"fieldManager": MANAGER, "force": str(force).lower(), "fieldValidation": "Strict"}
@@ -129,24 +130,24 @@ class Api:
         return self._call("PATCH", path, body, query=query, content="application/apply-patch+yaml")
 
     def create(self, resource: Resource, body: Object) -> Object:
-        """Create an object. Raises ConflictError if it is there."""
+        """Create an object. Raises ConflictError if it exists."""
         return self._call("POST", resource.path(body["metadata"]["namespace"]), body, query={"fieldManager": MANAGER})
 
     def replace(self, resource: Resource, body: Object, *, subresource: str | None = None) -> Object:
-        """Replace exactly the object that `body` was read as. Raises ConflictError if it is another by now."""
+        """Replace an object, or a subresource of it. Raises ConflictError if it has changed since `body` was read."""
         meta = body["metadata"]
         assert meta["resourceVersion"]
         path = resource.path(meta["namespace"], meta["name"], subresource)
         return self._call("PUT", path, body, query={"fieldManager": MANAGER})
 
     def merge(self, resource: Resource, namespace: str, name: str, change: Object) -> Object:
-        """Merge a change into an object, whatever else it is by now."""
+        """Merge a change into the current version of an object."""
         path = resource.path(namespace, name)
         query = {"fieldManager": MANAGER}
         return self._call("PATCH", path, change, query=query, content="application/merge-patch+json")
 
     def delete(self, resource: Resource, namespace: str, name: str, *, uid: str) -> None:
-        """Delete exactly that object."""
+        """Delete the object with this UID, not a later one of the same name."""
         self._call("DELETE", resource.path(namespace, name), {"preconditions": {"uid": uid}})
 
     def _call(
@@ -185,11 +186,11 @@ def _answered(what: str, answer: urllib3.BaseHTTPResponse) -> Object:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        said = data[:200].decode(errors="replace")
+        shown = data[:200].decode(errors="replace")
         if answer.status < 400:
-            # Of somebody in between: taken for a listing, it would say that there is nothing any more.
-            raise ApiError(what, answer.status, "NoObject", f"the answer is no object of Kubernetes: {said!r}")
-        found = {"message": said}
+            # A proxy has answered. Read as a listing, its answer would mean that all objects are gone.
+            raise ApiError(what, answer.status, "NoObject", f"the answer is not a Kubernetes object: {shown!r}")
+        found = {"message": shown}
     if answer.status < 400:
         return found
     error = BY_STATUS.get(answer.status, ApiError)

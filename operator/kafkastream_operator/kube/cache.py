@@ -1,7 +1,7 @@
-"""The operator's own picture of the cluster: the newest form of each object that it watches. Thread-safe.
+"""Cache the newest version of each watched object. Operator; workers and the event loop use it. Thread-safe.
 
-Fed by a listing at the start, by kopf's events, by listings from time to time (an event may be missed), and by the
-answers to the operator's own writes. Never the older of two forms wins.
+The cache is filled by a listing at the start, by kopf's events, by regular resyncs (an event may be missed), and by the
+answers to the operator's own writes. These arrive in any order, so an older version never replaces a newer one.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from typing import Any, NamedTuple, TypeVar
 from kafkastream_operator.core.drain_evidence import FRESH_S
 from kafkastream_operator.kube.api import Listing, Object, Resource
 
-Made = TypeVar("Made")
+Derived = TypeVar("Derived")
 log = logging.getLogger(__name__)
 
-REMEMBERED_S = 600.0
-"""How long an object that went is remembered: what was said of it before may arrive late."""
+DELETION_MEMORY_S = 600.0
+"""Seconds for which a deletion is remembered, because older versions of the object may still arrive."""
 FOR_GOOD = sys.maxsize
-"""What was asked for by name and is not there: nothing that is said of it is newer."""
+"""The version of a deletion that no version is newer than: the object was fetched by name and does not exist."""
 
-BACKLOG_S, SILENCE_S = 1.0, FRESH_S
-"""The least and the most time between two texts of one object of which the second is said to be news."""
+MIN_LIVE_INTERVAL_S, MAX_LIVE_INTERVAL_S = 1.0, FRESH_S
+"""A text is known to be new if it follows another one after at least and at most these seconds."""
 
 
-class Heard(NamedTuple):
-    """What an object says, since when, and whether it was said just then."""
+class ObservedText(NamedTuple):
+    """A text of an object, the time at which it was first observed, and whether it was new at that time."""
 
     text: str
     since_s: float
-    news: bool
+    is_new: bool
 
 
-class Gone(NamedTuple):
-    """When an object went, and up to which version what is said of it is from before that.
+class Deletion(NamedTuple):
+    """The time at which an object was removed, and its newest version at that time.
 
-    What is newer than that is back: it had lost the label by which it is watched, and has it again.
+    A newer version means that the object is back: it had lost its watched label, and has it again.
     """
 
     at_s: float
@@ -47,7 +47,7 @@ class Gone(NamedTuple):
 
 
 class Ref(NamedTuple):
-    """An object, by where it is."""
+    """The address of an object."""
 
     resource: Resource
     namespace: str
@@ -58,76 +58,87 @@ class Ref(NamedTuple):
 
 
 def ref_of(resource: Resource, found: Object) -> Ref:
-    """Where an object is."""
+    """Return the address of an object."""
     return Ref(resource, found["metadata"]["namespace"], found["metadata"]["name"])
 
 
 class Cache:
-    """Objects by resource and namespace.
+    """The watched objects, by kind and namespace.
 
     Args:
-        clock: monotonic seconds.
+        clock: returns monotonic seconds.
 
     Attributes:
-        on_change: told of every object that has changed or gone, whoever found that out.
+        on_change: called with every object that has changed or was removed, whatever the source of the change.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        # One that `on_change` may take again: what is put in and what is made of that are one step for all others.
+        # Reentrant, because `on_change` reads the cache. A change and its `on_change` are one step for other threads.
         self._lock, self._clock = threading.RLock(), clock
         self._objects: dict[tuple[Resource, str], dict[str, Object]] = {}
-        self._heard: dict[tuple[Ref, str], Heard] = {}
-        self._gone: dict[str, Gone] = {}
-        self._made: dict[str, dict[Callable[[Object], Any], tuple[str, Any]]] = {}
+        self._texts: dict[tuple[Ref, str], ObservedText] = {}
+        self._deletions: dict[str, Deletion] = {}
+        self._derived: dict[str, dict[Callable[[Object], Any], tuple[str, Any]]] = {}
         self.on_change: Callable[[Ref, Object], None] = lambda ref, found: None
 
     def put(self, resource: Resource, found: Object) -> bool:
-        """Take an object in; False if it is known already, or older than what is."""
+        """Store an object. Return False if the cache has this version or a newer one, or a newer deletion."""
         ref = ref_of(resource, found)
         with self._lock:
-            gone = self._gone.get(found["metadata"].get("uid"))
-            if gone is not None and _version(found) <= gone.version:
-                return False  # a listing or an answer that was on its way when the object went
+            deletion = self._deletions.get(found["metadata"].get("uid"))
+            if deletion is not None and _version(found) <= deletion.version:
+                return False  # a listing or an answer from before the deletion
             known = self._objects.setdefault((ref.resource, ref.namespace), {})
             if ref.name in known and not _is_newer(found, known[ref.name]):
                 return False
             known[ref.name] = found
-            self._gone.pop(found["metadata"].get("uid"), None)
+            self._deletions.pop(found["metadata"].get("uid"), None)
             self.on_change(ref, found)
         return True
 
-    def drop(self, ref: Ref, uid: str | None = None, version: int = FOR_GOOD) -> bool:
-        """Forget an object that is gone. One that was made again since, with another UID, stays.
+    def remove(self, ref: Ref, uid: str | None = None, version: int = FOR_GOOD) -> bool:
+        """Remove a deleted object. A later object of the same name, with another UID, stays.
 
         Args:
-            version: at which it is gone; what is newer than that counts again.
+            uid: the UID of the deleted object; None: the object that is cached.
+            version: the version of the deletion. A newer version of the object is stored again.
+
+        Returns:
+            Whether the cache has changed.
         """
         with self._lock:
             now = self._clock()
-            self._gone = {each: gone for each, gone in self._gone.items() if now - gone.at_s < REMEMBERED_S}
+            self._deletions = {
+                each: deletion for each, deletion in self._deletions.items() if now - deletion.at_s < DELETION_MEMORY_S
+            }
             known = self._objects.get((ref.resource, ref.namespace), {})
-            there = known.get(ref.name)
-            if there is not None and uid not in (None, there["metadata"].get("uid")):
-                there = None  # its successor
-            if there is not None and _version(there) > version:
+            cached = known.get(ref.name)
+            if cached is not None and uid not in (None, cached["metadata"].get("uid")):
+                cached = None  # a later object of the same name
+            if cached is not None and _version(cached) > version:
                 return False  # it is back already
-            went = uid if there is None else there["metadata"]["uid"]
-            if went is not None:
-                # Also when its successor is known already: a listing may still bring it back.
-                self._gone[went] = Gone(now, max(version, self._gone.get(went, Gone(now, 0)).version))
-            if there is None:
+            deleted_uid = uid if cached is None else cached["metadata"]["uid"]
+            if deleted_uid is not None:
+                # Also if a later object is cached already: an older listing could still bring the deleted one back.
+                earlier = self._deletions.get(deleted_uid, Deletion(now, 0))
+                self._deletions[deleted_uid] = Deletion(now, max(version, earlier.version))
+            if cached is None:
                 return False
             del known[ref.name]
-            self._made.pop(there["metadata"]["uid"], None)
-            self._heard = {key: value for key, value in self._heard.items() if key[0] != ref}
-            self.on_change(ref, there)
+            self._derived.pop(cached["metadata"]["uid"], None)
+            self._texts = {key: value for key, value in self._texts.items() if key[0] != ref}
+            self.on_change(ref, cached)
         return True
 
-    def take_listing(self, resource: Resource, namespace: str | None, list_them: Callable[[], Listing]) -> None:
-        """Take a listing in. What was known before and is not in it is gone.
+    def apply_listing(self, resource: Resource, namespace: str | None, list_them: Callable[[], Listing]) -> None:
+        """Make the cache agree with a listing: store its objects, and remove objects that it lacks.
 
-        Except where the very kind is said not to be there, which a front end in trouble says as well: who deletes a
-        kind deletes its objects first, and each of those deletions is an event.
+        If the answer is that the kind does not exist, cached objects stay, because a failing proxy may answer that,
+        too. When a kind is really deleted, each of its objects is deleted first, with an event.
+
+        Args:
+            namespace: the namespace to list; None: all.
+            list_them: makes the listing. An object is only removed if it was cached before this call.
         """
         before = [
             (ref, found["metadata"]["uid"])
@@ -135,79 +146,86 @@ class Cache:
             if namespace in (None, ref.namespace) and (found := self.get(*ref)) is not None
         ]
         with self._lock:
-            denied = {uid: gone for uid, gone in self._gone.items() if gone.version == FOR_GOOD}
+            not_found = {uid: each for uid, each in self._deletions.items() if each.version == FOR_GOOD}
         listed = list_them()
         if before and not listed.version:
-            log.warning("%s: 404 for a kind of which objects are known; they stay as they are", resource.plural)
+            log.warning(
+                "%s: the API server answers 404 for the kind, but objects of it are cached; they stay", resource.plural
+            )
             return
         seen = {ref_of(resource, found) for found in listed.objects}
         for found in listed.objects:
             with self._lock:
                 uid = found["metadata"]["uid"]
-                if uid in denied and denied[uid] is self._gone.get(uid):
-                    del self._gone[uid]  # whoever said before that it was not there was in trouble
+                if uid in not_found and not_found[uid] is self._deletions.get(uid):
+                    del self._deletions[uid]  # the object exists: the earlier answer 404 was wrong
             self.put(resource, found)
         for ref, uid in before:
             if ref not in seen:
-                self.drop(ref, uid, listed.version)
+                self.remove(ref, uid, listed.version)
 
-    def take_answer(self, ref: Ref, ask: Callable[[], Object | None]) -> None:
-        """Take in what the API server answers for one object, None: there is none."""
+    def refresh(self, ref: Ref, ask: Callable[[], Object | None]) -> None:
+        """Make the cache agree with the API server's answer for one object.
+
+        Args:
+            ask: fetches the object; None: it does not exist.
+        """
         with self._lock:
-            before, gone = self._objects.get((ref.resource, ref.namespace), {}).get(ref.name), dict(self._gone)
+            before = self._objects.get((ref.resource, ref.namespace), {}).get(ref.name)
+            deletions = dict(self._deletions)
         found = ask()
         if found is not None:
             with self._lock:
                 uid = found["metadata"]["uid"]
-                if uid in gone and gone[uid] is self._gone.get(uid):
-                    del self._gone[uid]  # it went before it was asked for: without its label it is there still
+                if uid in deletions and deletions[uid] is self._deletions.get(uid):
+                    del self._deletions[uid]  # removed before the fetch, yet it exists: it had only lost its label
             self.put(ref.resource, found)
         elif before is not None:
-            self.drop(ref, before["metadata"]["uid"])  # not one that was made while it answered
+            self.remove(ref, before["metadata"]["uid"])  # but not an object that was created meanwhile
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """An object, or None."""
+        """Return an object, or None."""
         with self._lock:
             return self._objects.get((resource, namespace), {}).get(name)
 
     def all(self, resource: Resource, namespace: str) -> list[Object]:
-        """The objects of a namespace, by name."""
+        """Return the objects of a namespace, sorted by name."""
         with self._lock:
             return [found for _, found in sorted(self._objects.get((resource, namespace), {}).items())]
 
     def refs(self, resource: Resource) -> Iterator[Ref]:
-        """Every object of a resource."""
+        """Return the addresses of all objects of a kind."""
         with self._lock:
             found = [Ref(r, ns, name) for (r, ns), names in self._objects.items() if r == resource for name in names]
         return iter(found)
 
-    def made_of(self, found: Object, make: Callable[[Object], Made]) -> Made:
-        """What `make` makes of an object, which is not changed afterwards: made once for each of its forms."""
+    def derive(self, found: Object, make: Callable[[Object], Derived]) -> Derived:
+        """Return `make(found)`, computed once per version of the object. The result must not be changed."""
         uid, version = found["metadata"].get("uid", ""), found["metadata"].get("resourceVersion", "")
         with self._lock:
-            known = self._made.get(uid, {}).get(make)
+            known = self._derived.get(uid, {}).get(make)
         if known is not None and known[0] == version:
-            made: Made = known[1]
-            return made
+            cached: Derived = known[1]
+            return cached
         made = make(found)
         with self._lock:
-            if uid and uid not in self._gone:
-                self._made.setdefault(uid, {})[make] = (version, made)
+            if uid and uid not in self._deletions:
+                self._derived.setdefault(uid, {})[make] = (version, made)
         return made
 
-    def heard(self, ref: Ref, uid: str, text: str) -> tuple[float, bool]:
-        """How long `text` has been what that object says, and whether it was said when it was first seen.
+    def text_age(self, ref: Ref, uid: str, text: str) -> tuple[float, bool]:
+        """Return the seconds since which an object has this text, and whether the text was new when first observed.
 
-        By this process's clock: nobody else's counts. What is there at the first look, or comes after a silence, may
-        have been said long before, and what comes all at once is a backlog. What follows another text soon is news.
+        Only this process's clock counts. The first text of an object may be old, and so may one that follows a long
+        silence; several at once are a backlog. A text that follows another one at a live writer's pace is new.
         """
         now = self._clock()
         with self._lock:
-            known = self._heard.get((ref, uid))
+            known = self._texts.get((ref, uid))
             if known is None or known.text != text:
-                news = known is not None and BACKLOG_S <= now - known.since_s <= SILENCE_S
-                known = self._heard[ref, uid] = Heard(text, now, news)
-            return now - known.since_s, known.news
+                is_new = known is not None and MIN_LIVE_INTERVAL_S <= now - known.since_s <= MAX_LIVE_INTERVAL_S
+                known = self._texts[ref, uid] = ObservedText(text, now, is_new)
+            return now - known.since_s, known.is_new
 
 
 def _is_newer(found: Object, known: Object) -> bool:
@@ -215,7 +233,7 @@ def _is_newer(found: Object, known: Object) -> bool:
         created = [str(each["metadata"].get("creationTimestamp", "")) for each in (found, known)]
         if created[0] != created[1]:
             return created[0] > created[1]
-        # Both were made within one second.
+        # Both were created within the same second: their versions decide.
     return _version(found) > _version(known)
 
 

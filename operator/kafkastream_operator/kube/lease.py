@@ -1,8 +1,10 @@
-"""One operator at a time: a Lease is held, or the process ends. Operator; a thread that renews it.
+"""Let one operator serve at a time: it holds a Lease, or its process ends. Operator; a thread renews the Lease.
 
-A Lease does not fence: an operator that was stopped for longer than its lease may make one more write when it goes on.
-That is harmless, because every write carries a precondition. Whose clock is right is never asked: a lease has
-run out when it has not changed for its duration by the clock of whoever waits for it.
+A Lease does not fence. An operator that was suspended for longer than its lease may make one more write when it
+resumes, which is harmless, because every write carries a precondition.
+
+Clocks are never compared. A lease has expired when a waiting operator has not seen it change for its duration, by its
+own clock.
 """
 
 from __future__ import annotations
@@ -19,20 +21,21 @@ from kafkastream_operator.kube.api import Api, Object, Resource
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
 RENEW_SHARE = 1 / 5
-"""The part of its duration after which a lease is renewed."""
+"""The part of its duration after which the holder renews a lease."""
 GIVE_UP_SHARE = 2 / 3
-"""The part of its duration without a renewal after which its holder ends: before anybody else can have it."""
+"""The part of its duration after which a holder that could not renew ends, before another operator can take it."""
 
 log = logging.getLogger(__name__)
 
 
 class Lease:
-    """A lease to hold.
+    """One Lease that this process holds or waits for.
 
     Args:
-        identity: who holds it: unique to this process.
-        duration_s: after so long without a renewal it is anybody's.
-        on_loss: called once, from the renewing thread, when it is lost.
+        identity: the name of this process as a holder; unique.
+        duration_s: seconds without a renewal after which any operator may take the lease.
+        on_loss: called once, from the renewing thread, when the lease is lost.
+        clock: returns monotonic seconds.
     """
 
     def __init__(
@@ -46,7 +49,7 @@ class Lease:
         on_loss: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        # A call that hangs must not outlast the lease.
+        # A hanging call must not last longer than the lease.
         self._api, self._namespace, self._name = api.within(duration_s * RENEW_SHARE), namespace, name
         self._identity, self._duration_s, self._on_loss, self._clock = identity, duration_s, on_loss, clock
         self._seen: tuple[str, float] | None = None
@@ -55,19 +58,19 @@ class Lease:
         self._ended = threading.Event()
 
     def acquire(self) -> None:
-        """Wait until it is ours, then keep it: a thread renews it from now on."""
-        said = ""
+        """Wait until this process holds the lease, and start the thread that renews it."""
+        logged = ""
         while not self.try_once():
             holder = self._seen[0].split("/")[0] if self._seen else "?"
-            if holder != said:
+            if holder != logged:
                 log.info("waiting for the lease %s/%s, which %s holds", self._namespace, self._name, holder)
-                said = holder
+                logged = holder
             self._ended.wait(self._duration_s * RENEW_SHARE)
-        log.info("the lease %s/%s is held", self._namespace, self._name)
+        log.info("this operator holds the lease %s/%s", self._namespace, self._name)
         threading.Thread(target=self._keep, name="lease", daemon=True).start()
 
     def release(self) -> None:
-        """Let go of it, so that the next one need not wait."""
+        """Release the lease, so that the next operator need not wait for it to expire."""
         self._ended.set()
         if self._held is None:
             return
@@ -79,7 +82,7 @@ class Lease:
         self._held = None
 
     def try_once(self) -> bool:
-        """Take it if it is free, has run out, or is ours already. Whether it is ours now."""
+        """Take or renew the lease if it is free, expired or held by this process, and return whether that succeeded."""
         try:
             found = self._api.get(LEASES, self._namespace, self._name)
         except NotFoundError:
@@ -117,7 +120,7 @@ class Lease:
             else:
                 self._held = self._api.replace(LEASES, {**found, "spec": spec})
         except ConflictError:
-            return False  # somebody was first
+            return False  # another operator was faster
         except ApiError as error:
             log.warning("the lease was not written: %s", error)
             return False
@@ -128,7 +131,7 @@ class Lease:
         while not self._ended.wait(self._duration_s * RENEW_SHARE):
             try:
                 self.try_once()
-            except Exception:  # whatever it is: without this thread nobody would notice that the lease is lost
+            except Exception:  # no error may end this thread: it notices when the lease is lost
                 log.exception("the lease %s/%s was not renewed", self._namespace, self._name)
             if self._ended.is_set():
                 return

@@ -1,1 +1,1 @@
-"""What is particular to each SparkApplication: Kubeflow's and Apache's. Pure."""
+"""The two kinds of SparkApplication, Kubeflow's and Apache's: how each is read and patched. Pure."""

@@ -1,8 +1,8 @@
-"""Apache's SparkApplication (`spark.apache.org/v1`): read from it, and patched in keys of `sparkConf` only. Pure.
+"""Read and patch Apache's SparkApplication (`spark.apache.org/v1`), in keys of `sparkConf` only. Pure.
 
-Its operator reads the spec when it makes a driver's pod, and never again: a patch waits for the next attempt. A driver
-whose pod is deleted is an attempt that failed; whether another one follows, `restartConfig` says, and the application
-is over if not.
+Apache's operator reads the spec only when it creates a driver's pod, so a patch takes effect with the next attempt. If
+the driver's pod is deleted, the attempt counts as failed. `restartConfig` decides whether another attempt follows; if
+not, the application has ended.
 """
 
 from __future__ import annotations
@@ -15,15 +15,23 @@ from typing import Any
 
 from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION
 from kafkastream_operator.core.application import Application, Life, Patch
-from kafkastream_operator.spark.conf import ATTEMPT_ANNOTATION, ROLES, in_place, meant_for, number, secrets_for, written
+from kafkastream_operator.spark.conf import (
+    ATTEMPT_ANNOTATION,
+    ROLES,
+    apply_body,
+    as_int,
+    correctly_mounted,
+    revision_conf,
+    secrets_for,
+)
 
 NAME_LABEL = "spark.operator/spark-app-name"
-"""On a driver's pod: the application that it belongs to."""
+"""The label of a driver's pod that names its application."""
 _ANNOTATION = "spark.kubernetes.driver.annotation.{}"
 _ATTEMPTS = 3
-"""`maxRestartAttempts` where the spec has none."""
+"""The default of `maxRestartAttempts`."""
 _ID_CHARACTERS, _HASH_CHARACTERS = 46, 36
-"""Lengths of an application's id, and of the hash in one that would be longer."""
+"""The longest application id, and the length of the hash in an id that would be longer."""
 _BEGINNINGS = ("Submitted", "ScheduledToRestart")
 _ENDINGS = ("ResourceReleased", "TerminatedWithoutReleaseResources")
 _LIVES: Mapping[str, Life] = {
@@ -48,12 +56,16 @@ _LIVES: Mapping[str, Life] = {
 
 
 def application_of(found: Mapping[str, Any], config_map: str) -> Application:
-    """What counts of a SparkApplication. `config_map` is the name of its document."""
+    """Read a SparkApplication.
+
+    Args:
+        config_map: the name of the ConfigMap that holds its document.
+    """
     meta, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
     conf = spec.get("sparkConf") or {}
     info = (status.get("currentAttemptSummary") or {}).get("attemptInfo") or {}
-    attempt = number(info.get("id"))
-    by_role = [in_place(secrets_for(role, conf) | _secrets_of(_template(spec, role))) for role in ROLES]
+    attempt = as_int(info.get("id"))
+    by_role = [correctly_mounted(secrets_for(role, conf) | _secrets_of(_template(spec, role))) for role in ROLES]
     unwilling, willing_at = _restarts(spec, status, info)
     return Application(
         name=meta["name"],
@@ -61,7 +73,7 @@ def application_of(found: Mapping[str, Any], config_map: str) -> Application:
         resource_version=meta["resourceVersion"],
         life=_LIVES.get(_state(status), "Starting"),
         token=str(conf.get(_ANNOTATION.format(REVISION_ANNOTATION), "")),
-        attempt=number(conf.get(_ANNOTATION.format(ATTEMPT_ANNOTATION))),
+        attempt=as_int(conf.get(_ANNOTATION.format(ATTEMPT_ANNOTATION))),
         submission=f"attempt-{attempt}",
         mounts=by_role[0] & by_role[1],
         document=config_map in _config_maps(spec) or None,
@@ -74,27 +86,29 @@ def application_of(found: Mapping[str, Any], config_map: str) -> Application:
 
 
 def is_driver(application: Application, pod: Mapping[str, Any]) -> bool:
-    """Whether a pod is the one that the application's status speaks of: it has the attempt's name, and its owner."""
+    """Return whether a pod is the driver of the current attempt: it has its name, and the application owns it."""
     owners = [each.get("uid") for each in pod["metadata"].get("ownerReferences") or []]
     return pod["metadata"]["name"] == application.driver_pod and application.uid in owners
 
 
-def running(application: Application, pod: Mapping[str, Any]) -> Application:
-    """The application with the Secrets that its driver has: what its spec says by now is for the next one."""
-    return replace(application, mounts=application.mounts & in_place(_secrets_of(pod.get("spec") or {})))
+def with_driver(application: Application, pod: Mapping[str, Any]) -> Application:
+    """Return the application with only the Secrets that its driver mounts: the spec may already be for the next one."""
+    return replace(application, mounts=application.mounts & correctly_mounted(_secrets_of(pod.get("spec") or {})))
 
 
-def patched(found: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
-    """What to apply for a patch: map keys, and the object that they are meant for."""
-    conf = written(patch.token, patch.secrets)
+def patch_body(found: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
+    """Return the body of the server-side apply that makes a patch."""
+    conf = revision_conf(patch.token, patch.secrets)
     conf[_ANNOTATION.format(REVISION_ANNOTATION)] = patch.token
     conf[_ANNOTATION.format(ATTEMPT_ANNOTATION)] = str(patch.attempt)
-    return meant_for(found, patch, {"sparkConf": conf})
+    return apply_body(found, patch, {"sparkConf": conf})
 
 
 def driver_pod(namespace: str, name: str, attempt: int, conf: Mapping[str, Any]) -> str:
-    """The name that the driver's pod of an attempt has. The status does not have it: it is made as the operator and
-    Spark make it."""
+    """Return the name of the driver's pod of an attempt, built as Apache's operator and Spark build it.
+
+    The status does not contain the name.
+    """
     known = f"{name}-{attempt}"
     if len(known) > _ID_CHARACTERS:
         digest = hashlib.sha256(f"{namespace}/{name}/{attempt}".encode()).digest()
@@ -113,7 +127,7 @@ def _base36(value: int) -> str:
 
 
 def _state(status: Mapping[str, Any]) -> str:
-    """The state that the application is in, or was in when it ended for good."""
+    """Return the application's state; if it has ended for good, the state in which it ended."""
     current = str((status.get("currentState") or {}).get("currentStateSummary", ""))
     if current not in _ENDINGS:
         return current
@@ -123,35 +137,35 @@ def _state(status: Mapping[str, Any]) -> str:
 
 
 def _history(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The states so far, in order: a map by number."""
+    """Return the states so far, in order. The status has them as a map by number."""
     found = status.get("stateTransitionHistory") or {}
-    return [found[key] for key in sorted(found, key=number)]
+    return [found[key] for key in sorted(found, key=as_int)]
 
 
 def _restarts(
     spec: Mapping[str, Any], status: Mapping[str, Any], info: Mapping[str, Any]
 ) -> tuple[str, datetime | None]:
-    """Why the application would not start again if its driver were ended, and when that passes by itself.
+    """Return why the application would not start again after its driver is deleted, and when that ends by itself.
 
-    One attempt is left for a failure that nobody has planned.
+    The operator leaves one attempt for an unplanned failure.
     """
     config = (spec.get("applicationTolerations") or {}).get("restartConfig") or {}
     where = "spec.applicationTolerations.restartConfig"
     if config.get("restartPolicy", "Never") != "Always":
-        # Under OnFailure it depends on how quickly the driver ends: one that stops in order has succeeded.
+        # Under OnFailure, a driver that stops in order may count as succeeded: its exit code races with the pod's end.
         return f"set {where}.restartPolicy to Always, or restart it by hand (delete and apply)", None
-    limits = [(number(info.get("restartCounter")), config.get("maxRestartAttempts", _ATTEMPTS), "maxRestartAttempts")]
+    limits = [(as_int(info.get("restartCounter")), config.get("maxRestartAttempts", _ATTEMPTS), "maxRestartAttempts")]
     if config.get("maxRestartOnFailure") is not None:
-        limits.append((number(info.get("failureRestartCounter")), config["maxRestartOnFailure"], "maxRestartOnFailure"))
-    spent = [(count, limit, name) for count, limit, name in limits if count + 1 >= number(limit)]
+        limits.append((as_int(info.get("failureRestartCounter")), config["maxRestartOnFailure"], "maxRestartOnFailure"))
+    spent = [(count, limit, name) for count, limit, name in limits if count + 1 >= as_int(limit)]
     if not spent:
         return "", None
     _, limit, name = spent[0]
     text = (
-        f"{where}.{name} is {limit}, and one has to be left for a failure: raise it, or set restartCounterResetMillis"
+        f"{where}.{name} is {limit}, and one attempt is kept for a failure: raise it, or set restartCounterResetMillis"
     )
     reset = config.get("restartCounterResetMillis", -1)
-    if reset is None or int(reset) < 0 or number(config.get("maxRestartAttempts", _ATTEMPTS)) < 2:
+    if reset is None or int(reset) < 0 or as_int(config.get("maxRestartAttempts", _ATTEMPTS)) < 2:
         return text, None
     began = [each for each in _history(status) if each.get("currentStateSummary") in _BEGINNINGS]
     since = str((began or [status.get("currentState") or {}])[-1].get("lastTransitionTime", ""))
@@ -168,7 +182,7 @@ def _template(spec: Mapping[str, Any], role: str) -> Mapping[str, Any]:
 
 
 def _secrets_of(pod: Mapping[str, Any]) -> dict[str, str]:
-    """{Secret: where it is mounted} of a pod's spec, or of a template for one."""
+    """Return {Secret: mount path} of a pod's spec, or of a pod template's."""
     volumes = {each["name"]: str((each.get("secret") or {}).get("secretName", "")) for each in pod.get("volumes") or []}
     return {
         volumes.get(mount["name"], ""): str(mount.get("mountPath", ""))

@@ -1,6 +1,7 @@
-"""What the SparkApplications of both operators have alike: keys of `sparkConf`, and how they are applied. Pure.
+"""The keys of `sparkConf` that the operator reads and patches, for both kinds of SparkApplication. Pure.
 
-`sparkConf` is a map: its keys merge with those of its user, and no tool reports a change of somebody's list.
+The operator patches keys of maps only. They merge with the user's keys, and GitOps tools do not report them as drift,
+as they would a change of a user's list.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from dynamic_kafka.metadata.kubernetes_names import GROUP, REVISION_ENVIRONMENT,
 from kafkastream_operator.core.application import Patch
 
 ATTEMPT_ANNOTATION = f"{GROUP}/attempt"
-"""On the driver: counts the patches for one revision, so that one that was lost can be made again."""
+"""Annotation of the driver: the number of the patch for one revision. A lost patch is repeated with the next number."""
 ROLES = ("driver", "executor")
 _SECRETS = "spark.kubernetes.{}.secrets.{}"
 
 
-def written(token: str, secrets: Iterable[str]) -> dict[str, str]:
-    """The keys for a revision: what the driver waits for, and the Secrets that it needs."""
+def revision_conf(token: str, secrets: Iterable[str]) -> dict[str, str]:
+    """Return the keys for a revision: the revision that the driver waits for, and the Secrets to mount."""
     conf = {f"spark.kubernetes.driverEnv.{REVISION_ENVIRONMENT}": token}
     for secret in sorted(secrets):
         for role in ROLES:
@@ -26,10 +27,10 @@ def written(token: str, secrets: Iterable[str]) -> dict[str, str]:
     return conf
 
 
-def meant_for(found: Mapping[str, Any], patch: Patch, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What to apply, to exactly the application that was looked at.
+def apply_body(found: Mapping[str, Any], patch: Patch, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of a server-side apply, for exactly the application that the plan was made for.
 
-    Without the UID, applying to one that was deleted meanwhile would be the creation of a new one.
+    Without the UID, the apply would create a new application if this one was deleted meanwhile.
     """
     meta = found["metadata"]
     return {
@@ -46,18 +47,18 @@ def meant_for(found: Mapping[str, Any], patch: Patch, spec: Mapping[str, Any]) -
 
 
 def secrets_for(role: str, conf: Mapping[str, Any]) -> dict[str, str]:
-    """{Secret: where Spark mounts it} by the keys, whoever wrote them."""
+    """Return {Secret: mount path} of the keys for a role, whoever wrote them."""
     prefix = _SECRETS.format(role, "")
     return {key.removeprefix(prefix): path for key, path in conf.items() if key.startswith(prefix)}
 
 
-def in_place(found: Mapping[str, str]) -> frozenset[str]:
-    """The Secrets that are mounted where they are looked for."""
+def correctly_mounted(found: Mapping[str, str]) -> frozenset[str]:
+    """Return the Secrets that are mounted at the path at which the source expects them."""
     return frozenset(name for name, path in found.items() if path == f"{SECRETS_PATH}/{name}")
 
 
-def number(value: object) -> int:
-    """Of an annotation's text, or of a status; 0 if it is none."""
+def as_int(value: object) -> int:
+    """Convert a value of an annotation or a status; 0 if it is not a number."""
     if isinstance(value, int):
         return int(value)
     return int(value) if isinstance(value, str) and value.isdecimal() else 0

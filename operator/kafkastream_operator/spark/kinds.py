@@ -1,4 +1,4 @@
-"""The kinds of SparkApplication that are served, each by a module that knows what is particular to it. Pure."""
+"""The kinds of SparkApplication that the operator serves, each with its module. Pure."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from kafkastream_operator.spark import apache, kubeflow
 
 
 class Kind(Protocol):
-    """What a module has to know of its SparkApplications."""
+    """The functions of a module for one kind of SparkApplication."""
 
     @property
     def NAME_LABEL(self) -> str:
-        """On a driver's pod: the application that it belongs to."""
+        """The label of a driver's pod that names its application."""
 
     def application_of(self, found: Mapping[str, Any], config_map: str) -> Application:
-        """What counts of a SparkApplication. `config_map` is the name of its document."""
+        """Read a SparkApplication. `config_map` is the name of the ConfigMap that holds its document."""
 
     def is_driver(self, application: Application, pod: Mapping[str, Any]) -> bool:
-        """Whether a pod is the one that the application's status speaks of."""
+        """Return whether a pod is the one that the application's status names."""
 
-    def running(self, application: Application, pod: Mapping[str, Any]) -> Application:
-        """The application with what the pod of its running driver shows of it."""
+    def with_driver(self, application: Application, pod: Mapping[str, Any]) -> Application:
+        """Return the application, corrected by what the pod of its running driver shows."""
 
-    def patched(self, found: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
-        """What to apply for a patch: map keys, and the object that they are meant for."""
+    def patch_body(self, found: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
+        """Return the body of the server-side apply that makes a patch."""
 
 
 KINDS: Mapping[str, Kind] = {KUBEFLOW: kubeflow, APACHE: apache}
-"""By `apiVersion`."""
+"""The modules by `apiVersion`."""
 LABELS = tuple(kind.NAME_LABEL for kind in KINDS.values())
 
 
-def application_named_by(labels: Mapping[str, Any]) -> str:
-    """The name of the application that a driver's pod belongs to by its labels; "" if they name none."""
+def application_named_in(labels: Mapping[str, Any]) -> str:
+    """Return the application that the labels of a driver's pod name; "" if they name none."""
     return next((str(labels[label]) for label in LABELS if label in labels), "")

@@ -81,7 +81,7 @@ def look(api: Api, namespace: str, later: timedelta = timedelta()) -> None:
     for _ in range(12):
         cache = Cache()
         for resource, labels in WATCHED:
-            cache.take_listing(resource, namespace, lambda r=resource, s=labels: api.list(r, namespace, labels=s))  # type: ignore[misc]
+            cache.apply_listing(resource, namespace, lambda r=resource, s=labels: api.list(r, namespace, labels=s))  # type: ignore[misc]
         changes: list[object] = []
         cache.on_change = lambda ref, found, seen=changes: seen.append(ref)  # type: ignore[misc]
         reconciler = Reconciler(api, cache, Timing(gather=timedelta()), lambda: datetime.now(UTC) + later)

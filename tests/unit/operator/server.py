@@ -286,7 +286,7 @@ class Operator:
         for _ in range(20):
             before = len(self._server.writes)
             for resource, _labels in WATCHED:
-                self._cache.take_listing(resource, NAMESPACE, partial(self._server.list, resource, NAMESPACE))
+                self._cache.apply_listing(resource, NAMESPACE, partial(self._server.list, resource, NAMESPACE))
             for resource in (KUBEFLOW_APPLICATIONS, APACHE_APPLICATIONS, SUBSCRIPTIONS, STREAMS, CONFIG_MAPS):
                 for ref in self._cache.refs(resource):
                     self._looks(ref)

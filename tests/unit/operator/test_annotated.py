@@ -101,7 +101,8 @@ def test_a_subscription_that_the_api_server_does_not_take_is_told_once(server: S
         with pytest.raises(ApiError):
             server.application(KUBEFLOW_APPLICATIONS, ANNOTATED)
     assert server.told == [
-        "SubscriptionRefused: the API server takes no KafkaStreamSubscription app for it: " + server.refuses
+        "SubscriptionRefused: the API server refuses KafkaStreamSubscription app of these annotations: "
+        + server.refuses
     ]
     server.refuses = ""
     server.application(KUBEFLOW_APPLICATIONS, ANNOTATED)

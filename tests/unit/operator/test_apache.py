@@ -12,12 +12,11 @@ import pytest
 from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION, REVISION_ENVIRONMENT
 from kafkastream_operator.core.application import Patch, Pod
 from kafkastream_operator.errors import NotFoundError
-from kafkastream_operator.handlers import execute
-from kafkastream_operator.handlers.observe import Seen
+from kafkastream_operator.handlers import apply_plan
+from kafkastream_operator.handlers.subscription_view import ObservedSubscription
 from kafkastream_operator.kube.api import Api
 from kafkastream_operator.kube.cache import Cache
-from kafkastream_operator.spark.apache import application_of, driver_pod, is_driver, patched
-from kafkastream_operator.spark.apache import running as as_it_runs
+from kafkastream_operator.spark.apache import application_of, driver_pod, is_driver, patch_body, with_driver
 from tests.unit.operator.world import World, cluster, running
 
 PLACE = "/etc/kafkastreams-secrets/login"
@@ -89,7 +88,7 @@ def test_one_without_a_status_starts() -> None:
 
 
 def test_a_patch_has_keys_of_spark_conf_only_and_is_read_back() -> None:
-    body = patched(application(), Patch("l/4", frozenset({"login"}), 2, "7"))
+    body = patch_body(application(), Patch("l/4", frozenset({"login"}), 2, "7"))
     assert body["metadata"] == {"name": "app", "namespace": "ns", "uid": "u", "resourceVersion": "7"}
     assert body["spec"] == {
         "sparkConf": {
@@ -118,7 +117,7 @@ def template(path: str = PLACE) -> dict[str, Any]:
 
 @pytest.mark.parametrize("gone", ["application", "driver"])
 def test_only_a_driver_may_be_gone_when_it_is_to_be_ended(gone: str) -> None:
-    """An application that is gone was not patched, and is looked at anew."""
+    """An application that is gone was not patched, and is reconciled again."""
     calls: list[str] = []
 
     def answer(what: str, found: dict[str, Any]) -> dict[str, Any]:
@@ -132,14 +131,14 @@ def test_only_a_driver_may_be_gone_when_it_is_to_be_ended(gone: str) -> None:
         delete=lambda *_, **__: answer("driver", {}),
     )
     spec = SimpleNamespace(application_ref=SimpleNamespace(api_version="spark.apache.org/v1"))
-    seen = cast(Seen, SimpleNamespace(application=application(), view=SimpleNamespace(spec=spec)))
+    seen = cast(ObservedSubscription, SimpleNamespace(application=application(), view=SimpleNamespace(spec=spec)))
     patch = Patch("l/4", frozenset(), 2, "7", Pod("app-2-driver", "p"))
     if gone == "driver":
-        assert execute._patch(cast(Api, api), Cache(), seen, patch) == ""
+        assert apply_plan._patch(cast(Api, api), Cache(), seen, patch) == ""
         assert calls == ["application", "driver"]
     else:
         with pytest.raises(NotFoundError):
-            execute._patch(cast(Api, api), Cache(), seen, patch)
+            apply_plan._patch(cast(Api, api), Cache(), seen, patch)
         assert calls == ["application"]
 
 
@@ -155,8 +154,8 @@ def test_pod_templates_count_for_secrets_of_both_and_for_the_document() -> None:
 
 def test_the_secrets_of_the_spec_count_once_the_driver_has_them() -> None:
     found = application_of(application(driverSpec=template(), executorSpec=template()), "x")
-    assert as_it_runs(found, {"spec": template()["podTemplateSpec"]["spec"]}).mounts == {"login"}
-    assert as_it_runs(found, {"spec": {"containers": [{"name": "spark"}]}}).mounts == frozenset()
+    assert with_driver(found, {"spec": template()["podTemplateSpec"]["spec"]}).mounts == {"login"}
+    assert with_driver(found, {"spec": {"containers": [{"name": "spark"}]}}).mounts == frozenset()
 
 
 def test_the_driver_is_the_pod_of_the_attempt_that_belongs_to_the_application() -> None:

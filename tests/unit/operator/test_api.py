@@ -32,7 +32,7 @@ def answered(status: int, body: bytes) -> Api:
 @pytest.mark.parametrize("body", [b"<html>Please log in</html>", b"", b"null", b"[]", b'"ok"'])
 def test_an_answer_that_is_no_object_is_no_listing(body: bytes) -> None:
     """Else everything that is known would be gone, and begin to drain."""
-    with pytest.raises(ApiError, match="no object of Kubernetes"):
+    with pytest.raises(ApiError, match="not a Kubernetes object"):
         answered(200, body).list(STREAMS, None)
 
 

@@ -15,7 +15,7 @@ from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
 from kafkastream_operator.core.conditions.driver import ROLE, reporting
 from kafkastream_operator.core.rollout.step import USUAL
 from kafkastream_operator.core.view import View
-from kafkastream_operator.handlers.observe import see
+from kafkastream_operator.handlers.subscription_view import observe_subscription
 from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, PODS, SUBSCRIPTIONS
 from kafkastream_operator.kube.cache import Cache
 from kafkastream_operator.models.conditions import MESSAGE_CHARACTERS
@@ -170,7 +170,7 @@ def seen(spec: Mapping[str, Any], report: str | None = None) -> View:
     annotations = {} if report is None else {REPORT_ANNOTATION: report}
     pod = {**meta, "name": "app-driver", "uid": "p", "labels": labels, "annotations": annotations}
     cache.put(PODS, {"metadata": pod, "spec": spec, "status": {"phase": "Running"}})
-    found = see(cache, "ns", "app", START, USUAL)
+    found = observe_subscription(cache, "ns", "app", START, USUAL)
     assert found is not None
     return found.view
 

@@ -9,11 +9,11 @@ import pytest
 from kafkastream_operator import __main__ as command
 
 REFUSED = {
-    "--lease kafkastream-operator": "names no Lease; write NAMESPACE/NAME",
-    "--lease /kafkastream-operator": "names no Lease; write NAMESPACE/NAME",
-    "--lease kafkastream-system/": "names no Lease; write NAMESPACE/NAME",
-    "--workers 0": "is no count; write 1 or more",
-    "--workers many": "is no count; write 1 or more",
+    "--lease kafkastream-operator": "is not the name of a Lease; write NAMESPACE/NAME",
+    "--lease /kafkastream-operator": "is not the name of a Lease; write NAMESPACE/NAME",
+    "--lease kafkastream-system/": "is not the name of a Lease; write NAMESPACE/NAME",
+    "--workers 0": "is not a count; write 1 or more",
+    "--workers many": "is not a count; write 1 or more",
     "--confirm soon": "soon",
     "--lease-duration 0s": "is too short for a Lease; write 1s or more",
     "--liveness 8080": "write it as http://0.0.0.0:8080/healthz",
@@ -54,7 +54,7 @@ def test_without_a_kubeconfig_it_runs_in_a_pod_only(
     with pytest.raises(SystemExit) as ended:
         command.main([])
     assert ended.value.code == 2
-    assert "no --kubeconfig, no pod: Service host/port is not set" in capsys.readouterr().err
+    assert "no --kubeconfig, not in a pod: Service host/port is not set" in capsys.readouterr().err
 
 
 def test_a_misspelt_flag_is_told_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from dynamic_kafka.metadata.kubernetes_names import REFRESH_ANNOTATION, STREAMS_ANNOTATION
-from kafkastream_operator.handlers import observe
+from kafkastream_operator.handlers import subscription_view
 from kafkastream_operator.kube.api import APACHE_APPLICATIONS, KUBEFLOW_APPLICATIONS, Api
 from kafkastream_operator.kube.lease import Lease
 from tests.unit.operator.server import DiedError, Server, Write, rest
@@ -25,7 +25,7 @@ TOLERATIONS = {"restartConfig": {"restartPolicy": "Always", "maxRestartAttempts"
 @pytest.fixture(autouse=True)
 def one_lineage(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two runs of one story are compared word by word."""
-    monkeypatch.setattr(observe, "uuid", SimpleNamespace(uuid4=lambda: SimpleNamespace(hex="l" * 32)))
+    monkeypatch.setattr(subscription_view, "uuid", SimpleNamespace(uuid4=lambda: SimpleNamespace(hex="l" * 32)))
 
 
 # -- what is there, and what then changes ---------------------------------------------------------------------------

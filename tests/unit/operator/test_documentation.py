@@ -56,7 +56,7 @@ def reasons() -> set[str]:
 
 def events() -> set[str]:
     """Of all events."""
-    written = calls("tell", 3) | calls("_tell_now_and_then", 2)
+    written = calls("send_event", 3) | calls("_send_event_regularly", 2)
     for file in (CODE / "core" / "conditions" / "events.py", CODE / "handlers" / "reconcile.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Tuple) and len(node.elts) == 2:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 import urllib3
 
-from kafkastream_operator.handlers.health import STUCK_S, Health, address, answer_probes
-from kafkastream_operator.handlers.watch_health import DEAF_S, Watch
+from kafkastream_operator.handlers.health import MAX_LOOP_PAUSE_S, Health, answer_probes, parse_address
+from kafkastream_operator.handlers.watch_health import MAX_SILENCE_S, Watch
 from kafkastream_operator.kube.api import PODS
 from tests.support.ports import reserve_ports
 
@@ -34,25 +34,25 @@ def health(clock: Clock) -> Health:
 
 
 def test_who_stands_by_is_live_and_ready_for_as_long_as_it_takes(health: Health, clock: Clock) -> None:
-    clock.now = 10 * STUCK_S
+    clock.now = 10 * MAX_LOOP_PAUSE_S
     assert (health.live(), health.ready()) == ((True, "standby"), (True, "standby"))
 
 
 def test_who_has_not_listed_everything_is_live_and_not_ready(health: Health) -> None:
-    health.becomes("starting")
+    health.enter("starting")
     assert (health.live()[0], health.ready()[0]) == (True, False)
-    health.becomes("serving")
+    health.enter("serving")
     assert (health.live()[0], health.ready()[0]) == (True, True)
 
 
 def test_an_event_loop_that_stands_still_is_neither(health: Health, clock: Clock) -> None:
-    health.becomes("serving")
-    clock.now += STUCK_S + 1
+    health.enter("serving")
+    clock.now += MAX_LOOP_PAUSE_S + 1
     assert (health.live()[0], health.ready()[0]) == (False, False)
-    assert "stood still for 31 s" in health.live()[1]
+    assert "has not run for 31 s" in health.live()[1]
 
     async def round_it_goes() -> None:
-        beating = asyncio.create_task(health.beat())
+        beating = asyncio.create_task(health.run_heartbeat())
         await asyncio.sleep(0)
         beating.cancel()
 
@@ -66,20 +66,20 @@ PODS_HERE: Watch = (PODS, "here")
 def passes(health: Health, clock: Clock, seconds: float, *, answers: bool = True) -> None:
     """Time passes, the event loop goes round, and everything is listed, or nobody answers."""
     clock.now += seconds
-    health.becomes("serving")
-    health.hearing.listed(answers)
+    health.enter("serving")
+    health.watches.record_listing(answers)
 
 
 def test_a_watch_that_does_not_tell_of_what_has_changed_is_not_live(health: Health, clock: Clock) -> None:
-    health.becomes("serving")
-    health.hearing.told(PODS_HERE)
-    health.hearing.changed(PODS_HERE)
-    passes(health, clock, DEAF_S / 2)
-    health.hearing.changed(PODS_HERE)
+    health.enter("serving")
+    health.watches.record_event(PODS_HERE)
+    health.watches.expect_event(PODS_HERE)
+    passes(health, clock, MAX_SILENCE_S / 2)
+    health.watches.expect_event(PODS_HERE)
     assert health.live()[0]
-    passes(health, clock, DEAF_S / 2 + 1)
+    passes(health, clock, MAX_SILENCE_S / 2 + 1)
     assert health.live() == (False, "serving: the watch of pods in here has been silent about a change for 301 s")
-    health.hearing.told(PODS_HERE)
+    health.watches.record_event(PODS_HERE)
     assert health.live() == (True, "serving")
 
 
@@ -88,23 +88,23 @@ def test_a_watch_of_which_nothing_is_expected_is_live_for_as_long_as_it_takes(
     health: Health, clock: Clock, told: bool
 ) -> None:
     if told:
-        health.hearing.told(PODS_HERE)
+        health.watches.record_event(PODS_HERE)
     else:
-        health.hearing.changed(PODS_HERE)  # its kind may not be installed for kopf
-    passes(health, clock, 100 * DEAF_S)
+        health.watches.expect_event(PODS_HERE)  # its kind may not be installed for kopf
+    passes(health, clock, 100 * MAX_SILENCE_S)
     assert health.live()[0]
 
 
 def test_nothing_is_held_against_a_watch_while_the_api_server_is_away(health: Health, clock: Clock) -> None:
-    health.becomes("serving")
-    health.hearing.told(PODS_HERE)
-    health.hearing.changed(PODS_HERE)
+    health.enter("serving")
+    health.watches.record_event(PODS_HERE)
+    health.watches.expect_event(PODS_HERE)
     for _ in range(10):
-        passes(health, clock, DEAF_S, answers=False)
+        passes(health, clock, MAX_SILENCE_S, answers=False)
         assert health.live()[0]
-    passes(health, clock, DEAF_S)
+    passes(health, clock, MAX_SILENCE_S)
     assert health.live()[0]
-    passes(health, clock, DEAF_S)
+    passes(health, clock, MAX_SILENCE_S)
     assert not health.live()[0]
 
 
@@ -120,7 +120,7 @@ def url(health: Health) -> Iterator[str]:
 
 def test_probes_are_answered(health: Health, url: str) -> None:
     assert urllib3.request("GET", f"{url}/healthz").status == 200
-    health.becomes("starting")
+    health.enter("starting")
     assert urllib3.request("GET", f"{url}/readyz").status == 503
     assert urllib3.request("GET", f"{url}/healthz").data == b"starting\n"
     assert urllib3.request("GET", f"{url}/elsewhere").status == 404
@@ -131,4 +131,4 @@ def test_probes_are_answered(health: Health, url: str) -> None:
 )
 def test_a_place_that_is_none_is_said(text: str) -> None:
     with pytest.raises(ValueError, match="write it as http"):
-        address(text)
+        parse_address(text)

@@ -8,7 +8,7 @@ import pytest
 
 from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION, REVISION_ENVIRONMENT
 from kafkastream_operator.core.application import Patch
-from kafkastream_operator.spark.kubeflow import application_of, is_driver, patched
+from kafkastream_operator.spark.kubeflow import application_of, is_driver, patch_body
 
 
 def application(state: str = "RUNNING", **spec: Any) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def test_an_application_that_is_to_be_suspended_is_suspended() -> None:
 
 
 def test_a_patch_has_map_keys_only_and_is_meant_for_one_version() -> None:
-    body = patched(application(), Patch("l/4", frozenset({"login"}), 2, "7"))
+    body = patch_body(application(), Patch("l/4", frozenset({"login"}), 2, "7"))
     assert body["metadata"] == {"name": "app", "namespace": "ns", "uid": "u", "resourceVersion": "7"}
     assert body["spec"] == {
         "driver": {"annotations": {REVISION_ANNOTATION: "l/4", "kafkastream.dev/attempt": "2"}},
@@ -63,7 +63,7 @@ def test_a_patch_has_map_keys_only_and_is_meant_for_one_version() -> None:
 
 
 def test_what_was_patched_is_read_back() -> None:
-    body = patched(application(), Patch("l/4", frozenset({"login"}), 2, "7"))
+    body = patch_body(application(), Patch("l/4", frozenset({"login"}), 2, "7"))
     found = application_of({**application(), "spec": body["spec"]}, "app-kafkastreams")
     assert (found.token, found.attempt, found.mounts) == ("l/4", 2, {"login"})
 

@@ -39,7 +39,7 @@ def test_a_second_writer_of_what_annotations_made_is_not_fought_at_once_and_for_
         operator.works()
     applied = [each for each in server.writes[before:] if (each.method, each.plural) == ("PATCH", SUBSCRIPTIONS.plural)]
     assert 2 <= len(applied) < 10
-    told = [each.body["reason"] for each in server.writes if "again and again" in each.body.get("note", "")]
+    told = [each.body["reason"] for each in server.writes if "somebody keeps changing" in each.body.get("note", "")]
     assert told == ["SubscriptionTakenBack"]
 
 
@@ -70,8 +70,8 @@ def test_an_event_that_comes_between_a_write_and_its_note_is_no_silence() -> Non
 
     asyncio.run(story())
     seconds[0] += 3600
-    health.becomes("serving")
-    health.hearing.listed(True)
+    health.enter("serving")
+    health.watches.record_listing(True)
     assert health.live() == (True, "serving")
 
 

@@ -11,9 +11,9 @@ from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.document import make_document, pack
 from kafkastream_operator.core.rollout.step import USUAL
 from kafkastream_operator.core.stream_status import stream_status
-from kafkastream_operator.handlers import observe
-from kafkastream_operator.handlers.observe import catalog_of, see
-from kafkastream_operator.handlers.subscribers import subscribers_of
+from kafkastream_operator.handlers import subscription_view
+from kafkastream_operator.handlers.stream_subscribers import subscribers_of
+from kafkastream_operator.handlers.subscription_view import catalog_of, observe_subscription
 from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS, Resource
 from kafkastream_operator.kube.cache import Cache, Ref
 from kafkastream_operator.models.stream import KafkaStreamStatus
@@ -72,7 +72,7 @@ def test_the_document_of_a_deleted_subscription_counts_until_a_person_deletes_it
     )
     assert [(each.id, each.state) for each in there.stream().clusters] == [("west", "Active"), ("east", "Draining")]
     assert there.stream().subscribers == ()
-    there.cache.drop(Ref(CONFIG_MAPS, "ns", "app-kafkastreams"))
+    there.cache.remove(Ref(CONFIG_MAPS, "ns", "app-kafkastreams"))
     assert there.safe()[0]
 
 
@@ -133,7 +133,7 @@ def test_a_document_is_its_subscriptions_by_what_it_says_where_its_labels_are_ed
     there: Namespace, what: str
 ) -> None:
     edited(there, LABELS[what])
-    seen = see(there.cache, "ns", "app", START, USUAL)
+    seen = observe_subscription(there.cache, "ns", "app", START, USUAL)
     assert seen is not None
     assert seen.view.config_map is not None
     assert seen.view.config_map.ours
@@ -147,7 +147,7 @@ def test_a_document_is_its_subscriptions_by_what_it_says_where_its_labels_are_ed
 @pytest.mark.parametrize("what", ["without the subscription", "with another subscription"])
 def test_a_document_of_which_nothing_says_that_it_is_ours_is_not(there: Namespace, what: str) -> None:
     edited(there, LABELS[what], "another-uid")
-    seen = see(there.cache, "ns", "app", START, USUAL)
+    seen = observe_subscription(there.cache, "ns", "app", START, USUAL)
     assert seen is not None
     assert seen.view.config_map is not None
     assert not seen.view.config_map.ours
@@ -161,8 +161,8 @@ def test_who_never_had_a_document_holds_up_nobody(there: Namespace) -> None:
 
 def test_an_object_is_read_once_for_each_of_its_forms(there: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    parse = observe.config_map_entries
-    monkeypatch.setattr(observe, "config_map_entries", lambda found: read.append(found.name) or parse(found))
+    parse = subscription_view.config_map_entries
+    monkeypatch.setattr(subscription_view, "config_map_entries", lambda found: read.append(found.name) or parse(found))
     text = "- streamId: {}\n  clusterMetadataList: [{{clusterId: c, bootstrapServers: 'c:1', topics: [t]}}]\n"
     labels = {ROLE_LABEL: METADATA_ROLE}
     for name in ("a", "b"):

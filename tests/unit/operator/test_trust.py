@@ -14,7 +14,7 @@ from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.annotated import MADE_LABEL
 from kafkastream_operator.core.drain_evidence import Driver, Report
 from kafkastream_operator.core.rollout.step import USUAL
-from kafkastream_operator.handlers.observe import Seen, catalog_of, see
+from kafkastream_operator.handlers.subscription_view import ObservedSubscription, catalog_of, observe_subscription
 from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, PODS, STREAMS, SUBSCRIPTIONS, Resource
 from kafkastream_operator.kube.cache import Cache
 from kafkastream_operator.models.subscription import Rollout, SubscriptionStatus
@@ -188,9 +188,9 @@ class Cluster:
         metadata = {"labels": labels, "annotations": annotations}
         return self.put(PODS, name, metadata=metadata, status={"phase": "Running"})
 
-    def see(self, name: str = "app") -> Seen:
+    def observe_subscription(self, name: str = "app") -> ObservedSubscription:
         """The subscription."""
-        seen = see(self.cache, "ours", name, START, USUAL)
+        seen = observe_subscription(self.cache, "ours", name, START, USUAL)
         assert seen is not None
         return seen
 
@@ -210,26 +210,26 @@ def test_a_stream_of_another_namespace_is_not_read(found: Cluster) -> None:
     found.put(STREAMS, "orders", spec={"clusters": [cluster("east")]})
     found.put(STREAMS, "payments", namespace="theirs", spec={"clusters": [cluster("west")]})
     assert list(catalog_of(found.cache, "ours").streams) == ["orders"]
-    assert list(found.see().view.catalog.streams) == ["orders"]
+    assert list(found.observe_subscription().view.catalog.streams) == ["orders"]
 
 
 def test_an_application_of_another_namespace_is_not_touched(found: Cluster) -> None:
     found.put(SUBSCRIPTIONS, "other", spec={"applicationRef": {"name": "theirs"}, "streams": {"pattern": ".*"}})
     found.put(KUBEFLOW_APPLICATIONS, "theirs", namespace="theirs", spec={})
-    assert found.see("other").application is None
+    assert found.observe_subscription("other").application is None
 
 
 def test_a_pod_that_only_looks_like_the_driver_is_not_heard(found: Cluster) -> None:
     found.driver("app-driver")
     found.driver("intruder", '{"beat": 1}')
-    driver = found.see().view.driver
+    driver = found.observe_subscription().view.driver
     assert driver is not None
     assert (driver.name, driver.report) == ("app-driver", None)
 
 
 def test_a_pod_that_the_application_does_not_name_is_not_its_driver(found: Cluster) -> None:
     found.driver("intruder", '{"beat": 1}')
-    driver = found.see().view.driver
+    driver = found.observe_subscription().view.driver
     assert driver is not None
     assert not driver.owned
 
@@ -237,7 +237,7 @@ def test_a_pod_that_the_application_does_not_name_is_not_its_driver(found: Clust
 def test_a_report_that_an_operator_finds_when_it_starts_is_not_taken_for_news(found: Cluster) -> None:
     report = json.dumps({"pod": "uid-9", "beat": 7})
     pod = found.driver("app-driver", report)
-    driver = found.see().view.driver
+    driver = found.observe_subscription().view.driver
     assert driver is not None
     assert driver.report is not None
     assert not driver.news
@@ -245,7 +245,7 @@ def test_a_report_that_an_operator_finds_when_it_starts_is_not_taken_for_news(fo
     annotations = {REPORT_ANNOTATION: report.replace("7", "8")}
     found.put(PODS, "app-driver", metadata={**pod["metadata"], "resourceVersion": "99", "annotations": annotations},
               status={"phase": "Running"})  # fmt: skip
-    driver = found.see().view.driver
+    driver = found.observe_subscription().view.driver
     assert driver is not None
     assert driver.news
 
@@ -254,7 +254,7 @@ def test_a_status_that_is_none_is_taken_for_a_lost_one(found: Cluster) -> None:
     spec = {"applicationRef": {"name": "app"}, "streams": {"pattern": ".*"}}
     metadata = {"uid": "uid-1"}
     found.put(SUBSCRIPTIONS, "app", spec=spec, status={"draining": "nothing", "more": 1}, metadata=metadata)
-    assert found.see().view.status == SubscriptionStatus()
+    assert found.observe_subscription().view.status == SubscriptionStatus()
 
 
 @pytest.mark.parametrize("made", ["app", "second", ""], ids=["the older is", "the younger is", "none is"])
@@ -263,8 +263,8 @@ def test_the_younger_of_two_subscriptions_gives_way(found: Cluster, made: str) -
     labels = {made: {"labels": {MADE_LABEL: "app"}}}
     found.put(SUBSCRIPTIONS, "app", spec=spec, metadata=labels.get("app", {}))
     found.put(SUBSCRIPTIONS, "second", spec=spec, metadata=labels.get("second", {}))
-    assert found.see("second").view.rival == "app"
-    assert found.see("app").view.rival == ""
+    assert found.observe_subscription("second").view.rival == "app"
+    assert found.observe_subscription("app").view.rival == ""
 
 
 def test_the_example_of_a_policy_is_for_changes_of_reports_and_refuses_them() -> None:

@@ -44,11 +44,11 @@ def test_a_queue_that_has_ended_is_not_live() -> None:
     operator = Operator(server)
     queue: Any = operator.queue
 
-    async def breaks() -> None:
+    async def fails() -> None:
         raise ExceptionGroup("unhandled errors in a TaskGroup", [OverflowError()])
 
     async def story() -> None:
-        queue.run = breaks
+        queue.run = fails
         await started(operator)
         await asyncio.gather(*operator._tasks[1:2], return_exceptions=True)
         assert operator.health.live() == (False, "broken: see the log")
@@ -70,7 +70,7 @@ def test_who_is_stopped_is_not_broken() -> None:
 
 
 def test_a_listing_that_fails_in_a_way_that_nobody_thought_of_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "UNHEARD_S", 0.01)
+    monkeypatch.setattr(watch, "UNWATCHED_LISTING_S", 0.01)
     server = Server()
     api: Any = server
     operator = Operator(api)
@@ -116,8 +116,8 @@ def hears(then: Callable[[Operator, Any], None]) -> bool:
 
     asyncio.run(story())
     seconds[0] += 3600
-    health.becomes("serving")
-    health.hearing.listed(True)
+    health.enter("serving")
+    health.watches.record_listing(True)
     return health.live()[0]
 
 
@@ -138,7 +138,7 @@ def test_nothing_is_expected_of_a_watch_where_nothing_changes_or_where_it_does_n
     assert hears(lambda operator, tells: None)
     assert hears(lambda operator, tells: operator.cache.put(CONFIG_MAPS, config_map(1, **LABEL)) and None)
     assert hears(lambda operator, tells: operator.cache.put(CONFIG_MAPS, config_map(2)) and None)
-    assert hears(lambda operator, tells: operator.cache.drop(Ref(CONFIG_MAPS, "ns", "one"), "u") and None)
+    assert hears(lambda operator, tells: operator.cache.remove(Ref(CONFIG_MAPS, "ns", "one"), "u") and None)
 
 
 def test_who_is_told_to_stop_while_nobody_answers_ends() -> None:
@@ -196,7 +196,7 @@ def test_whatever_happens_to_a_subscription_concerns_the_application_of_its_name
     operator.put(SUBSCRIPTIONS, "app", "app")
     assert application in operator.added
     operator.added.clear()
-    operator.cache.drop(Ref(SUBSCRIPTIONS, "ns", "app"))
+    operator.cache.remove(Ref(SUBSCRIPTIONS, "ns", "app"))
     assert application in operator.added
 
 

@@ -1,4 +1,7 @@
-"""From the cache to who reads a stream: every document of its namespace counts, whatever became of its subscription."""
+"""Find the subscribers of a stream in the cache. Operator; makes no API calls.
+
+Every document of the namespace counts, even if its subscription is gone: a job may still run with that document.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.patterns import PatternError
 from kafkastream_operator.core.resolve import asks_for
 from kafkastream_operator.core.stream_status import Subscriber
-from kafkastream_operator.handlers.observe import document_in, document_of, labels_of, owner_of, rendered_of
+from kafkastream_operator.handlers.subscription_view import document_in, document_of, labels_of, owner_of, rendered_of
 from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, SUBSCRIPTIONS, Object
 from kafkastream_operator.kube.cache import Cache
 from kafkastream_operator.models.subscription import KUBEFLOW, SubscriptionSpec, SubscriptionStatus
@@ -19,10 +22,10 @@ from kafkastream_operator.spark.kinds import KINDS
 
 
 def subscribers_of(cache: Cache, namespace: str, stream: str, before: Collection[str] = ()) -> list[Subscriber]:
-    """Who reads a stream, still drains something of it, or may do so for all that is known.
+    """Return the subscribers that read a stream, drain a topic of it, or may do so as far as the operator can see.
 
     Args:
-        before: subscriptions that read it when it was looked at last; their drivers may still do so.
+        before: the subscriptions that read the stream at the last reconciliation; their drivers may still do so.
     """
     found = [_subscriber(cache, each, stream) for each in cache.all(SUBSCRIPTIONS, namespace)]
     found += _orphans(cache, namespace)
@@ -30,7 +33,7 @@ def subscribers_of(cache: Cache, namespace: str, stream: str, before: Collection
 
 
 def kind_of(subscription: Object) -> str:
-    """The `apiVersion` of its application."""
+    """Return the `apiVersion` of a subscription's application."""
     return str(subscription["spec"]["applicationRef"].get("apiVersion", KUBEFLOW))
 
 
@@ -43,7 +46,7 @@ def _subscriber(cache: Cache, subscription: Object, stream: str) -> Subscriber:
         status, readable = SubscriptionStatus(), False
     found = rendered_of(cache, meta["namespace"], config_map_name(application), subscription)
     document = found.document if found is not None and found.ours else None
-    # Without its document the status has to tell, where it is not too large for that.
+    # Without the document, the copy in the status counts. Large streams have no copy: then the streams are unknown.
     unknown = document is None and not status.kept and (not readable or status.rendered is not None)
     return Subscriber(
         meta["name"],
@@ -58,10 +61,11 @@ def _subscriber(cache: Cache, subscription: Object, stream: str) -> Subscriber:
 
 
 def _orphans(cache: Cache, namespace: str) -> Iterator[Subscriber]:
-    """Documents whose subscription is gone: a job may run with one, or start."""
+    """Yield a subscriber for each document whose subscription is gone: a job may run with it, or start with it."""
     for each in cache.all(CONFIG_MAPS, namespace):
-        name, owner, going = each["metadata"]["name"], document_of(each), each["metadata"].get("deletionTimestamp")
-        if labels_of(each).get(ROLE_LABEL) != RENDERED_ROLE or going or owner_of(cache, each) is not None:
+        name, owner = each["metadata"]["name"], document_of(each)
+        being_deleted = each["metadata"].get("deletionTimestamp")
+        if labels_of(each).get(ROLE_LABEL) != RENDERED_ROLE or being_deleted or owner_of(cache, each) is not None:
             continue
         application = name.removesuffix(CONFIG_MAP_SUFFIX)
         lives = [_life(cache, namespace, application, kind) for kind in KINDS]
@@ -83,7 +87,7 @@ def _reads(reader: Subscriber, stream: str) -> bool:
 
 
 def _asks(subscription: Object, stream: str) -> bool:
-    """Whether its spec asks for the stream; one that cannot be read is left as it is."""
+    """Return whether the spec asks for the stream; False if this version cannot read the spec."""
     try:
         return asks_for(SubscriptionSpec.model_validate(subscription["spec"]), stream)
     except (ValidationError, PatternError):
@@ -91,6 +95,6 @@ def _asks(subscription: Object, stream: str) -> bool:
 
 
 def _life(cache: Cache, namespace: str, name: str, kind: str) -> Life:
-    """What an application is doing."""
+    """Return the state of an application."""
     found = cache.get(APPLICATIONS[kind], namespace, name)
     return KINDS[kind].application_of(found, "").life if found is not None else "Absent"

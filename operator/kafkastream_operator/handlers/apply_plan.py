@@ -1,4 +1,7 @@
-"""A plan's writes, in its order, each with a precondition. What fails is decided anew from what is there."""
+"""Make the writes of a plan, in its order, each with a precondition. Operator; `reconcile.py` calls it.
+
+A write that fails ends the plan. The next reconciliation decides again, from the state at that time.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from kafkastream_operator.core.decide import after_refusal, without_document
 from kafkastream_operator.core.document import Document, pack
 from kafkastream_operator.core.view import Plan
 from kafkastream_operator.errors import ApiError, NotFoundError
-from kafkastream_operator.handlers.observe import Seen
+from kafkastream_operator.handlers.subscription_view import ObservedSubscription
 from kafkastream_operator.kube.api import (
     APPLICATIONS,
     CONFIG_MAPS,
@@ -31,29 +34,29 @@ from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
 from kafkastream_operator.spark.kinds import KINDS
 
-PLURALS = {
+_KINDS_BY_PLURAL = {
     "configmaps": "ConfigMap",
     "sparkapplications": "SparkApplication",
     "kafkastreams": "KafkaStream",
     "kafkastreamsubscriptions": "KafkaStreamSubscription",
 }
-USUAL = frozenset({"Rendered", "Released", "Restarting", "RollingOut", "Coalescing", "Starting", "Paused"})
-"""Events of what goes as it should; all others are warnings."""
+NORMAL_EVENTS = frozenset({"Rendered", "Released", "Restarting", "RollingOut", "Coalescing", "Starting", "Paused"})
+"""Reasons of Events of the type Normal; all others are of the type Warning."""
 REFUSED = (400, 403, 422)
-"""What the API server answers to what it will not take however often it is tried, until somebody changes something."""
+"""HTTP statuses of a permanent refusal: a retry fails as well, until somebody changes something."""
 
 log = logging.getLogger(__name__)
 
 
-def execute(api: Api, cache: Cache, seen: Seen, plan: Plan) -> None:
-    """Make the writes.
+def apply_plan(api: Api, cache: Cache, seen: ObservedSubscription, plan: Plan) -> None:
+    """Make the writes of a plan.
 
     Raises:
-        ApiError: one was refused, or had no answer; those after it were not made.
+        ApiError: a write was refused or had no answer; the writes after it were not made.
     """
     namespace = seen.subscription["metadata"]["namespace"]
     if plan.delete:
-        # The document first: without its subscription it would stay for ever.
+        # The document goes first: after the subscription, nothing would delete it.
         document = cache.get(CONFIG_MAPS, namespace, plan.config_map)
         if document is not None and seen.view.config_map is not None and seen.view.config_map.ours:
             api.delete(CONFIG_MAPS, namespace, plan.config_map, uid=document["metadata"]["uid"])
@@ -65,7 +68,7 @@ def execute(api: Api, cache: Cache, seen: Seen, plan: Plan) -> None:
             _write_document(api, cache, seen, plan, plan.document)
         except ApiError as error:
             if error.status in REFUSED:
-                _say_refused(api, cache, seen, without_document(seen.view, plan, error.message))
+                _record_refused_document(api, cache, seen, without_document(seen.view, plan, error.message))
             raise
     subscription = seen.subscription
     if plan.status is not None:
@@ -75,10 +78,10 @@ def execute(api: Api, cache: Cache, seen: Seen, plan: Plan) -> None:
         if refused:
             status = after_refusal(seen.view, plan, refused)
             write_status(api, cache, SUBSCRIPTIONS, subscription, status)
-            said = next(each for each in status.conditions if each.type == "RolledOut")
+            rolled_out = next(each for each in status.conditions if each.type == "RolledOut")
             events = [each for each in plan.events if each[0] in ("Rendered", "Released")]
-            for reason, message in [*events, (said.reason, said.message)]:
-                tell(api, SUBSCRIPTIONS, subscription, reason, message)
+            for reason, message in [*events, (rolled_out.reason, rolled_out.message)]:
+                send_event(api, SUBSCRIPTIONS, subscription, reason, message)
             return
     if isinstance(plan.effect, Refresh):
         change = {"metadata": {"annotations": {REFRESH_ANNOTATION: plan.effect.token}}}
@@ -86,44 +89,53 @@ def execute(api: Api, cache: Cache, seen: Seen, plan: Plan) -> None:
     if plan.after is not None:
         subscription = write_status(api, cache, SUBSCRIPTIONS, subscription, plan.after)
     for reason, message in plan.events:
-        tell(api, SUBSCRIPTIONS, subscription, reason, message)
+        send_event(api, SUBSCRIPTIONS, subscription, reason, message)
 
 
-def _say_refused(api: Api, cache: Cache, seen: Seen, status: SubscriptionStatus) -> None:
-    """Write down that the document was not taken, and tell it if that is new."""
+def _record_refused_document(api: Api, cache: Cache, seen: ObservedSubscription, status: SubscriptionStatus) -> None:
+    """Write the refusal of the document into the status, and send an Event if it is new."""
     if status == seen.view.status:
         return
     written = write_status(api, cache, SUBSCRIPTIONS, seen.subscription, status)
-    before, said = (
+    before, after = (
         next((each.message for each in those.conditions if each.type == "StreamsResolved"), "")
         for those in (seen.view.status, status)
     )
-    if said != before:
-        tell(api, SUBSCRIPTIONS, written, "DocumentRefused", said)
+    if after != before:
+        send_event(api, SUBSCRIPTIONS, written, "DocumentRefused", after)
 
 
-def _patch(api: Api, cache: Cache, seen: Seen, patch: Patch) -> str:
-    """Patch the application, and end its driver if that is what restarts it. Returns why the API server will not have
-    it; "" if it did."""
+def _patch(api: Api, cache: Cache, seen: ObservedSubscription, patch: Patch) -> str:
+    """Patch the application, and delete its driver's pod if that is what restarts it.
+
+    Returns:
+        The API server's reason for a permanent refusal; "" if it accepted the patch.
+    """
     assert seen.application is not None
     kind = seen.view.spec.application_ref.api_version
     namespace = seen.application["metadata"]["namespace"]
     try:
-        done = api.apply(APPLICATIONS[kind], KINDS[kind].patched(seen.application, patch))
+        done = api.apply(APPLICATIONS[kind], KINDS[kind].patch_body(seen.application, patch))
         cache.put(APPLICATIONS[kind], done)
         if patch.ends is not None:
-            with suppress(NotFoundError):  # it has ended by itself: the next one starts with what is patched
+            with suppress(NotFoundError):  # it has ended by itself: the next driver starts with the patch
                 api.delete(PODS, namespace, patch.ends.name, uid=patch.ends.uid)
     except ApiError as error:
-        # Not that the application has changed meanwhile, which is a conflict, too.
+        # A conflict is a refusal only if another manager owns a field. If the application has changed since, the
+        # next reconciliation tries again.
         if (error.status == 409 and "Apply failed with" in error.message) or error.status in REFUSED:
             return error.message
         raise
     return ""
 
 
-def tell(api: Api, resource: Resource, about: Object, reason: str, message: str) -> None:
-    """An Event. Losing one loses nothing: what is true stands in the conditions."""
+def send_event(api: Api, resource: Resource, about: Object, reason: str, message: str) -> None:
+    """Create an Event. A failure is only logged, because the conditions say the same.
+
+    Args:
+        resource: the kind of `about`.
+        about: the object that the Event is about.
+    """
     meta = about["metadata"]
     body = {
         "apiVersion": EVENTS.api_version,
@@ -133,12 +145,12 @@ def tell(api: Api, resource: Resource, about: Object, reason: str, message: str)
         "action": reason,
         "reason": reason,
         "note": message[:1024],
-        "type": "Normal" if reason in USUAL else "Warning",
+        "type": "Normal" if reason in NORMAL_EVENTS else "Warning",
         "reportingController": MANAGER,
         "reportingInstance": MANAGER,
         "regarding": {
             "apiVersion": resource.api_version,
-            "kind": about.get("kind") or PLURALS[resource.plural],
+            "kind": about.get("kind") or _KINDS_BY_PLURAL[resource.plural],
             "name": meta["name"],
             "namespace": meta["namespace"],
             "uid": meta["uid"],
@@ -147,10 +159,10 @@ def tell(api: Api, resource: Resource, about: Object, reason: str, message: str)
     try:
         api.create(EVENTS, body)
     except ApiError as error:
-        log.info("an event was not taken: %s", error)
+        log.info("the API server did not accept an Event: %s", error)
 
 
-def _write_document(api: Api, cache: Cache, seen: Seen, plan: Plan, document: Document) -> None:
+def _write_document(api: Api, cache: Cache, seen: ObservedSubscription, plan: Plan, document: Document) -> None:
     meta = seen.subscription["metadata"]
     data, binary = pack(document)
     body: dict[str, Any] = {
@@ -165,7 +177,7 @@ def _write_document(api: Api, cache: Cache, seen: Seen, plan: Plan, document: Do
         "binaryData": binary,
     }
     if plan.expected:
-        # Labels and annotations of others stay; of the content nothing that is not the document's.
+        # Labels and annotations of others stay. Other keys of the content go.
         known = (cache.get(CONFIG_MAPS, meta["namespace"], plan.config_map) or {}).get("metadata", {})
         body["metadata"]["labels"] = {**(known.get("labels") or {}), **body["metadata"]["labels"]}
         body["metadata"]["annotations"] = known.get("annotations") or {}
@@ -179,7 +191,11 @@ def _write_document(api: Api, cache: Cache, seen: Seen, plan: Plan, document: Do
 def write_status(
     api: Api, cache: Cache, resource: Resource, found: Object, status: KafkaStreamStatus | SubscriptionStatus
 ) -> Object:
-    """Give exactly this object a status; the object as it is then. Raises ConflictError if it is another by now."""
+    """Write the status of exactly this version of an object, and return the object with it.
+
+    Raises:
+        ConflictError: the object has changed since.
+    """
     body = {**found, "status": status.model_dump(by_alias=True, exclude_none=True, mode="json")}
     done = api.replace(resource, body, subresource="status")
     cache.put(resource, done)

@@ -1,4 +1,7 @@
-"""From the cache to what the core decides on. No calls of the API server."""
+"""Build the view of one subscription from the cache, for the core to decide on. Operator; makes no API calls.
+
+A worker calls it through `reconcile.py`, for each reconciliation.
+"""
 
 from __future__ import annotations
 
@@ -42,23 +45,25 @@ from kafkastream_operator.models.subscription import SubscriptionSpec, Subscript
 from kafkastream_operator.spark.kinds import KINDS, Kind
 
 DRIVER_CONTAINER = "spark-kubernetes-driver"
-"""As Spark calls it, unless a pod template has another name for it."""
+"""Spark's name for the driver's container, unless a pod template gives it another one."""
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A view, and the objects that it was made of."""
+class ObservedSubscription:
+    """The view of a subscription, with the objects that it was built from."""
 
     view: View
     subscription: Object
     application: Object | None
 
 
-def see(cache: Cache, namespace: str, name: str, now: datetime, timing: Timing) -> Seen | None:
-    """Everything about a subscription; None if there is none, or it is being deleted.
+def observe_subscription(
+    cache: Cache, namespace: str, name: str, now: datetime, timing: Timing
+) -> ObservedSubscription | None:
+    """Return the view of a subscription; None if it does not exist or is being deleted.
 
     Raises:
-        ValidationError: its spec is not one; the API server has let it through all the same.
+        ValidationError: this version cannot read its spec, although the API server has accepted it.
     """
     found = cache.get(SUBSCRIPTIONS, namespace, name)
     if found is None or found["metadata"].get("deletionTimestamp"):
@@ -71,7 +76,7 @@ def see(cache: Cache, namespace: str, name: str, now: datetime, timing: Timing) 
     known = kind.application_of(application, document) if application is not None else None
     pod, owned = _driver_pod(cache, namespace, ref.name, kind, known)
     if known is not None and pod is not None and owned:
-        known = kind.running(known, pod)
+        known = kind.with_driver(known, pod)
     view = View(
         name=name,
         uid=found["metadata"]["uid"],
@@ -85,22 +90,22 @@ def see(cache: Cache, namespace: str, name: str, now: datetime, timing: Timing) 
         now=now,
         fresh_lineage=uuid.uuid4().hex[:12],
         released=releases_of((found["metadata"].get("annotations") or {}).get(RELEASE_ANNOTATION, "")),
-        rival=_rival(cache, namespace, found),
+        rival=_older_subscription(cache, namespace, found),
         annotated=MADE_LABEL in labels_of(found),
         timing=timing,
     )
-    return Seen(view, found, application)
+    return ObservedSubscription(view, found, application)
 
 
 def catalog_of(cache: Cache, namespace: str) -> Catalog:
-    """The streams of a namespace. What is being deleted is gone already."""
+    """Return the streams of a namespace, without objects that are being deleted."""
     streams = {
-        each["metadata"]["name"]: cache.made_of(each, _stream_entry)
+        each["metadata"]["name"]: cache.derive(each, _stream_entry)
         for each in cache.all(STREAMS, namespace)
         if not each["metadata"].get("deletionTimestamp")
     }
     config_maps = {
-        each["metadata"]["name"]: cache.made_of(each, _entries)
+        each["metadata"]["name"]: cache.derive(each, _config_map_entries)
         for each in cache.all(CONFIG_MAPS, namespace)
         if labels_of(each).get(ROLE_LABEL) == METADATA_ROLE
         and not each["metadata"].get("deletionTimestamp")
@@ -113,12 +118,12 @@ def _stream_entry(found: Object) -> StreamEntry:
     return stream_entry(found["metadata"]["name"], found.get("spec", {}))
 
 
-def _entries(found: Object) -> tuple[list[StreamEntry], str]:
+def _config_map_entries(found: Object) -> tuple[list[StreamEntry], str]:
     return config_map_entries(ConfigMapText(found["metadata"]["name"], found.get("data") or {}))
 
 
 def status_of(found: Object) -> SubscriptionStatus:
-    """A status that this version cannot read is none: everything in it can be found out again."""
+    """Return the status of a subscription. One that this version cannot read counts as empty: it can be rebuilt."""
     try:
         return SubscriptionStatus.model_validate(found.get("status") or {})
     except ValidationError:
@@ -126,9 +131,10 @@ def status_of(found: Object) -> SubscriptionStatus:
 
 
 def rendered_of(cache: Cache, namespace: str, name: str, subscription: Object) -> ConfigMap | None:
-    """The ConfigMap of a subscription's document; None if there is none, or it is being deleted.
+    """Return the ConfigMap of a subscription's document; None if it does not exist or is being deleted.
 
-    It is the subscription's by its label, or where somebody has edited that, by what it says itself.
+    It belongs to the subscription that its label names. If somebody has edited the label, the UID in the document
+    decides.
     """
     found = cache.get(CONFIG_MAPS, namespace, name)
     if found is None or found["metadata"].get("deletionTimestamp"):
@@ -142,17 +148,17 @@ def rendered_of(cache: Cache, namespace: str, name: str, subscription: Object) -
 
 
 def document_in(cache: Cache, found: Object) -> tuple[Document | None, bool]:
-    """What a ConfigMap says, and whether its keys are not exactly what that packs to."""
-    return cache.made_of(found, _document)
+    """Return the document in a ConfigMap, and whether the ConfigMap's content differs from what the operator writes."""
+    return cache.derive(found, _document)
 
 
 def claims(subscription: Object | None, config_map: str) -> bool:
-    """Whether a document of that name is the subscription's, if its labels say so as well."""
+    """Return whether the document of a subscription has this ConfigMap's name. The label has to match as well."""
     return subscription is not None and config_map == config_map_name(subscription["spec"]["applicationRef"]["name"])
 
 
 def owner_of(cache: Cache, found: Object) -> Object | None:
-    """The subscription whose document a ConfigMap is; None if there is none such."""
+    """Return the subscription to which a rendered ConfigMap belongs, by its label or its document; None without one."""
     namespace, name = found["metadata"]["namespace"], found["metadata"]["name"]
     if not name.endswith(CONFIG_MAP_SUFFIX):
         return None
@@ -169,7 +175,7 @@ def owner_of(cache: Cache, found: Object) -> Object | None:
 
 
 def document_of(found: Object) -> str:
-    """The name of the subscription whose document a ConfigMap has by its labels; "" if it has none."""
+    """Return the subscription that a ConfigMap's label names; "" if it names none."""
     return str(labels_of(found).get(SUBSCRIPTION_LABEL, ""))
 
 
@@ -182,7 +188,7 @@ def _document(found: Object) -> tuple[Document | None, bool]:
 def _driver_pod(
     cache: Cache, namespace: str, name: str, kind: Kind, application: Application | None
 ) -> tuple[Object | None, bool]:
-    """The driver's pod, by the application's status, and True; or else the youngest with its labels, and False."""
+    """Return the pod that the application's status names and True, or else the newest pod with its labels and False."""
     pods = [
         each
         for each in cache.all(PODS, namespace)
@@ -200,7 +206,7 @@ def _driver(cache: Cache, pod: Object, owned: bool, document: str) -> Driver:
     text = annotations.get(REPORT_ANNOTATION)
     running = pod.get("status", {}).get("phase") == "Running" and not meta.get("deletionTimestamp")
     report, (mounted, fault) = Report.parse(text), _mounts(pod, document)
-    silent_s, news = cache.heard(ref_of(PODS, pod), meta["uid"], text or f"running: {running}")
+    silent_s, news = cache.text_age(ref_of(PODS, pod), meta["uid"], text or f"running: {running}")
     return Driver(
         name=meta["name"],
         uid=meta["uid"],
@@ -219,7 +225,7 @@ def _driver(cache: Cache, pod: Object, owned: bool, document: str) -> Driver:
 
 
 def _mounts(pod: Object, document: str) -> tuple[bool, str]:
-    """Whether the driver has the folder of the document; if it has it in a way that does not serve, in which."""
+    """Return whether the driver mounts the folder of the document; if it mounts it wrongly, also how."""
     spec = pod.get("spec") or {}
     volumes = {each["name"] for each in spec.get("volumes") or [] if document in _config_maps(each)}
     containers = spec.get("containers") or []
@@ -230,31 +236,31 @@ def _mounts(pod: Object, document: str) -> tuple[bool, str]:
         return whole, ""
     if mounts:
         return False, "mounts a part of the document by subPath, which Kubernetes never updates"
-    return False, "has a volume with the document, and no volumeMount of it in the driver's container"
+    return False, "has a volume with the document, but no volumeMount of it in the driver's container"
 
 
 def _config_maps(volume: Mapping[str, Any]) -> set[str]:
-    """The ConfigMaps that a volume shows, alone or beside others."""
+    """Return the names of the ConfigMaps in a volume, which may be a projected one."""
     parts = [volume, *((volume.get("projected") or {}).get("sources") or [])]
     return {str((each.get("configMap") or {}).get("name", "")) for each in parts}
 
 
-def _rival(cache: Cache, namespace: str, found: Object) -> str:
-    """An older subscription of the same application."""
+def _older_subscription(cache: Cache, namespace: str, found: Object) -> str:
+    """Return an older subscription of the same application; "" if there is none."""
     mine = found["spec"]["applicationRef"]["name"]
     older = [
         each["metadata"]["name"]
         for each in cache.all(SUBSCRIPTIONS, namespace)
-        if each["spec"]["applicationRef"]["name"] == mine and _age(each) < _age(found)
+        if each["spec"]["applicationRef"]["name"] == mine and _creation(each) < _creation(found)
     ]
     return min(older, default="")
 
 
-def _age(found: Object) -> tuple[str, str]:
+def _creation(found: Object) -> tuple[str, str]:
     return found["metadata"]["creationTimestamp"], found["metadata"]["name"]
 
 
 def labels_of(found: Object) -> Mapping[str, Any]:
-    """Of an object."""
+    """Return the labels of an object."""
     labels: Mapping[str, Any] = found["metadata"].get("labels") or {}
     return labels
