@@ -1,7 +1,7 @@
-"""How revisions follow each other, and the one that an application waits for before it plans. Driver; pure.
+"""The revision that an application waits for before it plans, and the text of a revision in messages. Driver; pure.
 
-Equal content has one hash, and counters order the revisions of one lineage. Of two lineages none is older, and what
-names no lineage, as most documents by hand, has no order while it runs.
+Equal content has one hash, and counters order the revisions of one lineage. Revisions of two lineages have no order,
+nor have documents without a lineage, as most documents that users write.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ _COUNTER = re.compile(r"(?:(?P<lineage>.+)/)?(?P<counter>[0-9]{1,18})\Z")
 
 @dataclass(frozen=True)
 class AwaitedRevision:
-    """`metadataRevision`: a counter, with or without its lineage, or the hash of exact content.
+    """The revision of `metadataRevision`: a counter, with or without its lineage, or the hash of exact content.
 
-    `by_operator`: it was named in the environment, which all sources of a driver share: documents that the operator
-    does not write have no part in it.
+    Attributes:
+        by_operator: the revision comes from the environment, which all sources of a driver share. So it holds only for
+            documents that the operator writes.
     """
 
     hash: str | None = None
@@ -33,10 +34,10 @@ class AwaitedRevision:
 
     @classmethod
     def parse(cls, text: str) -> AwaitedRevision:
-        """`17`, `<lineage>/17` or `sha256:<64 hex>`.
+        """Return the revision that a text names: `17`, `<lineage>/17` or `sha256:<64 hex>`.
 
         Raises:
-            OptionError: it is none of these.
+            OptionError: the text has none of these forms.
         """
         if _HASH.match(text):
             return cls(hash=text)
@@ -50,10 +51,10 @@ class AwaitedRevision:
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str]) -> AwaitedRevision | None:
-        """What the operator wants to see in force, by `KAFKASTREAMS_REVISION`; None if it says nothing.
+        """Return the revision that the operator wrote into `KAFKASTREAMS_REVISION`; None if that is unset or empty.
 
         Raises:
-            OptionError: it is no revision.
+            OptionError: the variable holds no revision.
         """
         text = environment.get(REVISION_ENVIRONMENT)
         if not text:
@@ -64,9 +65,10 @@ class AwaitedRevision:
             raise OptionError(f"{REVISION_ENVIRONMENT} in the environment: {error}") from None
 
     def reached_by(self, revision: Revision) -> bool:
-        """Whether `revision` is at least as new. A hash has no order: only the very content reaches it.
+        """Return whether `revision` is at least as new. A hash has no order: only the same content reaches it.
 
-        What the operator has named is reached by another lineage of its documents, too: there it never comes.
+        A revision of the operator is also reached by another lineage: its subscription was then created again, and the
+        awaited revision will never arrive.
         """
         if self.is_replaced_by(revision) or (self.by_operator and revision.rendering is None):
             return True
@@ -77,7 +79,7 @@ class AwaitedRevision:
         return revision.is_at_least(Revision(counter=self.counter, lineage=self.lineage))
 
     def is_replaced_by(self, revision: Revision) -> bool:
-        """Whether the operator has named another lineage than the one that it has rendered since."""
+        """Return whether the operator has since rendered another lineage than the awaited one."""
         if not self.by_operator or revision.rendering is None or self.lineage is None:
             return False
         return revision.lineage not in (None, self.lineage)
@@ -90,7 +92,7 @@ class AwaitedRevision:
 
 
 def described(revision: Revision) -> str:
-    """`revision` for a message: `<lineage>/17 (sha256:0123…)`."""
+    """Return the text of a revision for a message: `<lineage>/17 (sha256:0123…)`."""
     digest = revision.hash[:19] + "…"
     if revision.counter is None:
         return digest
