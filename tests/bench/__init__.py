@@ -1,1 +1,1 @@
-"""Benchmarks: what planning and reading cost on real brokers. `python -m tests.bench`; see docs/performance.md."""
+"""Benchmarks of planning and reading on real brokers: `python -m tests.bench`. Results: docs/performance.md."""

@@ -1,7 +1,7 @@
 """`python -m tests.bench [names]`: run benchmarks, print a table each, and write build/bench/<name>.json.
 
-Nothing here passes or fails: figures depend on the machine, which each result names together with its load before the
-run. What does not depend on it is a unit test (`test_document_size.py`).
+Benchmarks do not pass or fail, since figures depend on the machine. Each result names the machine and its load before
+the run. Sizes that do not depend on the machine have unit tests (`test_document_size.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BENCHES = {
 
 
 def main(arguments: list[str]) -> int:
-    """Run the named benchmarks, by default all, one after another."""
+    """Run the named benchmarks one after another; all by default."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
     parser.add_argument("names", nargs="*", metavar="name", help=f"one of {', '.join(BENCHES)}; by default all")
     chosen = parser.parse_args(arguments).names or list(BENCHES)

@@ -1,4 +1,4 @@
-"""What benchmarks read: clusters with many partitions or many records, and documents that name them."""
+"""The benchmarks' clusters, with many partitions or many records, and metadata documents that name them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOPIC = "orders"
 
 @contextmanager
 def clusters(count: int, partitions: int) -> Iterator[list[KafkaCluster]]:
-    """Running clusters with one topic of so many partitions each."""
+    """Yield running clusters, each with one topic of `partitions` partitions."""
     made = [KafkaCluster(f"bench-{number}") for number in range(count)]
     try:
         start_all(made)
@@ -29,13 +29,13 @@ def clusters(count: int, partitions: int) -> Iterator[list[KafkaCluster]]:
 
 
 def document(over: Iterable[KafkaCluster]) -> str:
-    """A metadata document of one stream over `TOPIC` of all clusters."""
+    """Return a metadata document of one stream over `TOPIC` of all clusters."""
     named = {cluster.name: {"bootstrapServers": cluster.bootstrap, "topics": [TOPIC]} for cluster in over}
     return json.dumps({"streams": {"orders": {"clusters": named}}})
 
 
 def fill(cluster: KafkaCluster, partitions: int, *, records: int, size: int) -> None:
-    """`records` incompressible values of `size` bytes, evenly over partitions, as fast as the broker takes them."""
+    """Write `records` incompressible values of `size` bytes, spread evenly over the partitions."""
     payloads = [os.urandom(size) for _ in range(16)]
     settings = {
         "bootstrap.servers": cluster.bootstrap,

@@ -1,7 +1,7 @@
 """Memory: the planner with 10,000 splits over many metadata changes, and a worker that reads a large backlog.
 
-Each is measured in a process of its own, as Spark runs them, without Spark: planner and worker processes hold Python,
-pyspark, Arrow, the client and nothing else.
+Each runs in a separate process, as in Spark, but without Spark: the processes of planner and worker contain only
+Python, pyspark, Arrow and the Kafka client.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ BACKLOGS = ((600_000, 1024), (600, 1_000_000))
 
 
 def planner(report: Report) -> None:
-    """A planner over 10,000 splits, while metadata changes 360 times: every cluster comes and goes."""
+    """Measure a planner over 10,000 splits, while metadata removes and adds clusters 360 times."""
     with clusters(CLUSTERS, PARTITIONS) as brokers, tempfile.TemporaryDirectory() as folder:
         documents = [document(brokers)]
-        # Each change takes another cluster away, and the next one brings it back.
+        # One change removes a cluster, and the next one adds it back.
         documents += [document([*brokers[:gone], *brokers[gone + 1 :]]) for gone in range(1, CLUSTERS)]
         arguments = {"folder": folder, "documents": documents, "changes": CHANGES}
         for figures in _child("plan_through_changes", arguments):
@@ -38,7 +38,7 @@ def planner(report: Report) -> None:
 
 
 def worker(report: Report) -> None:
-    """A worker that reads one range of 600 MB, at the default batch sizes."""
+    """Measure a worker that reads one range of 600 MB, with the default batch sizes."""
     for records, size in BACKLOGS:
         with clusters(1, 1) as (broker,):
             fill(broker, 1, records=records, size=size)
@@ -47,7 +47,7 @@ def worker(report: Report) -> None:
 
 
 def plan_through_changes(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """In the planner's process."""
+    """Plan in the child process, and yield its memory."""
     from dynamic_kafka.driver.enumerator import Enumerator
     from dynamic_kafka.driver.heap_trim import HeapTrimmer
     from dynamic_kafka.options import parse_options
@@ -88,7 +88,7 @@ def plan_through_changes(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def read_backlog(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """In the worker's process. A batch is dropped as soon as the next is there, as when Spark has taken it."""
+    """Read in the child process, and yield its memory. As in Spark, only one batch is kept at a time."""
     from dynamic_kafka.driver.enumerator import Enumerator
     from dynamic_kafka.executor.range_reader import read_range
     from dynamic_kafka.options import parse_options
@@ -130,7 +130,7 @@ def _child(function: str, given: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    # What a worker of Spark's has imported before our code runs.
+    # Spark's worker has imported this before our code runs.
     import pyspark.sql.worker.plan_data_source_read  # noqa: F401
 
     for found in globals()[sys.argv[1]](json.loads(sys.argv[2])):

@@ -1,6 +1,6 @@
 """Planning: from the call of `latestOffset` to the new document, over 5 clusters with 2,000 partitions each.
 
-Every repetition finds a new record in every partition, so that each plan moves, encodes and compares all 10,000 splits.
+Each repetition adds a record to every partition, so that each plan advances, encodes and compares all 10,000 splits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CLUSTERS, PARTITIONS, REPEATS = 5, 2000, 15
 
 
 def run(report: Report) -> None:
-    """Measure plans with news in every split, plans without any, the first plan, and the tasks of a batch."""
+    """Measure the first plan, plans with new records in every split, plans without any, and the tasks of a batch."""
     set_up_planner_process()
     with clusters(CLUSTERS, PARTITIONS) as brokers:
         options = {
@@ -51,13 +51,13 @@ def run(report: Report) -> None:
         for what, measured in (("10,000 splits with news", news), ("10,000 splits, nothing new", idle)):
             cpu = sorted(found[1] for found in measured)[len(measured) // 2]
             report.row(what=what, **spread([found[0] for found in measured]), cpu_s=cpu)
-        # On a busy machine a cluster may answer later than a plan waits for it, and takes part in the next.
+        # On a busy machine, a cluster may answer too late for a plan, and is part of the next one.
         report.row(what="tasks of 10,000 ranges", **spread(tasks), plans=REPEATS, with_every_cluster=complete)
 
 
 def _plan(enumerator: Enumerator, saved: dict[str, Any]) -> tuple[dict[str, Any], float, float]:
     began, cpu = time.perf_counter(), time.process_time()
-    # As in Spark: the document comes and goes as text.
+    # As in Spark, the document is passed as text.
     text = json.dumps(enumerator.latest(json.loads(json.dumps(saved))))
     return json.loads(text), time.perf_counter() - began, round(time.process_time() - cpu, 4)
 

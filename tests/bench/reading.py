@@ -1,6 +1,6 @@
-"""Reading: rows a second and CPU per row, the reader alone and as a Spark query with a sink that drops everything.
+"""Reading: rows a second and CPU per row, by the reader alone and by Spark with a sink that drops all rows.
 
-The CPU is that of the whole process (client threads too), which a busy machine disturbs less than the wall clock.
+CPU time includes the client's threads. Other load on the machine affects it less than the wall clock.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tests.support.spark_kafka import SPARK42_PYTHON, connector_jars
 
 PARTITIONS, TURNS = 6, 3
 SIZES = ((100, 2_000_000), (1024, 500_000))
-"""Bytes of a record's value, and how many records."""
+"""Bytes of a record's value, and number of records."""
 
 
 def run(report: Report) -> None:
-    """The reader alone, then Spark's own source and ours in turn, over the same records."""
+    """Measure the reader alone, then Spark's own source and ours by turns, over the same records."""
     for size, records in SIZES:
         with clusters(1, PARTITIONS) as (broker,):
             fill(broker, PARTITIONS, records=records, size=size)
@@ -36,7 +36,7 @@ def run(report: Report) -> None:
 
 
 def alone(text: str) -> dict[str, Any]:
-    """Read everything once, one range after another, in this process."""
+    """Read all ranges once, one after another, in this process."""
     from dynamic_kafka.driver.enumerator import Enumerator
     from dynamic_kafka.executor.range_reader import read_range
     from dynamic_kafka.options import parse_options
@@ -65,7 +65,7 @@ spark = start_spark("bench", {"spark.jars": ",".join(map(str, connector_jars()))
 register(spark)
 
 def cpu():
-    # This session: the JVM and the Python workers, dead ones through their parents.
+    # All processes of this session: the JVM and the Python workers. Parents include their ended children.
     total = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -76,7 +76,7 @@ def cpu():
             total += sum(map(int, fields[11:15]))
     return total / os.sysconf("SC_CLK_TCK")
 
-for turn in range(-1, turns):  # the first is for warming up
+for turn in range(-1, turns):  # the first turn is a warm-up
     for name in ("kafka", "dynamic-kafka"):
         options = {"kafka.bootstrap.servers": bootstrap, "subscribe": "orders"}
         frame = spark.read.format(name).options(**options).load()

@@ -1,4 +1,4 @@
-"""One benchmark's result: rows for people, JSON for machines, and what it ran on."""
+"""The result of a benchmark: printed rows, and a JSON file with the machine and its load."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.places import BUILD
 
 
 class Report:
-    """Rows of figures, printed as they come and written when the benchmark is done."""
+    """Rows of figures, printed at once and written to a file at the end."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -26,7 +26,7 @@ class Report:
         print(f"\n{name} on {machine()['cpu']}, {os.cpu_count()} cores, load {self.load:.1f} before", flush=True)
 
     def row(self, **figures: Any) -> None:
-        """Add and print a row; the first figure names it."""
+        """Add and print a row; its first figure is its name."""
         self.rows.append(figures)
         print("  " + "  ".join(f"{key}: {_shown(value)}" for key, value in figures.items()), flush=True)
 
@@ -46,7 +46,7 @@ class Report:
 
 
 def spread(seconds: Sequence[float]) -> dict[str, float]:
-    """Median, lowest and highest of repeated measurements, in seconds."""
+    """Return median, lowest and highest of repeated measurements, in seconds."""
     return {
         "median_s": round(statistics.median(seconds), 4),
         "min_s": round(min(seconds), 4),
@@ -55,7 +55,7 @@ def spread(seconds: Sequence[float]) -> dict[str, float]:
 
 
 def machine() -> dict[str, Any]:
-    """What it runs on."""
+    """Return the machine's CPU and cores, and the version of Python."""
     model = next(
         (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
         platform.machine(),
@@ -64,17 +64,17 @@ def machine() -> dict[str, Any]:
 
 
 def rss_mb(pid: int | str = "self") -> float:
-    """Resident memory of a process, in MB (10^6 bytes), its own pages and those of mapped libraries."""
+    """Return the resident memory of a process in MB (10^6 bytes), with mapped libraries."""
     return _status(pid, "VmRSS:")
 
 
 def peak_rss_mb(pid: int | str = "self") -> float:
-    """The highest `rss_mb` so far."""
+    """Return the highest `rss_mb` of a process so far."""
     return _status(pid, "VmHWM:")
 
 
 class _Mallinfo2(ctypes.Structure):
-    """glibc's `struct mallinfo2`; only two of its fields are of use here."""
+    """glibc's `struct mallinfo2`, of which only two fields are used here."""
 
     _fields_ = tuple(
         (name, ctypes.c_size_t)
@@ -94,9 +94,9 @@ class _Mallinfo2(ctypes.Structure):
 
 
 def heap_in_use_mb() -> float | None:
-    """What this process has in use of the C heap, over all arenas, in MB; None without glibc >= 2.33.
+    """Return the part of the C heap that is in use, over all arenas, in MB; None without glibc >= 2.33.
 
-    Resident memory also counts what `free` has given back to an arena, which grows with the number of threads.
+    Resident memory also contains memory that an arena keeps after `free`. It grows with the number of threads.
     """
     ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
     if ask is None:

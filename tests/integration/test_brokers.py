@@ -1,4 +1,4 @@
-"""The harness itself: brokers do what the tests that rely on them believe."""
+"""The test brokers themselves: start, stop, pause, log in, and content."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Topic = Callable[[str], str]
 
 
 def values(cluster: KafkaCluster, topic: str, **settings: str) -> list[bytes | None]:
-    """All values of partition 0, up to its last stable offset."""
+    """Return the values of partition 0, up to its last stable offset."""
     end = cluster.end_offsets(topic, committed=True)[0]
     properties = cluster.client_properties() | {"group.id": "none", "enable.auto.commit": "false"} | settings
     consumer = Consumer({**properties, "enable.partition.eof": True})
@@ -38,7 +38,7 @@ def values(cluster: KafkaCluster, topic: str, **settings: str) -> list[bytes | N
     return found
 
 
-def test_three_clusters_are_three_clusters(brokers: Brokers, topic: Topic) -> None:
+def test_three_clusters_have_three_ids(brokers: Brokers, topic: Topic) -> None:
     name = brokers.a.create_topic(topic("orders"))
 
     described = [cluster.admin.describe_cluster().result(10).cluster_id for cluster in brokers]
@@ -62,7 +62,7 @@ def test_records_and_offsets(brokers: Brokers, topic: Topic) -> None:
     assert values(brokers.a, name) == [b"y"]
 
 
-def test_a_topic_that_is_created_again_is_another(brokers: Brokers, topic: Topic) -> None:
+def test_a_re_created_topic_has_another_id(brokers: Brokers, topic: Topic) -> None:
     name = brokers.b.create_topic(topic("orders"))
     first = brokers.b.topic_id(name)
     brokers.b.produce(name, ["x"])
@@ -125,13 +125,13 @@ def test_a_restart_finds_the_same_data_on_the_same_ports(
     )
 
 
-def test_a_paused_broker_hangs_and_goes_on(fresh_cluster: FreshCluster) -> None:
+def test_a_paused_broker_hangs_until_resumed(fresh_cluster: FreshCluster) -> None:
     cluster = fresh_cluster()
     cluster.create_topic("orders")
 
     cluster.pause()
     with socket.create_connection(("127.0.0.1", int(cluster.bootstrap.split(":")[1])), timeout=2):
-        accepted = True  # by the kernel, and nobody answers: a hang, not a refusal
+        accepted = True  # by the kernel, but without an answer: a hang, not a refusal
     with pytest.raises(KafkaException):
         AdminClient({**cluster.client_properties(), "log_level": 0}).list_topics(timeout=1)
     cluster.resume()
@@ -179,7 +179,7 @@ def test_overrides_let_retention_delete_records_in_time(fresh_cluster: FreshClus
 
 
 def log_in(properties: dict[str, str]) -> int | None:
-    """None when a client with these properties gets to see the broker; else librdkafka's code for why not."""
+    """Return None if a client with these properties reaches the broker, else librdkafka's error code."""
     errors: list[KafkaError] = []
     settings: dict[str, Any] = {**properties, "log_level": 0, "error_cb": errors.append}
     client = AdminClient(settings)

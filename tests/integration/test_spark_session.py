@@ -1,4 +1,4 @@
-"""The Spark session of the other tests: local, on loopback, with workers that see our packages."""
+"""The tests' Spark session: local, on loopback, with workers that import our packages."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ IMPERATIVES = re.compile(
     r"|Send|Set|Show|Skip|Start|Stop|Store|Take|Turn|Use|Wait|Walk|Watch|Write|Yield) "
 )
 SENTENCE_END = re.compile(
-    r"(?<=[.!?])\s+(?=[A-Z`*\"'(])|\n\s*\n|\n(?=\s*[-*|>#])|\n(?=\s*\w[\w_]*: )|(?<=[:;])\s*\n\s*\n"
+    r"(?<=[.!?])\s+(?=[A-Z`*\"'(])|\n\s*\n|\n(?=\s*[-*|>#│├└])|\n(?=\s*\w[\w_]*: )|(?<=[:;])\s*\n\s*\n"
 )
 BANNED_IN_NAMES = frozenset(
     {"tell", "tells", "told", "hear", "hears", "heard", "said", "says", "aside", "whoever", "knows"}

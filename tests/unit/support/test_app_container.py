@@ -1,4 +1,4 @@
-"""A process that stands for a container finds what the pod mounts where this machine has it."""
+"""A process that stands in for a container finds the pod's mounts on this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_paths_below_a_mount_are_replaced_and_no_others() -> None:
     assert placed("/etc/orders", {}) == "/etc/orders"
 
 
-def test_a_pod_says_what_its_container_runs() -> None:
+def test_the_pod_has_the_command_of_its_container() -> None:
     container = {
         "args": ["driver", "local:///app.py", "run", "/etc/orders/app.yaml", "driver"],
         "env": [{"name": "AGGREGATE_FILE", "value": "/data/aggregate.json"}],

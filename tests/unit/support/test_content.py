@@ -1,4 +1,4 @@
-"""What tests wait for when they put something into a cluster."""
+"""Waits after a change of a cluster's content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.kafka.content import Content
 
 
 class Controller(Content):
-    """Gives these answers to who wants a topic, one after the other."""
+    """A controller that answers requests for topics with these codes, one after another."""
 
     name, bootstrap, folder = "east", "127.0.0.1:1", Path("logs")
 
@@ -40,13 +40,13 @@ class Controller(Content):
         return {}
 
 
-def test_a_topic_waits_for_a_broker_that_is_still_fenced_after_a_pause() -> None:
+def test_creating_a_topic_waits_for_a_fenced_broker() -> None:
     controller = Controller(KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.INVALID_REPLICATION_FACTOR, 0)
     assert controller.create_topic("orders") == "orders"
     assert controller.answers == []
 
 
-def test_a_topic_that_is_there_already_is_told() -> None:
+def test_creating_an_existing_topic_is_an_error() -> None:
     controller = Controller(KafkaError.TOPIC_ALREADY_EXISTS, 0)
     with pytest.raises(KafkaException, match="TOPIC_ALREADY_EXISTS"):
         controller.create_topic("orders")

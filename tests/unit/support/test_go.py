@@ -1,4 +1,4 @@
-"""Programs are built once, whatever happens meanwhile. `go` is a script here; what it would build is not."""
+"""Go programs are built once, also after failures and in parallel. `go` is a script here."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ for argument; do case $argument in -o=*) echo built > "${argument#-o=}" ;; esac;
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of the `go` that is on the path; the cache is a new one."""
+    """Return a folder with a fake `go` on the path, and use a new cache."""
     folder = tmp_path / "fake"
     folder.mkdir()
     (folder / "go").write_text(FAKE_GO)
@@ -55,7 +55,7 @@ def calls(fake: Path) -> list[str]:
     return (fake / "calls").read_text().split()
 
 
-def test_it_is_built_once(fake: Path, program: GoProgram, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_program_is_built_once(fake: Path, program: GoProgram, capsys: pytest.CaptureFixture[str]) -> None:
     first = built(program, lambda folder: (folder / "more").touch())
     second = built(program)
 
@@ -65,7 +65,7 @@ def test_it_is_built_once(fake: Path, program: GoProgram, capsys: pytest.Capture
     assert "Building tool v1.2.3 into" in capsys.readouterr().err
 
 
-def test_other_pins_are_another_program(program: GoProgram) -> None:
+def test_other_pinned_versions_make_another_program(program: GoProgram) -> None:
     before = program.cache_name
     (program.source / "go.sum").write_text("example.com/other v1 h1:x\n")
 
@@ -73,7 +73,7 @@ def test_other_pins_are_another_program(program: GoProgram) -> None:
     assert len({before, program.cache_name, replace(program, tags=("node",)).cache_name}) == 3
 
 
-def test_a_failed_build_leaves_nothing_and_says_why(fake: Path, program: GoProgram) -> None:
+def test_a_failed_build_leaves_no_program(fake: Path, program: GoProgram) -> None:
     (fake / "fail").touch()
     with pytest.raises(GoUnavailableError, match=r"Go could not build tool in .*source:\nmain\.go:1: no such thing"):
         built(program)
@@ -85,16 +85,16 @@ def test_a_failed_build_leaves_nothing_and_says_why(fake: Path, program: GoProgr
     assert (built(program) / "tool").exists()
 
 
-def test_two_at_once_build_it_once(fake: Path, program: GoProgram, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", said)
+def test_two_processes_build_a_program_once(fake: Path, program: GoProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", output)
     os.mkfifo(fake / "hold")
     folders: list[Path] = []
     first, second = (threading.Thread(target=lambda: folders.append(built(program))) for _ in range(2))
     first.start()
     with (fake / "hold").open("w") as held:  # opens when the build reads from it
         second.start()
-        waits = eventually(lambda: "Another process is making tool" in said.getvalue())
+        waits = eventually(lambda: "Another process is making tool" in output.getvalue())
         held.write("go on\n")
     first.join(20)
     second.join(20)
@@ -108,14 +108,12 @@ BUILD = """
 import sys
 from pathlib import Path
 from tests.support.go import GoProgram, built
-from tests.support.waiting import eventually
-from tests.support.waiting import eventually
 
 built(GoProgram("tool", Path(sys.argv[1]), "example.com/tool"))
 """
 
 
-def test_one_that_was_killed_is_built_anew(fake: Path, program: GoProgram) -> None:
+def test_a_killed_build_is_repeated(fake: Path, program: GoProgram) -> None:
     os.mkfifo(fake / "hold")
     command = [sys.executable, "-c", BUILD, str(program.source)]
     killed = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
@@ -131,7 +129,7 @@ def test_one_that_was_killed_is_built_anew(fake: Path, program: GoProgram) -> No
     assert [path for path in cache_folder().iterdir() if path.is_dir()] == [folder]
 
 
-def test_without_go_it_says_what_to_install(program: GoProgram, monkeypatch: pytest.MonkeyPatch, fake: Path) -> None:
+def test_without_go_the_error_has_advice(program: GoProgram, monkeypatch: pytest.MonkeyPatch, fake: Path) -> None:
     monkeypatch.setattr(go, "_GO_HOME", "/nowhere")
     (fake / "go").unlink()
 

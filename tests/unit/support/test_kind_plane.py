@@ -1,4 +1,4 @@
-"""On a machine with Docker and kind the cluster is kind's. Both are scripts here that write down what they are told."""
+"""On a machine with Docker and kind, tests use a kind cluster. Both are scripts here that record their calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ esac
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with `docker` and `kind`, which is on the path, and of the configuration that kind writes."""
+    """Return a folder on the path with `docker`, `kind` and the configuration that kind writes."""
     folder = tmp_path / "fake"
     folder.mkdir()
     for name in ("docker", "kind"):
@@ -56,7 +56,7 @@ def calls(fake: Path) -> list[str]:
     return (fake / "calls").read_text().splitlines()
 
 
-def test_it_is_used_where_docker_works(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kind_is_used_if_docker_works(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_both = kind_is_usable()
     monkeypatch.setenv("DOCKER_INFO", "1")
     without_daemon = kind_is_usable()
@@ -68,14 +68,14 @@ def test_it_is_used_where_docker_works(fake: Path, monkeypatch: pytest.MonkeyPat
     assert (with_both, without_daemon, wanted, unwanted) == (True, False, True, False)
 
 
-def test_a_choice_that_there_is_not_is_refused(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_choice_is_refused(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DYNAMIC_KAFKA_CLUSTER", "minikube")
 
     with pytest.raises(KubeError, match=r"DYNAMIC_KAFKA_CLUSTER is 'minikube': it has to be `local` or `kind`"):
         kind_is_usable()
 
 
-def test_it_has_a_name_and_a_configuration_of_its_own(fake: Path, plane: KindPlane, tmp_path: Path) -> None:
+def test_the_cluster_has_its_own_name_and_configuration(fake: Path, plane: KindPlane, tmp_path: Path) -> None:
     write_config(fake)
 
     plane.start()
@@ -107,7 +107,7 @@ def test_another_cluster_is_refused(fake: Path, plane: KindPlane, config: dict[s
         plane.start()
 
 
-def test_left_overs_go_and_what_others_use_stays(fake: Path, plane: KindPlane) -> None:
+def test_only_unused_clusters_are_deleted(fake: Path, plane: KindPlane) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     write_config(fake)
@@ -121,7 +121,7 @@ def test_left_overs_go_and_what_others_use_stays(fake: Path, plane: KindPlane) -
     assert deleted == [f"dynamic-kafka-test-{ended.pid}-01-kube"]
 
 
-def test_its_api_server_stays_away_until_it_is_wanted(fake: Path, plane: KindPlane) -> None:
+def test_a_stopped_api_server_is_not_restarted(fake: Path, plane: KindPlane) -> None:
     write_config(fake)
     plane.start()
 

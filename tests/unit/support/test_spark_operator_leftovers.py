@@ -1,4 +1,4 @@
-"""What the spark-operator writes outside of its folder goes with it."""
+"""Files that the spark-operator writes outside its folder are removed with it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.kube import SparkOperator
 from tests.support.kube.spark_submit import RECORDS
 
 
-def test_pod_templates_of_its_submissions_are_removed_and_nobody_elses(tmp_path: Path) -> None:
+def test_only_the_pod_templates_of_its_runs_are_removed(tmp_path: Path) -> None:
     nobody: Any = None
     operator = SparkOperator(nobody, "shop")
     own, other = tmp_path / "own" / "driver-pod-template.yaml", tmp_path / "other" / "driver-pod-template.yaml"

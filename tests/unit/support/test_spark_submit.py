@@ -16,7 +16,7 @@ def arguments(*conf: str) -> list[str]:
     return [*given, "local:///job.py", "--conf", "of=the job"]
 
 
-def test_options_end_where_the_application_begins() -> None:
+def test_options_end_at_the_application() -> None:
     conf, application = parse(arguments("spark.driver.extraJavaOptions=-Da=b"))
 
     assert conf["spark.driver.extraJavaOptions"] == "-Da=b"
@@ -24,7 +24,7 @@ def test_options_end_where_the_application_begins() -> None:
     assert "of" not in conf
 
 
-def test_a_driver_of_its_own_gets_what_spark_gives() -> None:
+def test_a_driver_pod_has_sparks_names_and_labels() -> None:
     pod = driver_pod(
         arguments(
             "spark.kubernetes.driver.label.spark-role=mine",

@@ -1,4 +1,4 @@
-"""kill -9 reaches everything that a driver consists of."""
+"""SIGKILL ends all processes of a driver."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def alive(pid: int) -> bool:
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
 
 
-def test_a_kill_leaves_none_alive(tmp_path: Path) -> None:
+def test_a_kill_ends_every_process(tmp_path: Path) -> None:
     children, mark = tmp_path / "children", f"POD_FOLDER={tmp_path}"
     environment = {**os.environ, "POD_FOLDER": str(tmp_path)}
     other = spawn([sys.executable, "-c", "import time; time.sleep(300)"], tmp_path / "log", dict(os.environ))
