@@ -1,1 +1,1 @@
-"""What to render, when to roll it out, and when something is drained: values in, values out. Pure."""
+"""Every decision of the operator: documents, roll-outs, drains, conditions. Values in, values out. Pure."""

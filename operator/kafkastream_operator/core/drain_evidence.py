@@ -1,9 +1,12 @@
-"""Whether a driver's report shows that a topic is drained. Pure.
+"""The evidence that a topic is drained, from the driver's report. Pure.
 
-A report is evidence only if all of it fits: the application runs, the pod exists and belongs to it, the report comes
-from that pod and speaks of this subscription, it is fresh by the operator's own clock, the driver has applied a
-document in which the topic drains already, and it has since listed ends, seen no new records and no open transaction,
-and committed all.
+A report is evidence only if all of this holds:
+
+- the application runs, its driver's pod exists and belongs to it, and the report names this pod and this subscription;
+- the report is fresh by the operator's own clock;
+- the driver uses a revision in which the topic drains already;
+- since then the driver has listed the end offsets, has seen no new record and no open transaction, and Spark has
+  committed everything.
 """
 
 from __future__ import annotations
@@ -21,26 +24,26 @@ from kafkastream_operator.core.document import Key
 
 FRESH_S = 3 * DRAIN_REPORT_INTERVAL_S
 _WITHOUT_DRIVER: Mapping[Life, str] = {
-    "Running": "is Running, and its driver has no pod: see its status, and whether its operator runs",
+    "Running": "is Running, and its driver has no pod: see its status, and whether the Spark operator runs",
     "Starting": "is Starting: if that lasts, kubectl describe it and its driver's pod",
     "Suspended": "is Suspended: set its spec.suspend to false",
     "Failed": "is Failed: mend what its status and its driver's log say, and start it again",
     "Completed": "is Completed: start it again",
-    "Absent": "is not there: apply it",
+    "Absent": "does not exist: apply it",
 }
-"""What is said of an application whose driver is not there, and what to do."""
+"""The state of an application without a driver, with a remedy."""
 
 
 @dataclass(frozen=True)
 class TopicReport:
-    """What a driver says of a topic that drains.
+    """A driver's report on one topic that drains.
 
     Attributes:
-        lag: offsets not yet in a batch that Spark has committed, over all partitions; None: not known.
-        quiet_s: how long no end has moved, by the driver's monotonic clock, since it applied the draining revision;
-            any error sets it back to 0.
-        open_transaction: the last stable offset is behind the high watermark of a partition.
-        kafka_id: Kafka's own `cluster.id` of who was listed; "" if the driver tells none.
+        lag: records, over all partitions, that are not in a batch that Spark has committed; None if that is not known.
+        quiet_s: seconds for which no end offset has moved, by the driver's monotonic clock, since the driver has used
+            the draining revision. Any error sets it back to 0.
+        open_transaction: the last stable offset of a partition is behind its high watermark.
+        kafka_id: the `cluster.id` that the brokers report; "" if the driver reports none.
     """
 
     lag: int | None
@@ -51,18 +54,19 @@ class TopicReport:
 
 @dataclass(frozen=True)
 class Report:
-    """The annotation of a driver's pod.
+    """A driver report, from the annotation of the driver's pod.
 
     Attributes:
-        contract, reader: editions of the report and of the documents that the image reads.
-        abilities: what it can do, such as `live`.
+        contract: the edition of the report.
+        reader: the edition of the documents that the image reads.
+        abilities: what the driver can do, such as `live`.
         applied: the revision in force; None before the first.
-        rejected: why a newer revision is not in force, with that revision.
-        subscription: the UID of the subscription that the document named; "" if it named none.
-        pod: the UID of the pod that the driver believes to be.
-        beat: counts up with each report.
-        draining: {topic: how far}.
-        streams: what is in force, so that a lost document can be made again; None if it is too large.
+        rejected: (token, reason) of a newer revision that the driver does not use.
+        subscription: the UID of the subscription in the document; "" if it has none.
+        pod: the UID of the pod that the driver runs in, according to the driver.
+        beat: a number that grows with each report.
+        draining: {topic: its progress}.
+        streams: the streams in force, from which a lost document can be made again; None if they are too large.
     """
 
     contract: int = 1
@@ -109,17 +113,17 @@ class Driver:
     """A driver's pod as the operator sees it.
 
     Attributes:
-        owned: it carries the application's labels and is the pod that its status names.
+        owned: it has the application's labels, and the application's status names it.
+        running: it has started and has not ended.
         token: the revision that it was started for, from its annotation.
-        running: it has started and not ended.
-        silent_s: how long its report has not changed, by the operator's own clock; without a report: how long it is
-            known to run.
-        news: its report followed another one at the pace of a driver that lives. Else it may be what one has left
-            behind: an operator that starts, or was cut off, cannot tell when it was written.
-        mounted: whether it mounts the document; None: not known.
-        mount_fault: what is wrong with how it mounts it; "" if it does not at all.
-        unreadable: there is a report, and it cannot be read.
-        namespace, account: where it runs, and by which ServiceAccount.
+        silent_s: seconds for which its report has not changed, by the operator's own clock. Without a report: seconds
+            for which the operator has seen it run.
+        seen_alive: the operator has seen one report follow another in time. Without that the report may be left over
+            from a dead driver: an operator that has just started, or was cut off, cannot date it.
+        mounted: whether it mounts the document; None if that is not known.
+        mount_fault: the mistake in how it mounts the document; "" if it does not mount it at all.
+        unreadable: it has a report that cannot be read.
+        account: its ServiceAccount.
     """
 
     name: str
@@ -129,7 +133,7 @@ class Driver:
     token: str = ""
     report: Report | None = None
     silent_s: float = 0.0
-    news: bool = True
+    seen_alive: bool = True
     mounted: bool | None = None
     mount_fault: str = ""
     unreadable: bool = False
@@ -138,7 +142,7 @@ class Driver:
 
 
 def time_left_to_report(driver: Driver | None, patience: timedelta) -> timedelta | None:
-    """How much longer a driver that has just started may take to report at all; None: it has, or its time is over."""
+    """Return how much longer a new driver may take for its first report; None if it has reported or is late."""
     if driver is None or not driver.running or driver.report is not None:
         return None
     left = patience - timedelta(seconds=driver.silent_s)
@@ -148,24 +152,25 @@ def time_left_to_report(driver: Driver | None, patience: timedelta) -> timedelta
 def missing_evidence(
     key: Key, *, since: Revision, quiet_s: float, subscription: str, life: Life, driver: Driver | None
 ) -> str:
-    """Why it is not shown that `key` is drained; "" if it is. Without numbers that move: it goes into a status.
+    """Return which evidence is missing that the topic is drained; "" if it is drained.
+
+    The text goes into a status. So it has no numbers that change all the time.
 
     Args:
-        since: the first revision in which it drains.
-        quiet_s: how long nothing may have been written.
-        subscription: UID of the subscription.
-        life: what the application is doing. The driver of one that does not run is gone: whatever has its pod's name by
-            now is another one.
+        since: the first revision in which the topic drains.
+        quiet_s: seconds for which nobody may have written to the topic.
+        subscription: the UID of the subscription.
+        life: the application's state. If it does not run, its driver is gone, and a pod of that name is another one.
     """
     if life != "Running" or driver is None:
-        return f"the application {_WITHOUT_DRIVER[life]}. It is read on when a driver runs"
+        return f"the application {_WITHOUT_DRIVER[life]}. Reading goes on when a driver runs"
     if not driver.owned:
         return f"pod {driver.name} does not belong to the application"
     if not driver.running:
-        return f"driver {driver.name} is not running: it is read on when the next one is; see its status"
+        return f"driver {driver.name} is not running: see its status. Reading goes on when the next driver runs"
     report = driver.report
     if report is None:
-        return f"driver {driver.name} reports nothing: see Reporting"
+        return f"driver {driver.name} does not report: see Reporting"
     if report.pod != driver.uid:
         return f"the report on pod {driver.name} was written by another pod"
     if report.subscription != subscription:
@@ -176,22 +181,22 @@ def missing_evidence(
         return f"driver {driver.name} has not applied revision {since.counter} yet: see RolledOut"
     topic = report.draining.get(key)
     if topic is None:
-        return f"driver {driver.name} says nothing of {key}"
-    return _unfinished(topic, quiet_s) or ("" if driver.news else f"driver {driver.name} has to report once more")
+        return f"driver {driver.name} reports nothing about {key}"
+    return _unfinished(topic, quiet_s) or ("" if driver.seen_alive else f"driver {driver.name} has to report once more")
 
 
 def has_applied(revision: Revision, *, subscription: str, driver: Driver | None) -> bool:
-    """Whether a driver has shown by its own report that its offsets are kept by this revision, or by a later one.
+    """Return whether a driver has reported that it uses this revision or a later one, and so keeps its offsets by it.
 
-    It need not run any more: what it did is in its checkpoint. That it was started for the revision is not enough: it
-    may have ended before its first plan.
+    The driver need not run any more, because the offsets are in its checkpoint. A driver that was only started for the
+    revision does not count: it may have ended before its first plan.
     """
     report = own_report(driver, subscription)
     return report is not None and report.applied is not None and report.applied.is_at_least(revision)
 
 
 def own_report(driver: Driver | None, subscription: str) -> Report | None:
-    """What a driver has reported, if the pod is the application's and the report is its own, for this subscription."""
+    """Return the report if the pod is the application's, and the report names this pod and this subscription."""
     report = driver.report if driver is not None else None
     if driver is None or report is None or not driver.owned:
         return None
@@ -200,11 +205,11 @@ def own_report(driver: Driver | None, subscription: str) -> Report | None:
 
 def _unfinished(topic: TopicReport, quiet_s: float) -> str:
     if topic.lag is None:
-        return "its lag is not known: a query does not run, or the cluster does not answer (see the driver's log)"
+        return "its lag is not known: a query does not run, or the cluster does not answer; see the driver's log"
     if topic.lag > 0:
-        return "not everything in it is committed yet"
+        return "Spark has not committed all its records yet"
     if topic.open_transaction:
         return "a transaction is open: end its producer, or wait until the brokers abort it"
-    if not topic.quiet_s >= quiet_s:  # nor if it is no number
-        return f"it has not been quiet for {quiet_s:.0f} s yet: are all its producers moved?"
+    if not topic.quiet_s >= quiet_s:  # also refuses NaN
+        return f"it has not been quiet for {quiet_s:.0f} s yet: find producers that still write to it"
     return ""

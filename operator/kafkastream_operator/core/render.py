@@ -38,7 +38,7 @@ class Rendering:
 
 @dataclass(frozen=True)
 class Known:
-    """What was rendered before, according to the document, the status or a driver's report.
+    """The streams as they were rendered before, according to the document, the status or a driver's report.
 
     Attributes:
         entries: {topic: {stream that had it: the cluster's entry in that stream}}.

@@ -1,12 +1,12 @@
-"""A stream's own conditions, from what its subscriptions say. Pure.
+"""The status of a KafkaStream, from its subscriptions. Pure; `handlers.reconcile` calls it.
 
-`SafeToDecommission` speaks of every cluster that the stream once had: True as soon as nobody reads anything any more
-that the stream no longer names. What counts is what the documents have, whether it drains already or its removal
-was not even looked at: a subscription may be paused, or come later in the queue. And a document that no longer has it
-is not enough: until that is in force, the driver goes by the one before.
+`SafeToDecommission` covers every cluster that the stream once had. It is True when no application reads anything that
+the stream no longer names. The rendered documents decide: a subscription may be paused, or come later in the queue, so
+that its removal has not even begun. A document without the cluster is not enough either: until it is in force, the
+driver uses the one before.
 
-`Reconciling` and `Stalled` are kstatus's, for GitOps tools: what is applied is on its way to its subscriptions, or a
-person has to mend the stream itself. A subscription that needs a person says so by its own `Stalled`.
+`Reconciling` and `Stalled` are kstatus's, for GitOps tools: a change is on its way to the subscriptions, or a person
+has to mend the stream. If a subscription needs a person, its own `Stalled` is True.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dynamic_kafka.metadata.document import document_hash
+from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.catalog import Catalog, StreamEntry
 from kafkastream_operator.core.document import Key, Streams, entries
 from kafkastream_operator.core.render import renamed_to, renames
@@ -33,14 +34,14 @@ from kafkastream_operator.models.subscription import SubscriptionStatus
 
 @dataclass(frozen=True)
 class Subscriber:
-    """A subscription that reads the stream, or still drains something of it.
+    """A subscription that reads the stream, or still drains topics of it.
 
     Attributes:
         rendered: the streams of its document.
-        revision: of that document, as a roll-out has it; "" if it has none.
-        asks: whether its spec asks for the stream; else it only drains what it had.
-        orphan: the ConfigMap of that, if the subscription is gone.
-        unknown: it had a document, and nothing that can be read tells what is in it.
+        orphan: the document's ConfigMap, if the subscription is gone; "" if it is not.
+        unknown: it had a document, and neither the document nor a copy can be read.
+        revision: the token of its document; "" if it has none.
+        asks: whether its spec asks for the stream; if not, it only drains topics of it.
     """
 
     name: str
@@ -55,28 +56,34 @@ class Subscriber:
 
     @property
     def is_behind(self) -> bool:
-        """Whether its driver may still go by an older document. One that does not run takes the newest at its start."""
+        """Whether its driver may still use an older document; a driver takes the newest at its start."""
         rollout = self.status.rollout
         if self.life not in ("Running", "Starting"):
             return False
         if rollout is None:
-            return bool(self.revision)  # its status is lost, or only comes
+            return bool(self.revision)  # its status is lost, or not written yet
         return rollout.token != self.revision or rollout.phase != "Confirmed"
 
-    def says(self, kind: str, status: str = "True") -> bool:
-        """Whether a condition of the subscription's has this status."""
+    def has_condition(self, kind: str, status: str = "True") -> bool:
+        """Return whether a condition of the subscription has this status."""
         return any(each.type == kind and each.status == status for each in self.status.conditions)
 
     @property
     def is_rolling_out(self) -> bool:
-        """Whether its newest document is on its way into force. What waits for a driver that never reports may wait for
-        ever, and does not count, as in the subscription's own conditions."""
-        return self.says("Reconciling") or (self.is_behind and not self.says("RolledOut", "Unknown"))
+        """Whether its newest document is on its way into force.
+
+        A change that waits for a driver does not count, as in the subscription's own conditions: it may wait for ever.
+        """
+        return self.has_condition("Reconciling") or (self.is_behind and not self.has_condition("RolledOut", "Unknown"))
 
 
 @dataclass(frozen=True)
-class _Rest:
-    """What a subscriber still reads that the stream does not name."""
+class _Remainder:
+    """The clusters that a subscriber still reads and the stream no longer names.
+
+    Attributes:
+        why: the reason, for a message.
+    """
 
     reader: Subscriber
     clusters: frozenset[str]
@@ -92,18 +99,19 @@ def stream_status(
     generation: int,
     now: str,
 ) -> KafkaStreamStatus:
-    """The stream's status as it should be."""
+    """Return the status that the stream should have."""
     entry = catalog.streams[name]
     readers = sorted(subscribers, key=lambda each: each.name)
     desired = list((entry.content or {"clusters": {}})["clusters"])
-    waiting = [rest for each in readers if (rest := _rest(each, name, entry)) is not None]
-    # At once, a topic of a cluster that stays is gone without ever having been seen to drain.
+    waiting = [rest for each in readers if (rest := _remainder(each, name, entry)) is not None]
+    # Under `Immediate`, a topic of a cluster that stays leaves the document without ever being seen to drain.
     at_once = entry.drain.policy == "Immediate" and generation != before.observed_generation
     waiting += _behind(readers, waiting, before, desired, at_once=at_once)
     clusters = [ClusterStatus(id=each, state="Active") for each in desired]
     for cluster in sorted({each for rest in waiting for each in rest.clusters} - set(desired))[: 3 * MAX_CLUSTERS]:
-        who = sorted({rest.reader.application for rest in waiting if cluster in rest.clusters})
-        clusters.append(ClusterStatus(id=cluster, state="Draining", message=f"waiting for {', '.join(who)}"[:1024]))
+        applications = sorted({rest.reader.application for rest in waiting if cluster in rest.clusters})
+        message = f"waiting for {', '.join(applications)}"[:1024]
+        clusters.append(ClusterStatus(id=cluster, state="Draining", message=message))
     named = [each for each in readers if not each.orphan]
     ready = _ready(catalog, name)
     conditions = [ready, _stalled(ready), _reconciling(named, name, entry), _safe(readers, waiting)]
@@ -120,11 +128,10 @@ def stream_status(
 
 
 def _names(clusters: Sequence[ClusterStatus]) -> str:
-    """The clusters in one line, as many as fit: of a list `kubectl get` would show the first alone."""
+    """Return the clusters in one line, as many as fit. `kubectl get` shows only the first item of a list."""
     names = [each.id if each.state == "Active" else f"{each.id} (draining)" for each in clusters]
     for count in range(len(names), 0, -1):
-        more = f" and {len(names) - count} more" if count < len(names) else ""
-        if len(line := ", ".join(names[:count]) + more) <= NAMES_CHARACTERS:
+        if len(line := first_few(names, count)) <= NAMES_CHARACTERS:
             return line
     return ""
 
@@ -132,12 +139,16 @@ def _names(clusters: Sequence[ClusterStatus]) -> str:
 def _ready(catalog: Catalog, name: str) -> Condition:
     entry = catalog.streams[name]
     if entry.content is None:
-        return condition("Ready", False, "InvalidStream", f"not rolled out, what worked stays: {entry.problem}")
+        return condition(
+            "Ready", False, "InvalidStream", f"not rolled out; the stream stays as it was: {entry.problem}"
+        )
     if entry.conflict:
-        return condition("Ready", False, "Conflict", f"{entry.conflict}: where both are read, neither is rolled out")
+        return condition(
+            "Ready", False, "Conflict", f"{entry.conflict}: an application that reads both gets neither change"
+        )
     shadows = [origin for origin, streams in catalog.shadowed.items() if name in streams]
     if shadows:
-        return condition("Ready", True, "Shadows", f"it wins over the same stream in {', '.join(shadows)}")
+        return condition("Ready", True, "Shadows", f"this stream wins over the one in {', '.join(shadows)}")
     return condition("Ready", True, "Valid")
 
 
@@ -148,26 +159,27 @@ def _stalled(ready: Condition) -> Condition:
 
 
 def _reconciling(readers: list[Subscriber], name: str, entry: StreamEntry) -> Condition:
-    """Whether what the stream says now is on its way. Without numbers that move: it goes into a status."""
-    going = [
+    """Say whether the newest form of the stream is on its way. The text has no numbers that change all the time."""
+    behind = [
         each.name
         for each in readers
-        if each.asks and not each.says("Stalled") and (each.is_rolling_out or _is_news_to(each, name, entry))
+        if each.asks and not each.has_condition("Stalled") and (each.is_rolling_out or _is_new_to(each, name, entry))
     ]
-    if not going or entry.content is None or entry.conflict:
+    if not behind or entry.content is None or entry.conflict:
         return condition("Reconciling", False, "Settled")
-    more = f" and {len(going) - 5} more" if len(going) > 5 else ""
-    text = f"on its way to {', '.join(going[:5])}{more}. Which of them waits for what: kubectl get kss"
+    text = f"on its way to {first_few(behind, 5)}. kubectl get kss shows what each of them waits for"
     return condition("Reconciling", True, "RollingOut", text)
 
 
-def _is_news_to(reader: Subscriber, name: str, entry: StreamEntry) -> bool:
-    """Whether its document does not say yet what the stream says, because nobody has looked, or in a pause. What drains
-    there does not count: it is no longer what the stream names."""
+def _is_new_to(reader: Subscriber, name: str, entry: StreamEntry) -> bool:
+    """Return whether the reader's document does not have the stream's newest form yet, as in a pause.
+
+    Topics that drain in the document do not count, because the stream no longer names them.
+    """
     if entry.content is None or name not in reader.rendered:
         return False
     there = active(reader.rendered[name])["clusters"]
-    # A rename stays in the document until a driver has it, after the stream has taken it out.
+    # A rename stays in the document until a driver has it, even if the stream drops `renamedFrom` before.
     kept = {
         cluster: {"renamedFrom": content["renamedFrom"]}
         for cluster, content in there.items()
@@ -177,9 +189,9 @@ def _is_news_to(reader: Subscriber, name: str, entry: StreamEntry) -> bool:
     return document_hash({name: {"clusters": there}}) != document_hash({name: {"clusters": desired}})
 
 
-def _rest(reader: Subscriber, name: str, entry: StreamEntry) -> _Rest | None:
+def _remainder(reader: Subscriber, name: str, entry: StreamEntry) -> _Remainder | None:
     if reader.unknown:
-        return _Rest(reader, frozenset(), f"neither its status nor its document can be read{_left_behind(reader)}")
+        return _Remainder(reader, frozenset(), f"neither its status nor its document can be read{_left_behind(reader)}")
     named = {name: entry.content} if entry.content is not None else {}
     desired = {key for _, key, _ in entries(named)}
     renamed = renames(named)
@@ -187,7 +199,7 @@ def _rest(reader: Subscriber, name: str, entry: StreamEntry) -> _Rest | None:
     left = rendered - desired | {
         Key(topic.cluster, topic.topic) for topic in reader.status.draining if topic.stream == name
     }
-    # What several streams had drains in all of them; the status tells of it once.
+    # A topic of several streams drains in all of them, and the status lists it once.
     draining = [topic for topic in reader.status.draining if Key(topic.cluster, topic.topic) in left]
     if not left:
         return None
@@ -197,7 +209,7 @@ def _rest(reader: Subscriber, name: str, entry: StreamEntry) -> _Rest | None:
         since = min(topic.since for topic in draining)[:19]
         waits = draining[0]
         why = f"since {since}Z: {waits.cluster}/{waits.topic}: {waits.message or 'waits'}{_and_more(draining)}"
-    return _Rest(reader, frozenset(key.cluster for key in left), why)
+    return _Remainder(reader, frozenset(key.cluster for key in left), why)
 
 
 def _and_more(found: Collection[object]) -> str:
@@ -211,28 +223,34 @@ def _left_behind(reader: Subscriber) -> str:
 
 
 def _behind(
-    readers: list[Subscriber], waiting: list[_Rest], before: KafkaStreamStatus, desired: list[str], *, at_once: bool
-) -> list[_Rest]:
-    """Those whose document has let go of something since it was last safe, without that being in force."""
+    readers: list[Subscriber],
+    waiting: list[_Remainder],
+    before: KafkaStreamStatus,
+    desired: list[str],
+    *,
+    at_once: bool,
+) -> list[_Remainder]:
+    """Return the readers whose document has dropped a cluster or topic, while that document is not in force yet."""
     left = {each.id for each in before.clusters} - set(desired)
     was_safe = any(each.type == "SafeToDecommission" and each.status == "True" for each in before.conditions)
     if not left and was_safe and not at_once:
         return []
     known = {rest.reader.name for rest in waiting}
     return [
-        _Rest(reader, frozenset(left), f"revision {reader.revision.rpartition('/')[2]} is not in force yet")
+        _Remainder(reader, frozenset(left), f"revision {reader.revision.rpartition('/')[2]} is not in force yet")
         for reader in readers
         if reader.is_behind and reader.name not in known
     ]
 
 
-def _safe(readers: list[Subscriber], waiting: list[_Rest]) -> Condition:
+def _safe(readers: list[Subscriber], waiting: list[_Remainder]) -> Condition:
     if not waiting:
-        return condition("SafeToDecommission", True, "NothingDrains", "nobody reads what the stream does not name")
-    who = "; ".join(f"{rest.reader.application} ({rest.reader.life}, {rest.why})" for rest in waiting)
-    text = f"{len(readers) - len(waiting)} of {len(readers)} drained; waiting for {who}"
+        return condition(
+            "SafeToDecommission", True, "NothingDrains", "no application reads anything that the stream no longer names"
+        )
+    reasons = "; ".join(f"{rest.reader.application} ({rest.reader.life}, {rest.why})" for rest in waiting)
+    text = f"{len(readers) - len(waiting)} of {len(readers)} drained; waiting for {reasons}"
     names = sorted({rest.reader.name for rest in waiting if not rest.reader.orphan})
     if names:
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        text = f"{text}. What to do: kubectl describe kss {' '.join(names[:5])}{more}"
+        text = f"{text}. For the remedy: kubectl describe kss {first_few(names, 5, separator=' ')}"
     return condition("SafeToDecommission", False, "Draining", text)

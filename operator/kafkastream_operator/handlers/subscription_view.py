@@ -215,7 +215,7 @@ def _driver(cache: Cache, pod: Object, owned: bool, document: str) -> Driver:
         token=annotations.get(REVISION_ANNOTATION, ""),
         report=report,
         silent_s=silent_s,
-        news=news,
+        seen_alive=news,
         mounted=mounted,
         mount_fault=fault,
         unreadable=bool(text) and report is None,

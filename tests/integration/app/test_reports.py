@@ -161,7 +161,7 @@ def test_a_mounted_document_that_begins_to_drain_is_taken_up_and_reported_until_
             mount(folder, "3", rendered(3, brokers.a, [old, new], drainingTopics=[old]), "streams.json")
             run.wait_until(lambda: not evidence(server, old, quiet_s=5), "evidence that it is drained")
             assert "has not been quiet" in evidence(server, old, quiet_s=3600)
-            assert "says nothing of" in evidence(server, new, quiet_s=5)
+            assert "reports nothing about" in evidence(server, new, quiet_s=5)
             beats = [each for each in server.reports() if each["draining"]]
             quiet = [each["draining"][0]["quiet"] for each in beats]
             assert quiet[0] == 0 and quiet == sorted(quiet), quiet

@@ -146,7 +146,7 @@ class Teller(World):
             if n % 3 in said
         }
         self.driver = replace(
-            self.driver, report=self._report(self.in_force, ability, draining), silent_s=0.0, news=news
+            self.driver, report=self._report(self.in_force, ability, draining), silent_s=0.0, seen_alive=news
         )
 
     def forged(self, how: str, back: int) -> None:
@@ -167,7 +167,9 @@ class Teller(World):
             report = replace(report, subscription="another")
         elif how == "lineage":
             report = replace(report, applied=Revision(lineage="another", counter=99))
-        self.driver = replace(self.driver, report=report, silent_s=31.0 if how == "silent" else 0.0, news=how != "news")
+        self.driver = replace(
+            self.driver, report=report, silent_s=31.0 if how == "silent" else 0.0, seen_alive=how != "news"
+        )
 
     def ends(self) -> None:
         """The driver's pod ends; the application does not say so yet."""
@@ -356,7 +358,7 @@ class Teller(World):
         needed = {
             "the application runs": self.application.life == "Running",
             "its driver runs": driver.running and driver.owned,
-            "the report is fresh": driver.news and driver.silent_s <= 30,
+            "the report is fresh": driver.seen_alive and driver.silent_s <= 30,
             "the report is its own": (report.pod, report.subscription) == (driver.uid, UID),
             "the driver has the lineage": applied is not None and applied.lineage == self.last.revision.lineage,
             f"it drains in {applied}, since {since}": applied is not None

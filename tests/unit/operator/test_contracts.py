@@ -71,7 +71,7 @@ def test_an_image_from_before_drains_were_reported_ends_none() -> None:
     said(world, **{"contract": CONTRACT, "reader": CONTRACT, "abilities": []}, draining=[])
     world.settle()
     assert world.rendered()["east/orders"] == "Draining"
-    assert "says nothing of east/orders" in world.message("Drained")
+    assert "reports nothing about east/orders" in world.message("Drained")
 
 
 def test_an_image_that_cannot_read_what_is_written_is_named_and_what_it_refuses_is_not_forced(

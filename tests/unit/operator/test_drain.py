@@ -317,7 +317,7 @@ FORGED = {
     "of another pod": lambda d: replace(d, report=replace(d.report, pod="other")),
     "of another subscription": lambda d: replace(d, report=replace(d.report, subscription="other")),
     "stale": lambda d: replace(d, silent_s=31.0),
-    "that may have been written at any time": lambda d: replace(d, news=False),
+    "that may have been written at any time": lambda d: replace(d, seen_alive=False),
     "of a pod that is not the application's": lambda d: replace(d, owned=False),
     "of a driver that has ended": lambda d: replace(d, running=False),
     "from before the draining revision": lambda d: replace(
@@ -366,7 +366,7 @@ def test_an_application_that_does_not_run_drains_nothing_whatever_pod_has_its_dr
 
 
 REMEDIES: dict[Life, str] = {
-    "Running": "whether its operator runs",
+    "Running": "whether the Spark operator runs",
     "Starting": "kubectl describe",
     "Suspended": "set its spec.suspend to false",
     "Completed": "is Completed: start it again",

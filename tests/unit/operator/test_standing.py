@@ -60,7 +60,7 @@ def test_it_is_safe_once_it_is_drained() -> None:
     status, message = safe(world)
     assert status == "False"
     assert "0 of 1 drained; waiting for app (Running, since 2026-11-01T00:00:00Z: east/orders: driver " in message
-    assert message.endswith(". What to do: kubectl describe kss app")
+    assert message.endswith(". For the remedy: kubectl describe kss app")
     world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=400))
     world.settle()
     world.driver_reports()
@@ -224,7 +224,7 @@ def test_what_two_streams_had_is_safe_for_neither_while_it_drains(stream: str) -
     assert world.rendered()["east/orders"] == "Draining"
     (found,) = [each for each in status_of(world, stream=stream).conditions if each.type == "SafeToDecommission"]
     assert found.status == "False"
-    assert "east/orders: driver driver-1 says nothing of east/orders" in found.message
+    assert "east/orders: driver driver-1 reports nothing about east/orders" in found.message
     world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=400))
     world.settle()
     world.driver_reports()
@@ -255,7 +255,7 @@ def test_a_change_is_reconciling_from_the_first_look_on_until_it_is_in_force(cha
     world.settle()
     assert kstatus(world) == {**SETTLED, "Reconciling": ("True", "RollingOut")}
     (found,) = [each for each in status_of(world).conditions if each.type == "Reconciling"]
-    assert found.message == "on its way to app. Which of them waits for what: kubectl get kss"
+    assert found.message == "on its way to app. kubectl get kss shows what each of them waits for"
     world.driver_starts()
     world.settle()
     assert kstatus(world) == SETTLED

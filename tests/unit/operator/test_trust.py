@@ -240,14 +240,14 @@ def test_a_report_that_an_operator_finds_when_it_starts_is_not_taken_for_news(fo
     driver = found.observe_subscription().view.driver
     assert driver is not None
     assert driver.report is not None
-    assert not driver.news
+    assert not driver.seen_alive
     found.now += 10
     annotations = {REPORT_ANNOTATION: report.replace("7", "8")}
     found.put(PODS, "app-driver", metadata={**pod["metadata"], "resourceVersion": "99", "annotations": annotations},
               status={"phase": "Running"})  # fmt: skip
     driver = found.observe_subscription().view.driver
     assert driver is not None
-    assert driver.news
+    assert driver.seen_alive
 
 
 def test_a_status_that_is_none_is_taken_for_a_lost_one(found: Cluster) -> None:

@@ -65,7 +65,7 @@ def reporting(view: View) -> Condition:
 
 
 def time_to_report(view: View) -> timedelta | None:
-    """Return how much longer the driver may take for its first report; None if it has reported, or its time is over.
+    """Return how much longer the driver may take for its first report; None if it has reported or is late.
 
     A driver that the status calls silent stays so until it reports: an operator that has just started cannot measure
     how long the driver has been running.
