@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -84,12 +85,45 @@ def test_every_decision_is_listed_by_its_title() -> None:
         assert f"- [{number}]({page.name}): {title}\n" in index
 
 
-def test_each_file_that_the_architecture_names_exists() -> None:
-    inside = ROOT / "spark_app" / "dynamic_kafka"
-    named = re.findall(r"`([\w/.]+(?:\.py|/))`", ARCHITECTURE)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_each_file_that_a_page_names_exists(page: Path) -> None:
+    named = re.findall(r"`([\w.-]+/[\w/.-]+\.(?:py|yaml))`", page.read_text(encoding="utf-8"))
+    homes = [ROOT, ROOT / "spark_app" / "dynamic_kafka", ROOT / "operator"]
+    made = [file for file in named if not file.startswith(("build/", "git/"))]
+    assert [file for file in made if not any((home / file).exists() for home in homes)] == []
+
+
+def test_each_folder_that_the_architecture_names_exists() -> None:
+    files = re.findall(r"`(?!kafkastream_operator)([\w/]+\.py)`", ARCHITECTURE)
+    folders = re.findall(r"`([\w/]+/)`", ARCHITECTURE)
     homes = {"kafkastream_operator": ROOT / "operator", "tests": ROOT, "examples": ROOT, "crds": ROOT}
-    assert len(named) > 60
-    assert [file for file in named if not (homes.get(file.split("/")[0], inside) / file).exists()] == []
+    inside = ROOT / "spark_app" / "dynamic_kafka"
+    assert len(files) > 30
+    assert len(folders) > 15
+    assert [file for file in files if not (inside / file).is_file()] == []
+    assert [each for each in folders if not (homes.get(each.split("/")[0], inside) / each).is_dir()] == []
+
+
+def test_the_layers_are_those_that_import_linter_checks() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    layers = {each["id"]: each["layers"] for each in contracts if each["type"] == "layers"}
+    block = snippet_of_layers()
+    assert block["dynamic_kafka"] == [re.findall(r"\w+", each) for each in layers["layers"]]
+    assert block["kafkastream_operator"] == [re.findall(r"\w+", each) for each in layers["operator-layers"]]
+
+
+def snippet_of_layers() -> dict[str, list[list[str]]]:
+    """Return the modules of each line of the two columns in CONTRIBUTING.md, by the columns' headings."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    heading, *lines = re.findall(r"^ {4}(.*)$", text.partition("\n## Layers\n")[2].partition("\n## ")[0], re.MULTILINE)
+    second = heading.rindex(" ") + 1
+    columns = {heading.split()[0]: slice(0, second), heading.split()[1]: slice(second, None)}
+    return {
+        name: [re.split(r" {3}", line[part].strip())[0].split() for line in lines if line[part].strip()]
+        for name, part in columns.items()
+    }
 
 
 @pytest.mark.parametrize(("heading", "modules"), HOPS.items(), ids=["document", "offset", "stream"])
