@@ -11,7 +11,8 @@ from typing import Any
 
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.kafka.admin import ClusterAdmin
-from dynamic_kafka.kafka.probe import LATEST, ClusterProbe, resolve
+from dynamic_kafka.kafka.offset_queries import answer_queries
+from dynamic_kafka.kafka.probe import LATEST, ClusterProbe
 from dynamic_kafka.planning.questions import (
     AcceptedIdentitiesQuestion,
     AcceptedLossesQuestion,
@@ -42,7 +43,7 @@ def answer_question(
         case AcceptedLossesQuestion(query):
             return state.accepted_losses(query) if state is not None else {}
         case OffsetsQuestion(queries, ends):
-            return resolve(probes, queries, group, ends)
+            return answer_queries(probes, queries, group, ends)
         case HighWatermarksQuestion(splits, new):
             return _high_watermarks(probes, splits, new)
 

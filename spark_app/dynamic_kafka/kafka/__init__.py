@@ -1,1 +1,1 @@
-"""Kafka clients: admin, probes, readers, commits, secrets. Driver and executors."""
+"""Kafka clients on driver and executors: their configuration, secrets, calls and errors."""

@@ -1,8 +1,8 @@
-"""Ask one Kafka cluster, in bulk and with a deadline: topics, partitions, ids, offsets, commits of a group.
+"""Queries to one Kafka cluster, in bulk and with a deadline: topics, partitions, ids, offsets, a group's commits.
 
-Runs on the driver, for the enumerator and for the application's committer. One `ClusterAdmin` a cluster and set of
-resolved properties; every call here blocks the calling thread at most for its deadline, `probe.py` keeps such threads
-apart from the planner's. Only bulk calls: a call per partition costs 930 ms for 2,000 partitions, one list 50 ms.
+There is one `ClusterAdmin` for each cluster and configuration. On the driver `probe.py` runs it in threads of its own,
+because each call blocks its thread up to the deadline. Executors use it to check the end of a log. All calls are bulk
+calls: for 2,000 partitions one call per partition takes 930 ms, one list takes 50 ms.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from dynamic_kafka.kafka.retries import PAUSE_S, retry_while_transient
 from dynamic_kafka.planning.starting import OffsetQuery
 
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-"""Kafka's text for a topic id of all zeros: a broker that tells none."""
+"""Kafka's text for a topic id of all zeros: the broker does not report ids."""
 NO_SUCH_RECORD = -1
-"""Kafka's answer where no record is as new as a timestamp. Anything below is no answer: librdkafka says -1001 for a
-broker that did not answer in time, and raises nothing."""
+"""Kafka's answer when no record is as new as a timestamp. A lower number means that there is no answer: for a broker
+that misses the deadline, librdkafka returns -1001 and raises nothing."""
 
 log = logging.getLogger(__name__)
 
@@ -44,27 +44,27 @@ class ClusterAdmin:
     Args:
         cluster: the user's id of the cluster, for messages.
         config: resolved librdkafka properties; secrets in them stay in memory.
-        read_committed: list ends by the last stable offset, as readers with this isolation see them.
-        deadline_s: seconds that one call may take in all, its retries included.
+        read_committed: whether ends are last stable offsets, as readers with this isolation see them.
+        deadline_s: the longest duration of one call in seconds, retries included.
     """
 
     def __init__(self, cluster: str, config: Mapping[str, Any], *, read_committed: bool, deadline_s: float) -> None:
         self.cluster, self.read_committed = cluster, read_committed
         self._deadline_s = deadline_s
-        self._hint: ConnectionProblem | None = None
+        self._last_problem: ConnectionProblem | None = None
         self._config = config
         self._groups: dict[str, GroupClient] = {}
-        self._client = self._made()
+        self._client = self._make_client()
 
     def kafka_id(self, topic: str) -> str | None:
-        """Kafka's own `cluster.id`, None if the brokers tell none.
+        """Return Kafka's own `cluster.id`, or None if the brokers report none.
 
         Args:
-            topic: the id comes with the metadata of a topic; it need not exist, and is not created. The fewer
-                partitions it has the better.
+            topic: the request for the id needs a topic. It need not exist and is not created. A topic with few
+                partitions makes the answer small.
         """
-        # Not `describe_cluster`: on an answer without brokers, as from one that is just coming back and still fenced,
-        # librdkafka's assertion ends the whole process.
+        # Avoid `describe_cluster`: an answer without brokers, as from a broker that is starting and still fenced, fails
+        # an assertion in librdkafka, which ends the whole process.
         deadline = time.monotonic() + self._deadline_s
         renewed = False
         described: ClusterMetadata | None = None
@@ -80,21 +80,21 @@ class ClusterAdmin:
                 break
             if time.monotonic() + PAUSE_S > deadline:
                 raise ClusterUnreachableError(self.cluster, "could not describe the cluster: it has no brokers yet")
-            # After an answer without brokers librdkafka has nobody left to ask, for good (issue 5301), whether the
-            # answer was this one or one that it asked for by itself: hence another client for half of the time.
+            # After an answer without brokers a client of librdkafka never finds a broker again (issue 5301). The answer
+            # may also be one to a request of its own, so a new client gets the second half of the time.
             self._renew()
             renewed = True
             time.sleep(PAUSE_S)
-        self._client.poll(0)  # what went wrong before it answered explains nothing that goes wrong later
-        self._hint = None
+        self._client.poll(0)  # serve the errors from before this answer, which explain no later failure
+        self._last_problem = None
         return described.cluster_id or None
 
     def describe_topics(self, topics: Iterable[str]) -> tuple[dict[str, tuple[str | None, list[int]]], frozenset[str]]:
-        """Ids and partitions of topics.
+        """Return the ids and partitions of topics.
 
         Returns:
-            {topic: (topic id or None, partitions)} and the topics that the cluster's own list does not name. A topic
-            that answers "unknown" while the list names it is being created or moved: it is in neither.
+            {topic: (topic id or None, partitions)}, and the topics that the cluster's own list lacks. A topic that is
+            unknown but in that list is being created or moved: it is in neither result.
         """
         names = list(topics)
         found: dict[str, tuple[str | None, list[int]]] = {}
@@ -121,7 +121,7 @@ class ClusterAdmin:
         return found, frozenset(unknown - self.list_topics()) if unknown else frozenset()
 
     def list_topics(self) -> set[str]:
-        """Names of all topics that this client may see."""
+        """Return the names of all topics that this client may see."""
         try:
             listed = self._client.list_topics(timeout=self._deadline_s)
         except Exception as raised:
@@ -131,10 +131,14 @@ class ClusterAdmin:
     def offsets(
         self, queries: Mapping[tuple[str, int], OffsetQuery], *, uncommitted: bool = False
     ) -> dict[tuple[str, int], tuple[int, int | None]]:
-        """Answer many questions in one call: {(topic, partition): (offset, leader epoch or None)}.
+        """Return the offsets that the queries ask for: {(topic, partition): (offset, leader epoch or None)}.
 
-        A timestamp behind the last record is answered by -1. `uncommitted` counts open transactions in, whatever the
-        readers' isolation is: ends are high watermarks.
+        Args:
+            queries: one query per partition; all go into one call.
+            uncommitted: whether ends are high watermarks, which include open transactions, whatever the isolation is.
+
+        Returns:
+            For a timestamp after the last record the offset is -1.
         """
         committed = self.read_committed and not uncommitted
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
@@ -145,8 +149,8 @@ class ClusterAdmin:
             asked = {TopicPartition(topic, partition): spec for (topic, partition), spec in waiting.items()}
             left = max(0.1, deadline - time.monotonic())
             futures = self._client.list_offsets(asked, isolation_level=isolation, request_timeout=left)
-            for asked_for, future in futures.items():
-                key = (asked_for.topic, asked_for.partition)
+            for partition_asked, future in futures.items():
+                key = (partition_asked.topic, partition_asked.partition)
                 try:
                     found = future.result(timeout=left + 1)
                 except Exception as raised:
@@ -164,18 +168,18 @@ class ClusterAdmin:
         return answers
 
     def committed(self, group: str, partitions: Iterable[tuple[str, int]]) -> Commits:
-        """What a group has committed; partitions without a commit are absent. Raises ClusterError."""
+        """Return the commits of a group; partitions without a commit are absent. Raises ClusterError."""
         if group not in self._groups:
             self._groups[group] = GroupClient(self.cluster, group, self._config, deadline_s=self._deadline_s)
         return self._groups[group].committed(partitions)
 
     def close_in_background(self) -> None:
-        """Let the client go in a thread of its own: a hung cluster may hold its destruction up."""
+        """Drop the client in a background thread, because a hung cluster may delay its destruction."""
         drop_in_background([self.__dict__.pop("_client", None)], f"close-{self.cluster}")
         for client in self._groups.values():
             client.close_in_background()
 
-    def _made(self) -> AdminClient:
+    def _make_client(self) -> AdminClient:
         settings: dict[str, Any] = {**self._config, "error_cb": self._on_error}
         try:
             return AdminClient(settings, logger=quiet_logger())
@@ -183,23 +187,23 @@ class ClusterAdmin:
             raise client_creation_error(self.cluster, raised) from None
 
     def _renew(self) -> None:
-        client = self._made()  # first: if that fails, the one that there is serves the next question
+        client = self._make_client()  # first: if it fails, the present client stays for the next call
         drop_in_background([self.__dict__.pop("_client", None)], f"close-{self.cluster}")
         self._client = client
 
     def _metadata(self, topic: str, left: float) -> ClusterMetadata:
         return self._client.list_topics(topic, timeout=left)
 
-    def _translated(self, doing: str, raised: BaseException) -> ClusterError:
-        self._client.poll(0)  # serves error_cb: what the connections have to say
-        translated = translate(self.cluster, doing, raised, self._hint)
+    def _translated(self, action: str, raised: BaseException) -> ClusterError:
+        self._client.poll(0)  # serve error_cb, which records connection problems
+        translated = translate(self.cluster, action, raised, self._last_problem)
         explained = isinstance(translated, ClusterUnreachableError | ClusterRefusedError)
-        return translated if explained else translate(self.cluster, doing, raised)
+        return translated if explained else translate(self.cluster, action, raised)
 
     def _on_error(self, error: KafkaError) -> None:
-        # "All brokers are down" says less than the reason that came before it.
-        if error.code() != KafkaError._ALL_BROKERS_DOWN or self._hint is None:
-            self._hint = ConnectionProblem.of(error)
+        # "All brokers are down" explains less than the error before it.
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or self._last_problem is None:
+            self._last_problem = ConnectionProblem.of(error)
 
 
 _SPECS: Mapping[str, Callable[[OffsetQuery], OffsetSpec]] = {

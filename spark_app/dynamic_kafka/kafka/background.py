@@ -1,4 +1,7 @@
-"""What every Kafka client of ours needs: a quiet log, and an end that holds nobody up. Driver and executors."""
+"""A logger without repetitions for librdkafka, and the closing of Kafka clients in the background.
+
+Runs on driver and executors; every module that makes a Kafka client uses it.
+"""
 
 from __future__ import annotations
 
@@ -11,56 +14,55 @@ from typing import Any
 
 log = logging.getLogger(__name__)
 
-
 REPEAT_S = 300.0
-"""How often librdkafka may say the same."""
+"""Seconds before the same text of librdkafka is logged again."""
 _VARYING = re.compile(r"rdkafka#\w+-\d+|\(after [^()]*(?:\(s\)[^()]*)?\)")
-"""The number of the client, how long it took: the same line has others each time. Addresses and ports stay."""
-KEPT = 1000
-"""Texts that are remembered."""
+"""Parts in which equal log lines differ: the number of the client, and durations. Addresses and ports count."""
+MAX_TEXTS = 1000
+"""The number of texts that the filter remembers."""
 
 
 class RepeatFilter(logging.Filter):
-    """Lets each text pass once in `REPEAT_S`: librdkafka goes on trying, and says so several times a second.
+    """A filter that passes each text once per `REPEAT_S`. librdkafka retries and logs several times a second.
 
     Args:
-        clock: seconds that never go back.
+        clock: returns seconds that never decrease.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
-        self._said: dict[str, tuple[float, int]] = {}
+        self._logged: dict[str, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is news; what is said again tells how often it was not."""
+        """Return whether to log the record. A text that is logged again says how often it was suppressed."""
         text = record.getMessage()
         key, now = _VARYING.sub("", text), self._clock()
-        at, held_back = self._said.get(key, (-REPEAT_S, 0))
+        at, suppressed = self._logged.get(key, (-REPEAT_S, 0))
         if now - at < REPEAT_S:
-            self._said[key] = (at, held_back + 1)
+            self._logged[key] = (at, suppressed + 1)
             return False
-        if len(self._said) >= KEPT:
-            self._said.clear()
-        self._said[key] = (now, 0)
-        if held_back:
-            record.msg, record.args = f"{text} (repeated {held_back} times)", None
+        if len(self._logged) >= MAX_TEXTS:
+            self._logged.clear()
+        self._logged[key] = (now, 0)
+        if suppressed:
+            record.msg, record.args = f"{text} (repeated {suppressed} times)", None
         return True
 
 
 def quiet_logger() -> logging.Logger:
-    """Where librdkafka's own log lines go: a logger of ours instead of the standard error of an executor."""
+    """Return the logger for librdkafka's own log lines, which would otherwise go to standard error."""
     logger = logging.getLogger("dynamic_kafka.librdkafka")
-    if _SELDOM not in logger.filters:
-        logger.addFilter(_SELDOM)
+    if _REPEATS not in logger.filters:
+        logger.addFilter(_REPEATS)
     return logger
 
 
-_SELDOM = RepeatFilter()
+_REPEATS = RepeatFilter()
 
 
 def drop_in_background(resources: list[Any], name: str) -> None:
-    """Drop the last references to Kafka clients in a daemon thread; what goes wrong there is logged, never raised."""
+    """Close Kafka clients and drop their last references in a daemon thread. Errors there are logged, not raised."""
 
     def drop() -> None:
         try:

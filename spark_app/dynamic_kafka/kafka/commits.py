@@ -1,11 +1,11 @@
-"""Commit progress to each cluster's consumer group, for observers: aside, never holding up reading.
+"""Commits of progress to each cluster's consumer group, for lag tools. The offset document remains the truth.
 
-Runs on the driver: in the application's own process, from its query listener, or (for users of the bare source) in the
-planner's. One thread a cluster, each with its newest offsets only: a cluster that hangs holds up no other, and a commit
-that fails is counted, not fatal. The offset document is the truth; what is committed here is for lag tools.
+Runs on the driver: in the application's process, called by its query listener, or in the planner's process for users of
+the bare source. Each cluster has a thread with its newest offsets only, so that commits never delay reading and a hung
+cluster delays no other. A failed commit is counted and is not fatal.
 
-Each commit carries the text `dynamic-kafka/1 <query> <document number> <milliseconds>`: it tells a second query that
-uses the same group, and a checkpoint that is older than the group.
+Each commit carries the text `dynamic-kafka/1 <query> <document number> <milliseconds>`. It reveals a second query with
+the same group, and a checkpoint that is older than the group (docs/decisions/009-groups-are-marked.md).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from dynamic_kafka.planning.progress import OffsetDocument
 
 MARK = "dynamic-kafka/1"
 IN_USE_MS = 60_000
-"""Another query's commit younger than this means that it is still running."""
+"""A commit of another query younger than this means that the query is still running."""
 CHECK_S = 15.0
-"""How often the group is looked at for another query."""
+"""Seconds between two checks of the group for another query."""
 DEADLINE_S = 30.0
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ Offsets = Mapping[tuple[str, int], int]
 
 @dataclass
 class CommitCounts:
-    """What commits came to, per cluster."""
+    """The numbers of commits of one cluster, by result."""
 
     succeeded: int = 0
     failed: int = 0
@@ -55,7 +55,7 @@ class CommitMark:
 
     @classmethod
     def parse(cls, text: str) -> CommitMark | None:
-        """Read a mark back; None for commits that are not ours."""
+        """Return the mark in a commit's text, or None if another program made the commit."""
         parts = text.split(" ")
         if len(parts) != 4 or parts[0] != MARK or not parts[2].isdecimal() or not parts[3].isdecimal():
             return None
@@ -63,7 +63,7 @@ class CommitMark:
 
 
 def offsets_by_cluster(document: OffsetDocument) -> dict[str, dict[tuple[str, int], int]]:
-    """What to commit per cluster: the next offset of every active split."""
+    """Return the offsets to commit by cluster: the next offset of every active split."""
     return {
         cluster: {(name, p): offset for name, topic in progress.topics.items() for p, offset in topic.next.items()}
         for cluster, progress in document.clusters.items()
@@ -71,26 +71,27 @@ def offsets_by_cluster(document: OffsetDocument) -> dict[str, dict[tuple[str, in
 
 
 class GroupCommitter:
-    """Commits the documents of one query.
+    """The committer of one query's offset documents.
 
     Args:
         group: the consumer group.
-        client_of: how to reach a cluster now; raises KeyError for one that metadata no longer names.
-        allow_old_checkpoint: the user's override for a checkpoint that is older than the group.
+        client_of: returns the present access to a cluster. Raises KeyError for one that has left the metadata.
+        allow_old_checkpoint: whether the user accepts a checkpoint that is older than the group.
     """
 
     def __init__(
         self, group: str, client_of: Callable[[str], ClusterClient], *, allow_old_checkpoint: bool = False
     ) -> None:
         self._group, self._client_of, self._allow_old = group, client_of, allow_old_checkpoint
-        self._lanes: dict[str, _Lane] = {}
+        self._committers: dict[str, _ClusterCommitter] = {}
         self._lock = threading.Lock()  # progress events and retries come from different threads
         self._newest: tuple[str, int] | None = None
         self._refused: DynamicKafkaError | None = None
 
     def commit(self, document: OffsetDocument) -> None:
-        """Hand over a committed document. Never waits, never raises for a cluster's sake. One that is older than
-        another of its query, which a second thread has handed over meanwhile, is passed over.
+        """Queue the offsets of a document that Spark has committed. Return at once; the clusters' threads commit.
+
+        A document is skipped if a second thread has already queued a newer one of the same query.
 
         Raises:
             GroupInUseError: another query commits to the group.
@@ -103,48 +104,48 @@ class GroupCommitter:
             if self._newest is not None and self._newest[0] == document.query and self._newest[1] > document.number:
                 return
             self._newest = (document.query, document.number)
-            for cluster in set(self._lanes) - set(wanted):
-                self._lanes.pop(cluster).close()
-            for cluster in set(wanted) - set(self._lanes):
-                self._lanes[cluster] = _Lane(self, cluster)
+            for cluster in set(self._committers) - set(wanted):
+                self._committers.pop(cluster).close()
+            for cluster in set(wanted) - set(self._committers):
+                self._committers[cluster] = _ClusterCommitter(self, cluster)
             for cluster, offsets in wanted.items():
                 mark = CommitMark(document.query, document.number, time.time_ns() // 1_000_000)
-                self._lanes[cluster].put(offsets, mark)
+                self._committers[cluster].put(offsets, mark)
 
     def counts(self) -> dict[str, CommitCounts]:
-        """What commits came to, for the clusters that are active."""
-        return {cluster: lane.counts for cluster, lane in self._open().items()}
+        """Return the numbers of commits of each active cluster."""
+        return {cluster: committer.counts for cluster, committer in self._open().items()}
 
     def committed(self) -> dict[str, Offsets]:
-        """The offsets that were last committed with success, per cluster."""
-        return {cluster: lane.committed for cluster, lane in self._open().items()}
+        """Return the last successfully committed offsets by cluster."""
+        return {cluster: committer.committed for cluster, committer in self._open().items()}
 
     def flush(self, timeout_s: float, *, unreachable: Collection[str] = ()) -> bool:
-        """Wait until everything handed over is committed or has failed; False when time ran out.
+        """Wait until every queued commit has succeeded or failed. Return False when the time runs out.
 
         Args:
-            unreachable: clusters that just failed: nobody waits for their commits.
+            unreachable: clusters that just failed; their commits are not waited for.
         """
         deadline = time.monotonic() + timeout_s
         flushed = [
-            lane.flush(0.0 if cluster in unreachable else max(0.0, deadline - time.monotonic()))
-            for cluster, lane in self._open().items()
+            committer.flush(0.0 if cluster in unreachable else max(0.0, deadline - time.monotonic()))
+            for cluster, committer in self._open().items()
         ]
         return all(flushed)
 
     def close(self) -> None:
-        """End the threads after what they are doing. Never waits."""
+        """Stop each thread after its present commit. Return at once."""
         with self._lock:
-            for lane in self._lanes.values():
-                lane.close()
-            self._lanes.clear()
+            for committer in self._committers.values():
+                committer.close()
+            self._committers.clear()
 
-    def _open(self) -> dict[str, _Lane]:
+    def _open(self) -> dict[str, _ClusterCommitter]:
         with self._lock:
-            return dict(self._lanes)
+            return dict(self._committers)
 
     def refuse(self, error: DynamicKafkaError) -> None:
-        """Remember why nothing is committed any more."""
+        """Stop all further commits with this error."""
         self._refused = error
 
     @property
@@ -153,24 +154,24 @@ class GroupCommitter:
         return self._group
 
     def reach(self, cluster: str) -> ClusterClient:
-        """How to reach a cluster now."""
+        """Return the present access to a cluster."""
         return self._client_of(cluster)
 
     def check(self, cluster: str, commits: Commits, mark: CommitMark) -> None:
-        """Look at the group's commits for another query, and for a later self."""
+        """Check the group's commits for another query, and for later documents of this query."""
         check_group(cluster, self._group, commits, mark, allow_old=self._allow_old)
 
 
 def check_group(cluster: str, group: str, commits: Commits, mark: CommitMark, *, allow_old: bool) -> None:
-    """Look at what a group has committed on one cluster before committing to it.
+    """Check a group's commits on one cluster before committing to it.
 
     Args:
-        mark: the query, and the document that it is at.
-        allow_old: the user's override for a checkpoint that is older than the group.
+        mark: the query and the number of its present document.
+        allow_old: whether the user accepts a checkpoint that is older than the group.
 
     Raises:
         GroupInUseError: another query has committed within the last minute.
-        StaleCheckpointError: this query has committed a later document than its checkpoint knows.
+        StaleCheckpointError: this query has committed a later document than the one in its checkpoint.
     """
     now_ms = time.time_ns() // 1_000_000
     for _, text in commits.values():
@@ -181,20 +182,19 @@ def check_group(cluster: str, group: str, commits: Commits, mark: CommitMark, *,
             raise GroupInUseError(
                 f"query {other.query} commits to consumer group {group!r} of cluster {cluster!r}, last"
                 f" {(now_ms - other.at_ms) // 1000} s ago: give each query a group of its own (kafka.group.id; in"
-                f" the application a sink's groupId). If"
-                f" that query has ended, start again in {IN_USE_MS // 1000} s"
+                f" the application a sink's groupId). If that query has ended, start again in {IN_USE_MS // 1000} s"
             )
         if other.query == mark.query and other.number > mark.number and not allow_old:
             raise StaleCheckpointError(
                 f"the checkpoint is at document {mark.number}, but group {group!r} of cluster {cluster!r} has"
                 f" commits of its document {other.number}: the checkpoint was restored from a backup. Restore the newer"
-                " one, or set allowOldCheckpoint=true to read again what came after it; not with a file sink, which"
-                " skips the batches that it has by number, new records among them"
+                " one, or set allowOldCheckpoint=true to read the later records again. Do not set it with a file sink,"
+                " which skips batches whose numbers it already has, and loses new records in them"
             )
 
 
-class _Lane:
-    """The thread and the newest offsets of one cluster."""
+class _ClusterCommitter:
+    """The thread of one cluster, with its newest offsets."""
 
     def __init__(self, owner: GroupCommitter, cluster: str) -> None:
         self.counts = CommitCounts()
@@ -209,7 +209,7 @@ class _Lane:
 
     def put(self, offsets: Offsets, mark: CommitMark) -> None:
         with self._changed:
-            # Older offsets that still wait are overtaken: only the newest matter.
+            # Replace older offsets that still wait: only the newest matter.
             self._next = (offsets, mark)
             self._changed.notify_all()
 
@@ -249,13 +249,13 @@ class _Lane:
             log.error("%s", error)
             self._owner.refuse(error)
         except KeyError:
-            log.info("cluster %s is no longer named by metadata: its last offsets are not committed", self._cluster)
+            log.info("cluster %s has left the metadata: its last offsets are not committed", self._cluster)
         except Exception as error:
             self.counts.failed += 1
             if self.counts.last_error != str(error):
-                log.warning("offsets of cluster %s are not committed, reading goes on: %s", self._cluster, error)
+                log.warning("offsets of cluster %s are not committed, reading continues: %s", self._cluster, error)
             self.counts.last_error = str(error)
-            self._drop_client()  # one that has lost its brokers finds none again (see `admin.kafka_id`)
+            self._drop_client()  # a client that lost its brokers never finds them again (see `admin.kafka_id`)
         else:
             self.counts.succeeded += 1
             self.counts.last_error = None

@@ -30,7 +30,7 @@ def check_client_properties(properties: Mapping[str, str], *, where: str = "opti
     A last property that librdkafka cannot know stops it before it makes a client, so each check costs some 15 µs.
 
     Args:
-        properties: properties under librdkafka's names. Of one with an unresolved reference only the name is checked.
+        properties: properties under librdkafka's names. The value of one with an unresolved reference is not checked.
         where: begins each message.
 
     Raises:

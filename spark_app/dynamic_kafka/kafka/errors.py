@@ -1,4 +1,7 @@
-"""From librdkafka's errors to ours. Used by every module that calls a Kafka client, on driver and executors."""
+"""The translation of librdkafka's errors to ours.
+
+Runs on driver and executors; every module that calls a Kafka client uses it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ UNREACHABLE = frozenset(
         KafkaError.BROKER_NOT_AVAILABLE,
     }
 )
-"""Codes that mean "nobody answered", as against "the answer is no"."""
+"""Codes for "no answer". All other codes are answers."""
 
 TRANSIENT = frozenset(
     {
@@ -38,7 +41,7 @@ TRANSIENT = frozenset(
         KafkaError._NOENT,
     }
 )
-"""Codes of a leader or coordinator that is just moving: asked again, the cluster answers."""
+"""Codes of a leader or coordinator that is moving: a retry gets an answer."""
 
 UNKNOWN = frozenset(
     {
@@ -49,41 +52,41 @@ UNKNOWN = frozenset(
         KafkaError._UNKNOWN_PARTITION,
     }
 )
-"""Codes of a topic or partition that is not there, or is another one: the broker's, and the client's own for what its
-metadata does not name, as a partition that a re-created topic has no more."""
+"""Codes of a topic or partition that is absent or was re-created. The broker sends some. The client has others for
+names that its metadata lacks, such as a partition that a re-created topic no longer has."""
 
 LOGIN = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
-"""Codes of a login that came to nothing."""
+"""Codes of a failed login."""
 
 _BROKEN_OFF = re.compile(r"transport failure|disconnected|timed out|reset by peer", re.IGNORECASE)
-"""A connection that ended in the middle of a login or a handshake says nothing about either."""
+"""Texts of a connection that broke during a login or a handshake; neither of them was refused."""
 _CERTIFICATE = re.compile(r"certificate|alert|unknown ca|wrong version number", re.IGNORECASE)
 _VALUE = re.compile(r'value "[^"]*"')
-_MECHANISM = "set sasl.mechanism: without it a client means Kerberos (GSSAPI), which this one does not have"
+_MECHANISM = "set sasl.mechanism: the default is Kerberos (GSSAPI), which this client does not support"
 _CHECK = "check the cluster's properties and its secret folder, or the secrets that the options refer to"
 
 
 @dataclass(frozen=True)
 class ConnectionProblem:
-    """What a client says about a connection while it goes on trying. Never holds a credential."""
+    """A connection error that a client reports while it retries. It never holds a credential."""
 
     code: int
     text: str
 
     @classmethod
     def of(cls, error: KafkaError) -> ConnectionProblem:
-        """The complaint in a client's error."""
+        """Return the problem in a client's error."""
         return cls(error.code(), error.str())
 
     @property
     def refusal(self) -> str | None:
-        """What is refused, where trying again does not help; None for trouble of the network."""
+        """The login or certificate that the cluster refuses, so that retries are useless; None for network errors."""
         if _BROKEN_OFF.search(self.text):
             return None
         if self.code in LOGIN:
             return "the cluster refuses the login"
         if self.code == KafkaError._SSL and _CERTIFICATE.search(self.text):
-            return "TLS fails, as for a certificate that is not signed by the authority that is given"
+            return "TLS fails, for example because the given authority did not sign the certificate"
         return None
 
     def __str__(self) -> str:
@@ -91,50 +94,52 @@ class ConnectionProblem:
 
 
 class UnknownTopicError(ClusterError):
-    """A topic or partition is not there: gone since it was described, or not yet known everywhere."""
+    """A topic or partition is absent: deleted since it was described, or not yet known to every broker."""
 
 
 def kafka_error_of(raised: BaseException) -> KafkaError | None:
-    """The librdkafka error inside an exception, None if it is of another kind."""
+    """Return the librdkafka error inside an exception, or None if there is none."""
     if isinstance(raised, KafkaException) and raised.args and isinstance(raised.args[0], KafkaError):
         return raised.args[0]
     return None
 
 
 def is_transient(raised: BaseException) -> bool:
-    """Whether a leader or coordinator is just moving: asked again, the cluster answers."""
+    """Return whether a leader or coordinator is moving, so that a retry gets an answer."""
     error = kafka_error_of(raised)
     return error is not None and error.code() in TRANSIENT
 
 
 def client_creation_error(cluster: str, raised: KafkaException) -> ClusterRefusedError:
-    """The error to raise when no client can be made: a certificate that is none, settings that contradict."""
+    """Return the error to raise when no client can be made, as with a malformed certificate or wrong settings."""
     error = kafka_error_of(raised)
-    # Only its words about one property hold a value.
+    # Only texts about one property hold a value.
     reason = _VALUE.sub("a value", error.str() if error is not None else str(raised)).strip()
-    todo = _MECHANISM if "GSSAPI" in reason else _CHECK
-    return ClusterRefusedError(cluster, f"no client can be made: {reason}: {todo}")
+    remedy = _MECHANISM if "GSSAPI" in reason else _CHECK
+    return ClusterRefusedError(cluster, f"no client can be made: {reason}: {remedy}")
 
 
-def translate(cluster: str, doing: str, raised: BaseException, hint: ConnectionProblem | None = None) -> ClusterError:
-    """The error to raise for a failed call.
+def translate(
+    cluster: str, action: str, raised: BaseException, problem: ConnectionProblem | None = None
+) -> ClusterError:
+    """Return the error to raise for a failed call.
 
     Args:
         cluster: the user's id of the cluster.
-        doing: what was asked, as in "list offsets".
-        raised: what the client raised.
-        hint: the last thing the client logged about its connections, such as a failed authentication: librdkafka goes
-            on trying after those, and ends in a time-out that does not say why.
+        action: the request, as in "list offsets".
+        raised: the exception of the client.
+        problem: the last connection problem that the client reported, such as a failed authentication. librdkafka
+            retries after those, and the call ends in a time-out without the reason.
     """
     if isinstance(raised, ClusterError):
         return raised
     error = kafka_error_of(raised)
     reason = error.str() if error is not None else f"{type(raised).__name__}: {raised}"
-    because = f" ({hint})" if hint else ""
+    because = f" ({problem})" if problem else ""
     unreachable = isinstance(raised, TimeoutError) or (error is not None and error.code() in UNREACHABLE)
-    complaint = hint if unreachable else ConnectionProblem.of(error) if error is not None else None
-    if complaint is not None and complaint.refusal:
-        return ClusterRefusedError(cluster, f"could not {doing}: {complaint.refusal} ({complaint}): {_CHECK}")
+    cause = problem if unreachable else ConnectionProblem.of(error) if error is not None else None
+    if cause is not None and cause.refusal:
+        return ClusterRefusedError(cluster, f"could not {action}: {cause.refusal} ({cause}): {_CHECK}")
     unknown = error is not None and error.code() in UNKNOWN
     kind = ClusterUnreachableError if unreachable else UnknownTopicError if unknown else ClusterError
-    return kind(cluster, f"could not {doing}: {reason}{because}")
+    return kind(cluster, f"could not {action}: {reason}{because}")

@@ -1,8 +1,8 @@
-"""What a consumer group has committed on one cluster, and committing to it. Driver; blocks the calling thread.
+"""The client for the offsets of one consumer group on one cluster. Runs on the driver and blocks the calling thread.
 
-Through a consumer that never joins its group, not through the admin client: librdkafka's admin calls for offsets end
-the process with a segmentation fault when a broker answers that it is not (yet) the group's coordinator, as it does in
-a new cluster and whenever a coordinator moves (librdkafka issue 5040; in 2.16 still there).
+It uses a consumer that never joins its group instead of the admin client. Librdkafka's admin calls for offsets end the
+process with a segmentation fault when a broker is not the group's coordinator (librdkafka issue 5040; still in 2.16).
+That answer is usual in a new cluster and whenever a coordinator moves.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ Commits = Mapping[tuple[str, int], tuple[int, str]]
 
 POLL_S = 0.02
 _TIMEOUT_MS = range(10, 300_001)
-"""What librdkafka takes for `socket.timeout.ms`; a deadline may be another."""
+"""The range of librdkafka's `socket.timeout.ms`. A deadline may be outside it."""
 
 
 class GroupClient:
-    """A client for one group's offsets.
+    """A client for the offsets of one group.
 
     Args:
         cluster: the user's id of the cluster, for messages.
         config: resolved librdkafka properties of an admin client.
-        deadline_s: seconds that one question may take.
+        deadline_s: the longest duration of one call in seconds.
 
     Raises:
         ClusterRefusedError: no client can be made with this configuration.
@@ -55,7 +55,7 @@ class GroupClient:
             raise client_creation_error(cluster, raised) from None
 
     def committed(self, partitions: Iterable[tuple[str, int]]) -> Commits:
-        """What the group has committed; partitions without a commit are absent. Raises ClusterError."""
+        """Return the commits of the group; partitions without a commit are absent. Raises ClusterError."""
         asked = [TopicPartition(*key) for key in partitions]
         if not asked:
             return {}
@@ -69,21 +69,21 @@ class GroupClient:
     def commit(self, offsets: Mapping[tuple[str, int], int], metadata: str) -> None:
         """Commit offsets, with a metadata text of at most 4 KiB. Raises ClusterError."""
         asked = [TopicPartition(topic, p, offset, metadata) for (topic, p), offset in offsets.items()]
-        doing = f"commit offsets to group {self._group!r}"
-        results = self._ask(doing, lambda client, left: self._commit(client, asked, left))
+        action = f"commit offsets to group {self._group!r}"
+        results = self._ask(action, lambda client, left: self._commit(client, asked, left))
         failed = [found for found in results if found.error is not None]
         if failed:
-            raise ClusterError(self._cluster, f"could not {doing}: {failed[0].error}")
+            raise ClusterError(self._cluster, f"could not {action}: {failed[0].error}")
 
     def _commit(self, client: Consumer, asked: list[TopicPartition], left: float) -> list[TopicPartition]:
-        # The client's own synchronous commit has no deadline: against a broker that hangs it never returns.
+        # A synchronous commit has no deadline: with a hung broker it never returns.
         client.commit(offsets=asked, asynchronous=True)
         deadline = time.monotonic() + left
         wanted = {(each.topic, each.partition, each.offset) for each in asked}
         while time.monotonic() < deadline:
             client.poll(min(POLL_S, max(0.0, deadline - time.monotonic())))
             for error, results in self._answers:
-                # Answers to commits that were given up may come late.
+                # Skip late answers to earlier commits that missed their deadline.
                 if {(each.topic, each.partition, each.offset) for each in results} == wanted:
                     self._answers.clear()
                     if error is not None:
@@ -97,13 +97,13 @@ class GroupClient:
         self._answers.append((error, results))
 
     def close_in_background(self) -> None:
-        """Let the client go in a thread of its own: a hung cluster may hold its destruction up."""
+        """Drop the client in a background thread, because a hung cluster may delay its destruction."""
         consumer, self._consumer = self._consumer, None
         drop_in_background([consumer], f"close-{self._cluster}")
 
-    def _ask(self, doing: str, ask: Callable[[Consumer, float], list[TopicPartition]]) -> list[TopicPartition]:
+    def _ask(self, action: str, ask: Callable[[Consumer, float], list[TopicPartition]]) -> list[TopicPartition]:
         assert self._consumer is not None
         try:
             return retry_while_transient(partial(ask, self._consumer), self._deadline_s)
         except KafkaException as raised:
-            raise translate(self._cluster, doing, raised) from None
+            raise translate(self._cluster, action, raised) from None

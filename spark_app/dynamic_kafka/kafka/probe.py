@@ -1,8 +1,8 @@
-"""Observe all clusters at once, none of them holding up the others.
+"""Observations of all clusters at once, without one cluster delaying the others.
 
-Runs on the driver, owned by the enumerator. Each cluster has a thread of its own and at most one question under way. A
-planner that asks for observations waits for the ones that come within a short grace; a cluster that is slower is simply
-left out of that plan, its question stays under way, and its answer or its failure is there for a later plan.
+Runs on the driver, for the observer and for the application's lag metrics. Each cluster has a thread of its own and at
+most one running observation. A plan waits a short time for observations. It leaves a slower cluster out, whose
+observation keeps running and is there, as an answer or a failure, for a later plan.
 """
 
 from __future__ import annotations
@@ -10,37 +10,36 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any
 
-from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DynamicKafkaError, OptionError
+from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DynamicKafkaError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.errors import UnknownTopicError, translate
 from dynamic_kafka.kafka.retries import PAUSE_S
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.planning.starting import OffsetQuery
 
 LATEST = OffsetQuery("latest")
 EARLIEST = OffsetQuery("earliest")
 ANY_TOPIC = "__consumer_offsets"
-"""Asked about where no topic is wanted."""
+"""The topic in the request for the cluster's id when no topic is wanted."""
 UNKNOWN_RETRIES = 10
-"""How often topics are described again, a pause in between, when the cluster does not know one that it described."""
+"""How often topics are described again, with pauses, when the cluster no longer has one that it described."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What one plan wants to know of one cluster.
+    """The request of one plan to one cluster.
 
     Attributes:
         topics: the wanted topics.
         partitions: with `assign`: the wanted partitions per topic; None wants all.
-        earliest: also ask for the first offsets that are still there.
-        describe: take up topics and partitions that are new, instead of those of the last time.
-        high: topics whose high watermarks count as well, under `read_committed`.
+        earliest: whether to list the earliest offsets too.
+        describe: whether to look for new topics and partitions, instead of using the last description.
+        high: topics whose high watermarks are listed too, under `read_committed`.
     """
 
     topics: tuple[str, ...]
@@ -69,9 +68,9 @@ class ClusterProbe:
         threading.Thread(target=self._work, name=f"dynamic-kafka-probe-{cluster}", daemon=True).start()
 
     def observe(self, question: Callable[[], Question]) -> Future[ClusterObservation]:
-        """The observation under way, or a new one, for which alone `question` is called.
+        """Return the running observation, or start one. Only a new one calls `question`.
 
-        One under way may answer an earlier plan's question: its offsets are older than they could be, never wrong.
+        A running one may answer an earlier plan's question. Its offsets are then older than possible, but not wrong.
         """
         if self._observing is None:
             asked = question()
@@ -82,26 +81,26 @@ class ClusterProbe:
         """Mark the observation as used: the next call of `observe` starts a new one."""
         self._observing = None
 
-    def ask(self, question: Callable[[ClusterAdmin], Any]) -> Future[Any]:
-        """Run any question in the probe's thread. Its future raises ClusterError."""
+    def ask(self, call: Callable[[ClusterAdmin], Any]) -> Future[Any]:
+        """Run a call of the admin client in the probe's thread. The future raises ClusterError."""
         future: Future[Any] = Future()
-        self._jobs.put((question, future))
+        self._jobs.put((call, future))
         return future
 
     def close(self) -> None:
-        """End the thread after its question, and drop the client aside. Never waits."""
+        """End the thread after its present call and drop the client. Return at once."""
         self._jobs.put(None)
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            question, future = job
+            call, future = job
             try:
                 if self._admin is None:
                     self._admin = self._make_admin()
-                future.set_result(question(self._admin))
+                future.set_result(call(self._admin))
             except DynamicKafkaError as error:
                 if isinstance(error, ClusterUnreachableError):
-                    self._drop_client()  # one that has lost its brokers finds none again (see `admin.kafka_id`)
+                    self._drop_client()  # it never finds its brokers again (see `admin.kafka_id`)
                 future.set_exception(error)
             except Exception as error:
                 future.set_exception(translate(self.cluster, "ask the cluster", error))
@@ -115,28 +114,28 @@ class ClusterProbe:
     def _observe(self, admin: ClusterAdmin, question: Question) -> ClusterObservation:
         for _ in range(UNKNOWN_RETRIES):
             try:
-                return self._look(admin, question)
+                return self._observe_once(admin, question)
             except UnknownTopicError:
-                # Deleted, re-created or created a moment ago: what was described before is not so any more.
+                # The topic was deleted, re-created or just created: the last description is out of date.
                 self._described = None
                 time.sleep(PAUSE_S)
-        return self._look(admin, question)
+        return self._observe_once(admin, question)
 
-    def _look(self, admin: ClusterAdmin, question: Question) -> ClusterObservation:
-        """One look at everything, in an order that makes the answers fit each other.
+    def _observe_once(self, admin: ClusterAdmin, question: Question) -> ClusterObservation:
+        """Observe the cluster once, in an order that makes the answers consistent.
 
         Raises:
-            UnknownTopicError: a topic is not what it was described as, or became another one during the look.
+            UnknownTopicError: a topic differs from its description, or was re-created during the observation.
         """
-        # Who answers is asked each time: offsets of another cluster must not be taken for this one's.
+        # Ask for the cluster's id each time: another cluster may answer at the same address, with offsets of its own.
         known = self._described[1] if self._described is not None else {}
         topics = [name for name in question.topics if name in known] or question.topics or (ANY_TOPIC,)
         kafka_id = admin.kafka_id(min(topics, key=lambda name: len(known[name][1]) if name in known else 0))
         due = question.describe or self._described is None or self._described_for != question.topics
         if due or (self._described and self._described[0] != kafka_id):
-            self._described = None  # if what follows fails, the next look has to describe again
+            self._described = None  # if the next call fails, the next observation has to describe again
             self._described = (kafka_id, *admin.describe_topics(question.topics))
-            # A topic that is being created or moved is in neither list: the next plan asks again, due or not.
+            # A topic that is being created or moved is in neither result: the next plan describes again.
             complete = not set(question.topics) - self._described[1].keys() - self._described[2]
             self._described_for = question.topics if complete else None
         assert self._described is not None
@@ -147,9 +146,9 @@ class ClusterProbe:
         }
         keys = [(name, partition) for name, found in partitions.items() for partition in found]
         earliest = admin.offsets(dict.fromkeys(keys, EARLIEST)) if question.earliest else {}
-        # Ends last: whatever was there when the starts were read is inside them.
+        # List ends after starts, so that no start is after its end.
         latest = admin.offsets(dict.fromkeys(keys, LATEST))
-        # After those, so that a transaction that was open before is still seen.
+        # List high watermarks after ends, so that they cover a transaction that was open then.
         watched = [key for key in keys if key[0] in question.high] if admin.read_committed else []
         high = admin.offsets(dict.fromkeys(watched, LATEST), uncommitted=True) if watched else {}
         self._check_same_topics(admin, described)
@@ -169,11 +168,11 @@ class ClusterProbe:
         )
 
     def _check_same_topics(self, admin: ClusterAdmin, described: Mapping[str, tuple[str | None, list[int]]]) -> None:
-        """Offsets name no topic id: they are the described topics' only if those are still the same afterwards."""
+        # Offsets carry no topic id. They belong to the described topics only if those exist unchanged afterwards.
         now, _ = admin.describe_topics(described)
         for name, (topic_id, _) in described.items():
             if name not in now or now[name][0] != topic_id:
-                raise UnknownTopicError(self.cluster, f"topic {name!r} became another one while it was looked at")
+                raise UnknownTopicError(self.cluster, f"topic {name!r} was re-created while it was observed")
 
 
 def collect_observations(
@@ -203,70 +202,3 @@ def collect_observations(
         else:
             raise error
     return answers, failures
-
-
-def resolve(
-    probes: Mapping[str, ClusterProbe],
-    queries: Mapping[Split, OffsetQuery],
-    group: str | None,
-    ends: Mapping[Split, int],
-) -> dict[Split, int]:
-    """Answer the questions of new splits, one bulk call a kind and cluster, all clusters at once.
-
-    Args:
-        ends: the ends of the splits that ask by timestamp, seen before now: where no record is as new as the timestamp
-            they start there. Ends of after that answer would pass over what was produced in between.
-
-    Raises:
-        OptionError: a strict question has no answer: no commit, or no record as new as the timestamp.
-        ClusterError: a cluster did not answer.
-    """
-    by_cluster: dict[str, dict[Split, OffsetQuery]] = {}
-    for split, query in queries.items():
-        by_cluster.setdefault(split.cluster, {})[split] = query
-    futures = [
-        probes[cluster].ask(lambda admin, own=own: _resolve(admin, own, group, ends))  # type: ignore[misc]
-        for cluster, own in by_cluster.items()
-    ]
-    answers: dict[Split, int] = {}
-    for future in futures:
-        answers.update(future.result())
-    return answers
-
-
-def _resolve(
-    admin: ClusterAdmin, queries: Mapping[Split, OffsetQuery], group: str | None, ends: Mapping[Split, int]
-) -> dict[Split, int]:
-    committed = [split for split, query in queries.items() if query.kind == "committed"]
-    listed = {split: query for split, query in queries.items() if query.kind != "committed"}
-    answers: dict[Split, int] = {}
-    if committed:
-        if group is None:
-            raise OptionError(
-                "startingOffsets or stoppingOffsets `committed` needs `kafka.group.id`, whose commits count"
-            )
-        commits = admin.committed(group, [(split.topic, split.partition) for split in committed])
-        without = [split for split in committed if (split.topic, split.partition) not in commits]
-        answers = {s: commits[s.topic, s.partition][0] for s in committed if s not in without}
-        strict = [split for split in without if not queries[split].lenient]
-        if strict:
-            raise OptionError(
-                f"group {group!r} has no committed offset for {_some(strict)}, and startingOffsets is `committed`:"
-                " commit there first, or choose earliest, latest, a timestamp or explicit offsets"
-            )
-        listed |= dict.fromkeys(without, EARLIEST)
-    found = admin.offsets({(s.topic, s.partition): query for s, query in listed.items()}) if listed else {}
-    late = [split for split in listed if found[split.topic, split.partition][0] < 0]
-    strict = [split for split in late if not listed[split].lenient]
-    if strict:
-        raise OptionError(
-            f"no record of {_some(strict)} is as new as the starting timestamp: choose an earlier one, or set"
-            " startingOffsetsByTimestampStrategy=latest to start such partitions at their end"
-        )
-    answers |= {split: found[split.topic, split.partition][0] for split in listed}
-    return answers | {split: ends[split] for split in late}
-
-
-def _some(splits: Iterable[Split], limit: int = 5) -> str:
-    names = [str(split) for split in splits]
-    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

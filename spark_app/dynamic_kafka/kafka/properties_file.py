@@ -1,7 +1,6 @@
-"""Java's properties files, as `${file:/path:key}` reads them (Kafka's FileConfigProvider,
-java.util.Properties). Pure.
+"""The parser of Java's properties files for `${file:/path:key}` (Kafka's FileConfigProvider, java.util.Properties).
 
-Messages of errors never hold a line of the file: it is where secrets are.
+Pure; `kafka.secrets` uses it. Error messages never hold a line of the file, because the file holds secrets.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Keys and values of a properties file; of a key that is there twice, the last value, as in Java.
+    """Return the keys and values of a properties file. The last value of a repeated key wins, as in Java.
 
-    Lines that end in an odd number of backslashes go on in the next one, `#` and `!` begin comments, a key
-    ends at the first `=`, `:` or blank that has no backslash before it.
+    A line that ends in an odd number of backslashes continues in the next one. `#` and `!` begin comments. A key ends
+    at the first `=`, `:` or blank without a backslash before it.
     """
     found: dict[str, str] = {}
     for line in _logical_lines(text):
@@ -45,8 +44,8 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _unescape(text: str) -> str:
-    def meant(found: re.Match[str]) -> str:
+    def character(found: re.Match[str]) -> str:
         code = found.group(1)
         return chr(int(code[1:], 16)) if len(code) == 5 else _CONTROL.get(code, code)
 
-    return _ESCAPE.sub(meant, text)
+    return _ESCAPE.sub(character, text)

@@ -1,4 +1,4 @@
-"""Ask a cluster again while a leader or coordinator of it is just moving. Driver; blocks the calling thread."""
+"""Retries of calls while a leader or coordinator moves. Runs on the driver and blocks the calling thread."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from dynamic_kafka.kafka.errors import is_transient
 
 T = TypeVar("T")
 PAUSE_S = 0.1
-"""Pause before what had a transient answer is asked for again."""
+"""Seconds before a call with a transient error is retried."""
 LONGEST_CALL_S = 3600.0
-"""librdkafka's admin calls take no longer deadline, and `readTimeout` may be longer."""
+"""The longest deadline that librdkafka's admin calls accept, in seconds. `readTimeout` may be longer."""
 
 
 def retry_while_transient(ask: Callable[[float], T], deadline_s: float) -> T:
-    """Ask, and ask again while the answer is a transient error, until the deadline.
+    """Call `ask`, and retry after each transient error until the deadline.
 
     Args:
-        ask: called with the seconds that are left for its answer. What it raises besides is raised at once, and so is
-            the last transient error.
-        deadline_s: seconds for all of it.
+        ask: gets the seconds that are left for its answer. Any other error ends the retries at once.
+        deadline_s: seconds for all attempts together. After them the last transient error is raised.
     """
     deadline = time.monotonic() + deadline_s
     while True:

@@ -1,9 +1,8 @@
-"""Secrets, looked up where a client is made: references of the application's options, and clusters' secret
-folders.
+"""The resolution of secrets where a client is made: references in the application's options, and secret folders.
 
-Runs on driver and executors. Files are read again whenever they changed (a `stat` tells), so that a rotated
-Secret is there at the next use. What was read stays in this process's memory. Errors name the reference, the
-property and the cluster; they never hold a content, not even through the error that caused them.
+Runs on driver and executors. A file is read again when its `stat` changes, so the next use sees a rotated Secret. The
+contents stay in this process's memory. Errors name the reference, the property and the cluster. They never hold a
+content, not even in the error that caused them.
 """
 
 from __future__ import annotations
@@ -25,85 +24,82 @@ from dynamic_kafka.options.secrets import REFERENCE_FORMS, Reference, is_malform
 from dynamic_kafka.wording import nearest_names
 
 _MAX_BYTES = 1 << 20
-"""Kubernetes' own limit for a Secret; also keeps a mistaken path from filling the memory."""
+"""The limit of Kubernetes for a Secret. It also keeps a wrong path from filling the memory."""
 
-_READ_AGAIN = 3
-"""How often a folder is read again that a kubelet swaps meanwhile; it does so about once a minute at most."""
+_ATTEMPTS = 3
+"""Attempts to read a folder that a kubelet swaps at the same time. A kubelet swaps at most about once a minute."""
 
 _Identity = tuple[int, int, int, int, int]
 _cache: dict[str, tuple[_Identity, bytes]] = {}
 
 
 def resolve(properties: Mapping[str, str], *, cluster: str) -> dict[str, str]:
-    """The properties with every reference replaced by what it stands for; what stands there is not looked at
-    again.
+    """Return the properties with every reference replaced by its secret. References in a secret stay as they are.
 
     Args:
-        properties: of the application's own options; metadata may not use references.
-        cluster: the cluster whose client is being made, for messages.
+        properties: properties of the application's own options; metadata may not use references.
+        cluster: the cluster of the client, for messages.
 
     Raises:
-        SecretError: a reference does not resolve; names it, the property and the cluster.
+        SecretError: a reference does not resolve; the message names it, the property and the cluster.
     """
     return {key: _resolved(key, value, cluster) for key, value in properties.items()}
 
 
 def read_secret_folder(root: str, folder: str, *, cluster: str, located: Iterable[str] = ()) -> dict[str, str]:
-    """The properties that a cluster's mounted secret folder holds, one per file, named as the property.
+    """Return the properties in a cluster's mounted secret folder: one per file, named as the property.
 
-    Hidden files (a kubelet's `..data`) are passed over. Other names are refused, unless a `*.location`
-    property names
-    them: then they are what it points to. Paths come back absolute.
+    Hidden files (a kubelet's `..data`) are skipped. A file of another name is refused, unless a `*.location` property
+    names it. Paths in the result are absolute.
 
     Args:
-        root: the folder that holds the clusters' folders.
+        root: the folder with the clusters' folders.
         folder: the name of this cluster's folder.
-        located: values of `*.location` properties that metadata gives for this cluster: bare names of files.
+        located: the bare names of files in this cluster's `*.location` properties from metadata.
 
     Raises:
-        SecretError: no such folder, a file that is not allowed there, leads out of it, or can't be read.
+        SecretError: the folder is missing, or a file in it is not allowed, leads out of it, or can't be read.
     """
     path = secret_folder_path(root, folder, cluster=cluster)
-    for _ in range(_READ_AGAIN):
+    for _ in range(_ATTEMPTS):
         edition = os.path.realpath(path / "..data")
         try:
             found = _read_folder(path, cluster, frozenset(located))
         except SecretError:
-            # A file may vanish under a swap; only an edition that stands still is believed.
+            # A file may vanish during a swap, so an error counts only if no swap happened.
             if edition == os.path.realpath(path / "..data"):
                 raise
             continue
-        # A user name of one edition with the password of the next would lock the account.
+        # The user name of one edition with the password of the next could lock the account.
         if edition == os.path.realpath(path / "..data"):
             return found
     raise SecretError(f"cluster '{cluster}': its secret folder '{folder}' keeps changing while it is read")
 
 
 def secret_folder_path(root: str, folder: str, *, cluster: str) -> Path:
-    """Where a cluster's secret folder is.
+    """Return the path of a cluster's secret folder.
 
     Raises:
-        SecretError: the name is not the plain name of a folder, or there is none.
+        SecretError: the name is not the plain name of a folder, or there is no such folder.
     """
     if not is_plain_name(folder):
         raise SecretError(f"cluster '{cluster}': secretFolder '{folder}' must be the plain name of a folder")
     path = Path(root) / folder
     if not path.is_dir():
         raise SecretError(
-            f"cluster '{cluster}': its secret folder {path} is not there; mount the Secret at this path,"
-            " on the driver"
-            " and the executors"
+            f"cluster '{cluster}': its secret folder {path} is not there; mount the Secret at this path, on"
+            " the driver and the executors"
         )
     return path
 
 
 def file_in_folder(path: Path, name: str, *, cluster: str) -> str:
-    """The absolute path of a file in a secret folder.
+    """Return the absolute path of a file in a secret folder.
 
-    Links may lead anywhere inside the folder, as a kubelet's do, and nowhere else.
+    Links may lead anywhere inside the folder, as a kubelet's links do, and nowhere else.
 
     Raises:
-        SecretError: not the bare name of a file, no such file, or one that leads out of the folder.
+        SecretError: the name is not the bare name of a file, the file is missing, or it leads out of the folder.
     """
     where = f"cluster '{cluster}': file '{name}' of secret folder '{path.name}'"
     if not is_plain_name(name):
@@ -113,12 +109,12 @@ def file_in_folder(path: Path, name: str, *, cluster: str) -> str:
         raise SecretError(f"{where}: leads out of the folder; put the file itself there")
     if not os.path.isfile(real):
         raise SecretError(f"{where}: is not there, or not a file")
-    # The path through the link, not `real`: after a rotation the same path has the new content.
+    # Return the path through the link instead of `real`: after a rotation it leads to the new content.
     return str(path.absolute() / name)
 
 
 def file_identity(path: str) -> str:
-    """Something that is another after a file was changed or replaced; without reading it."""
+    """Return a text that changes when a file is changed or replaced, without reading the file."""
     try:
         return repr(_identity(os.stat(path)))
     except OSError:
@@ -138,10 +134,8 @@ def _read_folder(path: Path, cluster: str, located: frozenset[str]) -> dict[str,
             near = nearest_names(name, SECRET_FILE_KEYS)
             raise SecretError(
                 f"cluster '{cluster}': file '{name}' of secret folder '{path.name}' is no property that is"
-                " allowed"
-                f" there{f'; did you mean {near[0]}?' if near else ''} (a certificate in a file of another"
-                " name needs"
-                " a property like ssl.ca.location that names the file)"
+                f" allowed there{f'; did you mean {near[0]}?' if near else ''} (a certificate in a file of another"
+                " name needs a property like ssl.ca.location that names the file)"
             )
     return {
         name: file_in_folder(path, value, cluster=cluster) if name in LOCATION_KEYS else value
@@ -194,7 +188,7 @@ def _text(path: str, where: str) -> str:
 
 
 def _decoded(content: bytes) -> str | None:
-    # The decoder's error holds the bytes, and would hang on ours as its context if that were raised in here.
+    # The decoder's error holds the bytes. An error raised in here would carry it as its context.
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
@@ -207,7 +201,7 @@ def _content(path: str, where: str) -> bytes:
         if known is not None and known[0] == _identity(os.stat(path)):
             return known[1]
         status = os.stat(path)
-        # Looked at first: a pipe would block until somebody writes to it.
+        # Check before opening: a pipe would block until a process writes to it.
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
             raise SecretError(f"{where}: is not a file of at most 1 MiB")
         with open(path, "rb") as file:

@@ -4,8 +4,8 @@ Pure. Metadata, the parser of options and the makers of clients all read this on
 the operator. Names and ranges are those of librdkafka 2.16 (`rd_kafka_conf_properties_show`, callbacks left out),
 plus the names that only Java's client has and that this source treats in a special way.
 
-A document from outside may set a property only if it loads no code, runs no command, fetches no URL, names no path
-outside the cluster's secret folder, holds no credential, and does not belong to the source itself.
+A document comes from outside. It may not set properties that load code, run a command, fetch a URL, name a path outside
+the cluster's secret folder or hold a credential, nor those that the source sets itself.
 """
 
 from __future__ import annotations

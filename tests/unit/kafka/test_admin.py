@@ -28,7 +28,7 @@ class Admin(ClusterAdmin):
         self.code, self.complaint, self.clients = code, complaint, 0
         super().__init__("east", {}, read_committed=False, deadline_s=0.4)
 
-    def _made(self) -> AdminClient:
+    def _make_client(self) -> AdminClient:
         self.clients += 1
         client: Any = Client()
         return client

@@ -18,11 +18,11 @@ TIMED_OUT = KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
 RUBBISH = {"security.protocol": "SSL", "ssl.ca.pem": "rubbish"}
 
 
-@pytest.mark.parametrize(("complaint", "said"), [(LOGIN, "refuses the login"), (SIGNED, "is not signed by")])
-def test_a_time_out_after_a_refusal_is_a_refusal(complaint: ConnectionProblem, said: str) -> None:
-    error = translate("east", "list offsets", TIMED_OUT, complaint)
+@pytest.mark.parametrize(("problem", "text"), [(LOGIN, "refuses the login"), (SIGNED, "did not sign the certificate")])
+def test_a_time_out_after_a_refusal_is_a_refusal(problem: ConnectionProblem, text: str) -> None:
+    error = translate("east", "list offsets", TIMED_OUT, problem)
     assert type(error) is ClusterRefusedError
-    assert said in str(error) and complaint.text in str(error) and "secret folder" in str(error)
+    assert text in str(error) and problem.text in str(error) and "secret folder" in str(error)
 
 
 def test_a_refusal_that_is_raised_itself_is_one() -> None:

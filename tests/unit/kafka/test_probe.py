@@ -137,7 +137,7 @@ def test_a_topic_that_never_stays_the_same_is_an_error(east: Cluster, look: Call
             east.topics["orders"] = (f"life-{next(lives)}", [1])
 
     east.before = anew
-    with pytest.raises(UnknownTopicError, match="'orders' became another one while it was looked at"):
+    with pytest.raises(UnknownTopicError, match="'orders' was re-created while it was observed"):
         look()
 
 
