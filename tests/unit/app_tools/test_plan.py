@@ -169,11 +169,11 @@ class Heard(io.StringIO):
 
 
 def test_who_is_waited_for_is_told_on_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preview, "SILENCE_S", 0.01)
+    monkeypatch.setattr(preview, "ANNOUNCE_AFTER_S", 0.01)
     monkeypatch.setattr(sys, "stderr", heard := Heard())
     east: Future[ClusterObservation] = Future()
     east.set_result(ClusterObservation({}))
-    with preview.telling({"east": east, "west": Future()}):
+    with preview.announced_waits({"east": east, "west": Future()}):
         assert heard.line.wait(10)
     assert heard.getvalue() == "asking west …\n"
 

@@ -86,12 +86,15 @@ def _next_text(query: SavedQuery, seen: Preview, plan: Plan) -> str:
 def _pending_text(query: SavedQuery, seen: Preview) -> str:
     if query.saved.batches.pending is None:
         return ""
-    gone = (
+    left_out = (
         {part.split: seen.left_out.reasons[part.split.cluster] for part in seen.left_out.left_out}
         if seen.left_out
         else {}
     )
-    rows = [(*part.split, part.start, part.end, _replay_text(part.split, gone, seen.gone)) for part in seen.pending]
+    rows = [
+        (*part.split, part.start, part.end, _replay_text(part.split, left_out, seen.unreadable))
+        for part in seen.pending
+    ]
     head = f"Batch {query.saved.batches.pending} is pending: a restart runs it first."
     if query.sink_has_pending_batch():
         return f"{head} The sink has it already, so none of it is read again."
@@ -100,10 +103,10 @@ def _pending_text(query: SavedQuery, seen: Preview) -> str:
     return f"{head}\n{table(('cluster', 'topic', 'partition', 'from', 'to', 'what'), rows)}"
 
 
-def _replay_text(split: Split, left_out: Mapping[Split, str], gone: Mapping[Split, str]) -> str:
+def _replay_text(split: Split, left_out: Mapping[Split, str], unreadable: Mapping[Split, str]) -> str:
     if split in left_out:
         return f"left out: {left_out[split]}"
-    return gone.get(split, "read again")
+    return unreadable.get(split, "read again")
 
 
 def _wire(query: SavedQuery, seen: Preview, found: list[Change]) -> dict[str, Any]:
@@ -116,7 +119,7 @@ def _wire(query: SavedQuery, seen: Preview, found: list[Change]) -> dict[str, An
             "ranges": [[*part.split, part.start, part.end] for part in seen.pending],
             "leftOut": [[*p.split, p.start, p.end] for p in seen.left_out.left_out] if seen.left_out else [],
             "reasons": dict(seen.left_out.reasons) if seen.left_out else {},
-            "gone": [[*split, what] for split, what in seen.gone.items()],
+            "gone": [[*split, what] for split, what in seen.unreadable.items()],
         },
         "changes": [asdict(change) for change in found],
         "refusals": [{"cluster": refusal.cluster, "text": str(refusal.error)} for refusal in seen.refusals],

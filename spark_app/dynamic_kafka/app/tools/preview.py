@@ -1,7 +1,7 @@
-"""What the next start would do: one look at metadata and clusters, planned like a batch, and nothing written.
+"""Preview the next start of a query: observe metadata and clusters, plan a batch, and write nothing. Tools only.
 
-Tools only. The decisions are those of the query itself (`planning.batch`, `Replays.judge`, `Enumerator`); here they are
-asked without their effects, and what would end a query is collected, so that one answer names everything.
+The code of the query itself decides (`planning.batch`, `Replays.judge`, `Enumerator`), but without its effects. Errors
+that would end the query are collected instead, so that one run reports all of them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from dynamic_kafka.app.tools.pending import cannot_be_repeated, find_gone
 from dynamic_kafka.app.tools.saved_query import SavedProgress
+from dynamic_kafka.app.tools.unreadable_ranges import find_unreadable, unreadable_error
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, question_of
 from dynamic_kafka.driver.enumerator import Enumerator
 from dynamic_kafka.driver.metadata_services import make_discovery
@@ -43,13 +43,18 @@ from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.reconcile import Reconciled, carry_over
 from dynamic_kafka.planning.splits import Split, SplitRange
 
-SILENCE_S = 3.0
-"""After this long a person is told whom the tool is waiting for."""
+ANNOUNCE_AFTER_S = 3.0
+"""After this time, the tool prints which clusters it is waiting for."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Something that would end the query, or keep metadata out of force. `cluster` None: not about one cluster."""
+    """An error that would end the query, or reject the metadata.
+
+    Attributes:
+        cluster: the cluster; None if the error is not about one cluster.
+        error: the error.
+    """
 
     cluster: str | None
     error: DynamicKafkaError
@@ -57,22 +62,22 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Preview:
-    """The answer.
+    """The preview of the next start.
 
     Attributes:
-        observed: the look that it follows from; clusters that are refused or silent are not in its answers.
-        silent: clusters that do not answer, and why.
-        refusals: what would be refused, data losses apart.
-        answering: {cluster: Kafka `cluster.id` that answers now}, None where it tells none.
-        swapped: those of them that are neither the saved nor an accepted one.
-        pending: the ranges of the pending batch that are still to be read.
-        left_out: those that a restart would leave out, with the reasons by cluster; None if there are none.
-        gone: {split: what is wrong} of those that their clusters do not have whole any more.
-        before: progress that the plan builds upon, pending batch and amendments included.
-        opened: progress with new splits opened; None when no plan could be made.
-        done: what changed between them.
-        losses: records that are gone; `refused` are those nobody has accepted.
-        plan: the next document.
+        observed: the observation that it follows from, without the answers of refused clusters.
+        silent: {cluster: error} of clusters that do not answer.
+        refusals: errors that would refuse the start, except data losses.
+        answering: {cluster: Kafka `cluster.id` of the servers that answer now}; None where they send no id.
+        swapped: those ids that are neither the saved nor an accepted one.
+        pending: the ranges of the pending batch that a replay would still read.
+        left_out: the ranges of it that a restart would leave out, with the reasons by cluster; None if there are none.
+        unreadable: {split: reason} of those ranges whose records are gone.
+        before: the progress from which the plan starts, after the pending batch and with amendments.
+        opened: the progress with new splits opened; None if no plan could be made.
+        done: the progress in line with metadata, and the splits that are new; None if no plan could be made.
+        losses: data losses; `refused` are those that no user accepted.
+        plan: the next document; None if no plan could be made.
     """
 
     observed: LiveObservation
@@ -83,7 +88,7 @@ class Preview:
     pending: tuple[SplitRange, ...]
     left_out: Amendment | None
     before: OffsetDocument
-    gone: Mapping[Split, str] = field(default_factory=dict)
+    unreadable: Mapping[Split, str] = field(default_factory=dict)
     opened: OffsetDocument | None = None
     done: Reconciled | None = None
     losses: tuple[DataLoss, ...] = ()
@@ -92,12 +97,12 @@ class Preview:
 
 
 def preview(options: SourceOptions, saved: SavedProgress, *, delivered: bool = False) -> Preview:
-    """Ask metadata and clusters, and plan.
+    """Read the metadata, ask the clusters, and plan.
 
     Args:
-        options: the source's.
-        saved: the checkpoint; an empty one plans a query that starts now.
-        delivered: the sink has the pending batch and skips it: nothing of it is read again.
+        options: the source's options.
+        saved: the saved progress; `nothing_saved()` for a query that starts anew.
+        delivered: whether the sink has the pending batch, so that none of it is read again.
 
     Raises:
         MetadataError: there is no valid metadata.
@@ -105,17 +110,17 @@ def preview(options: SourceOptions, saved: SavedProgress, *, delivered: bool = F
     enumerator = Enumerator(options)
     probes = ClusterProbes(options)
     try:
-        observed, silent = _look(options, probes, initial=saved.latest.is_initial)
-        return _Previewing(options, enumerator, saved, observed, silent, delivered=delivered).run()
+        observed, silent = _observe(options, probes, initial=saved.latest.is_initial)
+        return _PreviewRun(options, enumerator, saved, observed, silent, delivered=delivered).run()
     finally:
         probes.close()
         enumerator.stop()
 
 
-def _look(
+def _observe(
     options: SourceOptions, probes: ClusterProbes, *, initial: bool
 ) -> tuple[LiveObservation, dict[str, DynamicKafkaError]]:
-    """Ask everyone, and wait for everyone: a tool has the time, and says who is silent."""
+    """Ask all clusters and wait for all; return the observation, and the errors of clusters without an answer."""
     discovery = make_discovery(options)
     discovery.start(refuse_missing=initial)
     found = discovery.current()
@@ -123,7 +128,7 @@ def _look(
     subscription = found.subscription
     made, broken = probes.for_subscription(subscription)
     pending = {
-        # High watermarks, since what lies behind the beginning of an open transaction is not gone.
+        # Ask for high watermarks too, since records after the start of an open transaction are not gone.
         cluster: probe.observe(
             partial(
                 question_of,
@@ -136,22 +141,22 @@ def _look(
         )
         for cluster, probe in made.items()
     }
-    with telling(pending):
+    with announced_waits(pending):
         answers, failures = collect_observations(pending, timeout_s=None)
     silent = {name: with_choices(error, [name], options, subscription) for name, error in failures.items()}
     return LiveObservation(subscription, answers, found, made, new_revision=True), {**broken, **silent}
 
 
 @contextlib.contextmanager
-def telling(pending: Mapping[str, Future[ClusterObservation]]) -> Iterator[None]:
-    """Say on standard error who is being waited for, once that takes long."""
+def announced_waits(pending: Mapping[str, Future[ClusterObservation]]) -> Iterator[None]:
+    """Print to standard error which clusters have not answered, if that takes long."""
 
-    def tell() -> None:
+    def announce() -> None:
         waiting = ", ".join(cluster for cluster, future in pending.items() if not future.done())
         if waiting:
             print(f"asking {waiting} …", file=sys.stderr, flush=True)
 
-    timer = threading.Timer(SILENCE_S, tell)
+    timer = threading.Timer(ANNOUNCE_AFTER_S, announce)
     timer.daemon = True
     timer.start()
     try:
@@ -161,8 +166,8 @@ def telling(pending: Mapping[str, Future[ClusterObservation]]) -> Iterator[None]
 
 
 @dataclass
-class _Previewing:
-    """One call of `preview`, with its findings so far."""
+class _PreviewRun:
+    """One call of `preview`, with its results so far."""
 
     options: SourceOptions
     enumerator: Enumerator
@@ -184,12 +189,12 @@ class _Previewing:
         clusters = self.observed.subscription.clusters
         self.check_identities(carry_over(latest.settled(), clusters, self.observed.answers)[0])
         pending, left_out = self.judge_pending()
-        gone = self.judge_ranges(pending, left_out)
+        unreadable = self.find_unreadable(pending, left_out)
         if left_out is not None:
             replays.amendments.add(left_out)
         before = replays.amendments.after(latest)
         planned = self.plan(latest)
-        # The application compares what Spark has committed: a batch to be repeated has no mark in the group yet.
+        # The application compares the group with the last committed batch; a pending batch has no commits there yet.
         repeats = self.saved.end is not None and not self.saved.start.is_initial
         self.check_group(self.saved.start if repeats else latest)
         return Preview(
@@ -200,7 +205,7 @@ class _Previewing:
             swapped=self.swapped,
             pending=tuple(pending),
             left_out=left_out,
-            gone=gone,
+            unreadable=unreadable,
             before=before,
             opened=planned.opened if planned else None,
             done=planned.reconciled if planned else None,
@@ -225,9 +230,9 @@ class _Previewing:
             self.refuse(problem.cluster, IdentityError(problem.text))
 
     def pending_clusters(self) -> dict[str, str]:
-        """The clusters that the pending batch is still to read: {the id that metadata has, the id it was saved under}.
+        """Return the clusters that a replay would still read: {id in the metadata: saved id}.
 
-        To be asked before `judge_pending` has left anything out.
+        Call it before `judge_pending` leaves ranges out.
         """
         saved, amendments = self.saved, self.enumerator.replays.amendments
         ranges = amendments.remaining(saved.ranges(), saved.key) if saved.end is not None else []
@@ -240,7 +245,7 @@ class _Previewing:
             return [], None
         replays = self.enumerator.replays
         pending = replays.amendments.remaining(saved.ranges(), saved.key)
-        # What is refused already does not count as silent.
+        # Refused clusters have no answers any more, but must not be judged as silent.
         judged = [part for part in pending if part.split.cluster not in {each.cluster for each in self.refusals}]
         left_out = None
         try:
@@ -253,19 +258,19 @@ class _Previewing:
         if refusal is not None:
             self.refusals.append(Refusal(None, refusal))
         if "unreachable" in left_out.reasons.values() and self.options.cluster_failure_policy == "fail":
-            # Then nothing is left out: the query fails, as `silent` says, and the range waits.
+            # Under `fail` these ranges are not left out: the query fails, with the error in `silent`.
             kept = tuple(p for p in left_out.left_out if left_out.reasons[p.split.cluster] != "unreachable")
             left_out = replace(left_out, left_out=kept) if kept else None
         return pending, left_out
 
-    def judge_ranges(self, pending: list[SplitRange], left_out: Amendment | None) -> dict[Split, str]:
-        out = set(left_out.left_out) if left_out else set()
-        gone = find_gone((part for part in pending if part not in out), self.seen)
-        if gone and self.options.fail_on_data_loss:
-            self.refusals.append(Refusal(None, cannot_be_repeated(gone)))
-        return gone
+    def find_unreadable(self, pending: list[SplitRange], left_out: Amendment | None) -> dict[Split, str]:
+        skipped = set(left_out.left_out) if left_out else set()
+        unreadable = find_unreadable((part for part in pending if part not in skipped), self.topic_of)
+        if unreadable and self.options.fail_on_data_loss:
+            self.refusals.append(Refusal(None, unreadable_error(unreadable)))
+        return unreadable
 
-    def seen(self, split: Split) -> TopicObservation | None:
+    def topic_of(self, split: Split) -> TopicObservation | None:
         cluster = named_as(self.observed.subscription, split.cluster)
         answer = self.observed.answers.get(cluster) if cluster else None
         return answer.topics.get(split.topic) if answer else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dynamic_kafka.app.tools.pending import cannot_be_repeated, find_gone
+from dynamic_kafka.app.tools.unreadable_ranges import find_unreadable, unreadable_error
 from dynamic_kafka.planning.observation import TopicObservation
 from dynamic_kafka.planning.splits import Split, SplitRange
 
@@ -23,22 +23,22 @@ SPLIT = Split("east", "orders", 0)
 )
 def test_a_range_has_to_be_there_as_a_whole(earliest: int, latest: int, said: str | None) -> None:
     seen = TopicObservation({0: latest}, {0: earliest})
-    found = find_gone([SplitRange(SPLIT, 0, 16)], lambda split: seen)
+    found = find_unreadable([SplitRange(SPLIT, 0, 16)], lambda split: seen)
     assert found == ({} if said is None else {SPLIT: said})
 
 
 def test_what_lies_behind_the_beginning_of_an_open_transaction_is_not_gone() -> None:
     part = SplitRange(SPLIT, 0, 16)
-    assert find_gone([part], lambda split: TopicObservation({0: 9}, {0: 0}, high={0: 16})) == {}
-    cut_off = find_gone([part], lambda split: TopicObservation({0: 9}, {0: 0}, high={0: 12}))
+    assert find_unreadable([part], lambda split: TopicObservation({0: 9}, {0: 0}, high={0: 16})) == {}
+    cut_off = find_unreadable([part], lambda split: TopicObservation({0: 9}, {0: 0}, high={0: 12}))
     assert cut_off == {SPLIT: "records 12..16 are gone: the log ends at 12"}
 
 
 def test_of_a_cluster_that_does_not_answer_nothing_is_said() -> None:
-    assert find_gone([SplitRange(SPLIT, 0, 16)], lambda split: None) == {}
+    assert find_unreadable([SplitRange(SPLIT, 0, 16)], lambda split: None) == {}
 
 
 def test_both_words_that_help_are_named_in_their_order() -> None:
-    said = str(cannot_be_repeated({SPLIT: "records 0..16 have expired"}))
+    said = str(unreadable_error({SPLIT: "records 0..16 have expired"}))
     assert "have expired: abandon the range" in said
     assert said.index("abandon app.yaml east/orders/0") < said.index("accept app.yaml --data-loss east/orders/0")
