@@ -1,4 +1,4 @@
-"""The operator as a process beside a test cluster, with the rights that its ClusterRole gives it and no others."""
+"""The operator as a process next to a test cluster, with exactly the rights of its ClusterRole."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ CONFIG_MAPS = "v1/configmaps"
 
 
 def rules(role: Path = ROLE) -> list[dict[str, Any]]:
-    """What the operator may do, by the first object of a file."""
+    """Return the rules of the role in the first object of a file."""
     found: list[dict[str, Any]] = next(yaml.safe_load_all(role.read_text()))["rules"]
     return found
 
 
 class OperatorProcess(Server):
-    """The operator, for one namespace of a test cluster, or with "" for all: then no other may be there."""
+    """The operator for one namespace of a test cluster, or with "" for all; then no other operator may run there."""
 
     def __init__(
         self,
@@ -40,11 +40,11 @@ class OperatorProcess(Server):
         *,
         may_restart: bool = False,
     ) -> None:
-        """Nothing runs yet.
+        """Prepare the operator, without starting it.
 
         Args:
-            through: makes a configuration of another way to the API server of the one that it has.
-            may_restart: with the right that restarts of Apache's applications need.
+            through: turns a kubeconfig into one that reaches the API server another way, such as through a proxy.
+            may_restart: whether it has the right that restarts of Apache's applications need.
         """
         self._rules = rules() + (rules(RESTART_ROLE) if may_restart else [])
         self.name = "operator"
@@ -54,7 +54,7 @@ class OperatorProcess(Server):
         self._kubeconfig: Path | None = None
 
     def start(self) -> Self:
-        """Start it. It serves as soon as it has listed everything."""
+        """Start the process. It serves as soon as it has listed everything."""
         if self._kubeconfig is None:
             self._cluster.install_crds(ROOT / "crds")
             account = f"kafkastream-operator-{self.folder.name}"
@@ -69,25 +69,25 @@ class OperatorProcess(Server):
 
     @property
     def kubeconfig(self) -> Path:
-        """Its own configuration."""
+        """The kubeconfig of the operator."""
         assert self._kubeconfig is not None
         return self._kubeconfig
 
     @property
     def running(self) -> bool:
-        """Whether its process lives."""
+        """Whether the process runs."""
         return self._process.running
 
     def stop(self) -> None:
-        """Stop in order."""
+        """Stop the process in order."""
         self._process.stop()
 
     def kill(self) -> None:
-        """kill -9."""
+        """Kill the process with SIGKILL."""
         self._process.kill()
 
     def log(self) -> str:
-        """What it has logged."""
+        """Return the log so far."""
         return self._process.log.read_text()
 
     def _end(self) -> None:

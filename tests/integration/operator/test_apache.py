@@ -175,9 +175,7 @@ def test_auto_says_that_a_restart_is_needed_and_makes_none(apache: Apache, opera
     assert "kafkastream" not in str(apache.application_now()["spec"]["sparkConf"])
 
 
-def test_a_restart_that_was_asked_for_is_confirmed_by_the_next_attempts_driver(
-    apache: Apache, operator: OperatorProcess
-) -> None:
+def test_a_restart_is_confirmed_by_the_next_attempts_driver(apache: Apache, operator: OperatorProcess) -> None:
     apache.runs(updateStrategy="Restart", secrets=[SECRET])
     apache.stream("orders", cluster("east"), cluster("west", secretRef={"name": "login"}))
     document = apache.wait_document({"east/orders": "Active", "west/orders": "Active"})
@@ -189,7 +187,7 @@ def test_a_restart_that_was_asked_for_is_confirmed_by_the_next_attempts_driver(
     apache.wait_condition("Mounted", "Mounted")
 
 
-def test_an_application_that_would_not_come_back_is_not_ended(apache: Apache, operator: OperatorProcess) -> None:
+def test_an_application_that_would_not_return_is_not_ended(apache: Apache, operator: OperatorProcess) -> None:
     apache.runs(updateStrategy="Restart")
     apache.application(applicationTolerations={"restartConfig": {"restartPolicy": "OnFailure"}})
     apache.stream("orders", cluster("east"), cluster("west"))
@@ -206,7 +204,7 @@ def test_an_operator_without_the_right_to_end_drivers_says_so(apache: Apache, op
     assert 'cannot delete resource "pods"' in found["message"]
 
 
-def test_a_kind_that_is_installed_later_is_served_and_annotations_subscribe(
+def test_a_kind_installed_later_is_served(
     request: pytest.FixtureRequest, kube: KubeCluster, apache: Apache, namespace: str
 ) -> None:
     kube.api.delete(CRDS, "sparkapplications.spark.apache.org")

@@ -71,7 +71,7 @@ BY_HAND: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("what", ["deleted", *BY_HAND])
-def test_a_subscription_of_annotations_stays_as_they_say_whatever_somebody_does_to_it(
+def test_a_subscription_by_annotations_is_restored_after_edits(
     what: str, kube: KubeCluster, stage: Stage, operator: OperatorProcess
 ) -> None:
     kube.install_crds(spark_operator_crds())
@@ -97,9 +97,7 @@ def test_a_subscription_of_annotations_stays_as_they_say_whatever_somebody_does_
 
 
 @pytest.mark.parametrize("side", ["--server-side=false", "--server-side"])
-def test_what_somebody_has_applied_as_well_stays_when_the_annotations_go(
-    side: str, stage: Stage, operator: OperatorProcess
-) -> None:
+def test_an_applied_subscription_outlives_its_annotations(side: str, stage: Stage, operator: OperatorProcess) -> None:
     stage.stream("orders", cluster("east"))
     stage.application(annotations={STREAMS_ANNOTATION: "orders"})
     stage.wait_document({"east/orders": "Active"})

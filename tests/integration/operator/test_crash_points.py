@@ -139,7 +139,7 @@ def test_a_restart_is_one_patch_whatever_write_it_dies_after(prepared: Stage, sp
     stage.wait_condition("RolledOut", "Confirmed")
 
 
-def test_a_drain_that_begins_forgets_nothing_whatever_write_it_dies_after(prepared: Stage) -> None:
+def test_a_starting_drain_survives_a_death_after_any_write(prepared: Stage) -> None:
     stage = prepared
     through(stage, lambda: stage.stream("orders", cluster("west")))
     stage.wait_document({"east/orders": "Draining", "west/orders": "Active"})
@@ -147,7 +147,7 @@ def test_a_drain_that_begins_forgets_nothing_whatever_write_it_dies_after(prepar
     assert [(each["cluster"], each["topic"]) for each in found] == [("east", "orders")]
 
 
-def test_the_first_document_is_adopted_whatever_write_it_dies_after(
+def test_the_first_document_survives_a_death_after_any_write(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:
     operator.stop()
@@ -159,7 +159,7 @@ def test_the_first_document_is_adopted_whatever_write_it_dies_after(
     assert stage.application_now()["metadata"]["generation"] == 1
 
 
-def test_annotations_make_and_end_a_subscription_whatever_write_it_dies_after(
+def test_annotated_subscriptions_survive_a_death_after_any_write(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:
     operator.stop()
@@ -203,7 +203,7 @@ def test_an_orphan_goes_whole_whatever_write_it_dies_after(orphan: Stage) -> Non
     assert not stage.api.get(kinds.STREAMS, "orders", stage.namespace)["status"].get("subscribers")
 
 
-def test_an_application_that_comes_back_while_its_orphan_goes_still_drains(orphan: Stage) -> None:
+def test_a_returning_application_still_drains_after_its_orphan(orphan: Stage) -> None:
     stage = orphan
     api = MortalApi(Api.connect(str(stage.kube.kubeconfig)), 1)
     with pytest.raises(DiedError):
@@ -213,7 +213,7 @@ def test_an_application_that_comes_back_while_its_orphan_goes_still_drains(orpha
     stage.wait_document({"east/orders": "Draining", "west/orders": "Active"})
 
 
-def test_an_orphan_whose_application_comes_back_right_before_it_goes_stays(orphan: Stage) -> None:
+def test_an_orphan_stays_if_its_application_returns_in_time(orphan: Stage) -> None:
     """The document goes by UID, whatever has come meanwhile: what it had stands in the status, and is written again."""
     stage = orphan
     back = lambda: stage.application(annotations={STREAMS_ANNOTATION: "orders"})  # noqa: E731

@@ -18,9 +18,7 @@ def wait_safe(stage: Stage, status: str, text: str = "") -> None:
     stage.api.wait(STREAMS, "orders", stage.namespace, until=says)
 
 
-def test_a_document_that_its_subscription_left_behind_blocks_until_it_is_deleted(
-    stage: Stage, operator: OperatorProcess
-) -> None:
+def test_a_document_left_behind_blocks_until_it_is_deleted(stage: Stage, operator: OperatorProcess) -> None:
     stage.stream("orders", cluster("east"))
     stage.subscription()
     stage.wait_document({"east/orders": "Active"})

@@ -53,7 +53,7 @@ def without(stage: Stage, resource: str, name: str) -> None:
     )
 
 
-def test_the_document_survives_the_deletion_of_all_that_it_was_made_of(draining: Stage) -> None:
+def test_the_document_survives_the_deletion_of_its_sources(draining: Stage) -> None:
     stage = draining
     without(stage, CONFIG_MAPS, DOCUMENT)
     stage.wait_document(BOTH)

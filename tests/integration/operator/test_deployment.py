@@ -85,7 +85,7 @@ def test_its_pod_is_accepted_under_the_policy_of_its_namespace(kube: KubeCluster
     assert kube.api.list(PODS, applied) == []
 
 
-def test_its_command_runs_answers_its_probes_and_serves_with_the_rights_that_it_is_given(
+def test_the_deployed_command_serves_with_the_given_rights(
     kube: KubeCluster, applied: str, stage: Stage, tmp_path: Path
 ) -> None:
     content = container()

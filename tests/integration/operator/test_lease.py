@@ -39,9 +39,7 @@ def probed(number: int, path: str = "/healthz") -> tuple[int, str]:
     return answer.status, answer.data.decode().strip()
 
 
-def test_who_waits_for_the_lease_is_live_and_ready_and_so_is_who_holds_it(
-    stage: Stage, two: list[OperatorProcess]
-) -> None:
+def test_waiting_for_and_holding_the_lease_are_live_and_ready(stage: Stage, two: list[OperatorProcess]) -> None:
     first, second = two
     second.start()
     wait_until(lambda: "waiting for the lease" in second.log(), "the second to wait")
@@ -68,9 +66,7 @@ def test_the_second_serves_when_the_first_ends(how: str, stage: Stage, two: list
     stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
 
 
-def test_an_operator_that_cannot_renew_its_lease_ends_before_anybody_else_has_it(
-    stage: Stage, two: list[OperatorProcess]
-) -> None:
+def test_an_operator_ends_before_its_lease_can_be_taken(stage: Stage, two: list[OperatorProcess]) -> None:
     first, _ = two
     stage.kube.pause_api_server()
     began = time.monotonic()

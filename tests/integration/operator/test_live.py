@@ -69,7 +69,7 @@ def test_what_the_driver_rejects_is_said(stage: Stage, driver: Json) -> None:
     assert why in stage.wait_condition("RolledOut", "Rejected")["message"]
 
 
-def test_what_is_removed_stays_until_its_driver_shows_that_it_is_drained(stage: Stage, driver: Json) -> None:
+def test_a_removed_cluster_stays_until_its_drain_is_shown(stage: Stage, driver: Json) -> None:
     drains(stage, driver)
     stage.wait_condition("Drained", "Draining")
     found = stage.api.wait(
@@ -93,7 +93,7 @@ def test_what_is_removed_stays_until_its_driver_shows_that_it_is_drained(stage: 
     )
 
 
-def test_a_stream_that_is_deleted_drains_and_one_that_comes_back_is_read_on(stage: Stage, driver: Json) -> None:
+def test_a_deleted_stream_drains_and_a_returning_one_is_read_on(stage: Stage, driver: Json) -> None:
     stage.api.delete(STREAMS, "orders", stage.namespace)
     stage.wait_document({"east/orders": "Draining", "west/orders": "Draining"})
     stage.wait_condition("StreamsResolved", "StreamMissing")
@@ -150,7 +150,7 @@ def test_deleting_the_subscription_harms_no_running_job(stage: Stage, driver: Js
     assert after.revision.counter == before.revision.counter + 1
 
 
-def test_an_application_that_is_deleted_and_applied_again_keeps_its_drain(stage: Stage, driver: Json) -> None:
+def test_a_drain_survives_delete_and_apply_of_the_application(stage: Stage, driver: Json) -> None:
     drains(stage, driver)
     stage.deleted()
     stage.wait_condition("ApplicationFound", "ApplicationMissing")
@@ -161,7 +161,7 @@ def test_an_application_that_is_deleted_and_applied_again_keeps_its_drain(stage:
     stage.reports_until(pod, {"west/orders": "Active"}, draining=[DRAINED])
 
 
-def test_a_new_driver_is_not_restarted_before_it_had_time_to_report(
+def test_a_new_driver_gets_time_to_report_before_a_restart(
     stage: Stage, driver: Json, operator: OperatorProcess
 ) -> None:
     before = generation(stage)

@@ -27,7 +27,7 @@ def door(kube: KubeCluster, namespace: str) -> Iterator[FrontDoor]:
         yield door
 
 
-def test_many_objects_come_to_rest_and_are_left_alone_by_an_operator_that_starts_anew(
+def test_many_objects_settle_and_a_new_operator_writes_nothing(
     request: pytest.FixtureRequest,
     record_property: Callable[[str, object], None],
     kube: KubeCluster,

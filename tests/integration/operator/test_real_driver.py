@@ -115,7 +115,7 @@ def apply(job: Job, kube: KubeCluster, namespace: str, data: Path) -> None:
     )
 
 
-def test_a_second_cluster_is_one_confirmed_restart_and_rows_of_both(job: Job) -> None:
+def test_a_second_cluster_takes_one_confirmed_restart(job: Job) -> None:
     stage = job.stage
     before, submissions = stage.document(), len(job.submitted.submissions("app"))
     job.produce("b", 30)
@@ -139,7 +139,7 @@ def test_a_second_cluster_is_one_confirmed_restart_and_rows_of_both(job: Job) ->
     assert '"reason": "SIGTERM"' in job.node.output(POD)
 
 
-def test_a_cluster_removed_too_early_is_read_until_the_driver_shows_that_it_is_drained(job: Job) -> None:
+def test_a_cluster_removed_too_early_is_read_until_drained(job: Job) -> None:
     stage = job.stage
     stage.subscription(updateStrategy="Reload")
     job.stream("a", "b")

@@ -104,7 +104,7 @@ def test_kinds_that_are_installed_later_are_served(request: pytest.FixtureReques
             stage.wait_document({"east/orders": "Active"})
 
 
-def test_an_annotated_application_gets_a_subscription_that_follows_it(
+def test_an_annotated_application_gets_a_subscription(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:
     stage.stream("orders", cluster("east"))
@@ -150,9 +150,7 @@ def config_map(stage: Stage, name: str, **keys: str) -> None:
     stage.api.apply(CONFIG_MAPS, manifest, force=True)
 
 
-def test_a_labelled_configmap_in_flinks_form_is_metadata_and_a_broken_one_changes_nothing(
-    stage: Stage, operator: OperatorProcess
-) -> None:
+def test_a_labelled_configmap_is_metadata_unless_it_is_broken(stage: Stage, operator: OperatorProcess) -> None:
     config_map(stage, "flink", streams_yaml=LIST_FORM.format(stream="orders", cluster="east"))
     stage.subscription()
     stage.wait_document({"east/orders": "Active"})
@@ -165,9 +163,7 @@ def test_a_labelled_configmap_in_flinks_form_is_metadata_and_a_broken_one_change
     stage.wait_document({"east/orders": "Draining", "west/orders": "Active"})
 
 
-def test_a_document_that_outgrows_its_configmap_leaves_the_last_one_and_recovers(
-    stage: Stage, operator: OperatorProcess
-) -> None:
+def test_a_document_too_large_for_its_configmap_keeps_the_last(stage: Stage, operator: OperatorProcess) -> None:
     """Names that hardly compress: some 250 KB a stream, packed."""
     stage.stream("orders", cluster("east"))
     stage.subscription(streams={"pattern": ".*"})

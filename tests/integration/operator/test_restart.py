@@ -33,7 +33,7 @@ def _is(state: str):  # type: ignore[no-untyped-def]
     return lambda found: found is not None and found.get("status", {}).get("applicationState", {}).get("state") == state
 
 
-def test_a_change_restarts_the_application_once_and_is_confirmed_by_its_new_driver(
+def test_a_change_takes_one_restart_that_the_new_driver_confirms(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:
     uid = runs(stage)
@@ -74,7 +74,7 @@ def test_a_patch_that_kubeflow_has_slept_through_is_made_again(
     assert REVISION_ANNOTATION in pod["metadata"]["annotations"]
 
 
-def test_an_application_deleted_in_the_middle_of_its_restart_is_not_made_and_its_successor_gets_the_revision(
+def test_an_application_deleted_during_its_restart_stays_deleted(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:
     runs(stage)
@@ -150,7 +150,7 @@ def test_a_field_that_a_user_owns_is_a_condition_and_not_a_fight(
     wait_until(lambda: ("Warning", "FieldTaken") in stage.events(), "the event")
 
 
-def test_a_tool_that_takes_the_patch_back_is_left_alone_after_three_times(
+def test_the_operator_gives_up_after_three_reverted_patches(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:
     runs(stage)
@@ -164,7 +164,7 @@ def test_a_tool_that_takes_the_patch_back_is_left_alone_after_three_times(
         time.sleep(0.1)
 
 
-def test_nothing_is_written_by_an_operator_that_starts_anew_without_a_change(
+def test_an_operator_that_starts_without_a_change_writes_nothing(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:
     runs(stage)

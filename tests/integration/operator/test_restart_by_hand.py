@@ -47,7 +47,7 @@ def test_any_change_of_its_spec_restarts_an_application(
 
 
 @pytest.mark.parametrize("policy", ["Never", "OnFailure"])
-def test_a_driver_that_ends_in_order_because_its_pod_is_deleted_is_the_end_of_the_application(
+def test_deleting_the_drivers_pod_ends_the_application(
     policy: str, stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:
     hangs(stage, policy)

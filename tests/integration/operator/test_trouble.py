@@ -40,7 +40,7 @@ def written(calls: list[Call], plural: str, *statuses: int) -> list[Call]:
 
 
 @pytest.mark.parametrize("plural", ["configmaps", "kafkastreamsubscriptions"])
-def test_an_api_server_that_has_too_much_to_do_is_left_alone_for_as_long_as_it_asks(
+def test_an_overloaded_api_server_gets_the_pause_it_asks_for(
     plural: str, stage: Stage, door: FrontDoor, behind_door: None
 ) -> None:
     def refuse(method: str, path: str) -> int | None:
@@ -58,9 +58,7 @@ def test_an_api_server_that_has_too_much_to_do_is_left_alone_for_as_long_as_it_a
     assert calls[2].at_s - calls[1].at_s >= 1.9
 
 
-def test_a_watch_that_has_fallen_behind_begins_anew_and_misses_nothing(
-    stage: Stage, door: FrontDoor, behind_door: None
-) -> None:
+def test_a_watch_that_fell_behind_restarts_and_misses_nothing(stage: Stage, door: FrontDoor, behind_door: None) -> None:
     stage.stream("orders", cluster("east"))
     stage.stream("other", cluster("north"))
     stage.subscription(streams={"pattern": ".*"})
@@ -81,9 +79,7 @@ def test_a_watch_that_has_fallen_behind_begins_anew_and_misses_nothing(
     assert "north/orders" in stage.wait_condition("Drained", "Draining")["message"]
 
 
-def test_a_kind_that_is_installed_later_and_overlooked_is_served_all_the_same(
-    stage: Stage, door: FrontDoor, behind_door: None
-) -> None:
+def test_a_kind_installed_later_and_missed_by_kopf_is_served(stage: Stage, door: FrontDoor, behind_door: None) -> None:
     """kopf looks for it only when it is installed, and may come too early: here it never hears of an application."""
     door.wait_watched("sparkapplications")
     door.mute("sparkapplications")

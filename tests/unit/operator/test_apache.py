@@ -1,4 +1,4 @@
-"""Apache's SparkApplication: what is read of it, and how it is restarted, which only who asks for it gets."""
+"""Apache's SparkApplication: how it is read, and how it is restarted under the strategy `Restart` only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALWAYS = {"restartPolicy": "Always", "maxRestartAttempts": 10}
 
 
 def application(state: str = "RunningHealthy", *, history: tuple[str, ...] = (), **spec: Any) -> dict[str, Any]:
-    """A SparkApplication in its third attempt."""
+    """Return a SparkApplication in its third attempt."""
     moments = {
         str(number): {"currentStateSummary": each, "lastTransitionTime": f"2026-11-01T00:00:{number:02}.000Z"}
         for number, each in enumerate(history)
@@ -43,7 +43,7 @@ def application(state: str = "RunningHealthy", *, history: tuple[str, ...] = (),
 
 
 def tolerating(**config: Any) -> dict[str, Any]:
-    """With a restartConfig."""
+    """Return the part of a spec that has a restartConfig."""
     began = ("Submitted", "RunningHealthy", "Failed", "ScheduledToRestart", "RunningHealthy")
     return application(history=began, applicationTolerations={"restartConfig": config})
 
@@ -70,18 +70,18 @@ def tolerating(**config: Any) -> dict[str, Any]:
         ("AStateOfTomorrow", "Starting"),
     ],
 )
-def test_what_an_application_is_doing(state: str, life: str) -> None:
+def test_the_state_of_an_application(state: str, life: str) -> None:
     assert application_of(application(state), "x").life == life
 
 
 @pytest.mark.parametrize("end", ["ResourceReleased", "TerminatedWithoutReleaseResources"])
 @pytest.mark.parametrize(("before", "life"), [("Succeeded", "Completed"), ("Failed", "Failed"), ("", "Failed")])
-def test_an_application_that_is_over_is_what_it_was_before(end: str, before: str, life: str) -> None:
+def test_an_ended_application_has_its_last_state(end: str, before: str, life: str) -> None:
     history = ("Submitted", "RunningHealthy", before, end) if before else ()
     assert application_of(application(end, history=history), "x").life == life
 
 
-def test_one_without_a_status_starts() -> None:
+def test_an_application_without_a_status_is_starting() -> None:
     found = application()
     del found["status"]
     assert application_of(found, "x").life == "Starting"
@@ -104,7 +104,7 @@ def test_a_patch_has_keys_of_spark_conf_only_and_is_read_back() -> None:
 
 
 def template(path: str = PLACE) -> dict[str, Any]:
-    """A pod template that mounts the document and a Secret."""
+    """Return a pod template that mounts the document and a Secret."""
     mounts = [{"name": "login", "mountPath": path}]
     volumes = [
         {"name": "login", "secret": {"secretName": "login"}},
@@ -116,8 +116,8 @@ def template(path: str = PLACE) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("gone", ["application", "driver"])
-def test_only_a_driver_may_be_gone_when_it_is_to_be_ended(gone: str) -> None:
-    """An application that is gone was not patched, and is reconciled again."""
+def test_a_missing_driver_is_fine_but_not_a_missing_application(gone: str) -> None:
+    """If the application is gone, nothing was patched, and the subscription is reconciled again."""
     calls: list[str] = []
 
     def answer(what: str, found: dict[str, Any]) -> dict[str, Any]:
@@ -142,23 +142,23 @@ def test_only_a_driver_may_be_gone_when_it_is_to_be_ended(gone: str) -> None:
         assert calls == ["application"]
 
 
-def test_pod_templates_count_for_secrets_of_both_and_for_the_document() -> None:
+def test_pod_templates_may_mount_the_document_and_secrets() -> None:
     both = application_of(application(driverSpec=template(), executorSpec=template()), "app-kafkastreams")
     assert (both.mounts, both.document) == ({"login"}, True)
     one = application_of(application(driverSpec=template()), "app-kafkastreams")
     assert one.mounts == frozenset()
     elsewhere = template("/tmp/login")
     assert application_of(application(driverSpec=elsewhere, executorSpec=elsewhere), "x").mounts == frozenset()
-    assert application_of(application(), "app-kafkastreams").document is None  # perhaps by a template in the image
+    assert application_of(application(), "app-kafkastreams").document is None  # a template in the image may mount it
 
 
-def test_the_secrets_of_the_spec_count_once_the_driver_has_them() -> None:
+def test_secrets_of_the_spec_count_when_the_driver_has_them() -> None:
     found = application_of(application(driverSpec=template(), executorSpec=template()), "x")
     assert with_driver(found, {"spec": template()["podTemplateSpec"]["spec"]}).mounts == {"login"}
     assert with_driver(found, {"spec": {"containers": [{"name": "spark"}]}}).mounts == frozenset()
 
 
-def test_the_driver_is_the_pod_of_the_attempt_that_belongs_to_the_application() -> None:
+def test_the_driver_is_the_attempts_pod_owned_by_the_application() -> None:
     known = application_of(application(), "x")
     owner = [{"kind": "SparkApplication", "name": "app", "uid": "u"}]
     assert is_driver(known, {"metadata": {"name": "app-2-driver", "ownerReferences": owner}})
@@ -167,17 +167,17 @@ def test_the_driver_is_the_pod_of_the_attempt_that_belongs_to_the_application() 
     assert not is_driver(known, {"metadata": {"name": "app-2-driver", "ownerReferences": [{"uid": "another"}]}})
 
 
-def test_the_drivers_pod_is_called_as_apaches_operator_calls_it() -> None:
+def test_the_drivers_pod_has_the_name_of_apaches_operator() -> None:
     assert driver_pod("ns", "app", 0, {}) == "app-0-driver"
     assert driver_pod("ns", "app", 0, {"spark.app.id": "mine"}) == "mine-driver"
     assert driver_pod("ns", "app", 0, {"spark.kubernetes.driver.pod.name": "mine"}) == "mine"
-    # sha256("ns/<name>/12") to the base of 36, its first 36 digits, behind the name's first 9
+    # The first 9 characters of the name, and 36 digits of sha256("ns/<name>/12") to the base of 36.
     name = "a-name-that-is-longer-than-forty-six-characters"
     assert driver_pod("ns", name, 12, {}) == "a-name-th-20ownp52i9qgnfbq48722p0h4z0zsmzolmu2-driver"
 
 
 @pytest.mark.parametrize("config", [{}, {"restartPolicy": "Never"}, {"restartPolicy": "OnFailure"}])
-def test_an_application_that_would_not_start_again_says_so(config: dict[str, Any]) -> None:
+def test_an_application_that_would_not_start_again_is_detected(config: dict[str, Any]) -> None:
     found = application_of(tolerating(**config, maxRestartAttempts=10), "x")
     assert "restartPolicy to Always" in found.unwilling
     assert found.refuses_restart(datetime(2030, 1, 1, tzinfo=UTC))
@@ -190,9 +190,9 @@ def test_the_last_attempt_is_left_for_a_failure() -> None:
     assert "maxRestartOnFailure is 2" in application_of(limited, "x").unwilling
 
 
-def test_a_counter_that_is_reset_by_time_makes_it_willing_again() -> None:
+def test_a_restart_is_possible_again_when_the_counter_resets() -> None:
     found = application_of(tolerating(restartPolicy="Always", restartCounterResetMillis=60_000), "x")
-    # of this attempt, which began with the fourth state
+    # The time of this attempt, which began with the fourth state.
     assert found.willing_at == datetime(2026, 11, 1, 0, 1, 3, tzinfo=UTC)
     assert found.refuses_restart(datetime(2026, 11, 1, 0, 1, 2, tzinfo=UTC))
     assert not found.refuses_restart(datetime(2026, 11, 1, 0, 1, 4, tzinfo=UTC))
@@ -205,14 +205,14 @@ SECRET = {"cluster": "west", "name": "west-login", "allowedServers": ["west:9092
 
 
 def apaches(unwilling: str = "", **spec: Any) -> World:
-    """An application of Apache's that runs on cluster east."""
+    """Return the world of an Apache application that runs on cluster east."""
     world = running(**spec)
     world.application_is("Running", restarts_itself=False, unwilling=unwilling)
     return world
 
 
 def started_anew(world: World) -> None:
-    """Apache's operator makes the next attempt's driver."""
+    """Let Apache's operator start the driver of the next attempt."""
     assert world.driver is None
     world.driver_starts()
     world.settle()
@@ -229,7 +229,7 @@ def test_auto_is_live() -> None:
     assert world.patches == 0
 
 
-def test_auto_never_restarts_but_says_what_to_do() -> None:
+def test_auto_never_restarts_and_names_the_remedy() -> None:
     world = apaches(secrets=[SECRET])
     world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west-login"}))
     world.settle()
@@ -238,7 +238,7 @@ def test_auto_never_restarts_but_says_what_to_do() -> None:
     assert (world.patches, "end" in world.writes) == (0, False)
 
 
-def test_auto_does_not_restart_a_driver_that_does_not_report_either() -> None:
+def test_auto_does_not_restart_a_driver_without_reports() -> None:
     world = apaches()
     assert world.driver is not None
     world.driver = replace(world.driver, report=None, silent_s=1000)
@@ -250,7 +250,7 @@ def test_auto_does_not_restart_a_driver_that_does_not_report_either() -> None:
 
 
 @pytest.mark.parametrize("writes", range(6))
-def test_a_restart_is_a_patch_and_the_end_of_one_driver_whatever_write_it_dies_after(writes: int) -> None:
+def test_a_restart_ends_one_driver_after_a_death_at_any_write(writes: int) -> None:
     world = apaches(updateStrategy="Restart")
     before = len(world.writes)
     world.stream("orders", cluster("east"), cluster("west"))
@@ -264,7 +264,7 @@ def test_a_restart_is_a_patch_and_the_end_of_one_driver_whatever_write_it_dies_a
     assert world.writes.count("end") == 1
 
 
-def test_a_driver_that_is_long_in_coming_costs_no_second_attempt() -> None:
+def test_a_slow_driver_costs_no_second_attempt() -> None:
     world = apaches(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))
     for _ in range(4):
@@ -275,7 +275,7 @@ def test_a_driver_that_is_long_in_coming_costs_no_second_attempt() -> None:
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
-def test_a_driver_that_was_made_from_the_old_spec_is_ended_too() -> None:
+def test_a_driver_created_from_the_old_spec_is_ended_too() -> None:
     world = apaches(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
@@ -289,7 +289,7 @@ def test_a_driver_that_was_made_from_the_old_spec_is_ended_too() -> None:
     assert world.writes.count("end") == 2
 
 
-def test_an_application_that_would_not_come_back_is_not_ended() -> None:
+def test_an_application_that_would_not_return_is_not_ended() -> None:
     world = apaches("set restartPolicy to Always", updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()

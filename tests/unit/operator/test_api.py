@@ -1,4 +1,4 @@
-"""What the API server answers, or somebody in between."""
+"""Answers of the API server, or of a proxy in between."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafkastream_operator.kube.api import STREAMS, Api
 
 
 class Answering:
-    """A connection on which every request is answered with this."""
+    """A connection that answers every request with this status and body."""
 
     def __init__(self, status: int, body: bytes) -> None:
         self.status, self.body = status, body
@@ -23,27 +23,27 @@ class Answering:
 
 
 def answered(status: int, body: bytes) -> Api:
-    """An API server that answers so."""
+    """Return an API whose every call gets this answer."""
     connection = client.ApiClient(client.Configuration())
     connection.rest_client.pool_manager = Answering(status, body)
     return Api(connection)
 
 
 @pytest.mark.parametrize("body", [b"<html>Please log in</html>", b"", b"null", b"[]", b'"ok"'])
-def test_an_answer_that_is_no_object_is_no_listing(body: bytes) -> None:
-    """Else everything that is known would be gone, and begin to drain."""
+def test_an_answer_that_is_not_an_object_is_an_error(body: bytes) -> None:
+    """Read as an empty listing, such an answer would delete the whole cache, and everything would drain."""
     with pytest.raises(ApiError, match="not a Kubernetes object"):
         answered(200, body).list(STREAMS, None)
 
 
 @pytest.mark.parametrize("body", [b"<html>Bad gateway</html>", b"", b"[]"])
-def test_a_refusal_that_is_no_status_is_one_all_the_same(body: bytes) -> None:
+def test_a_refusal_without_a_status_object_is_an_error(body: bytes) -> None:
     with pytest.raises(ApiError) as raised:
         answered(502, body).list(STREAMS, None)
     assert raised.value.status == 502
 
 
-def test_a_listing_is_one() -> None:
+def test_a_listing_has_its_objects_and_version() -> None:
     body = (
         b'{"kind": "KafkaStreamList", "metadata": {"resourceVersion": "7"},'
         b' "items": [{"metadata": {"name": "orders"}}]}'

@@ -1,4 +1,4 @@
-"""The operator's picture of the cluster: the newest form wins, and what has gone stays gone."""
+"""The cache of watched objects: the newest version wins, and a deleted object stays deleted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REF = Ref(STREAMS, "ns", "orders")
 
 
 def stream(version: int, uid: str = "one", created: str = "2026-11-01T00:00:00Z") -> dict[str, Any]:
-    """A stream in one of its forms."""
+    """Return a stream in one of its versions."""
     meta = {
         "name": "orders",
         "namespace": "ns",
@@ -25,7 +25,7 @@ def stream(version: int, uid: str = "one", created: str = "2026-11-01T00:00:00Z"
     return {"metadata": meta}
 
 
-def test_an_older_form_never_replaces_a_newer_one() -> None:
+def test_an_older_version_never_replaces_a_newer_one() -> None:
     cache = Cache()
     assert cache.put(STREAMS, stream(9))
     assert not cache.put(STREAMS, stream(8))
@@ -34,7 +34,7 @@ def test_an_older_form_never_replaces_a_newer_one() -> None:
     assert cache.get(*REF) == stream(10)
 
 
-def test_an_answer_that_comes_after_the_object_went_does_not_bring_it_back() -> None:
+def test_a_late_answer_does_not_restore_a_deleted_object() -> None:
     cache = Cache()
     cache.put(STREAMS, stream(5))
     assert cache.remove(REF, "one")
@@ -48,23 +48,25 @@ def listed_without(cache: Cache, version: int) -> None:
     cache.apply_listing(STREAMS, "ns", lambda: Listing([], version))
 
 
-def watched_going(cache: Cache, version: int) -> None:
+def watch_deletes(cache: Cache, version: int) -> None:
     cache.remove(REF, "one", version)
 
 
-WENT = pytest.mark.parametrize("went", [listed_without, watched_going])
-"""How a label that was taken off is noticed: the object is not listed by it, or said to be deleted."""
+BOTH_WAYS = pytest.mark.parametrize("delete", [listed_without, watch_deletes])
+"""How the operator learns that an object lost its watched label: a listing lacks it, or a watch reports a deletion."""
 
 
-@WENT
+@BOTH_WAYS
 @pytest.mark.parametrize("after_s", [1.0, DELETION_MEMORY_S + 1])
-def test_an_object_whose_label_is_put_back_is_known_again(went: Callable[[Cache, int], None], after_s: float) -> None:
+def test_an_object_that_gets_its_label_back_is_cached_again(
+    delete: Callable[[Cache, int], None], after_s: float
+) -> None:
     now = [0.0]
     cache = Cache(lambda: now[0])
     cache.put(STREAMS, stream(5))
-    went(cache, 7)
+    delete(cache, 7)
     assert cache.get(*REF) is None
-    assert not cache.put(STREAMS, stream(6))  # an answer that was on its way
+    assert not cache.put(STREAMS, stream(6))  # a late answer
     assert not cache.put(STREAMS, stream(7))
     now[0] = after_s
     assert cache.put(STREAMS, stream(8))
@@ -72,15 +74,15 @@ def test_an_object_whose_label_is_put_back_is_known_again(went: Callable[[Cache,
     assert cache.get(*REF) == stream(8)
 
 
-@WENT
-def test_an_object_that_is_back_already_does_not_go_once_more(went: Callable[[Cache, int], None]) -> None:
+@BOTH_WAYS
+def test_an_old_deletion_does_not_remove_a_newer_version(delete: Callable[[Cache, int], None]) -> None:
     cache = Cache()
     cache.put(STREAMS, stream(8))
-    went(cache, 7)
+    delete(cache, 7)
     assert cache.get(*REF) == stream(8)
 
 
-def test_what_is_asked_for_by_name_is_there_though_it_is_not_watched_any_more() -> None:
+def test_an_object_fetched_by_name_is_cached_without_its_label() -> None:
     cache = Cache()
     cache.put(STREAMS, stream(5))
     cache.remove(REF, "one", 9)
@@ -88,7 +90,7 @@ def test_what_is_asked_for_by_name_is_there_though_it_is_not_watched_any_more() 
     assert cache.get(*REF) == stream(7)
 
 
-def test_what_goes_while_it_is_asked_for_is_gone() -> None:
+def test_an_object_deleted_during_its_fetch_stays_deleted() -> None:
     cache = Cache()
     cache.put(STREAMS, stream(5))
     cache.remove(REF, "one", 6)
@@ -101,7 +103,7 @@ def test_what_goes_while_it_is_asked_for_is_gone() -> None:
     assert cache.get(*REF) is None
 
 
-def test_what_was_asked_for_by_name_and_is_not_there_never_comes_back() -> None:
+def test_an_object_not_found_by_name_never_comes_back() -> None:
     cache = Cache()
     cache.put(STREAMS, stream(5))
     cache.refresh(REF, lambda: None)
@@ -109,7 +111,7 @@ def test_what_was_asked_for_by_name_and_is_not_there_never_comes_back() -> None:
     assert not cache.put(STREAMS, stream(7))
 
 
-def test_an_object_that_was_made_again_survives_the_end_of_its_predecessor() -> None:
+def test_a_recreated_object_survives_the_deletion_of_the_former() -> None:
     cache = Cache()
     cache.put(STREAMS, stream(5))
     cache.put(STREAMS, stream(7, "two", "2026-11-02T00:00:00Z"))
@@ -118,17 +120,17 @@ def test_an_object_that_was_made_again_survives_the_end_of_its_predecessor() -> 
     assert cache.get(*REF) == stream(7, "two", "2026-11-02T00:00:00Z")
 
 
-def test_of_two_that_were_made_within_one_second_the_later_stays() -> None:
+def test_of_two_created_within_one_second_the_later_stays() -> None:
     cache = Cache()
     cache.put(STREAMS, stream(7, "two"))
     assert not cache.put(STREAMS, stream(5, "one"))
     assert not cache.remove(REF, "one")
-    # As the answer to a listing that began before it went, with whatever version.
+    # A listing that began before the deletion may still contain it, in any version.
     assert not cache.put(STREAMS, stream(9, "one"))
     assert cache.get(*REF) == stream(7, "two")
 
 
-def test_an_answer_that_there_is_none_does_not_end_what_was_made_meanwhile() -> None:
+def test_an_object_created_during_a_not_found_answer_stays() -> None:
     cache = Cache()
     cache.put(STREAMS, stream(5))
 
@@ -142,7 +144,7 @@ def test_an_answer_that_there_is_none_does_not_end_what_was_made_meanwhile() -> 
     assert cache.get(*REF) is None
 
 
-def test_what_a_listing_does_not_have_is_gone_but_not_what_came_meanwhile() -> None:
+def test_a_listing_removes_only_objects_cached_before_it() -> None:
     cache = Cache()
     cache.put(STREAMS, stream(5))
 
@@ -156,17 +158,17 @@ def test_what_a_listing_does_not_have_is_gone_but_not_what_came_meanwhile() -> N
     assert [each["metadata"]["name"] for each in cache.all(STREAMS, "ns")] == ["newer"]
 
 
-def test_everybody_is_told_of_changes_and_of_nothing_else() -> None:
-    cache, told = Cache(), []
-    cache.on_change = lambda ref, found: told.append((ref.name, found["metadata"]["resourceVersion"]))
+def test_on_change_is_called_for_changes_only() -> None:
+    cache, changes = Cache(), []
+    cache.on_change = lambda ref, found: changes.append((ref.name, found["metadata"]["resourceVersion"]))
     cache.put(STREAMS, stream(1))
     cache.put(STREAMS, stream(1))
     cache.remove(REF, "other")
     cache.remove(REF)
-    assert told == [("orders", "1"), ("orders", "1")]
+    assert changes == [("orders", "1"), ("orders", "1")]
 
 
-def test_silence_is_measured_by_our_own_clock_from_the_last_change() -> None:
+def test_the_age_of_a_text_is_measured_by_the_own_clock() -> None:
     now = [0.0]
     cache = Cache(lambda: now[0])
     assert cache.text_age(REF, "one", "beat 1")[0] == 0
@@ -176,7 +178,7 @@ def test_silence_is_measured_by_our_own_clock_from_the_last_change() -> None:
     assert cache.text_age(REF, "two", "beat 2")[0] == 0
 
 
-def test_only_what_follows_another_text_soon_was_said_just_then() -> None:
+def test_a_text_is_new_only_soon_after_another_one() -> None:
     now = [0.0]
     cache = Cache(lambda: now[0])
 
@@ -184,15 +186,15 @@ def test_only_what_follows_another_text_soon_was_said_just_then() -> None:
         now[0] = at
         return cache.text_age(REF, "one", text)[1]
 
-    assert not news(0, "whenever it was said")
+    assert not news(0, "a first text of any age")
     assert news(10, "beat 1")
-    assert news(35, "beat 1")  # how old it is by now, the silence tells
+    assert news(35, "beat 1")  # its age is another matter
     assert not news(50, "after a silence")
-    assert not news(50.1, "of the same backlog")
+    assert not news(50.1, "the same backlog")
     assert news(60, "beat 2")
 
 
-def test_what_went_is_not_remembered_for_ever() -> None:
+def test_deletions_are_forgotten_after_a_time() -> None:
     now = [0.0]
     cache = Cache(lambda: now[0])
     cache.put(STREAMS, stream(1))
@@ -203,10 +205,10 @@ def test_what_went_is_not_remembered_for_ever() -> None:
     assert len(cache._deletions) == 1
 
 
-def test_a_kind_that_is_said_not_to_be_installed_keeps_the_objects_that_are_known(
+def test_a_404_for_a_kind_keeps_its_cached_objects(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    # A front end that answers 404 for a moment, and no deletion of thousands of streams, each of which would drain.
+    # A proxy may answer 404 for a moment. Read as a deletion, that would drain thousands of streams.
     cache = Cache()
     cache.put(STREAMS, stream(5))
     cache.apply_listing(STREAMS, "ns", lambda: Listing([], 0))

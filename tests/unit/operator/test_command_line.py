@@ -1,4 +1,4 @@
-"""What the operator's command line refuses: before it connects to anything, with what to write instead."""
+"""Refusals of the operator's command line: before it connects to anything, and with the correct form."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("given", REFUSED)
-def test_a_flag_that_means_nothing_is_refused_by_name(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_senseless_flag_is_refused_by_name(given: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         command.main(given.split())
     assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert f"argument {given.split(maxsplit=1)[0]}: " in said
-    assert REFUSED[given] in said
+    shown = capsys.readouterr().err
+    assert f"argument {given.split(maxsplit=1)[0]}: " in shown
+    assert REFUSED[given] in shown
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [(None, "No configuration found"), ("just text", "cannot be read"), ("token: [hunter2", "cannot be read")],
 )
-def test_a_kubeconfig_that_is_none_is_refused_without_showing_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None, said: str
+def test_an_invalid_kubeconfig_is_refused_without_showing_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None, message: str
 ) -> None:
     file = tmp_path / "kubeconfig"
     if content is not None:
@@ -43,11 +43,11 @@ def test_a_kubeconfig_that_is_none_is_refused_without_showing_it(
     with pytest.raises(SystemExit) as ended:
         command.main(["--kubeconfig", str(file)])
     assert ended.value.code == 2
-    told = capsys.readouterr().err
-    assert f"--kubeconfig {file}: " in told and said in told and "hunter2" not in told
+    shown = capsys.readouterr().err
+    assert f"--kubeconfig {file}: " in shown and message in shown and "hunter2" not in shown
 
 
-def test_without_a_kubeconfig_it_runs_in_a_pod_only(
+def test_without_a_kubeconfig_the_operator_needs_a_pod(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
@@ -57,7 +57,7 @@ def test_without_a_kubeconfig_it_runs_in_a_pod_only(
     assert "no --kubeconfig, not in a pod: Service host/port is not set" in capsys.readouterr().err
 
 
-def test_a_misspelt_flag_is_told_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelt_flag_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         command.main(["--between-restart", "2m", "--liveliness", "http://0.0.0.0:8080/healthz"])
     assert ended.value.code == 2

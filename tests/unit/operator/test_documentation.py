@@ -1,4 +1,4 @@
-"""The operator's guide holds: nothing that it should name is missing, and what is copied out of it works."""
+"""The operator's guide is complete, and its examples work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 from pydantic.alias_generators import to_camel
 
 from dynamic_kafka.app.config.loading import load_config
-from dynamic_kafka.metadata import kubernetes_names as contract
+from dynamic_kafka.metadata import kubernetes_names
 from dynamic_kafka.metadata.kubernetes_names import config_map_name
 from kafkastream_operator import __main__ as command
 from kafkastream_operator.core.application import Life
@@ -33,14 +33,14 @@ WORD = re.compile(r"[A-Z][A-Za-z]+")
 
 
 def words(tree: ast.AST) -> Iterator[str]:
-    """Every text within it that is one word, as reasons are."""
+    """Yield each string constant that is one word, as reasons are."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and WORD.fullmatch(node.value):
             yield node.value
 
 
 def calls(name: str, argument: int) -> set[str]:
-    """The words that the code gives some function or method at some place."""
+    """Return the words that the code passes to a function or method as its n-th argument."""
     found: set[str] = set()
     for file in sorted(CODE.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -50,12 +50,12 @@ def calls(name: str, argument: int) -> set[str]:
 
 
 def reasons() -> set[str]:
-    """Of all conditions: given as they are, taken from what is held, and what an application is doing."""
+    """Return the reasons of all conditions: those passed directly, those of held streams, and application states."""
     return calls("condition", 2) | calls("Held", 1) | set(get_args(Life))
 
 
 def events() -> set[str]:
-    """Of all events."""
+    """Return the reasons of all Events."""
     written = calls("send_event", 3) | calls("_send_event_regularly", 2)
     for file in (CODE / "core" / "conditions" / "events.py", CODE / "handlers" / "reconcile.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -67,14 +67,14 @@ def events() -> set[str]:
 
 
 def of(kind: str) -> list[dict[str, Any]]:
-    """The guide's objects of a kind."""
+    """Return the objects of a kind in the guide's examples."""
     found = [each for each in SNIPPETS if each["kind"] == kind]
     assert found
     return found
 
 
 def test_the_reasons_are_found_in_the_code() -> None:
-    # Guards this test itself: one of each way in which code writes them.
+    # This checks the search itself, with one reason for each way in which the code writes them.
     assert {"Adopted", "FieldTaken", "PatchRefused", "ServerNotAllowed", "InvalidConfigMap", "Shadows"} <= reasons()
     assert {"Suspended", "DrainTimedOut", "ApplicationTaken", "NoDriver", "Settled", "InForce"} <= reasons()
     assert {"Invalid", "Shadowed", "Rendered", "Released", "Restarting", "SubscriptionExists"} <= events()
@@ -85,7 +85,7 @@ def test_every_reason_has_its_remedy(reason: str) -> None:
     _, _, conditions = GUIDE.partition("\n## Conditions\n")
     table = conditions.partition("\n## ")[0]
     rows = [line for line in table.splitlines() if line.startswith("|")]
-    if reason != "Settled":  # else: what only sums others up has no remedy of its own
+    if reason != "Settled":  # a condition that only summarizes others has no remedy of its own
         rows = [line for line in rows if not line.startswith("| `Reconciling`")]
     assert any(f"`{reason}`" in line for line in rows)
 
@@ -100,9 +100,9 @@ def test_every_event_is_listed(reason: str) -> None:
     assert f"`{reason}`" in GUIDE
 
 
-@pytest.mark.parametrize("name", [name for name in vars(contract) if name.isupper()])
-def test_every_name_of_the_contract_is_in_the_guide(name: str) -> None:
-    value = getattr(contract, name)
+@pytest.mark.parametrize("name", [name for name in vars(kubernetes_names) if name.isupper()])
+def test_every_shared_name_is_in_the_guide(name: str) -> None:
+    value = getattr(kubernetes_names, name)
     if isinstance(value, str):
         assert value in GUIDE
 
@@ -113,7 +113,7 @@ def test_every_other_name_is_in_the_guide(name: str) -> None:
 
 
 def flags(capsys: pytest.CaptureFixture[str]) -> set[str]:
-    """That the command takes."""
+    """Return the flags of the command."""
     with pytest.raises(SystemExit):
         command.main(["--help"])
     return set(re.findall(r"(?<![\w-])--[a-z-]+", capsys.readouterr().out)) - {"--help"}
@@ -142,10 +142,10 @@ def test_each_application_of_the_guide_mounts_what_it_needs() -> None:
         read = kubeflow.application_of(found, config_map_name(name))
         assert read.document
         assert read.mounts == {each["name"] for each in reader["spec"].get("secrets", [])}
-        assert application["spec"]["driver"]["configMaps"][0]["path"] == contract.MOUNT_PATH
+        assert application["spec"]["driver"]["configMaps"][0]["path"] == kubernetes_names.MOUNT_PATH
 
 
-def test_each_subscription_of_the_guide_gets_its_streams_and_secrets() -> None:
+def test_the_guides_subscriptions_get_their_streams_and_secrets() -> None:
     streams = {each["metadata"]["name"]: each["spec"] for each in of("KafkaStream")}
     for reader in of("KafkaStreamSubscription"):
         asked = {
@@ -164,11 +164,11 @@ def test_the_app_yaml_of_the_guide_is_valid_and_mounted(tmp_path: Path) -> None:
     config = load_config(file)
     (application,) = (each for each in of("SparkApplication") if each["metadata"]["name"] == config.name)
     mounted = {each["name"]: each["path"] for each in application["spec"]["driver"]["configMaps"]}
-    assert str(config.file.metadata) == contract.MOUNT_PATH
+    assert str(config.file.metadata) == kubernetes_names.MOUNT_PATH
     assert application["spec"]["arguments"] == ["run", f"{mounted[config_map['metadata']['name']]}/app.yaml"]
 
 
-def test_the_example_deployment_runs_one_operator_with_no_more_rights_than_needed(
+def test_the_example_deployment_has_only_the_rights_it_needs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = (ROOT / "examples" / "operator" / "deployment.yaml").read_text(encoding="utf-8")
@@ -195,10 +195,10 @@ def test_the_example_deployment_runs_one_operator_with_no_more_rights_than_neede
     assert container["readinessProbe"]["httpGet"]["path"] == READY_PATH
 
 
-def test_argo_cds_health_scripts_are_for_our_kinds_and_ask_for_conditions_that_there_are() -> None:
+def test_argo_cds_health_scripts_use_existing_conditions() -> None:
     patch = yaml.safe_load((ROOT / "examples" / "argocd" / "health.yaml").read_text(encoding="utf-8"))
     kinds_of_ours = {KafkaStreamStatus: stream.KIND, SubscriptionStatus: subscription.KIND}
-    prefix = f"resource.customizations.health.{contract.GROUP}_"
+    prefix = f"resource.customizations.health.{kubernetes_names.GROUP}_"
     assert list(patch["data"]) == [prefix + kind for kind in kinds_of_ours.values()]
     for (model, kind), script in zip(kinds_of_ours.items(), patch["data"].values(), strict=True):
         asked = set(re.findall(r'found\["(\w+)"\]|each\.type == "(\w+)"', script))

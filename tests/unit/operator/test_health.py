@@ -1,4 +1,4 @@
-"""What probes are told: who stands by is live, and an event loop that stands still is not."""
+"""The answers to probes: a standby operator is live, and one with a blocked event loop is not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.ports import reserve_ports
 
 
 class Clock:
-    """Seconds that a test lets pass."""
+    """A clock that the test sets."""
 
     now = 0.0
 
@@ -33,30 +33,30 @@ def health(clock: Clock) -> Health:
     return Health(clock)
 
 
-def test_who_stands_by_is_live_and_ready_for_as_long_as_it_takes(health: Health, clock: Clock) -> None:
+def test_a_standby_operator_stays_live_and_ready(health: Health, clock: Clock) -> None:
     clock.now = 10 * MAX_LOOP_PAUSE_S
     assert (health.live(), health.ready()) == ((True, "standby"), (True, "standby"))
 
 
-def test_who_has_not_listed_everything_is_live_and_not_ready(health: Health) -> None:
+def test_before_everything_is_listed_it_is_live_but_not_ready(health: Health) -> None:
     health.enter("starting")
     assert (health.live()[0], health.ready()[0]) == (True, False)
     health.enter("serving")
     assert (health.live()[0], health.ready()[0]) == (True, True)
 
 
-def test_an_event_loop_that_stands_still_is_neither(health: Health, clock: Clock) -> None:
+def test_a_blocked_event_loop_is_neither_live_nor_ready(health: Health, clock: Clock) -> None:
     health.enter("serving")
     clock.now += MAX_LOOP_PAUSE_S + 1
     assert (health.live()[0], health.ready()[0]) == (False, False)
     assert "has not run for 31 s" in health.live()[1]
 
-    async def round_it_goes() -> None:
-        beating = asyncio.create_task(health.run_heartbeat())
+    async def run_loop() -> None:
+        heartbeat = asyncio.create_task(health.run_heartbeat())
         await asyncio.sleep(0)
-        beating.cancel()
+        heartbeat.cancel()
 
-    asyncio.run(round_it_goes())
+    asyncio.run(run_loop())
     assert health.live() == (True, "serving")
 
 
@@ -64,13 +64,13 @@ PODS_HERE: Watch = (PODS, "here")
 
 
 def passes(health: Health, clock: Clock, seconds: float, *, answers: bool = True) -> None:
-    """Time passes, the event loop goes round, and everything is listed, or nobody answers."""
+    """Let time pass while the event loop runs, and end with a resync that succeeds or fails."""
     clock.now += seconds
     health.enter("serving")
     health.watches.record_listing(answers)
 
 
-def test_a_watch_that_does_not_tell_of_what_has_changed_is_not_live(health: Health, clock: Clock) -> None:
+def test_a_watch_that_misses_a_change_is_not_live(health: Health, clock: Clock) -> None:
     health.enter("serving")
     health.watches.record_event(PODS_HERE)
     health.watches.expect_event(PODS_HERE)
@@ -83,19 +83,17 @@ def test_a_watch_that_does_not_tell_of_what_has_changed_is_not_live(health: Heal
     assert health.live() == (True, "serving")
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_a_watch_of_which_nothing_is_expected_is_live_for_as_long_as_it_takes(
-    health: Health, clock: Clock, told: bool
-) -> None:
-    if told:
+@pytest.mark.parametrize("delivered", [True, False])
+def test_a_watch_that_owes_no_event_stays_live(health: Health, clock: Clock, delivered: bool) -> None:
+    if delivered:
         health.watches.record_event(PODS_HERE)
     else:
-        health.watches.expect_event(PODS_HERE)  # its kind may not be installed for kopf
+        health.watches.expect_event(PODS_HERE)  # without any event so far: its kind may not be installed
     passes(health, clock, 100 * MAX_SILENCE_S)
     assert health.live()[0]
 
 
-def test_nothing_is_held_against_a_watch_while_the_api_server_is_away(health: Health, clock: Clock) -> None:
+def test_a_watch_stays_live_while_the_api_server_is_away(health: Health, clock: Clock) -> None:
     health.enter("serving")
     health.watches.record_event(PODS_HERE)
     health.watches.expect_event(PODS_HERE)
@@ -110,7 +108,7 @@ def test_nothing_is_held_against_a_watch_while_the_api_server_is_away(health: He
 
 @pytest.fixture
 def url(health: Health) -> Iterator[str]:
-    """Where it answers."""
+    """The address at which probes are answered."""
     (port,) = reserve_ports(1)
     server = answer_probes(health, f"http://127.0.0.1:{port}/healthz")
     yield f"http://127.0.0.1:{port}"
@@ -129,6 +127,6 @@ def test_probes_are_answered(health: Health, url: str) -> None:
 @pytest.mark.parametrize(
     "text", ["8080", "https://0.0.0.0:8080/healthz", "http://0.0.0.0/healthz", "http://h:1/readyz"]
 )
-def test_a_place_that_is_none_is_said(text: str) -> None:
+def test_an_invalid_probe_url_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write it as http"):
         parse_address(text)

@@ -1,4 +1,4 @@
-"""Kubeflow's SparkApplication: what is read of it, and that patches touch map keys only."""
+"""Kubeflow's SparkApplication: how it is read, and that patches touch only keys of maps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkastream_operator.spark.kubeflow import application_of, is_driver, patch
 
 
 def application(state: str = "RUNNING", **spec: Any) -> dict[str, Any]:
-    """A SparkApplication."""
+    """Return a SparkApplication in this state."""
     return {
         "apiVersion": "sparkoperator.k8s.io/v1beta2",
         "kind": "SparkApplication",
@@ -41,15 +41,15 @@ def application(state: str = "RUNNING", **spec: Any) -> dict[str, Any]:
         ("A_STATE_OF_TOMORROW", "Starting"),
     ],
 )
-def test_what_an_application_is_doing(state: str, life: str) -> None:
+def test_the_state_of_an_application(state: str, life: str) -> None:
     assert application_of(application(state), "app-kafkastreams").life == life
 
 
-def test_an_application_that_is_to_be_suspended_is_suspended() -> None:
+def test_an_application_with_suspend_set_is_suspended() -> None:
     assert application_of(application(suspend=True), "x").life == "Suspended"
 
 
-def test_a_patch_has_map_keys_only_and_is_meant_for_one_version() -> None:
+def test_a_patch_has_map_keys_only_and_a_precondition() -> None:
     body = patch_body(application(), Patch("l/4", frozenset({"login"}), 2, "7"))
     assert body["metadata"] == {"name": "app", "namespace": "ns", "uid": "u", "resourceVersion": "7"}
     assert body["spec"] == {
@@ -62,13 +62,13 @@ def test_a_patch_has_map_keys_only_and_is_meant_for_one_version() -> None:
     }
 
 
-def test_what_was_patched_is_read_back() -> None:
+def test_a_patch_is_read_back() -> None:
     body = patch_body(application(), Patch("l/4", frozenset({"login"}), 2, "7"))
     found = application_of({**application(), "spec": body["spec"]}, "app-kafkastreams")
     assert (found.token, found.attempt, found.mounts) == ("l/4", 2, {"login"})
 
 
-def test_a_secret_that_a_user_mounts_for_both_counts_and_one_for_the_driver_alone_does_not() -> None:
+def test_a_users_secret_counts_if_driver_and_executors_mount_it() -> None:
     place = "/etc/kafkastreams-secrets/login"
     both = {"secrets": [{"name": "login", "path": place, "secretType": "Generic"}]}
     assert application_of(application(driver=both, executor=both), "x").mounts == {"login"}
@@ -77,8 +77,8 @@ def test_a_secret_that_a_user_mounts_for_both_counts_and_one_for_the_driver_alon
     assert application_of(application(driver=elsewhere, executor=elsewhere), "x").mounts == frozenset()
 
 
-def test_a_pod_of_the_drivers_name_that_belongs_to_another_application_is_not_the_driver() -> None:
-    # As one that is left of an application of that name before.
+def test_a_pod_of_another_application_is_not_the_driver() -> None:
+    # Such a pod may be left from an earlier application of that name.
     known = application_of(application(), "x")
     assert is_driver(known, {"metadata": {"name": "app-driver", "ownerReferences": [{"uid": "u"}]}})
     assert is_driver(known, {"metadata": {"name": "app-driver"}})
@@ -89,4 +89,4 @@ def test_a_pod_of_the_drivers_name_that_belongs_to_another_application_is_not_th
 def test_whether_the_document_is_mounted() -> None:
     mounted = application(driver={"configMaps": [{"name": "app-kafkastreams", "path": "/etc/kafkastreams"}]})
     assert application_of(mounted, "app-kafkastreams").document is True
-    assert application_of(application(), "app-kafkastreams").document is None  # perhaps by volumes or a template
+    assert application_of(application(), "app-kafkastreams").document is None  # volumes or a template may mount it

@@ -1,4 +1,4 @@
-"""The thread that keeps the lease: whatever a renewal meets, a lease that is lost ends its holder."""
+"""The thread that renews the lease: whatever goes wrong, a lost lease ends its holder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkastream_operator.kube.lease import Lease
 
 
 class Server:
-    """Holds one Lease; every call fails once it is told to."""
+    """An API server with one Lease, whose calls can be made to fail."""
 
     def __init__(self) -> None:
         self.lease: dict[str, Any] = {"metadata": {"resourceVersion": "1"}, "spec": {}}
@@ -28,7 +28,7 @@ class Server:
         return body
 
 
-def test_a_renewal_that_fails_in_a_way_that_nobody_thought_of_counts_as_one_that_failed() -> None:
+def test_an_unexpected_error_counts_as_a_failed_renewal() -> None:
     server, lost = Server(), threading.Event()
     api: Any = server
     lease = Lease(api, "ns", "operator", identity="me", duration_s=0.5, on_loss=lost.set)

@@ -1,4 +1,4 @@
-"""The queue: a key is there once, is worked on by one worker at a time, and a bad one holds up no other."""
+"""The work queue: one worker per key at a time, retries, and no key that holds up another."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(
 
 
 class Work:
-    """Records what is worked on; waits at a gate, and fails as often as told."""
+    """Work that records its keys, waits at a gate, and fails as often as the test sets."""
 
     def __init__(self, failures: int = 0, again: float | None = None) -> None:
         self.done: list[str] = []
@@ -60,7 +60,7 @@ class Work:
         await asyncio.to_thread(wait)
 
 
-def test_a_key_that_comes_many_times_is_worked_on_once() -> None:
+def test_a_key_added_many_times_is_worked_on_once() -> None:
     work = Work()
 
     async def story(queue: WorkQueue[str]) -> None:
@@ -73,7 +73,7 @@ def test_a_key_that_comes_many_times_is_worked_on_once() -> None:
     assert sorted(work.done) == ["a", "b"]
 
 
-def test_a_key_that_comes_while_it_is_worked_on_is_worked_on_again_and_never_twice_at_a_time() -> None:
+def test_a_key_added_during_its_work_is_worked_on_again() -> None:
     work = Work()
     work.gate.clear()
 
@@ -84,7 +84,7 @@ def test_a_key_that_comes_while_it_is_worked_on_is_worked_on_again_and_never_twi
             queue.add("a")
         queue.add("b")
         await work.until(1, "b")
-        assert work.done.count("a") == 1  # although a worker is free
+        assert work.done.count("a") == 1  # although another worker is free
         work.gate.set()
         await work.until(2, "a")
 
@@ -92,7 +92,7 @@ def test_a_key_that_comes_while_it_is_worked_on_is_worked_on_again_and_never_twi
     assert work.done.count("a") == 2
 
 
-def test_a_key_that_fails_comes_back_and_holds_up_no_other() -> None:
+def test_a_failing_key_is_retried_and_holds_up_no_other() -> None:
     work = Work(failures=1)
 
     async def story(queue: WorkQueue[str]) -> None:
@@ -105,9 +105,9 @@ def test_a_key_that_fails_comes_back_and_holds_up_no_other() -> None:
     assert work.done[:2] == ["bad", "good"]
 
 
-def test_a_key_that_fails_for_weeks_ends_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_fails_for_weeks_does_not_end_its_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue_module, "LAST_PAUSE_S", 0.0)
-    failures = 1100  # 2 to this power is more than a float holds
+    failures = 1100  # 2 to this power is too large for a float
 
     class Refused(Work):
         def __call__(self, key: str) -> float | None:
@@ -125,7 +125,7 @@ def test_a_key_that_fails_for_weeks_ends_no_worker(monkeypatch: pytest.MonkeyPat
     run(work, story, workers=1)
 
 
-def test_a_key_comes_back_when_it_asks_to() -> None:
+def test_a_key_is_worked_on_again_when_it_asks_to() -> None:
     work = Work(again=0.01)
 
     async def story(queue: WorkQueue[str]) -> None:
@@ -135,7 +135,7 @@ def test_a_key_comes_back_when_it_asks_to() -> None:
     run(work, story)
 
 
-def test_a_server_that_asks_to_be_left_alone_is() -> None:
+def test_retry_after_of_the_api_server_is_respected() -> None:
     class Busy(Work):
         def __call__(self, key: str) -> float | None:
             super().__call__(key)
@@ -149,7 +149,7 @@ def test_a_server_that_asks_to_be_left_alone_is() -> None:
         queue.add("a")
         await work.until(1)
         began = asyncio.get_running_loop().time()
-        for _ in range(20):  # events, while it is worked on and while it waits
+        for _ in range(20):  # events during the work and during the wait
             queue.add("a")
             await asyncio.sleep(0.01)
         await work.until(2)

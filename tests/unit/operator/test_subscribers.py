@@ -1,4 +1,4 @@
-"""Who counts when a cluster is to be shut down: every document that a job may read, whatever became of the rest."""
+"""The subscribers of a stream: every document that a job may read counts, even without its subscription."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNREADABLE = {"draining": "nothing"}
 
 
 class Namespace:
-    """What the operator's cache has: the stream is on west by now, the document of `app` still on east."""
+    """A namespace in the cache: the stream has moved to west, and the document of `app` still has east."""
 
     def __init__(self) -> None:
         self.cache, self.count = Cache(), 0
@@ -62,7 +62,7 @@ def there() -> Namespace:
     return Namespace()
 
 
-def test_the_document_of_a_deleted_subscription_counts_until_a_person_deletes_it(there: Namespace) -> None:
+def test_the_document_of_a_deleted_subscription_still_counts(there: Namespace) -> None:
     there.document()
     safe, message = there.safe()
     assert not safe
@@ -76,7 +76,7 @@ def test_the_document_of_a_deleted_subscription_counts_until_a_person_deletes_it
     assert there.safe()[0]
 
 
-def test_a_document_that_its_subscription_has_left_for_another_counts(there: Namespace) -> None:
+def test_a_document_that_its_subscription_abandoned_counts(there: Namespace) -> None:
     there.document(name="before-kafkastreams")
     there.subscription()
     safe, message = there.safe()
@@ -84,13 +84,13 @@ def test_a_document_that_its_subscription_has_left_for_another_counts(there: Nam
     assert "before (Absent, its document still has east/orders, and its subscription is gone" in message
 
 
-def test_an_orphan_that_cannot_be_read_is_not_safe(there: Namespace) -> None:
+def test_an_unreadable_orphan_document_is_not_safe(there: Namespace) -> None:
     there.document("edited by hand")
     assert not there.safe()[0]
     assert "neither its status nor its document can be read" in there.safe()[1]
 
 
-def test_a_status_that_cannot_be_read_does_not_hide_the_document(there: Namespace) -> None:
+def test_an_unreadable_status_does_not_hide_the_document(there: Namespace) -> None:
     there.subscription(**UNREADABLE)
     there.document()
     safe, message = there.safe()
@@ -104,14 +104,14 @@ def test_a_status_that_cannot_be_read_does_not_hide_the_document(there: Namespac
     [UNREADABLE, {"rendered": {"configMap": "app-kafkastreams", "lineage": "l", "counter": 3, "hash": "h"}}],
     ids=["unreadable", "too large for a copy"],
 )
-def test_who_had_a_document_that_nobody_can_read_is_not_passed_over(there: Namespace, status: dict[str, Any]) -> None:
+def test_a_subscriber_with_an_unreadable_document_counts(there: Namespace, status: dict[str, Any]) -> None:
     there.subscription(**status)
     there.document("edited by hand")
     assert not there.safe()[0]
 
 
 def edited(there: Namespace, labels: dict[str, str], uid: str = "kafkastreamsubscriptions-app") -> None:
-    """The document of a subscription by what it says, with these labels."""
+    """Store the document of subscription `app` with these labels."""
     data, _ = pack(make_document(Revision(lineage="l", counter=3), EAST, {}, uid))
     there.subscription()
     there.put(CONFIG_MAPS, "app-kafkastreams", labels, data=data)
@@ -129,23 +129,21 @@ LABELS = {
 
 
 @pytest.mark.parametrize("what", LABELS)
-def test_a_document_is_its_subscriptions_by_what_it_says_where_its_labels_are_edited(
-    there: Namespace, what: str
-) -> None:
+def test_a_document_with_edited_labels_keeps_its_subscription(there: Namespace, what: str) -> None:
     edited(there, LABELS[what])
     seen = observe_subscription(there.cache, "ns", "app", START, USUAL)
     assert seen is not None
     assert seen.view.config_map is not None
     assert seen.view.config_map.ours
     assert seen.view.config_map.drifted == (what != "as they were")
-    # Until its labels are right again it neither counts as left behind, nor as metadata of a user's.
+    # Until its labels are restored, it counts neither as left behind nor as a user's metadata.
     assert "is gone" not in there.safe()[1]
     assert [each.name for each in there.stream().subscribers] == ["app"]
     assert (list(seen.view.catalog.streams), dict(seen.view.catalog.broken)) == (["orders"], {})
 
 
 @pytest.mark.parametrize("what", ["without the subscription", "with another subscription"])
-def test_a_document_of_which_nothing_says_that_it_is_ours_is_not(there: Namespace, what: str) -> None:
+def test_a_document_without_label_and_uid_is_not_ours(there: Namespace, what: str) -> None:
     edited(there, LABELS[what], "another-uid")
     seen = observe_subscription(there.cache, "ns", "app", START, USUAL)
     assert seen is not None
@@ -154,12 +152,12 @@ def test_a_document_of_which_nothing_says_that_it_is_ours_is_not(there: Namespac
     assert "is gone" in there.safe()[1]
 
 
-def test_who_never_had_a_document_holds_up_nobody(there: Namespace) -> None:
+def test_a_subscription_without_a_document_blocks_nothing(there: Namespace) -> None:
     there.subscription()
     assert there.safe()[0]
 
 
-def test_an_object_is_read_once_for_each_of_its_forms(there: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_is_parsed_once_per_version(there: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     parse = subscription_view.config_map_entries
     monkeypatch.setattr(subscription_view, "config_map_entries", lambda found: read.append(found.name) or parse(found))
@@ -186,7 +184,7 @@ def test_an_object_is_read_once_for_each_of_its_forms(there: Namespace, monkeypa
         ({"ids": "nothing that can be read"}, False),
     ],
 )
-def test_a_subscription_asks_for_what_its_spec_says(there: Namespace, streams: dict[str, Any], asks: bool) -> None:
+def test_a_subscription_asks_for_the_streams_of_its_spec(there: Namespace, streams: dict[str, Any], asks: bool) -> None:
     there.document()
     there.put(SUBSCRIPTIONS, "app", spec={"applicationRef": {"name": "app"}, "streams": streams}, status={})
     (found,) = subscribers_of(there.cache, "ns", "orders")

@@ -1,4 +1,4 @@
-"""What has to go on beside kopf's handlers: it goes on, or the probe for liveness tells."""
+"""The operator's tasks beside kopf's handlers, its watches, and the objects that a change enqueues."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import kopf
 import pytest
 
-from dynamic_kafka.metadata import kubernetes_names as contract
+from dynamic_kafka.metadata import kubernetes_names
 from dynamic_kafka.metadata.kubernetes_names import SUBSCRIPTION_LABEL
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers import watch
@@ -21,7 +21,7 @@ from kafkastream_operator.kube.cache import Ref
 
 
 class Server:
-    """Has nothing to list; each listing but the first of each kind fails, once it is told to."""
+    """An API server without objects, whose listings fail while `error` is set."""
 
     def __init__(self) -> None:
         self.error: Exception | None = None
@@ -35,11 +35,11 @@ class Server:
 
 
 def started(operator: Operator) -> Any:
-    """Its beginning, as kopf calls it."""
+    """Start an operator as kopf does."""
     return operator._start(settings=kopf.OperatorSettings())
 
 
-def test_a_queue_that_has_ended_is_not_live() -> None:
+def test_an_operator_whose_queue_ended_is_not_live() -> None:
     server: Any = Server()
     operator = Operator(server)
     queue: Any = operator.queue
@@ -57,7 +57,7 @@ def test_a_queue_that_has_ended_is_not_live() -> None:
     asyncio.run(story())
 
 
-def test_who_is_stopped_is_not_broken() -> None:
+def test_a_stopped_operator_is_not_broken() -> None:
     server: Any = Server()
     operator = Operator(server)
 
@@ -69,7 +69,7 @@ def test_who_is_stopped_is_not_broken() -> None:
     asyncio.run(story())
 
 
-def test_a_listing_that_fails_in_a_way_that_nobody_thought_of_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listing_is_repeated_after_an_unexpected_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "UNWATCHED_LISTING_S", 0.01)
     server = Server()
     api: Any = server
@@ -88,16 +88,20 @@ def test_a_listing_that_fails_in_a_way_that_nobody_thought_of_is_made_again(monk
 
 
 def config_map(version: int, **labels: str) -> dict[str, Any]:
-    """A ConfigMap in one of its forms."""
+    """Return a ConfigMap in one of its versions."""
     meta = {"name": "one", "namespace": "ns", "uid": "u", "creationTimestamp": "x", "labels": labels}
     return {"metadata": {**meta, "resourceVersion": str(version)}, "data": {}}
 
 
-LABEL = {contract.ROLE_LABEL: contract.METADATA_ROLE}
+LABEL = {kubernetes_names.ROLE_LABEL: kubernetes_names.METADATA_ROLE}
 
 
-def hears(then: Callable[[Operator, Any], None]) -> bool:
-    """Whether an operator is live an hour after its watch has told of a ConfigMap, and then this has happened."""
+def is_live_after(then: Callable[[Operator, Any], None]) -> bool:
+    """Return whether an operator is live an hour after an event of a ConfigMap, followed by `then`.
+
+    Args:
+        then: takes the operator, and a function that delivers an event of the ConfigMap in some version.
+    """
     seconds = [0.0]
     health = Health(lambda: seconds[0])
     server: Any = Server()
@@ -105,10 +109,11 @@ def hears(then: Callable[[Operator, Any], None]) -> bool:
 
     async def story() -> None:
         await started(operator)
-        tells = operator._handler(CONFIG_MAPS)
-        await tells({"type": "ADDED", "object": config_map(1, **LABEL)})
+        deliver = operator._handler(CONFIG_MAPS)
+        await deliver({"type": "ADDED", "object": config_map(1, **LABEL)})
         then(
-            operator, lambda version: asyncio.ensure_future(tells({"type": "", "object": config_map(version, **LABEL)}))
+            operator,
+            lambda version: asyncio.ensure_future(deliver({"type": "", "object": config_map(version, **LABEL)})),
         )
         for _ in range(3):
             await asyncio.sleep(0)
@@ -121,27 +126,27 @@ def hears(then: Callable[[Operator, Any], None]) -> bool:
     return health.live()[0]
 
 
-def test_a_watch_that_tells_of_nothing_that_is_written_is_not_live() -> None:
-    assert not hears(lambda operator, tells: operator.cache.put(CONFIG_MAPS, config_map(2, **LABEL)) and None)
+def test_a_watch_that_misses_the_operators_writes_is_not_live() -> None:
+    assert not is_live_after(lambda operator, deliver: operator.cache.put(CONFIG_MAPS, config_map(2, **LABEL)) and None)
 
 
-def test_a_watch_that_tells_later_or_of_what_is_known_is_live() -> None:
-    def written_and_told(operator: Operator, tells: Any) -> None:
+def test_a_watch_with_late_or_known_events_is_live() -> None:
+    def write_and_deliver(operator: Operator, deliver: Any) -> None:
         operator.cache.put(CONFIG_MAPS, config_map(2, **LABEL))
-        tells(2)
+        deliver(2)
 
-    assert hears(written_and_told)
-    assert hears(lambda operator, tells: tells(2))
-
-
-def test_nothing_is_expected_of_a_watch_where_nothing_changes_or_where_it_does_not_look() -> None:
-    assert hears(lambda operator, tells: None)
-    assert hears(lambda operator, tells: operator.cache.put(CONFIG_MAPS, config_map(1, **LABEL)) and None)
-    assert hears(lambda operator, tells: operator.cache.put(CONFIG_MAPS, config_map(2)) and None)
-    assert hears(lambda operator, tells: operator.cache.remove(Ref(CONFIG_MAPS, "ns", "one"), "u") and None)
+    assert is_live_after(write_and_deliver)
+    assert is_live_after(lambda operator, deliver: deliver(2))
 
 
-def test_who_is_told_to_stop_while_nobody_answers_ends() -> None:
+def test_no_event_is_owed_without_a_change_in_the_watch() -> None:
+    assert is_live_after(lambda operator, deliver: None)
+    assert is_live_after(lambda operator, deliver: operator.cache.put(CONFIG_MAPS, config_map(1, **LABEL)) and None)
+    assert is_live_after(lambda operator, deliver: operator.cache.put(CONFIG_MAPS, config_map(2)) and None)
+    assert is_live_after(lambda operator, deliver: operator.cache.remove(Ref(CONFIG_MAPS, "ns", "one"), "u") and None)
+
+
+def test_an_operator_can_be_stopped_while_the_api_server_is_away() -> None:
     server = Server()
     api: Any = server
     operator = Operator(api)
@@ -158,13 +163,13 @@ def test_who_is_told_to_stop_while_nobody_answers_ends() -> None:
     ending.start()
     ending.join(30)
     ended = not ending.is_alive()
-    server.error = None  # whatever still waits for an answer has one
+    server.error = None  # answer calls that still wait
     ending.join(30)
     assert ended
 
 
-class Heard(Operator):
-    """An operator whose queue is read by the test."""
+class RecordingOperator(Operator):
+    """An operator that records the objects it enqueues."""
 
     def __init__(self) -> None:
         server: Any = Server()
@@ -176,7 +181,7 @@ class Heard(Operator):
         self.added.append(job)
 
     def put(self, resource: Resource, name: str, application: str = "", **meta: Any) -> None:
-        """An object in its next form; afterwards `added` has what that concerns."""
+        """Store the next version of an object; `added` then has the objects that it enqueues."""
         self.count += 1
         self.added.clear()
         metadata = {"name": name, "namespace": "ns", "uid": name, "resourceVersion": str(self.count), **meta}
@@ -184,9 +189,9 @@ class Heard(Operator):
         self.cache.put(resource, {"metadata": metadata, "spec": spec})
 
 
-def test_whatever_happens_to_a_subscription_concerns_the_application_of_its_name() -> None:
-    """Its annotations may have asked for the subscription."""
-    operator = Heard()
+def test_a_changed_subscription_enqueues_its_application() -> None:
+    """Because the annotations of the application may have asked for the subscription."""
+    operator = RecordingOperator()
     application = Ref(KUBEFLOW_APPLICATIONS, "ns", "app")
     operator.put(SUBSCRIPTIONS, "app", "app")
     assert application not in operator.added
@@ -201,8 +206,8 @@ def test_whatever_happens_to_a_subscription_concerns_the_application_of_its_name
 
 
 @pytest.mark.parametrize("labels", [{}, {SUBSCRIPTION_LABEL: "app"}, {SUBSCRIPTION_LABEL: "other"}])
-def test_whoever_a_document_is_said_to_be_of_it_concerns_whom_its_name_is_of(labels: dict[str, str]) -> None:
-    operator = Heard()
+def test_a_changed_document_enqueues_its_subscription(labels: dict[str, str]) -> None:
+    operator = RecordingOperator()
     operator.put(SUBSCRIPTIONS, "app", "app")
     operator.put(CONFIG_MAPS, "app-kafkastreams", labels=labels)
     assert Ref(SUBSCRIPTIONS, "ns", "app") in operator.added
