@@ -1,8 +1,8 @@
-"""The driver's connections: a probe per cluster that metadata names, made anew when its properties change.
+"""The driver's connections: one probe per cluster that metadata names.
 
-Driver only, owned by the enumerator. A probe is keyed by the digest of its resolved properties, so that a rotated
-Secret, a changed server list or a changed option is taken up at the next plan. What metadata names no longer is closed
-aside, whatever state its servers are in.
+Driver; owned by the observer, and by the tools. A probe is keyed by the digest of its resolved properties: after a
+rotated Secret, a changed server list or a changed option, the next plan uses a new one. Probes of removed clusters are
+closed in the background, so that servers that hang delay nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def client_of(options: SourceOptions, subscription: Subscription, cluster: str) -> ClusterClient:
-    """How to reach a subscribed cluster: its own properties over the source's common ones, secrets by reference."""
+    """Return the client of a subscribed cluster: its own properties over the common ones, secrets by reference."""
     named = subscription.clusters[cluster]
     return ClusterClient(
         cluster=cluster,
@@ -44,14 +44,14 @@ def question_of(
     describe: bool = True,
     high: frozenset[str] = frozenset(),
 ) -> Question:
-    """What to ask a subscribed cluster: its topics, of them the assigned partitions; the rest as `Question` has it."""
+    """Return the question to a subscribed cluster: its topics, or their assigned partitions; see `Question`."""
     assigned = options.single.assign if options.single else None
     topics = tuple(sorted(subscription.clusters[cluster].topics))
     return Question(topics, assigned, earliest=earliest, describe=describe, high=high)
 
 
 class ClusterProbes:
-    """The probes of the clusters in force."""
+    """The probes of the clusters that metadata names."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -61,11 +61,11 @@ class ClusterProbes:
     def for_subscription(
         self, subscription: Subscription
     ) -> tuple[Mapping[str, ClusterProbe], Mapping[str, DynamicKafkaError]]:
-        """Probes of all clusters that are named, those no longer named closed aside.
+        """Return the probes of all clusters of the subscription, and close those of removed clusters.
 
         Returns:
-            The probes, and the clusters that have none because their properties do not resolve (a secret is missing),
-            or because no client can be made of them.
+            The probes, and the errors of clusters without one: their properties do not resolve (a secret is missing),
+            or make no client.
         """
         probes: dict[str, ClusterProbe] = {}
         failures: dict[str, DynamicKafkaError] = {}
@@ -75,7 +75,7 @@ class ClusterProbes:
                 resolved = client.resolved_properties()
                 self._check(client, resolved)
                 config = admin_config(cluster, resolved)
-                # The isolation level is a consumer's property, but ends are asked for with it.
+                # The isolation level is a consumer's property, but the ends depend on it.
                 digest = client.digest({**config, "isolation.level": client.read_committed})
                 probes[cluster] = self._probe(client, digest, config)
             except DynamicKafkaError as error:
@@ -87,18 +87,18 @@ class ClusterProbes:
         return probes, failures
 
     def close(self) -> None:
-        """Close all of them, aside."""
+        """Close all of them in the background."""
         for _, probe in self._probes.values():
             probe.close()
         self._probes.clear()
 
     def _check(self, client: ClusterClient, resolved: Mapping[str, str]) -> None:
-        """Let librdkafka judge what tasks will read with, before a batch is planned that they cannot read.
+        """Let librdkafka check the consumer properties before a plan makes a batch that tasks cannot read.
 
-        Takes 2 to 50 ms, once for each set of properties.
+        This takes 2 to 50 ms, once for each set of properties.
 
         Raises:
-            ClusterRefusedError: no consumer can be made of them.
+            ClusterRefusedError: librdkafka makes no consumer of them.
         """
         config = consumer_config(client.cluster, resolved, group_id_prefix=client.group_id_prefix)
         digest = client.digest(config)
@@ -111,10 +111,10 @@ class ClusterProbes:
         if known is not None and known[0] == digest:
             return known[1]
         if known is not None:
-            log.info("the properties of cluster %s changed: its client is made anew", client.cluster)
+            log.info("the properties of cluster %s changed: it gets a new client", client.cluster)
             known[1].close()
-        # "The clients' own timeouts": what the user set, or as long as a range in flight may take.
-        # What a reference stands for may be no number: librdkafka says so when the client is made.
+        # The deadline is the user's socket timeout, or as long as a range in flight may take. The value of a secret
+        # reference may be no number: librdkafka refuses it when it makes the client.
         timeout = str(config.get("socket.timeout.ms", ""))
         deadline = (int(timeout) if timeout.isdecimal() else self._options.read_timeout_ms) / 1000
         deadline = min(deadline, LONGEST_CALL_S)

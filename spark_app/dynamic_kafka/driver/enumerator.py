@@ -162,8 +162,8 @@ class Enumerator:
                 observed = self.observer.observe(initial=logged.is_initial, everyone=everyone)
                 return self._plan_without_broken(logged, observed, unlimited, everyone=everyone)
             except RevisionRejectedError as rejected:
-                # The newest metadata do not fit the clusters that they name. The query goes back to the last good ones.
-                # It ends if there were none before, or if these were good and the cluster itself has changed.
+                # The newest metadata does not fit the clusters that it names. The query goes back to the last good one.
+                # It ends if there was none before, or if this one was good and the cluster itself has changed.
                 if not self.observer.reject(str(rejected.error)):
                     raise rejected.error from None
 

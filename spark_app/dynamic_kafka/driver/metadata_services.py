@@ -1,4 +1,7 @@
-"""Make the metadata service, the subscriber and the discovery that the options ask for. Driver and application."""
+"""The metadata service, the subscriber and the discovery that the options ask for.
+
+Driver; the observer makes its discovery here, and so do the application and its tools.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,10 @@ T = TypeVar("T")
 
 
 def make_service(options: SourceOptions) -> KafkaMetadataService:
-    """The metadata service; a class of the user's is called with the options as one mapping.
+    """Return the metadata service; a user's class is called with the options as one mapping.
 
     Raises:
-        OptionError: the class cannot be loaded, or is not made with the options as its one argument.
+        OptionError: the class cannot be loaded, or does not take the options as its one argument.
         MetadataUnavailableError: its constructor raises something else.
     """
     if options.single is not None:
@@ -37,11 +40,11 @@ def make_service(options: SourceOptions) -> KafkaMetadataService:
         return FileMetadataService(options.metadata_path or "")
     if options.service == "static":
         return StaticMetadataService(options.metadata_document or "")
-    return _made(options.service, KafkaMetadataService, options)
+    return _instance(options.service, KafkaMetadataService, options)
 
 
 def make_subscriber(options: SourceOptions) -> KafkaStreamSubscriber:
-    """What chooses the streams: ids, a pattern, or a class of the user's.
+    """Return the subscriber, which selects the streams: by ids, by a pattern, or a user's class.
 
     Raises:
         OptionError, MetadataUnavailableError: see `make_service`.
@@ -51,32 +54,32 @@ def make_subscriber(options: SourceOptions) -> KafkaStreamSubscriber:
         return StreamIdsSubscriber(chosen.ids)
     if isinstance(chosen, StreamPattern):
         return StreamPatternSubscriber(chosen.pattern)
-    return _made(chosen.path, KafkaStreamSubscriber, options)
+    return _instance(chosen.path, KafkaStreamSubscriber, options)
 
 
-def _made(path: str, expected: Callable[..., T], options: SourceOptions) -> T:
-    """An object of a class of the user's, whose constructor may raise anything."""
+def _instance(path: str, expected: Callable[..., T], options: SourceOptions) -> T:
+    """Return an object of a user's class, whose constructor may raise anything."""
     found = load_class(path, expected)
     try:
         return found(NamedOptions(options.raw))
     except DynamicKafkaError:
         raise
     except Exception as error:
-        told = f"{path} cannot be made: {type(error).__name__}: {error}"
+        text = f"{path} cannot be made: {type(error).__name__}: {error}"
         if isinstance(error, TypeError | KeyError):
-            raise OptionError(f"{told}; it is called with the options as its one argument, a mapping") from None
-        raise MetadataUnavailableError(f"{told}; check what it needs at its start") from None
+            raise OptionError(f"{text}; it is called with the options as its one argument, a mapping") from None
+        raise MetadataUnavailableError(f"{text}; check what it needs at its start") from None
 
 
 def make_discovery(options: SourceOptions, *, once: bool = False) -> MetadataDiscovery:
-    """Discovery as the options set it; bounded reading looks at metadata only once.
+    """Return the discovery that the options ask for. Bounded reading looks metadata up only once.
 
     Args:
-        once: look only once whatever the options say, for a query that metadata has bounded in an earlier run.
+        once: look metadata up only once, whatever the options say, for a query that an earlier run found to be bounded.
 
     Raises:
-        OptionError: a class cannot be loaded or made, or the environment names something that is no revision.
-        MetadataUnavailableError: the constructor of a class of the user's raises something else.
+        OptionError: a class cannot be loaded or made, or the environment names an invalid revision.
+        MetadataUnavailableError: the constructor of a user's class raises something else.
     """
     awaited: str | AwaitedRevision | None = options.metadata_revision
     if awaited is None and options.service == "file":

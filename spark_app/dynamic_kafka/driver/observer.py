@@ -45,7 +45,7 @@ class LiveObservation(Observation):
     Attributes:
         found: the metadata, with their revision.
         probes: the connection of each cluster that has one, by cluster id.
-        new_revision: whether the metadata differ from the last that a plan used successfully.
+        new_revision: whether the metadata differs from the last that a plan used successfully.
     """
 
     found: Discovered
@@ -82,13 +82,13 @@ class Observer:
         self._described_at: dict[str, tuple[float, int]] = {}
 
     def newest_metadata(self, *, initial: bool = False) -> Discovered:
-        """Return the newest metadata that were not rejected. The first call waits for the first lookup.
+        """Return the newest metadata that was not rejected. The first call waits for the first lookup.
 
         Args:
             initial: for a query's first plan: each stream that is subscribed by its id must exist.
 
         Raises:
-            MetadataError: there are none, or more lookups in a row failed than are tolerated.
+            MetadataError: there is none, or more lookups in a row failed than are tolerated.
         """
         if self._discovery is None:
             for warning in self.options.warnings:
@@ -116,11 +116,11 @@ class Observer:
         return self._found
 
     def in_force(self) -> Discovered:
-        """Return the metadata that the current batch was planned with, however old they are by now."""
+        """Return the metadata that the current batch was planned with, however old it is by now."""
         return self._found or self.newest_metadata()
 
     def freeze(self) -> None:
-        """Stop looking metadata up: those in force, or those of the first lookup, stay until the run ends.
+        """Stop looking metadata up: the metadata in force, or that of the first lookup, stays until the run ends.
 
         This is for runs that end by themselves: bounded runs and those of `Trigger.AvailableNow`. A cluster that is
         removed in the middle of one would be parked unread, and the run would report that it has read everything.
@@ -133,7 +133,7 @@ class Observer:
         """Put the last good metadata in force again.
 
         Returns:
-            False if there are no others: the rejected metadata are the last good ones, or the first, or frozen.
+            False if there is no other: the rejected metadata is the last good one, or the first, or frozen.
         """
         if self._frozen or self._discovery is None or self._found is None or self._good is None:
             return False
@@ -154,8 +154,8 @@ class Observer:
         # offsets, so the next plan must ask for them again.
         self._opened |= observed.answers.keys()
         self.read_before |= observed.answers.keys()
-        # Metadata are good once all clusters have answered. Under `stall` one may be down from the start: then the
-        # metadata with which the others are read are the ones to go back to.
+        # Metadata is good once all clusters have answered. Under `stall` one may be down from the start: then the
+        # metadata with which the others are read is the one to go back to.
         if self._good is None or len(observed.answers) == len(observed.subscription.clusters):
             self._good = observed.found
 
@@ -171,7 +171,7 @@ class Observer:
             self._discovery.closed.wait()
 
     def observe(self, *, initial: bool = False, everyone: bool = False) -> LiveObservation:
-        """Ask all clusters that metadata name at once, and wait a little for the slower ones.
+        """Ask all clusters that metadata names at once, and wait a little for the slower ones.
 
         Args:
             initial: for a query's first plan, which may need an answer of every cluster (`must_find_all`).

@@ -1,11 +1,11 @@
-"""From ranges to what executors need for them. Driver; no I/O."""
+"""Read tasks: the ranges of a batch with everything that executors need to read them. Driver; no I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from dynamic_kafka.driver.cluster_clients import client_of
-from dynamic_kafka.driver.replay import CHOICES, named_as
+from dynamic_kafka.driver.replay import CHOICES, current_id
 from dynamic_kafka.errors import PendingRangesError
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.metadata.subscription import Subscription
@@ -18,13 +18,16 @@ from dynamic_kafka.planning.splits import SplitRange
 def make_tasks(
     options: SourceOptions, subscription: Subscription, document: OffsetDocument, ranges: Iterable[SplitRange]
 ) -> list[ReadTask]:
-    """One read task per range. Rows keep the cluster and stream ids that the document recorded, so that a replay yields
-    the same rows even where metadata has renamed the cluster since."""
+    """Return one read task per range.
+
+    Rows keep the cluster and stream ids of the document, so that a replay yields the same rows even if metadata has
+    renamed the cluster since.
+    """
     active = frozenset(subscription.clusters)
     clients = {}
     tasks = []
     for part in ranges:
-        cluster = named_as(subscription, part.split.cluster)
+        cluster = current_id(subscription, part.split.cluster)
         if cluster is None:
             raise PendingRangesError(f"metadata no longer names the cluster of {part}. {CHOICES}")
         if cluster not in clients:
@@ -34,7 +37,7 @@ def make_tasks(
         tasks.append(
             ReadTask(
                 part=part,
-                # A document of the first version knows no streams.
+                # A document of version 1 has no streams.
                 stream=stream or subscription.clusters[cluster].topics.get(part.split.topic, ""),
                 kafka_id=saved_identity(document, part.split.cluster),
                 client=clients[cluster],

@@ -1,10 +1,12 @@
-"""Replay a batch that was planned but not committed: the same ranges exactly, but for what is durably left out.
+"""Replays: batches that were planned but not committed run again, with exactly the same ranges.
 
-Driver only, part of the enumerator. Spark hands a batch back as its two documents; the ranges come from those alone.
-What metadata names no longer, or what does not answer under `clusterFailurePolicy=stall`, is left out by an amendment:
-decided once, written before the batch runs, and obeyed by every later replay of the same batch, so that two replays
-never read different ranges. If the process dies before the write, the next run decides anew and nothing was read; if it
-dies after it, the next run obeys.
+Driver; owned by the enumerator. Spark hands a batch back as its two documents, and the ranges come from those alone. An
+amendment leaves out ranges that metadata no longer names. Under `clusterFailurePolicy=stall` it also leaves out those
+of a cluster that does not answer.
+
+An amendment is decided once and written before the batch runs. Every later replay of the batch obeys it, so two replays
+never read different ranges. If the process dies before the write, nothing was read, and the next run decides anew. If
+it dies after the write, the next run obeys.
 """
 
 from __future__ import annotations
@@ -33,15 +35,16 @@ from dynamic_kafka.planning.observation import Observation, TopicObservation
 from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import SplitRange
+from dynamic_kafka.wording import first_few
 
 CHOICES = (
     "Choices: name the cluster and topic again until the batch is done (state Draining is enough), set stateLocation"
     " with pendingRemovedRanges=filter, or leave the ranges out once with"
     " `python -m dynamic_kafka.app abandon app.yaml CLUSTER`"
 )
-"""What a user can do about a pending batch whose ranges metadata no longer names."""
+"""The user's choices when metadata no longer names ranges of a pending batch."""
 
-_TOLD: Mapping[Reason, str] = {
+_REASON_TEXTS: Mapping[Reason, str] = {
     "removed": "cluster removed",
     "unreachable": "cluster unreachable",
     "recreated": "topic re-created",
@@ -56,11 +59,11 @@ class Replays:
 
     Args:
         options: the source's options.
-        state: where amendments are kept; None when there is no `stateLocation`.
-        look: looks at the observation; raises under `clusterFailurePolicy=fail` when a cluster does not answer.
+        state: the store of amendments; None without a `stateLocation`.
+        observe: observes metadata and clusters; raises under `clusterFailurePolicy=fail` if a cluster does not answer.
 
     Attributes:
-        amendments: those that were restored or made so far.
+        amendments: the amendments that were restored or made so far.
     """
 
     def __init__(self, options: SourceOptions, state: StateLocation | None, observe: Callable[[], Observation]) -> None:
@@ -71,10 +74,10 @@ class Replays:
         self._later: list[Amendment] = []
 
     def restore(self, document: OffsetDocument) -> None:
-        """Load the query's amendments, with the first saved document that this process sees.
+        """Load the query's amendments, at the first saved document of this process.
 
         Raises:
-            StaleCheckpointError: an amendment belongs to a later batch than the checkpoint knows.
+            StaleCheckpointError: an amendment belongs to a later batch than the last of the checkpoint.
         """
         if self._restored:
             return
@@ -89,9 +92,9 @@ class Replays:
             raise StaleCheckpointError(
                 f"the checkpoint ends at document {document.number} of query {document.query}, but {self._state.uri}"
                 f" holds an amendment of document {newest}: the checkpoint was restored from a backup and is older"
-                " than what this query has done since. Restore the newer checkpoint, start with a new one, or set"
-                " allowOldCheckpoint=true to go on and read again what came after it; not with a file sink, which skips"
-                " the batches that it has by number, new records among them"
+                " than the progress of this query. Restore the newer checkpoint, start with a new one, or set"
+                " allowOldCheckpoint=true to continue and read the later records again. Do not set it with a file sink:"
+                " it skips the batches that it already has by their number, new records included"
             )
         for amendment in found:
             if amendment.number <= document.number:
@@ -99,30 +102,30 @@ class Replays:
         self._later = later
 
     def planned(self, start: OffsetDocument, end: OffsetDocument) -> None:
-        """This process planned the batch just now: its metadata is fresh, nothing has to be checked again.
+        """Record that this process has just planned the batch: its metadata is fresh, so no check is needed.
 
-        If a person has gone back to before amendments, the batch may be the very one that they speak of. Planned anew
-        it reads all of its ranges, and they are obeyed no more; that is written down before Spark knows of the batch.
-        Not earlier: the checkpoint that they belong to may be put back.
+        If a user restored a checkpoint from before some amendments, the batch may be the very one that they amend.
+        Planned anew it reads all of its ranges, so these amendments become void. That is written before Spark has the
+        batch, but not earlier: until then the user may restore the checkpoint that the amendments belong to.
         """
         key = (fingerprint(start), fingerprint(end))
         undone = [amendment for amendment in self._later if (amendment.start, amendment.end) == key]
         if undone and self._state is not None:
             self._state.undo_amendments(end.query, undone)
-            log.warning("%d amendments of the batch of document %d are obeyed no more", len(undone), end.number)
+            log.warning("%d amendments of the batch of document %d do not apply any more", len(undone), end.number)
         self._settled = {key}
 
     def ranges(self, start: OffsetDocument, end: OffsetDocument) -> list[SplitRange]:
-        """The ranges to read for a batch, however often Spark asks.
+        """Return the ranges to read for a batch, the same ones however often Spark asks.
 
         Raises:
             PendingRangesError: metadata no longer names a cluster of the batch, and nothing may be left out.
-            IdentityError: a saved cluster is answered by another one, whether the batch reads it or not.
+            IdentityError: another cluster answers for a saved one, whether the batch reads it or not.
             DataLossError: a topic of the batch was re-created since it was planned.
         """
         key = (fingerprint(start), fingerprint(end))
         if key[0] == key[1]:
-            return []  # a document leads nowhere by itself; its starts are those of the batch that ended with it
+            return []  # no batch: the starts in the document belong to the batch that ended with it
         if end.previous not in ("", key[0]):
             raise OffsetDocumentError(
                 f"the offset document {end.number} does not follow the one that Spark names before it ({start.number}):"
@@ -131,14 +134,14 @@ class Replays:
         ranges = ranges_between(start, end)
         remaining = self.amendments.remaining(ranges, key)
         if key not in self._settled and remaining:
-            # An earlier replay's amendment is obeyed; what has gone since then needs one more.
+            # The amendments of earlier replays are obeyed; ranges that cannot be read since then need one more.
             self._decide(remaining, end, key)
             remaining = self.amendments.remaining(ranges, key)
         self._settled.add(key)
         return remaining
 
     def is_settled(self, start: OffsetDocument, end: OffsetDocument) -> bool:
-        """Whether this process has planned or decided the batch already."""
+        """Return whether this process has already planned the batch or decided its amendment."""
         return (fingerprint(start), fingerprint(end)) in self._settled
 
     def _decide(self, ranges: list[SplitRange], end: OffsetDocument, key: tuple[str, str]) -> None:
@@ -159,16 +162,16 @@ class Replays:
             log.warning(
                 "left out of the pending batch, possibly delivered by an earlier attempt: %s (%s)",
                 part,
-                _TOLD[amendment.reasons[part.split.cluster]],
+                _REASON_TEXTS[amendment.reasons[part.split.cluster]],
             )
 
     def judge(
         self, ranges: list[SplitRange], end: OffsetDocument, key: tuple[str, str], observation: Observation
     ) -> Amendment | None:
-        """The amendment that the observation asks for, None if all ranges can be read. Writes nothing.
+        """Return the amendment that the observation asks for, None if all ranges can be read. Writes nothing.
 
         Raises:
-            IdentityError: a cluster of the batch is answered by another one.
+            IdentityError: another cluster answers for a cluster of the batch.
             DataLossError: a topic of the batch was re-created.
         """
         reasons: dict[str, Reason] = {}
@@ -178,7 +181,7 @@ class Replays:
             if reason is None:
                 continue
             left_out.append(part)
-            # A topic may be removed from a cluster that does not answer either: `pendingRemovedRanges` decides then.
+            # If a topic is removed from a cluster that does not answer, `pendingRemovedRanges` decides.
             if reasons.get(part.split.cluster) != "removed":
                 reasons[part.split.cluster] = reason
         if not left_out:
@@ -186,7 +189,7 @@ class Replays:
         return Amendment(end.query, end.number, *key, tuple(left_out), reasons, time.time_ns() // 1_000_000)
 
     def _reason(self, part: SplitRange, end: OffsetDocument, observation: Observation) -> Reason | None:
-        cluster = named_as(observation.subscription, part.split.cluster)
+        cluster = current_id(observation.subscription, part.split.cluster)
         if cluster is None or part.split.topic not in observation.subscription.clusters[cluster].topics:
             return "removed"
         answer = observation.answers.get(cluster)
@@ -201,7 +204,7 @@ class Replays:
         return self._recreated(part, end, answer.topics.get(part.split.topic))
 
     def _recreated(self, part: SplitRange, end: OffsetDocument, seen: TopicObservation | None) -> Reason | None:
-        """Offsets of a topic mean nothing in the one that has taken its name: other records stand there."""
+        """Return the reason to leave out a range of a re-created topic: its offsets mean nothing in the new topic."""
         planned = end.topic(part.split.cluster, part.split.topic)
         if planned is None or seen is None or not is_recreated(planned.topic_id, seen.topic_id):
             return None
@@ -209,20 +212,23 @@ class Replays:
             topic = "/".join(part.split[:2])
             raise DataLossError(
                 f"data loss: the pending batch holds {part}, but the topic was re-created (id {planned.topic_id}, now"
-                f" {seen.topic_id}): these offsets belong to the old one. Leave them out with"
+                f" {seen.topic_id}): these offsets belong to the old topic. Leave them out with"
                 f" `python -m dynamic_kafka.app abandon app.yaml {topic}`, then accept the loss with"
                 " `python -m dynamic_kafka.app accept app.yaml --data-loss`: the new topic is read from its first"
                 " record. Or accept all losses, always, with failOnDataLoss=false"
             )
-        # Left out, the next plan goes on at the new topic's first offset; where that cannot be recorded, what stands
-        # at the old offsets is read, and once more by the next plan: not exact, but no record is lost.
+        # With an amendment, the next plan continues at the new topic's first offset. Without a place to record one, the
+        # batch reads the new topic at the old offsets, and the next plan reads that again: duplicates, but no loss.
         return "recreated" if self._state is not None and end.query else None
 
     def _check_identities(self, end: OffsetDocument, observation: Observation) -> None:
-        """The clusters that the batch does not read: the next plan would refuse them, with this batch delivered."""
+        """Check the clusters that the batch does not read, too.
+
+        Otherwise only the next plan would refuse them, after this batch was delivered.
+        """
         accepted = self._state.accepted_identities(end.query) if self._state else {}
         for saved_as in sorted({*end.clusters, *end.parked}):
-            cluster, saved = named_as(observation.subscription, saved_as), saved_identity(end, saved_as)
+            cluster, saved = current_id(observation.subscription, saved_as), saved_identity(end, saved_as)
             answer = observation.answers.get(cluster) if cluster else None
             found = answer.kafka_id if answer else None
             if cluster and saved and found and found not in (saved, accepted.get(cluster)):
@@ -232,15 +238,15 @@ class Replays:
                 )
 
     def refusal(self, amendment: Amendment) -> DynamicKafkaError | None:
-        """Why the options do not allow an amendment, None if they do."""
+        """Return the error if the options do not allow an amendment, None if they do."""
         left_out, reasons = amendment.left_out, amendment.reasons
-        named = ", ".join(map(str, left_out[:10])) + (f" and {len(left_out) - 10} more" if len(left_out) > 10 else "")
+        named = first_few(left_out)
         unreachable = sorted(cluster for cluster, reason in reasons.items() if reason == "unreachable")
         unrecorded = None
         if self._state is None:
-            unrecorded = "there is no stateLocation to record it"
+            unrecorded = "there is no stateLocation to record that"
         elif not amendment.query:
-            unrecorded = "version 1 has planned the batch, and names no query to record it for"
+            unrecorded = "version 1 planned the batch, and names no query to record that for"
         if unreachable and unrecorded:
             return ClusterUnreachableError(
                 unreachable[0],
@@ -260,15 +266,14 @@ class Replays:
             return
         for cluster, progress in sorted(document.clusters.items()):
             for name, topic in sorted(progress.topics.items()):
-                offsets = ", ".join(f"{p}: {topic.next[p]}" for p in sorted(topic.next)[:32])
-                more = f" and {len(topic.next) - 32} more" if len(topic.next) > 32 else ""
-                log.info("restored offsets of %s/%s: {%s}%s", cluster, name, offsets, more)
+                offsets = first_few((f"{p}: {topic.next[p]}" for p in sorted(topic.next)), 32)
+                log.info("restored offsets of %s/%s: {%s}", cluster, name, offsets)
         for cluster, parked in sorted(document.parked.items()):
             log.info("restored parked topics of %s: %s", cluster, ", ".join(sorted(parked.topics)))
 
 
-def named_as(subscription: Subscription, cluster: str) -> str | None:
-    """The id under which metadata names a cluster of a saved document now: its own, or the one it was renamed to."""
+def current_id(subscription: Subscription, cluster: str) -> str | None:
+    """Return the id of a saved cluster in metadata now: its own, or its new one after a rename; None if removed."""
     if cluster in subscription.clusters:
         return cluster
     return next((new for new, named in subscription.clusters.items() if named.renamed_from == cluster), None)

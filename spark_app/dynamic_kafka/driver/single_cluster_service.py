@@ -1,7 +1,8 @@
-"""The metadata service of a single cluster: each topic is a stream of its own name. Driver.
+"""The metadata service of a single cluster: each topic is a stream with the topic's name. Driver.
 
-Flink's `SingleClusterTopicMetadataService`; also what Spark's `kafka.bootstrap.servers` with `subscribe`,
-`subscribePattern` or `assign` means here. Topics given by name need no look-up; for a pattern the cluster is asked.
+It corresponds to Flink's `SingleClusterTopicMetadataService`. The source also uses it for Spark's
+`kafka.bootstrap.servers` with `subscribe`, `subscribePattern` or `assign`. Only a pattern needs the cluster's topic
+list.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ DEADLINE_S = 30.0
 log = logging.getLogger(__name__)
 
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Kafka's own topics: a pattern does not match them, as in Spark's source; they may be named."""
+"""Kafka's own topics. A pattern does not match them, as in Spark's source, but a user may name them."""
 
 
 class SingleClusterService(KafkaMetadataService):
@@ -29,37 +30,39 @@ class SingleClusterService(KafkaMetadataService):
     Args:
         single: the cluster's id and the topics, if they are given by name.
         properties: client properties as given, `bootstrap.servers` among them; secrets by reference.
-        stall: `clusterFailurePolicy=stall`: while the cluster does not answer, it has the topics that it had last. The
-            planner asks it too, and tells that it is stalled.
+        stall: whether the service keeps the last listed topics while the cluster does not answer
+            (`clusterFailurePolicy=stall`). The observer asks the cluster, too, and reports it as stalled.
     """
 
     def __init__(self, single: SingleCluster, properties: Mapping[str, str], *, stall: bool = False) -> None:
         self._stall = stall
         self._last: set[str] | None = None
-        self._silent = False
+        self._unlisted = False
         self._single = single
         self._client = ClusterClient(single.cluster_id, properties, {})
         self._servers = properties["bootstrap.servers"]
         self._admin: ClusterAdmin | None = None
 
     def get_all_streams(self) -> list[KafkaStream]:
-        """A stream per topic: those given by name, or all that the cluster lists."""
+        """Return one stream per topic: the topics given by name, or all that the cluster lists."""
         given = self._single.topics or (tuple(self._single.assign) if self._single.assign else None)
         return [self._stream(topic) for topic in (given if given is not None else sorted(self._listed()))]
 
     def describe_streams(self, stream_ids: Collection[str]) -> dict[str, KafkaStream]:
-        """The streams among `stream_ids`. Topics given by name are streams whether or not they exist yet: the planner
-        says which of them are missing."""
+        """Return the streams among `stream_ids`.
+
+        Topics given by name are streams even if they do not exist yet: the plan refuses the missing ones.
+        """
         given = self._single.topics or tuple(self._single.assign or ())
         known = set(given) if given else self._listed()
         return {topic: self._stream(topic) for topic in stream_ids if topic in known}
 
     def is_cluster_active(self, cluster_id: str) -> bool:
-        """Whether this is the one cluster."""
+        """Return whether this is the single cluster."""
         return cluster_id == self._single.cluster_id
 
     def close(self) -> None:
-        """Drop the client aside."""
+        """Drop the client in the background."""
         admin, self._admin = self._admin, None
         if admin is not None:
             admin.close_in_background()
@@ -80,12 +83,12 @@ class SingleClusterService(KafkaMetadataService):
         try:
             listed = self._admin.list_topics() - INTERNAL
         except ClusterError as error:
-            self.close()  # a client that has lost its brokers finds none again (see `admin.kafka_id`)
+            self.close()  # a client that lost its brokers does not find them again (see `admin.kafka_id`)
             if not self._stall or self._last is None:
                 raise MetadataUnavailableError(str(error)) from error
-            if not self._silent:
-                log.warning("its topics are not listed, those that it had are kept until it answers: %s", error)
-            self._silent = True
+            if not self._unlisted:
+                log.warning("cannot list the topics, so the last listed ones stay until the cluster answers: %s", error)
+            self._unlisted = True
             return self._last
-        self._last, self._silent = listed, False
+        self._last, self._unlisted = listed, False
         return listed

@@ -1,7 +1,7 @@
-"""What a query keeps beside Spark's checkpoint: amendments, and what a person has accepted.
+"""The state location: a query's amendments and acceptances, beside Spark's checkpoint.
 
 Driver and tools. `stateLocation` is a folder on any file system that pyarrow reaches (local paths; file, s3, gs, abfs
-or hdfs URIs). Every file is written once, whole, under a name that tells its content, and never changed: a crash leaves
+or hdfs URIs). Every file is written once, whole, under a name that describes it, and never changed: a crash leaves
 either the file or nothing.
 
     <stateLocation>/<query>/amendments/<number>-<start>-<end>-<mark>.json
@@ -32,11 +32,11 @@ from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.splits import Split
 
 _SETTLED = (PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError)
-"""Errors of a file system that do not go away by themselves."""
+"""File system errors that a retry cannot fix."""
 
 
 _URI = re.compile(r"(?s:(?:([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?)?(.*))")
-"""Scheme, authority and path, as Hadoop tells them apart: `out:/x` has a scheme, `./out:/x` has none."""
+"""Scheme, authority and path as Hadoop splits them: `out:/x` has a scheme, `./out:/x` has none."""
 
 
 class StateLocation:
@@ -46,9 +46,9 @@ class StateLocation:
         uri: a path or URI; made on the first write.
 
     Raises:
-        OptionError: the URI names no file system that is reachable from here; of every method: the folder is none, or
+        OptionError: the URI names no reachable file system. Every method raises it, too, if the path is no folder, or
             may not be read or written.
-        DynamicKafkaError: of every method: the file system did not do as asked, which may go away by itself.
+        DynamicKafkaError: every method raises it if the file system fails for a reason that may be temporary.
     """
 
     def __init__(self, uri: str) -> None:
@@ -65,7 +65,7 @@ class StateLocation:
             if isinstance(self._fs, fs.LocalFileSystem):
                 _write_local(Path(folder), name, data)
                 return
-            # An object store shows an object when its stream is closed; a file system needs the rename.
+            # An object store shows an object only when its stream is closed; a file system needs the rename.
             draft = f"{folder}/.{name}.{uuid.uuid4().hex}"
             renames = isinstance(self._fs, fs.HadoopFileSystem)
             with self._fs.open_output_stream(draft if renames else full) as stream:
@@ -74,10 +74,10 @@ class StateLocation:
                 self._fs.move(draft, full)
 
     def read_folder(self, path: str) -> dict[str, dict[str, Any]]:
-        """{file name: content} of all JSON files of a folder, by name; none when the folder does not exist.
+        """Return {file name: content} of all JSON files of a folder, by name; empty if it does not exist.
 
         Raises:
-            OffsetDocumentError: a file holds no JSON object.
+            OffsetDocumentError: a file does not hold a JSON object.
         """
         contents = {}
         with self._explained("read", path):
@@ -92,21 +92,21 @@ class StateLocation:
                 with self._whole(f"{path}/{name}"):
                     contents[name] = json.loads(data)
                     if not isinstance(contents[name], dict):
-                        raise ValueError("it is no JSON object")
+                        raise ValueError("it is not a JSON object")
         return contents
 
     def amendments(self, query: str) -> list[Amendment]:
-        """All amendments of a query, by batch; those of one batch in no particular order. None that was undone."""
+        """Return all amendments of a query that were not undone, by batch; those of one batch in any order."""
         folder, found = f"{query}/amendments", []
         for name, wire in self.read_folder(folder).items():
             with self._whole(f"{folder}/{name}"):
                 found.append(Amendment.from_wire(wire))
         undone = self._marks(query) if found else ()
-        return [each for each in found if _undone(each) not in undone]
+        return [amendment for amendment in found if _digest(amendment) not in undone]
 
     def undo_amendments(self, query: str, undone: Collection[Amendment]) -> None:
-        """Obey these no more: a person has gone back to before their batches. The same may be made anew later."""
-        marks = sorted(_undone(each) for each in undone)
+        """Make these void: a user restored a checkpoint from before their batches. The same may be made again later."""
+        marks = sorted(map(_digest, undone))
         name = hashlib.sha256("".join(marks).encode()).hexdigest()[:16]
         self.write(f"{query}/undone/{name}.json", {"version": 1, "amendments": marks})
 
@@ -118,19 +118,19 @@ class StateLocation:
         return marks
 
     def save_amendment(self, amendment: Amendment) -> None:
-        """Make an amendment durable. Only after this may its batch run."""
+        """Make an amendment durable. Its batch may run only after this."""
         content = amendment.to_wire()
-        # One batch may need several, each for what had gone by then.
+        # One batch may need several, one for each replay that found more ranges to leave out.
         mark = hashlib.sha256(json.dumps(content["leftOut"]).encode()).hexdigest()[:8]
         name = f"{amendment.number:012d}-{amendment.start}-{amendment.end}-{mark}.json"
         self.write(f"{amendment.query}/amendments/{name}", content)
 
     def accepted_identities(self, query: str) -> dict[str, str]:
-        """{cluster id: Kafka `cluster.id`} that a person accepted, the newest where there are several."""
+        """Return {cluster id: Kafka `cluster.id`} that a user accepted, the newest where there are several."""
         return self._accepted(query)[0]
 
     def accepted_losses(self, query: str) -> dict[Split, AcceptedLoss]:
-        """Data losses that a person accepted, the newest of each split."""
+        """Return the data losses that a user accepted, the newest of each split."""
         return self._accepted(query)[1]
 
     def _accepted(self, query: str) -> tuple[dict[str, str], dict[Split, AcceptedLoss]]:
@@ -147,23 +147,23 @@ class StateLocation:
                         int(wire["from"]), wire.get("topicId"), wire.get("to"), wire.get("document"), wire.get("epoch")
                     )
                 else:
-                    raise ValueError(f"kind {wire['kind']!r} is not known")
+                    raise ValueError(f"kind {wire['kind']!r} is unknown")
         return identities, losses
 
     @contextmanager
     def _explained(self, done: str, path: str) -> Iterator[None]:
-        """Say of an error of the file system where it was, and what to do."""
+        """Add to an error of the file system where it happened and what to do."""
         try:
             yield
         except OSError as error:
             text = f"stateLocation: {self.uri}/{path} cannot be {done}: {error}"
             if isinstance(error, _SETTLED):
                 raise OptionError(f"{text}; name a folder that this user may read and write") from error
-            raise DynamicKafkaError(f"{text}; see that its file system is there, and start again") from error
+            raise DynamicKafkaError(f"{text}; check that the file system is available, and start again") from error
 
     @contextmanager
     def _whole(self, path: str) -> Iterator[None]:
-        """Say of a damaged or too new file which one it is, and what to do."""
+        """Add to an error about a damaged or too new file its path and what to do."""
         try:
             yield
         except (OffsetDocumentError, LookupError, TypeError, ValueError) as error:
@@ -173,19 +173,19 @@ class StateLocation:
             ) from None
 
 
-def _undone(amendment: Amendment) -> str:
-    """One amendment, told from the same one made at another time."""
+def _digest(amendment: Amendment) -> str:
+    """Return a digest of one amendment; the same amendment made at another time has another one."""
     return hashlib.sha256(json.dumps(amendment.to_wire(), sort_keys=True).encode()).hexdigest()
 
 
 def has_scheme(uri: str) -> bool:
-    """Whether a path says of which file system it is."""
+    """Return whether a path names its file system."""
     parts = _URI.fullmatch(uri)
     return parts is not None and parts.group(1) is not None
 
 
 def canonical(uri: str) -> str:
-    """A path or URI in the one form that those of the same folder have in common, as far as their text tells."""
+    """Return the canonical form of a path or URI: paths of one folder have equal forms, as far as text shows."""
     parts = _URI.fullmatch(uri)
     scheme, authority, path = parts.groups() if parts else (None, None, uri)
     if scheme in (None, "file"):
@@ -194,11 +194,13 @@ def canonical(uri: str) -> str:
 
 
 def open_folder(uri: str, what: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a path or URI as Spark writes it, and the path there. Spark's `s3a:` means pyarrow's `s3:`.
+    """Return the file system of a path or URI as Spark writes it, and the path there. `s3a:` is pyarrow's `s3:`.
+
+    Args:
+        what: the setting that holds the URI, for errors.
 
     Raises:
-        OptionError: it is none that is reachable from here, or has a password in it; `what` says what of the user's
-            it is.
+        OptionError: the file system is not reachable from here, or the URI holds a password.
     """
     check_no_credentials(uri, what)
     parts = _URI.fullmatch(uri)
@@ -207,10 +209,10 @@ def open_folder(uri: str, what: str) -> tuple[fs.FileSystem, str]:
         return fs.LocalFileSystem(), str(Path(uri).absolute())
     if not authority and not path.startswith("/"):
         raise OptionError(f"{what} {uri!r} cannot be opened: write {scheme}: and an absolute path")
-    if scheme == "file" and not authority:  # to Hadoop a `%` is a character, to pyarrow the beginning of one
+    if scheme == "file" and not authority:  # for Hadoop, `%` is a plain character; pyarrow would decode it
         return fs.LocalFileSystem(), path.rstrip("/") or "/"
     try:
-        # Hadoop reads `hdfs:/x` as `hdfs:///x`, which pyarrow does only of the second.
+        # Hadoop reads `hdfs:/x` as `hdfs:///x`; pyarrow understands only the second.
         files, root = fs.FileSystem.from_uri(f"{'s3' if scheme == 's3a' else scheme}://{authority or ''}{path}")
     except (OSError, ValueError) as error:
         known = "; known are file:, s3:, s3a:, gs:, abfs:, hdfs:, or a path" if "Unrecognized" in str(error) else ""
@@ -219,30 +221,34 @@ def open_folder(uri: str, what: str) -> tuple[fs.FileSystem, str]:
 
 
 def check_writable(uri: str, what: str) -> str:
-    """Whether files can be written below a folder that need not exist yet; writes nothing. Only local ones are tried.
+    """Check that files can be written below a folder, which need not exist yet. Leaves nothing behind.
+
+    Only local folders are tried.
 
     Returns:
-        What was found, in a few words.
+        The finding as a short text.
 
     Raises:
-        OptionError: the folder cannot be made, is none, or may not be written; or as `open_folder`.
+        OptionError: the path is no folder, or cannot be made or written; or as `open_folder`.
     """
     files, root = open_folder(uri, what)
     if not isinstance(files, fs.LocalFileSystem):
         return f"{uri} can be opened"
     folder = Path(root)
     there = next(path for path in (folder, *folder.parents) if path.exists())
-    wrong = None if there.is_dir() else "no folder"
+    wrong = None if there.is_dir() else "not a folder"
     try:
-        # A file without a name, so that nobody sees it: rights alone do not tell, as below /proc.
+        # A file without a name, so that nobody sees it. Access rights alone do not show the answer, as below /proc.
         if wrong is None:
             tempfile.TemporaryFile(dir=there).close()
     except OSError as error:
-        wrong = f"not to be written to ({error.strerror})"
+        wrong = f"not writable ({error.strerror})"
     if wrong is None:
         return f"{folder} can be written" if there == folder else f"{folder} does not exist yet, can be made"
     where = "it is" if there == folder else f"{there} is"
-    raise OptionError(f"{what} {str(folder)!r} cannot be written: {where} {wrong}; name a folder that this user may")
+    raise OptionError(
+        f"{what} {str(folder)!r} cannot be written: {where} {wrong}; name a folder that this user may write"
+    )
 
 
 def _write_local(folder: Path, name: str, data: bytes) -> None:
@@ -252,7 +258,7 @@ def _write_local(folder: Path, name: str, data: bytes) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     draft.replace(folder / name)
-    # The rename itself has to survive a power cut as well.
+    # The rename itself has to survive a power cut, too.
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,7 +1,8 @@
-"""What the driver tells the user: a small summary for Spark's progress events, and each event in the log once.
+"""The driver's status: a small summary for Spark's progress events, and one log line per event.
 
-Driver only. A Python source has no custom metrics; what `reportLatestOffset` returns appears in each progress event as
-the source's latest offset. It is kept small, since progress events go to the event log up to three times a batch.
+Driver; owned by the enumerator. A Python source has no custom metrics. The result of `reportLatestOffset` appears in
+each progress event as the source's latest offset. It is small, since progress events go to the event log up to three
+times a batch.
 """
 
 from __future__ import annotations
@@ -20,23 +21,25 @@ from dynamic_kafka.planning.splits import Split
 log = logging.getLogger("dynamic_kafka")
 
 REMIND_S = 300.0
-"""How often a cluster that goes on being stalled is mentioned again."""
+"""Seconds between two log lines about a cluster that stays stalled."""
 RECENT = 20
 """Notes kept for the summary."""
 
 
 @dataclass
 class PlanStatus:
-    """The latest plan, as a user may want to know it.
+    """The state after the latest plan, for the user.
 
     Attributes:
         revision: hash (or counter) of the metadata in force.
-        lineage: whose counter that is; empty for a hash.
-        rejected: why the metadata found last is not in force, None if it is.
-        rejected_token: which revision that is, `<lineage>/<counter>`, if it is known.
+        lineage: lineage of that counter; empty for a hash.
+        rejected: why the newest metadata is not in force, None if it is.
+        rejected_token: the rejected revision, `<lineage>/<counter>`, if known.
         missing: ids of subscribed streams that metadata does not name.
+        metadata_failures: consecutive failed lookups of metadata.
         lag: offsets that no batch has taken yet, per reachable cluster.
         stalled: clusters that do not answer, with the reason.
+        notes: the latest events.
     """
 
     revision: str = ""
@@ -51,7 +54,7 @@ class PlanStatus:
     _warned: set[tuple[str, ...]] = field(default_factory=set)
 
     def note(self, notes: Iterable[Note]) -> None:
-        """Log what happened, and keep the latest for the summary."""
+        """Log events, and keep the latest."""
         for note in notes:
             log.warning("%s", note.text) if note.kind in ("recreated", "data-loss") else log.info("%s", note.text)
             self.notes = [*self.notes[-RECENT + 1 :], note]
@@ -66,9 +69,10 @@ class PlanStatus:
                 log.warning("%s", text)
 
     def summary(self, document: OffsetDocument, *, finished: bool) -> dict[str, Any]:
-        """The summary for a progress event: a few numbers a cluster, no offsets, no servers.
+        """Return the summary for a progress event: a few numbers per cluster, no offsets, no servers.
 
-        `finished` says that a bounded run has nothing left to read, ranges that its last batch left out among it.
+        Args:
+            finished: whether a bounded run has nothing left to read, not even ranges that its last batch left out.
         """
         clusters: dict[str, dict[str, Any]] = {}
         for cluster, progress in sorted(document.clusters.items()):
@@ -109,7 +113,7 @@ class PlanStatus:
 
 
 class Reminders:
-    """Says again which clusters are stalled: a log that has been read from its end must show it, too.
+    """Repeated log lines about stalled clusters: the end of a log must show them, too.
 
     Args:
         clock: seconds that never go back.
@@ -120,18 +124,18 @@ class Reminders:
         self._known: dict[str, tuple[datetime, float]] = {}
 
     def check(self, stalled: Mapping[str, str]) -> None:
-        """Take in what is stalled now, and log what has been for another `REMIND_S`."""
+        """Note the clusters that are stalled now, and log those that have been for another `REMIND_S`."""
         now = self._clock()
         self._known = {cluster: known for cluster, known in self._known.items() if cluster in stalled}
         for cluster, why in stalled.items():
-            since, said = self._known.setdefault(cluster, (datetime.now(UTC), now))
-            if now - said >= REMIND_S:
+            since, logged_at = self._known.setdefault(cluster, (datetime.now(UTC), now))
+            if now - logged_at >= REMIND_S:
                 self._known[cluster] = (since, now)
                 log.warning("cluster %s is still stalled, since %s: %s", cluster, f"{since:%Y-%m-%dT%H:%M:%SZ}", why)
 
 
 def new_notes(new: Iterable[Split]) -> list[Note]:
-    """What to say of new splits: a line per topic."""
+    """Return a note per topic with new splits."""
     counts: dict[tuple[str, str], int] = {}
     for split in new:
         counts[split.cluster, split.topic] = counts.get((split.cluster, split.topic), 0) + 1

@@ -1,1 +1,1 @@
-"""Pure planning: offset documents, reconciling, admission, ranges, amendments. No I/O, no clock."""
+"""Pure planning: offset documents, reconciliation, admission, ranges, amendments. No I/O, no clock."""

@@ -1,4 +1,4 @@
-"""What happens to the data losses that a plan found: refuse them, or continue behind them.
+"""The judgement of data losses that a plan found: refuse them, or continue behind them.
 
 Pure; `planning.batch` calls it when `planning.dataloss` found losses. A loss is fine if `failOnDataLoss` is off, or if
 a user accepted this very loss with the tool `accept`.
@@ -81,7 +81,7 @@ class LossOutcome:
         document: progress behind the losses.
         losses: the real losses, without those that turned out to be none.
         refused: those of them that no user accepted.
-        notes: what happened, for the user.
+        notes: events for the user.
     """
 
     document: OffsetDocument

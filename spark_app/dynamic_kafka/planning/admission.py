@@ -1,8 +1,7 @@
-"""How much of the backlog one batch takes: rate limits shared over all clusters.
+"""Rate limits of one batch, shared over all clusters (`maxOffsetsPerTrigger` and its relatives).
 
-Pure arithmetic, called once a plan on the driver. Spark's names (`maxOffsetsPerTrigger`, `minOffsetsPerTrigger`,
-`maxTriggerDelay`); Spark shares a limit in proportion to each partition's lag, and so do we, with two differences that
-its users asked for: the limit is never exceeded, and no split starves, however small beside the others.
+Pure arithmetic; `planning.plan` calls it once a plan. Like Spark, it shares a limit in proportion to each partition's
+lag. Unlike Spark, it never exceeds the limit, and no split starves, however small its lag is.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ def share(lags: Mapping[S, int], limit: int, turn: int = 0) -> dict[S, int]:
     Args:
         lags: offsets waiting per split; splits without any are ignored.
         limit: offsets to give out in total, at least 1.
-        turn: a number that moves on with every batch. With fewer offsets than splits it says who comes first, so that
-            everyone has a turn; it comes from the offset document, so a replay shares the same way.
+        turn: a number that grows with every batch. With fewer offsets than splits, it selects the splits of this batch,
+            so that each split has its turn. It comes from the offset document, so that a plan is a pure function.
 
     Returns:
         Offsets per split with lag, each at most its lag; their sum is min(limit, total lag).
@@ -33,7 +32,7 @@ def share(lags: Mapping[S, int], limit: int, turn: int = 0) -> dict[S, int]:
         first = turn * limit % len(waiting)
         chosen = (waiting[first:] + waiting[:first])[:limit]
         return dict.fromkeys(chosen, 1)
-    # One for everybody, the rest by lag: floor shares first, then the largest remainders, ties by order.
+    # One for each split, the rest by lag: rounded down first, then the largest remainders, ties by order.
     rest, rest_total = limit - len(waiting), total - len(waiting)
     granted = {split: 1 + (lags[split] - 1) * rest // rest_total for split in waiting}
     left = limit - sum(granted.values())
@@ -44,11 +43,11 @@ def share(lags: Mapping[S, int], limit: int, turn: int = 0) -> dict[S, int]:
 
 
 def must_wait(total_lag: int, *, min_offsets: int | None, waited_ms: int, max_delay_ms: int) -> bool:
-    """Whether a batch waits for more records (`minOffsetsPerTrigger`), at most for `maxTriggerDelay`.
+    """Return whether a batch waits for more records (`minOffsetsPerTrigger`), at most for `maxTriggerDelay`.
 
     Args:
         total_lag: offsets waiting over all splits.
-        min_offsets: the least that is worth a batch; None never waits.
+        min_offsets: the fewest offsets that are worth a batch; None never waits.
         waited_ms: milliseconds since the last batch was planned.
         max_delay_ms: after this long, any offsets are worth a batch.
     """

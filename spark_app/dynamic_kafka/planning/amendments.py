@@ -1,10 +1,12 @@
-"""Ranges that a batch leaves out although they were planned: the durable exceptions to exact replay.
+"""Amendments: durable records of planned ranges that a batch leaves out, the exceptions to exact replay.
 
-Pure values and arithmetic; `state.py` saves them, `replay.py` decides when to make one. An amendment names its
-batch by the fingerprints of both offset documents, is written before the batch runs and obeyed by every later replay of
-it. Its splits go back to the start of their range, so nothing is lost; if an earlier attempt of the batch had reached
-the sink, its records may be delivered again when the cluster returns, which is why the user is told. (Of a batch that
-Spark's file sink has already, the source is not asked for its ranges: nothing is left out of it.)
+Pure values and arithmetic; `driver.state_store` saves amendments, `driver.replay` decides when to make one. An
+amendment names its batch by the fingerprints of both offset documents. It is written before the batch runs, and every
+later replay of the batch obeys it.
+
+The splits go back to the start of their range, so no record is lost. If an earlier attempt of the batch reached the
+sink, its records may be delivered again when the cluster returns; so the driver logs the ranges. Spark's file sink
+skips a batch that it already has without asking the source for ranges: nothing is left out of such a batch.
 """
 
 from __future__ import annotations
@@ -19,20 +21,20 @@ from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
 
 Reason = Literal["removed", "unreachable", "recreated", "abandoned"]
-"""Why a cluster's ranges are left out."""
+"""The reason why the ranges of a cluster are left out."""
 
 
 @dataclass(frozen=True)
 class Amendment:
-    """What one batch leaves out.
+    """The ranges that one batch leaves out.
 
     Attributes:
         query: id of the query.
         number: number of the batch's end document.
         start, end: fingerprints of the batch's two documents.
         left_out: whole ranges of splits, as they were planned.
-        reasons: why, per cluster.
-        made_ms: when, milliseconds since the epoch; for people only.
+        reasons: the reason by cluster.
+        made_ms: creation time, milliseconds since the epoch; informative only.
     """
 
     query: str
@@ -44,7 +46,7 @@ class Amendment:
     made_ms: int
 
     def to_wire(self) -> dict[str, Any]:
-        """The JSON object that is saved."""
+        """Return the JSON object that is saved."""
         return {
             "version": 1,
             "query": self.query,
@@ -60,7 +62,7 @@ class Amendment:
     def from_wire(cls, wire: Mapping[str, Any]) -> Amendment:
         """Read a saved amendment; OffsetDocumentError if it is damaged or newer than this version."""
         if wire.get("version") != 1:
-            raise OffsetDocumentError(f"an amendment of version {wire.get('version')!r}: this dynamic-kafka reads 1")
+            raise OffsetDocumentError(f"an amendment has version {wire.get('version')!r}, this dynamic-kafka reads 1")
         try:
             return cls(
                 query=wire["query"],
@@ -79,7 +81,7 @@ class Amendment:
 
 
 class Amendments:
-    """What was left out of a query's batches. One batch may have several, each for what had gone by then."""
+    """The amendments of one query. A batch may have several: each replay may find more ranges that cannot be read."""
 
     def __init__(self, found: Iterable[Amendment] = ()) -> None:
         self._of_batch: dict[tuple[str, str], list[Amendment]] = {}
@@ -87,38 +89,40 @@ class Amendments:
             self.add(amendment)
 
     def add(self, amendment: Amendment) -> None:
-        """Take one more into account."""
+        """Add one more."""
         self._of_batch.setdefault((amendment.start, amendment.end), []).append(amendment)
 
     def remaining(self, ranges: Iterable[SplitRange], batch: tuple[str, str]) -> list[SplitRange]:
-        """The ranges that remain of a batch, which is named by the fingerprints of its two documents."""
-        gone = {part.split for amendment in self._of_batch.get(batch, ()) for part in amendment.left_out}
-        return [part for part in ranges if part.split not in gone]
+        """Return the ranges that remain of a batch, which is named by the fingerprints of its two documents."""
+        left_out = {part.split for amendment in self._of_batch.get(batch, ()) for part in amendment.left_out}
+        return [part for part in ranges if part.split not in left_out]
 
     def after(self, logged: OffsetDocument) -> OffsetDocument:
-        """Progress after a logged document's batch: settled, and back at the start of each range that was left out."""
+        """Return the progress after a document's batch: settled, and back at the start of each range left out."""
         progress = logged.settled()
-        # With many splits a fingerprint takes time.
+        # A fingerprint of many splits takes time: skip it without amendments.
         found = self._of_batch.get((logged.previous, fingerprint(logged)), ()) if self._of_batch else ()
         for amendment in found:
             abandoned = {cluster for cluster, reason in amendment.reasons.items() if reason == "abandoned"}
-            progress = rewind(progress, amendment.left_out, anew=abandoned)
+            progress = rewind(progress, amendment.left_out, forget_epochs_of=abandoned)
         return progress
 
 
-def rewind(document: OffsetDocument, left_out: Iterable[SplitRange], *, anew: Collection[str] = ()) -> OffsetDocument:
-    """The document with splits back at the start of these ranges.
+def rewind(
+    document: OffsetDocument, left_out: Iterable[SplitRange], *, forget_epochs_of: Collection[str] = ()
+) -> OffsetDocument:
+    """Return the document with splits back at the start of these ranges.
 
     Args:
-        anew: clusters whose leader epochs are forgotten with it: a person has given up what a truncation has taken, and
-            would be told of it once more.
+        forget_epochs_of: clusters whose ranges lose their leader epochs. A user gave up the records that a truncation
+            took there; with the epoch, the next read would report the same truncation again.
     """
     clusters = {cluster: dict(progress.topics) for cluster, progress in document.clusters.items()}
     for part in left_out:
         topics = clusters[part.split.cluster]
         topic = topics[part.split.topic]
         partition = part.split.partition
-        forgotten = partition if part.split.cluster in anew else None
+        forgotten = partition if part.split.cluster in forget_epochs_of else None
         topics[part.split.topic] = replace(
             topic,
             next={**topic.next, partition: part.start},

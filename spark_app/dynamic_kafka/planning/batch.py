@@ -50,7 +50,7 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
     """Plan the next batch of a query.
 
     Raises:
-        RevisionRejectedError: metadata do not fit the clusters that are saved, or name a topic that does not exist.
+        RevisionRejectedError: metadata does not fit the saved clusters, or names a topic that does not exist.
         DataLossError: records are gone, and no user accepted that.
         ClusterError, OptionError: a first plan cannot start as the options ask.
     """

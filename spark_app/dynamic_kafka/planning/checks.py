@@ -18,9 +18,9 @@ from dynamic_kafka.planning.starting import is_bounded, starts_elsewhere
 
 
 class RevisionRejectedError(Exception):
-    """Metadata that contradict what is saved, or that cannot be used here. `error` is the reason.
+    """Metadata that contradicts what is saved, or that cannot be used here. `error` is the reason.
 
-    The caller decides whether that ends the query: if the metadata are new, the last good revision stays in force.
+    The caller decides whether that ends the query: if the metadata is new, the last good revision stays in force.
     """
 
     def __init__(self, error: DynamicKafkaError) -> None:
@@ -54,7 +54,7 @@ def check_clusters(given: PlanInput, progress: OffsetDocument) -> Steps[OffsetDo
     swapped = {
         cluster
         for cluster, answer in answers.items()
-        # Nobody can have accepted a cluster that reports no id: it keeps its progress.
+        # A user cannot have accepted a cluster that reports no id: it keeps its progress.
         if answer.kafka_id is not None
         and accepted.get(cluster) == answer.kafka_id
         and saved_identity(progress, cluster) not in (None, answer.kafka_id)

@@ -1,20 +1,19 @@
-"""The saved form of an offset document: canonical JSON, versioned.
+"""The saved form of an offset document: canonical JSON with a version.
 
-Runs on the driver and in the tools. Spark compares offsets as text, so one content has exactly one text: keys are
-sorted, and a column of numbers has one way to be written. `VERSION` is the newest format; older ones stay readable,
-newer ones are refused.
+Runs on the driver and in the tools. Spark compares offsets as text, so equal content has equal text: keys are sorted,
+and a column of numbers has one form only. `VERSION` is the newest format; older ones stay readable, newer ones are
+refused.
 
-    {"version": 2, "query": "5f…", "number": 12, "previous": "9c…",
+    `{"version": 2, "query": "5f…", "number": 12, "previous": "9c…",
      "clusters": {"east": {"kafkaId": "Mk…", "topics": {"orders": {
          "id": "d4…", "stream": "orders", "next": [120, 98], "epoch": 3, "start": {"1": 40}, "stop": [500, 500]}}}},
      "parked": {"west": {"kafkaId": "Qx…", "topics": {"orders": {"id": "…", "stream": "orders", "next": [7, 9],
-         "until": 1795219200000}}}}}
+         "until": 1795219200000}}}}}`
 
-A column is a plain number where all partitions 0..n-1 have the same (with "partitions": n), a list where it holds
-0..n-1, an object of {"partition": number} where it holds fewer. "behind" stands for "start" where that is the shorter
-text: how far behind "next" a split starts. "startEpoch" is the leader epoch there, "epochBehind" how far it is behind
-"epoch". Version 1 had offsets only:
-{"version": 1, "clusters": {"east": {"orders": {"0": 42}}}}.
+A column is a plain number if all partitions 0..n-1 have the same (with "partitions": n). It is a list if it holds
+0..n-1, and an object of {"partition": number} if it holds fewer. "behind" replaces "start" where its text is shorter:
+it is the distance from a split's start to its "next". "startEpoch" is the leader epoch at the start, and "epochBehind"
+its distance to "epoch". Version 1 had offsets only: `{"version": 1, "clusters": {"east": {"orders": {"0": 42}}}}`.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _RESTORE = "restore the checkpoint, or start with a new one"
 
 
 def encode(document: OffsetDocument) -> dict[str, Any]:
-    """The JSON object that Spark saves. Its key order is canonical: equal documents give equal text."""
+    """Return the JSON object that Spark saves. Its key order is canonical: equal documents give equal text."""
     wire: dict[str, Any] = {"version": VERSION}
     if document.is_initial:
         return wire
@@ -65,7 +64,7 @@ def encode(document: OffsetDocument) -> dict[str, Any]:
 
 
 def fingerprint(document: OffsetDocument) -> str:
-    """128 bits of the document's canonical text, in hexadecimal."""
+    """Return 128 bits of a hash of the document's canonical text, in hexadecimal."""
     text = json.dumps(encode(document), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -74,12 +73,12 @@ def decode(wire: Mapping[str, Any] | str) -> OffsetDocument:
     """Read a saved document of any version up to this one.
 
     Raises:
-        OffsetDocumentError: it is no offset document, is damaged, or was written by a newer version.
+        OffsetDocumentError: it is no offset document, is damaged, or a newer version wrote it.
     """
     try:
         document: Any = json.loads(wire) if isinstance(wire, str) else wire
     except json.JSONDecodeError as error:
-        raise OffsetDocumentError(f"the saved offsets are no JSON: {error}; {_RESTORE}") from None
+        raise OffsetDocumentError(f"the saved offsets are not JSON: {error}; {_RESTORE}") from None
     version = document.get("version") if isinstance(document, Mapping) else None
     if type(version) is not int or version < 1:
         raise OffsetDocumentError(
@@ -98,8 +97,8 @@ def decode(wire: Mapping[str, Any] | str) -> OffsetDocument:
 
 
 def _decode_v1(wire: Mapping[str, Any]) -> OffsetDocument:
-    # Version 1 knew neither streams nor identities: they are recorded from the next plan on. An empty stream id is
-    # filled in by the plan, and no broker can contradict an identity that nobody saved.
+    # Version 1 has neither streams nor identities. The next plan records them: it fills in an empty stream id, and a
+    # cluster without a saved identity matches any broker.
     clusters = {
         cluster: ClusterProgress(
             {topic: TopicProgress("", {int(p): int(o) for p, o in parts.items()}) for topic, parts in topics.items()}
@@ -148,8 +147,10 @@ def _topic(topic: TopicProgress) -> dict[str, Any]:
 
 
 def _nearby(plainly: str, behind: str, column: Column, near: Column, whole: Column) -> dict[str, Any]:
-    """A column itself, or how far it lies behind another one, whichever is the shorter text: a query's first document
-    would be twice as long as all others, since it names a start of every split."""
+    """Return a column itself, or its distance behind another one, whichever is the shorter text.
+
+    A query's first document names a start of every split, and would be twice as long as all others otherwise.
+    """
     plain = _column(column, whole)
     if column.keys() <= near.keys():
         distances = _column({p: near[p] - number for p, number in column.items()}, whole)
@@ -210,14 +211,14 @@ def _is_contiguous(column: Column) -> bool:
 
 
 def _uniform_count(column: Column) -> int | None:
-    """The number of partitions, where `_column` writes one number for all of them."""
+    """Return the number of partitions if `_column` writes one number for all of them."""
     return len(column) if _is_contiguous(column) and len(set(column.values())) == 1 else None
 
 
 def _column(column: Column, whole: Column | None = None) -> int | list[int] | dict[str, int] | None:
     if not column:
         return None
-    # One number stands for "the same in every partition" only where a reader can tell which partitions those are.
+    # One number stands for "the same in every partition" only if a reader can derive which partitions those are.
     if _is_contiguous(column) and (whole is None or len(column) == len(whole)) and _is_contiguous(whole or column):
         if len(set(column.values())) == 1:
             return column[0]
@@ -231,7 +232,7 @@ def _read_column(wire: Any, partitions: int | None) -> dict[int, int]:
     if isinstance(wire, list):
         return dict(enumerate(int(number) for number in wire))
     if partitions is None:
-        raise ValueError("one number for all partitions, but no count of them")
+        raise ValueError("one number stands for all partitions, but their count is missing")
     return dict.fromkeys(range(partitions), int(wire))
 
 

@@ -1,28 +1,30 @@
-"""Find records that should have been read and are gone (`failOnDataLoss`).
+"""Data losses: records that should have been read and are gone (`failOnDataLoss`).
 
-Pure; runs on the driver before a batch takes anything. Executors notice the same while reading (`kafka.reader`): the
-planner asks for the first offsets only when it opens splits, since that costs every cluster a call.
+Pure; `planning.batch` searches for losses before a batch takes anything, and `planning.acceptance` judges them. A plan
+has first offsets only of clusters that it has just opened, since they cost each cluster a call. Executors notice
+expired records while they read (`executor.reader`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.wording import first_few
 
 
 @dataclass(frozen=True)
 class DataLoss:
-    """One split that cannot go on at its offset.
+    """One split that cannot continue at its offset.
 
     Attributes:
-        resume_at: the nearest offset where it can, None if the split is gone. Of a topic that was re-created its first
-            offset, and 0 where that was not asked for.
-        topic_id: the topic that the split's offset belongs to, where that is known.
-        recreated: whether there is another topic of that name by now.
+        resume_at: the nearest offset where it can, None if the split is gone. For a re-created topic it is the first
+            offset, or 0 if that was not observed.
+        topic_id: id of the topic that the split's offset belongs to, if known.
+        recreated: whether another topic has that name now.
     """
 
     split: Split
@@ -39,13 +41,13 @@ def find_data_loss(
 
     Args:
         document: progress to judge, with the splits that were just opened.
-        observed: what each reachable cluster answered.
-        before: progress before it took over the topic ids that were observed; a topic of another id was re-created.
+        observed: the answer of each reachable cluster.
+        before: progress before it took over the observed topic ids. A topic with another id there was re-created.
 
     Returns:
-        A finding for each split whose next offset expired (retention), lies past the end (truncation) or belongs to a
-        topic that was re-created since, or whose partition no longer exists. Topics and clusters without an answer are
-        left alone.
+        One loss for each split whose next offset expired (retention), lies past the end (truncation) or belongs to a
+        topic that was re-created since, and for each split whose partition is gone. Topics and clusters without an
+        answer are left alone.
     """
     found: list[DataLoss] = []
     for cluster, answer in sorted(observed.items()):
@@ -67,9 +69,9 @@ def find_data_loss(
             earliest, latest = seen.earliest, seen.latest
             for partition, following in sorted(reading.next.items()):
                 if not recreated and earliest.get(partition, 0) <= following <= latest.get(partition, -1):
-                    continue  # as nearly all of thousands are, in each plan
+                    continue  # nearly all of thousands of splits, in each plan
                 if partition not in seen.latest and seen.topic_id is not None and seen.topic_id == saved.topic_id:
-                    continue  # partitions never leave a topic: this broker has just not heard of it yet
+                    continue  # partitions never leave a topic: this broker does not have the newest metadata yet
                 loss = (
                     _judge_recreated(following, saved.topic_id, seen, partition)
                     if recreated
@@ -82,18 +84,18 @@ def find_data_loss(
 
 
 def is_recreated(saved: str | None, seen: str | None) -> bool:
-    """Whether a topic of the saved id is another one by now. Where one of the two is not known, nobody can tell."""
+    """Return whether a topic with this saved id is another one now; with an unknown id it counts as the same."""
     return saved is not None and seen is not None and saved != seen
 
 
 def _judge_recreated(
     following: int, saved: str | None, seen: TopicObservation, partition: int
 ) -> tuple[str, int | None]:
-    told = f"the topic was re-created (id {saved}, now {seen.topic_id}): "
+    recreated = f"the topic was re-created (id {saved}, now {seen.topic_id}): "
     if partition not in seen.latest:
-        return f"{told}the partition no longer exists", None
-    # Whether the old offset is inside the new log says nothing: other records stand there.
-    return f"{told}offset {following} belongs to the old one", seen.earliest.get(partition, 0)
+        return f"{recreated}the partition no longer exists", None
+    # The old offset may exist in the new log, but other records are there.
+    return f"{recreated}offset {following} belongs to the old one", seen.earliest.get(partition, 0)
 
 
 def _judge(following: int, earliest: int | None, latest: int | None) -> tuple[str, int | None] | None:
@@ -109,16 +111,13 @@ def _judge(following: int, earliest: int | None, latest: int | None) -> tuple[st
     return None
 
 
-def describe(losses: list[DataLoss], limit: int = 10) -> str:
-    """The findings in a few lines, for an error or a log."""
-    lines = [f"{loss.split}: {loss.reason}" for loss in losses[:limit]]
-    if len(losses) > limit:
-        lines.append(f"and {len(losses) - limit} more")
-    return "; ".join(lines)
+def describe(losses: Iterable[DataLoss]) -> str:
+    """Return the first losses as text, for an error or a log."""
+    return first_few((f"{loss.split}: {loss.reason}" for loss in losses), separator="; ")
 
 
 def skip_losses(document: OffsetDocument, losses: list[DataLoss]) -> OffsetDocument:
-    """Go on behind the losses (`failOnDataLoss=false`, or accepted); what is gone for good is dropped."""
+    """Continue behind the losses (`failOnDataLoss=false`, or accepted), and drop splits that are gone."""
     clusters = {cluster: dict(progress.topics) for cluster, progress in document.clusters.items()}
     for loss in losses:
         topics = clusters[loss.split.cluster]
@@ -135,10 +134,10 @@ def skip_losses(document: OffsetDocument, losses: list[DataLoss]) -> OffsetDocum
 def _skip(topic: TopicProgress, loss: DataLoss) -> TopicProgress:
     partition = loss.split.partition
     if loss.resume_at is not None and not loss.recreated:
-        # The epoch of what is lost: asked for again, it would be told as a truncation once more.
+        # Drop the epoch of the lost records: a reader that asks for it would report the truncation again.
         epochs = {p: epoch for p, epoch in topic.epochs.items() if p != partition}
         return replace(topic, next={**topic.next, partition: loss.resume_at}, epochs=epochs)
-    # An epoch or a stop of the old topic says nothing of another one.
+    # Epochs and stops of the old topic do not apply to the new one.
     resumed = {} if loss.resume_at is None else {partition: loss.resume_at}
     return replace(
         topic,

@@ -33,7 +33,7 @@ def mark_deleted_topics(
     name = single.cluster_id
     if name in wanted and name not in answers:
         return wanted, answers
-    # Without any matching topic left, metadata name the cluster no more.
+    # Without any matching topic left, the subscription does not contain the cluster.
     want, answer = wanted.get(name, SubscribedCluster({}, {})), answers.get(name, ClusterObservation({}))
     # A run that ends by itself counts its topics at its start, and would wait for a topic that is parked.
     ends_by_itself = given.progress.bounded or given.limits.targets is not None

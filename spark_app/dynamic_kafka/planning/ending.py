@@ -1,7 +1,7 @@
-"""When a run that ends by itself has read everything: a bounded run, and one of `Trigger.AvailableNow`.
+"""The end of a run that ends by itself: a bounded run, or one of `Trigger.AvailableNow`.
 
-Pure; the driver's `enumerator` asks. A cluster that does not answer must not be what ends a run: its records would be
-missing, and nobody would be told.
+Pure; the driver's `enumerator` calls it. A cluster that does not answer must not end a run: its records would be
+missing without any report.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Targets:
     """The ends of one run of `Trigger.AvailableNow`, fixed for each cluster when it first answers in that run.
 
     Attributes:
-        ends: where each split ends; splits without an end are not read in this run.
+        ends: the end of each split; splits without an end are not read in this run.
         fixed: the clusters that have answered.
-        topic_ids: {(cluster, topic): whose ends they are}, as far as the brokers told.
+        topic_ids: {(cluster, topic): id of the topic that the ends belong to}, None where brokers report no ids.
     """
 
     ends: dict[Split, int] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Targets:
     topic_ids: dict[tuple[str, str], str | None] = field(default_factory=dict)
 
     def fix(self, observed: Mapping[str, ClusterObservation]) -> None:
-        """Take the ends of the clusters that have none yet."""
+        """Fix the ends of the clusters that have none yet."""
         for cluster in observed.keys() - self.fixed:
             for name, topic in observed[cluster].topics.items():
                 self.ends |= {Split(cluster, name, partition): end for partition, end in topic.latest.items()}
@@ -39,12 +39,12 @@ class Targets:
 
 
 def still_to_read(progress: OffsetDocument, clusters: Iterable[str], targets: Targets | None) -> frozenset[str]:
-    """Those of `clusters` that the run has not read to its end; none of them in a run that goes on for ever.
+    """Return those of `clusters` that the run has not read to its end; none in a run without an end.
 
     Args:
-        progress: how far the query is, back where an amendment left ranges out.
+        progress: the query's progress, back where an amendment left ranges out.
         clusters: clusters that metadata names.
-        targets: of a run of `Trigger.AvailableNow`.
+        targets: targets of a run of `Trigger.AvailableNow`, None in other runs.
     """
     if targets is None and not progress.bounded:
         return frozenset()
@@ -56,7 +56,7 @@ def _is_read(progress: OffsetDocument, cluster: str, targets: Targets | None) ->
         ends = {split: end for split, end in (targets.ends if targets else {}).items() if split.cluster == cluster}
         known = targets is not None and cluster in targets.fixed
         return known and all(_reached(progress, split, end, targets) for split, end in ends.items())
-    # A bounded run finds no topic that it did not have: what it has is all there is.
+    # A bounded run finds no topics after its first plan: its splits are complete.
     reading = progress.clusters.get(cluster)
     open_splits = [
         Split(cluster, name, partition)
@@ -75,5 +75,5 @@ def _reached(progress: OffsetDocument, split: Split, end: int, targets: Targets 
     if topic is None or following is None:
         return False
     ended = targets.topic_ids.get((split.cluster, split.topic)) if targets is not None else None
-    # An offset of the topic that was there before says nothing of the end of the one that has taken its name.
+    # An offset of the old topic cannot be compared with an end of a topic re-created under its name.
     return following >= end and not is_recreated(topic.topic_id, ended)

@@ -1,7 +1,7 @@
-"""Whether the clusters that answered are the ones whose offsets were saved.
+"""Physical identity: the clusters that answer must be the ones whose offsets are saved.
 
-Pure; called by the planner before any split of a plan is opened, and again by executors before their first record.
-Offsets mean nothing on another cluster, so a difference is never bridged by default.
+Pure; `planning.checks` compares before a plan opens any split, and executors compare before their first record. Offsets
+mean nothing on another cluster, so a difference is always refused, unless a user accepts it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from dynamic_kafka.planning.progress import OffsetDocument
 
 @dataclass(frozen=True)
 class IdentityProblem:
-    """One cluster id that is answered by the wrong cluster. `text` says so in a sentence."""
+    """A cluster id that the wrong cluster answers for, described by `text`."""
 
     cluster: str
     text: str
 
 
 def saved_identity(document: OffsetDocument, cluster: str) -> str | None:
-    """Kafka's `cluster.id` as saved for a cluster id, active progress before parked."""
+    """Return Kafka's `cluster.id` as saved for a cluster id, from active progress before parked."""
     active = document.clusters.get(cluster)
     if active is not None and active.kafka_id is not None:
         return active.kafka_id
@@ -32,18 +32,18 @@ def saved_identity(document: OffsetDocument, cluster: str) -> str | None:
 
 
 def choices(cluster: str, kafka_id: str, *, pending_as: str | None = None) -> str:
-    """What a person can do about a cluster id that is answered by another cluster.
+    """Return the user's choices when another cluster answers for a cluster id.
 
     Args:
         kafka_id: the `cluster.id` that answers.
-        pending_as: the id under which a pending batch is still to read from the saved one; None if it does not.
+        pending_as: the id under which a pending batch still has to read the saved cluster; None if it has not.
     """
     accept = f"`python -m dynamic_kafka.app accept app.yaml --identity {cluster}={kafka_id}`"
-    right = "Put the servers right, give the new cluster an id of its own, or"
+    correct = "Correct the servers, give the new cluster an id of its own, or"
     if pending_as is None:
-        return f"{right} accept it as new with {accept}"
+        return f"{correct} accept it as new with {accept}"
     return (
-        f"{right} give up what the saved one held, in this order: leave its ranges out of the pending batch with"
+        f"{correct} give up the records of the saved one, in this order: leave its ranges out of the pending batch with"
         f" `python -m dynamic_kafka.app abandon app.yaml {pending_as}`, then accept the new one with {accept}"
     )
 
@@ -59,15 +59,15 @@ def identity_problems(
 
     Args:
         document: saved progress, renames already applied.
-        observed: what each reachable cluster answered.
-        wanted: cluster ids that metadata names. One that has not answered this time stands for its saved or accepted
-            identity, parked or not: another id must not be opened on the same cluster meanwhile.
-        accepted: {cluster id: Kafka `cluster.id`} that a person accepted in place of the saved one.
-        pending: {cluster id: the id it was saved under} of clusters that a pending batch is still to read.
+        observed: the answer of each reachable cluster.
+        wanted: cluster ids that metadata names. An id that has not answered this time keeps its saved or accepted
+            identity, parked or not: another id must not open the same cluster meanwhile.
+        accepted: {cluster id: Kafka `cluster.id`} that a user accepted in place of the saved one.
+        pending: {cluster id: its saved id} of clusters that a pending batch still has to read.
 
     Returns:
-        A problem for each cluster with another identity than saved, and for each pair of ids with one identity. A
-        cluster that tells no id raises none (the caller warns).
+        A problem for each cluster whose identity differs from the saved one, and for each pair of ids with one
+        identity. A cluster that reports no id has no problem (`planning.checks` warns).
     """
     problems = []
     owner: dict[str, str] = {}

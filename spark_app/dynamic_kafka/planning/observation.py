@@ -1,4 +1,4 @@
-"""What a plan sees: the metadata in force, and the answers of its clusters.
+"""Observations: the metadata in force, and the answers of its clusters.
 
 Pure values. `kafka.probe` and the driver's observer fill them, planning reads them.
 """
@@ -67,7 +67,7 @@ NoteKind = Literal["new", "parked", "resumed", "expired", "renamed", "recreated"
 
 @dataclass(frozen=True)
 class Note:
-    """An event of one plan that the driver logs once and adds to the reported status."""
+    """An event of one plan, which the driver logs once."""
 
     kind: NoteKind
     cluster: str

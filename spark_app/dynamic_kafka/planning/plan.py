@@ -1,8 +1,8 @@
-"""From reconciled progress to the next offset document, and from two documents to the ranges of a batch.
+"""The next offset document from reconciled progress, and the ranges of a batch from its two documents.
 
-Pure; the driver's `enumerator` feeds it. The rules that keep a replay exact live here: whatever a batch starts from is
-in its end document (`starts`), a plan without news returns the very document it was given, and `ranges_between` looks
-at nothing but documents.
+Pure; `planning.batch` makes documents with it, `driver.replay` ranges. Three rules keep a replay exact. A batch's end
+document holds every start that the document before it does not show (`starts`). A plan without news returns the very
+document that it was given. `ranges_between` uses documents only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Limits:
         max_offsets: `maxOffsetsPerTrigger`, over all clusters.
         min_offsets, max_delay_ms: a batch waits for that many offsets, at most that long.
         waited_ms: milliseconds since the last batch.
-        targets: `Trigger.AvailableNow`: the ends seen when the run began. Splits without one take nothing.
+        targets: the ends of a run of `Trigger.AvailableNow`. Splits without one take nothing.
     """
 
     max_offsets: int | None = None
@@ -46,9 +46,9 @@ class Plan:
 
     Attributes:
         document: the next document; the logged one itself when there is nothing to do.
-        lag: offsets waiting per cluster before this batch takes its share; reachable clusters only.
-        left: the same after it.
-        admitted: offsets that this batch takes.
+        lag: waiting offsets per cluster before this batch takes its share; reachable clusters only.
+        left: waiting offsets per cluster after it.
+        admitted: number of offsets that this batch takes.
     """
 
     document: OffsetDocument
@@ -63,9 +63,9 @@ def open_splits(
     stops: Mapping[Split, int],
     observed: Mapping[str, ClusterObservation],
 ) -> OffsetDocument:
-    """Enter new splits at their chosen start, and stopping offsets where they were resolved.
+    """Add new splits at their resolved starts, and the resolved stopping offsets.
 
-    Topics that still have no split at all, since nobody could say where they start, wait for a later plan.
+    Topics that still have no split at all, because no start is resolved, wait for a later plan.
     """
     return _with_stops(_with_new(progress, starts, observed), stops)
 
@@ -81,10 +81,10 @@ def advance(
     """Plan the next batch.
 
     Args:
-        logged: the document that Spark has, as it has it.
+        logged: the last document, exactly as Spark has it.
         progress: the same, amended, reconciled, with its new splits opened and behind any accepted data loss.
         observed: the clusters that answered; splits of others stay where they are.
-        query: the id to give to a query that has none yet.
+        query: the id for a query that has none yet.
 
     Returns:
         The plan; its document continues `logged` exactly.
@@ -101,9 +101,9 @@ def advance(
     for split, lag in lags.items():
         by_cluster[split.cluster] += lag
         left[split.cluster] += lag - granted.get(split, 0)
-    # With its starts: a split that went back and takes the same range again ends where the logged document ended.
+    # Compare with starts: a split that went back and takes the same range again ends where the logged document ends.
     read = _with_starts(_read(progress, granted, observed), progress, logged)
-    # The query's first document is always written: it holds the chosen starts, which a moving "latest" would lose.
+    # The first document is always written: it holds the resolved starts. A later plan would resolve "latest" again.
     if read == logged.settled() and logged.query:
         return Plan(logged, by_cluster, left)
     document = replace(
@@ -116,7 +116,7 @@ def advance(
 
 
 def ranges_between(start: OffsetDocument, end: OffsetDocument) -> list[SplitRange]:
-    """The ranges of the batch that leads from one logged document to the next, empty ones left out.
+    """Return the ranges of the batch that leads from one logged document to the next, without empty ones.
 
     Raises:
         OffsetDocumentError: the documents do not belong together.
@@ -145,10 +145,10 @@ def ranges_between(start: OffsetDocument, end: OffsetDocument) -> list[SplitRang
 def _with_new(
     progress: OffsetDocument, starts: Mapping[Split, int], observed: Mapping[str, ClusterObservation]
 ) -> OffsetDocument:
-    """Enter new splits at their start. Topics that still have no split at all are left out until a later plan.
+    """Add new splits at their start. Topics that still have no split at all are left out until a later plan.
 
-    With the leader epoch of the look, as those that were read: until something is read of them a log may be cut off
-    and grow again, too. It says nothing of a start that is newer than the look.
+    A new split gets the observed leader epoch: its log may be cut off and grow again before the first read. The epoch
+    does not apply to a start that is newer than the observation.
     """
     clusters = {cluster: dict(found.topics) for cluster, found in progress.clusters.items()}
     added: dict[tuple[str, str], dict[int, int]] = {}
@@ -157,8 +157,8 @@ def _with_new(
     for (cluster, name), offsets in added.items():
         topic, answer = clusters[cluster][name], observed.get(cluster)
         seen = answer.topics.get(name) if answer else None
-        told = seen.epochs if seen else {}
-        own = {p: told[p] for p, start in offsets.items() if seen and p in told and start <= seen.latest.get(p, -1)}
+        known = seen.epochs if seen else {}
+        own = {p: known[p] for p, start in offsets.items() if seen and p in known and start <= seen.latest.get(p, -1)}
         clusters[cluster][name] = replace(topic, next={**topic.next, **offsets}, epochs={**topic.epochs, **own})
     kept = {
         cluster: replace(progress.clusters[cluster], topics={n: t for n, t in topics.items() if t.next})
@@ -183,7 +183,7 @@ def _lags(
     observed: Mapping[str, ClusterObservation],
     targets: Mapping[Split, int] | None,
 ) -> dict[Split, int]:
-    """Offsets that may be taken from each split of the clusters that answered; splits without any are left out."""
+    """Return the offsets that a batch may take from each split of the clusters that answered, without zeros."""
     lags = {}
     for cluster, answer in sorted(observed.items()):
         reading = progress.clusters.get(cluster)
@@ -192,7 +192,7 @@ def _lags(
             if seen is None:
                 continue
             latest, stops = seen.latest, topic.stops
-            # Of thousands of splits most have nothing new, or no limit: nothing is made or asked for those.
+            # Most of thousands of splits have nothing new, or no limit: this loop does as little as possible for those.
             for partition, following in sorted(topic.next.items()):
                 end = latest.get(partition, following)
                 if end <= following:
@@ -210,7 +210,7 @@ def _lags(
 def _read(
     progress: OffsetDocument, granted: Mapping[Split, int], observed: Mapping[str, ClusterObservation]
 ) -> OffsetDocument:
-    """Move the splits that take something; everything else stays the same, their leader epochs too."""
+    """Advance the splits that take offsets; the others keep everything, leader epochs too."""
     taken: dict[tuple[str, str], dict[int, int]] = {}
     for split, count in granted.items():
         taken.setdefault((split.cluster, split.topic), {})[split.partition] = count
@@ -230,22 +230,23 @@ def _read(
 
 
 def _with_starts(document: OffsetDocument, before: OffsetDocument, logged: OffsetDocument) -> OffsetDocument:
-    """Write down where the batch starts, wherever the logged document does not show it.
+    """Record the starts of the batch that the logged document does not show.
 
-    That is found by comparing, not by keeping account of what moved: new, resumed, renamed, amended and skipped splits
-    differ from what is logged, and a start that is missing here would be a range that nobody can replay.
+    Starts are found by comparison, not by tracking what moved: new, resumed, renamed, amended and skipped splits all
+    differ from the logged document. A missing start would be a range that no replay can read.
     """
 
     def started(cluster: str, name: str, topic: TopicProgress) -> TopicProgress:
         was, shown = before.clusters[cluster].topics[name], logged.topic(cluster, name)
         own = was.next
-        # An equal offset of a topic that was re-created is another place, and has another leader epoch.
+        # The same offset of a re-created topic is another place, with another leader epoch.
         same = shown is not None and not is_recreated(shown.topic_id, topic.topic_id)
         known: Mapping[int, int] = shown.next if shown and same else {}
         if own == known:
             return topic
         starts = {p: offset for p, offset in own.items() if known.get(p) != offset}
-        # Of a range that went back it is a later one, which tells a truncation as well. Only of ranges that are read.
+        # Only ranges that are read need an epoch. A range that went back has a later epoch, which shows a truncation
+        # too.
         epochs = {p: was.epochs[p] for p in starts if p in was.epochs and topic.next[p] > starts[p]}
         return replace(topic, starts=starts, start_epochs=epochs)
 

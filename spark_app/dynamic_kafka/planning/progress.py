@@ -1,7 +1,7 @@
-"""How far a query has read, over all clusters: the content of one offset document.
+"""The progress of a query over all clusters: the content of one offset document.
 
-Pure immutable values. `OffsetDocument` is the whole of a query's state: Spark saves it as text in its own checkpoint
-(`codec.py` has the format) and hands it back at a restart. Nothing here changes by itself: a deadline is written once.
+Pure immutable values. `OffsetDocument` is the whole state of a query. Spark saves it as text in its own checkpoint (the
+format is in `planning.codec`) and returns it at a restart. Nothing here changes with time: a deadline is written once.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class TopicProgress:
     """Progress in one topic of one cluster.
 
     Attributes:
-        stream: the stream id that its rows carry; saved, so that a replay yields the same rows.
-        topic_id: Kafka's id of the topic; None when the broker tells none, or a first version did not record it.
+        stream: the stream id of its rows; saved, so that a replay yields the same rows.
+        topic_id: Kafka's id of the topic; None if the broker reports none, or a document of version 1 has none.
         next: the next offset to read, per partition.
-        epochs: leader epoch seen at `next`, where the broker tells.
-        starts: where this batch starts, only where that is not the end of the batch before: a split that is new, back
-            from parking, or amended.
-        start_epochs: leader epoch seen at `starts` or behind it, where the broker told.
+        epochs: leader epoch at `next`, where the broker reports one.
+        starts: where this batch starts, only where that is not the end of the batch before: the split is new, resumed,
+            or amended.
+        start_epochs: leader epoch at `starts` or behind it, where the broker reports one.
         stops: resolved stopping offset, per partition, in bounded reading.
     """
 
@@ -39,14 +39,14 @@ class TopicProgress:
     start_epochs: Column = field(default_factory=dict)
 
     def finished(self, partition: int) -> bool:
-        """Whether the partition has reached its stopping offset."""
+        """Return whether the partition has reached its stopping offset."""
         stop = self.stops.get(partition)
         return stop is not None and self.next[partition] >= stop
 
 
 @dataclass(frozen=True)
 class ClusterProgress:
-    """Progress in one cluster. `kafka_id` is Kafka's own `cluster.id`, None when the brokers tell none."""
+    """Progress in one cluster. `kafka_id` is Kafka's own `cluster.id`, None if the brokers report none."""
 
     topics: Mapping[str, TopicProgress]
     kafka_id: str | None = None
@@ -57,9 +57,9 @@ class ParkedTopic:
     """Splits of a topic that metadata no longer names.
 
     Attributes:
-        until_ms: how long they are kept, milliseconds since the epoch.
-        awaited: metadata named the topic again before that, but its cluster has not answered yet. It came back in time,
-            so it is kept for as long as it stays named.
+        until_ms: when they expire, milliseconds since the epoch.
+        awaited: metadata named the topic again before that, but its cluster has not answered yet. The topic came back
+            in time, so it is kept for as long as metadata names it.
     """
 
     stream: str
@@ -81,13 +81,13 @@ class ParkedCluster:
 
 @dataclass(frozen=True)
 class OffsetDocument:
-    """Everything a query knows of its progress after one batch.
+    """The complete progress of a query after one batch.
 
     Attributes:
-        query: random id of the query, chosen with its first plan; empty before.
-        number: counts the documents of a query; 0 is the empty one.
-        previous: fingerprint of the document before, so that one document names its whole batch.
-        bounded: the run ends when all splits have reached their stopping offsets; nothing is discovered any more.
+        query: random id of the query, made by its first plan; empty before.
+        number: number of the document within the query; 0 is the empty one.
+        previous: fingerprint of the document before, so that one document identifies its whole batch.
+        bounded: the run ends when all splits have reached their stopping offsets; it discovers nothing new.
     """
 
     query: str = ""
@@ -99,11 +99,11 @@ class OffsetDocument:
 
     @property
     def is_initial(self) -> bool:
-        """Whether nothing was planned yet."""
+        """Whether the query has no plan yet."""
         return self.number == 0
 
     def splits(self) -> Iterator[Split]:
-        """All active splits, finished ones among them, in order."""
+        """Yield all active splits in order, finished ones too."""
         for cluster in sorted(self.clusters):
             topics = self.clusters[cluster].topics
             for topic in sorted(topics):
@@ -111,17 +111,17 @@ class OffsetDocument:
                     yield Split(cluster, topic, partition)
 
     def topic(self, cluster: str, topic: str) -> TopicProgress | None:
-        """Progress of one topic, None when it is not active."""
+        """Return the progress of one topic, None if it is not active."""
         found = self.clusters.get(cluster)
         return found.topics.get(topic) if found else None
 
     def next_of(self, split: Split) -> int | None:
-        """The next offset of an active split, None when it is not active."""
+        """Return the next offset of a split, None if it is not active."""
         found = self.topic(split.cluster, split.topic)
         return found.next.get(split.partition) if found else None
 
     def epoch_of(self, split: Split) -> int | None:
-        """The leader epoch of that offset, None where it is not known."""
+        """Return the leader epoch of a split's next offset, None if unknown."""
         found = self.topic(split.cluster, split.topic)
         return found.epochs.get(split.partition) if found else None
 
@@ -136,7 +136,7 @@ class OffsetDocument:
         )
 
     def settled(self) -> OffsetDocument:
-        """The same progress without the starts of its own batch: what the next plan builds upon, and compares with."""
+        """Return the same progress without the starts of its own batch: the base of the next plan."""
         return replace(
             self,
             clusters={

@@ -1,8 +1,8 @@
-"""Bring saved splits in line with fresh metadata: park, resume, rename, expire, and find what is new.
+"""Saved splits brought in line with fresh metadata: park, resume, rename, expire, and find new splits.
 
-Pure: the driver calls it once a plan. This is FLIP-246's filtering of restored splits, extended by parking, so that a
-cluster or topic that comes back goes on exactly where it was. An invariant holds over any sequence of calls: a split is
-active or parked, never both, and no offset moves here, except where a topic or an accepted cluster is physically new.
+Pure; `planning.batch` calls it once a plan. This is FLIP-246's filtering of restored splits, extended by parking, so
+that a cluster or topic that comes back continues exactly at its offset. Two invariants hold over any sequence of calls.
+A split is active or parked, never both. No offset moves here, unless a topic or an accepted cluster is physically new.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Reconciled:
     """Progress in line with metadata.
 
     Attributes:
-        document: what is active and what is parked now.
+        document: progress with the splits that are active or parked now.
         moved: splits that are active again; they start at their `next`, which the document before does not show.
-        new: splits without any progress; True where the topic itself is new to the query, False for a new partition
-            of a topic that is already read.
-        notes: what happened, for the user.
+        new: splits without any progress; True if the topic itself is new to the query, False for a new partition of a
+            topic that is already read.
+        notes: events for the user.
         recreated: those of the new splits whose topic took the name of another one that the query had.
     """
 
@@ -46,8 +46,8 @@ class Reconciled:
 def rename(document: OffsetDocument, wanted: Mapping[str, SubscribedCluster]) -> tuple[OffsetDocument, list[Note]]:
     """Carry the offsets of renamed clusters over to their new ids (`renamedFrom`).
 
-    A rename takes effect when the old id is wanted no more and the new one is not active yet; active progress wins
-    over parked progress, whichever id it stands under.
+    A rename takes effect when the old id is not wanted any more and the new one is not active yet. Active progress wins
+    over parked progress, under either id.
     """
     clusters, parked, notes = dict(document.clusters), dict(document.parked), []
     for cluster, want in sorted(wanted.items()):
@@ -58,7 +58,9 @@ def rename(document: OffsetDocument, wanted: Mapping[str, SubscribedCluster]) ->
             clusters[cluster] = clusters.pop(old)
         _park_together(clusters, parked, old, cluster)
         notes.append(
-            Note("renamed", cluster, f"cluster {old!r} is now {cluster!r}: its offsets go on under the new id")
+            Note(
+                "renamed", cluster, f"cluster {old!r} is now {cluster!r}, and continues at its offsets under the new id"
+            )
         )
     return replace(document, clusters=clusters, parked=parked), notes
 
@@ -66,12 +68,14 @@ def rename(document: OffsetDocument, wanted: Mapping[str, SubscribedCluster]) ->
 def recognise(
     document: OffsetDocument, wanted: Mapping[str, SubscribedCluster], observed: Mapping[str, ClusterObservation]
 ) -> tuple[OffsetDocument, list[Note]]:
-    """Carry offsets over where metadata does not say that a cluster was renamed, but its own `cluster.id` does.
+    """Carry offsets over to a new id if the `cluster.id` shows the rename and metadata does not.
 
-    So it is when a rename is taken back, by the user or because its revision is rejected, when two renames come at
-    once, and when the servers change of a cluster that has no other id. As new, all that it holds would be read twice.
-    Only an id without active progress takes over, and only from ids that are wanted no more: two wanted ids of one
-    cluster, and an id that was saved with another `cluster.id`, are left for `identity_problems` to refuse.
+    This happens when a user takes a rename back or its revision is rejected, and when two renames come at once. It also
+    happens when the servers change and the cluster id is derived from them. Started as new, the cluster would be read
+    twice.
+
+    Only an id without active progress takes over, and only from ids that are not wanted any more. `identity_problems`
+    refuses the other cases: two wanted ids of one cluster, and an id that was saved with another `cluster.id`.
     """
     clusters, parked, notes = dict(document.clusters), dict(document.parked), []
     for cluster, answer in sorted(observed.items()):
@@ -83,17 +87,17 @@ def recognise(
             or own not in (None, answer.kafka_id)
         ):
             continue
-        gone = [name for name, progress in sorted(clusters.items()) if progress.kafka_id == answer.kafka_id]
-        # What was parked last knows best how far its topics were read.
+        same = [name for name, progress in sorted(clusters.items()) if progress.kafka_id == answer.kafka_id]
+        # The id that was parked last has the newest offsets of its topics.
         kept = [name for name, progress in parked.items() if progress.kafka_id == answer.kafka_id]
-        gone += sorted(
+        same += sorted(
             kept, key=lambda name: -max((topic.until_ms for topic in parked[name].topics.values()), default=0)
         )
-        for old in dict.fromkeys(name for name in gone if name not in wanted):
+        for old in dict.fromkeys(name for name in same if name not in wanted):
             if old in clusters and cluster not in clusters:
                 clusters[cluster] = clusters.pop(old)
             _park_together(clusters, parked, old, cluster)
-            text = f"cluster {cluster!r} is the one that was {old!r} ({answer.kafka_id}): its offsets go on"
+            text = f"cluster {cluster!r} is the former {old!r} ({answer.kafka_id}): it continues at its offsets"
             notes.append(Note("renamed", cluster, text))
     return replace(document, clusters=clusters, parked=parked), notes
 
@@ -101,7 +105,7 @@ def recognise(
 def carry_over(
     document: OffsetDocument, wanted: Mapping[str, SubscribedCluster], observed: Mapping[str, ClusterObservation]
 ) -> tuple[OffsetDocument, list[Note]]:
-    """`rename`, then `recognise`: progress under the ids that metadata has now."""
+    """Return the progress under the cluster ids that metadata has now: `rename`, then `recognise`."""
     renamed, notes = rename(document, wanted)
     recognised, more = recognise(renamed, wanted, observed)
     return recognised, [*notes, *more]
@@ -110,9 +114,9 @@ def carry_over(
 def _park_together(
     clusters: Mapping[str, ClusterProgress], parked: dict[str, ParkedCluster], old: str, new: str
 ) -> None:
-    """Unite what is parked under both ids of a renamed cluster, as far as it belongs to the one physical cluster.
+    """Merge the parked topics of both ids of a renamed cluster, as far as they belong to one physical cluster.
 
-    What is parked under the new id wins over the old one's, active topics over both.
+    Topics parked under the new id win over those of the old id, and active topics win over both.
     """
     active = clusters.get(new)
     found = [kept for kept in (parked.pop(old, None), parked.pop(new, None)) if kept is not None]
@@ -127,7 +131,7 @@ def _park_together(
 
 
 def forget(document: OffsetDocument, clusters: set[str]) -> OffsetDocument:
-    """Drop all progress of clusters whose new physical identity a person has accepted."""
+    """Drop all progress of clusters whose new physical identity a user has accepted."""
     return replace(
         document,
         clusters={cluster: kept for cluster, kept in document.clusters.items() if cluster not in clusters},
@@ -143,7 +147,7 @@ def reconcile(
     now_ms: int,
     retention_ms: int,
 ) -> Reconciled:
-    """Park what metadata names no longer, resume what it names again, find what is new.
+    """Park topics that metadata no longer names, resume those that it names again, and find new splits.
 
     Args:
         document: settled progress, renames applied.
@@ -151,13 +155,13 @@ def reconcile(
         observed: the answers of the wanted clusters that were reachable. A wanted cluster without an answer keeps its
             active splits as they are, and its parked ones parked.
         now_ms: wall-clock time, milliseconds since the epoch.
-        retention_ms: how long a parked split is kept (`removedClusterRetention`); 0 keeps none.
+        retention_ms: milliseconds for which a parked split is kept (`removedClusterRetention`); 0 keeps none.
     """
     return _Reconciliation(document, wanted, observed, now_ms, retention_ms).run()
 
 
 class _Reconciliation:
-    """One call of `reconcile`: the working copies, and a step per kind of change."""
+    """One call of `reconcile`: working copies, and one method per kind of change."""
 
     def __init__(
         self,
@@ -200,14 +204,14 @@ class _Reconciliation:
             for topic in sorted(set(topics) - set(named)):
                 progress = topics.pop(topic)
                 if self.retention_ms <= 0:
-                    self.note("expired", cluster, topic, "is no longer named by metadata and nothing is kept of it")
+                    self.note("expired", cluster, topic, "is no longer named by metadata, and its offsets are not kept")
                     continue
                 kept = self.parked.setdefault(cluster, {})
                 before = kept.get(topic)
                 kept[topic] = ParkedTopic(
                     stream=progress.stream,
                     topic_id=progress.topic_id,
-                    # The active progress wins over what an earlier parking left behind.
+                    # Active progress wins over the offsets of an earlier parking.
                     next={**(before.next if before else {}), **progress.next},
                     epochs=progress.epochs,
                     stops=progress.stops,
@@ -220,16 +224,16 @@ class _Reconciliation:
             named = self.wanted[cluster].topics if cluster in self.wanted else {}
             for topic, kept in list(topics.items()):
                 if kept.awaited and topic not in named:
-                    # It was back, and has gone again before its cluster answered: that is a parking of its own.
+                    # It came back, and was removed again before its cluster answered: this is a new parking.
                     topics[topic] = replace(kept, awaited=False, until_ms=self.now_ms + self.retention_ms)
                 elif kept.awaited or self.now_ms < kept.until_ms:
-                    # Whether it came back in time is decided when it is named again, however late the answer.
+                    # It is in time if metadata names it again in time, however late its cluster answers.
                     missing = cluster in self.observed and topic in self.observed[cluster].missing
                     topics[topic] = replace(kept, awaited=topic in named and not missing)
                 else:
                     del topics[topic]
                     self.note(
-                        "expired", cluster, topic, "was parked past its retention: if it comes back, it starts as new"
+                        "expired", cluster, topic, "was parked past its retention: if it returns, it starts as new"
                     )
 
     def take_up(self, cluster: str, topic: str, stream: str, seen: TopicObservation) -> None:
@@ -246,7 +250,7 @@ class _Reconciliation:
             self.note("recreated", cluster, topic, "was re-created while it was parked: it starts as new")
         elif parked is not None:
             progress, known = self.resume(cluster, topic, progress, parked), True
-            # The topic's own id, from when it was parked, is the one its offsets belong to.
+            # The offsets belong to the topic id from when it was parked.
             progress = replace(progress, topic_id=progress.topic_id or parked.topic_id)
         if known and is_recreated(progress.topic_id, seen.topic_id):
             self.note("recreated", cluster, topic, f"was re-created (id {progress.topic_id}, now {seen.topic_id})")
@@ -259,7 +263,7 @@ class _Reconciliation:
     def resume(self, cluster: str, topic: str, progress: TopicProgress, parked: ParkedTopic) -> TopicProgress:
         back = {p: offset for p, offset in parked.next.items() if p not in progress.next}
         self.moved.update(Split(cluster, topic, partition) for partition in back)
-        self.note("resumed", cluster, topic, "is named again: it goes on at the offsets where it was parked")
+        self.note("resumed", cluster, topic, "is named again: it continues at its parked offsets")
         return replace(
             progress,
             next={**progress.next, **back},

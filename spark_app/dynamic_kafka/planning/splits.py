@@ -1,6 +1,6 @@
-"""What a plan is made of: splits, and the ranges of offsets that a batch reads from them.
+"""Splits, and the ranges of offsets that a batch reads from them.
 
-Pure values, used on the driver; ranges travel to executors inside Spark's input partitions.
+Pure values; plans on the driver make them, and ranges travel to executors inside Spark's input partitions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Split(NamedTuple):
-    """One partition of one topic of one cluster. A tuple, never a joined string: ids may hold any separator."""
+    """One partition of one topic of one cluster. It is never a joined string: ids may hold any separator."""
 
     cluster: str
     topic: str
@@ -32,7 +32,7 @@ class SplitRange:
 
     @property
     def size(self) -> int:
-        """Offsets in the range: an upper bound of its records, since compaction and transactions leave gaps."""
+        """Number of offsets: an upper bound of the records, since compaction and transactions leave gaps."""
         return self.end - self.start
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ def slice_ranges(
         max_records: `maxRecordsPerPartition`; no piece holds more offsets than that.
 
     Returns:
-        Pieces that cover the ranges exactly, the clusters taking turns so that a slow one never holds every task slot.
+        Pieces that cover the ranges exactly. The clusters take turns, so that a slow one never holds every task slot.
     """
     pieces = [piece for part in ranges if part.size > 0 for piece in _cut(part, _by_records(part, max_records))]
     if min_partitions and len(pieces) < min_partitions:
@@ -71,7 +71,7 @@ def _cut(part: SplitRange, count: int) -> Iterator[SplitRange]:
     for index in range(count):
         start = part.start + part.size * index // count
         end = part.start + part.size * (index + 1) // count
-        # The epoch is known at the range's own start only; a later piece starts where the epoch may be another.
+        # The epoch is known only at the range's own start; a later piece may start in another epoch.
         yield SplitRange(part.split, start, end, part.epoch if index == 0 else -1)
 
 

@@ -1,9 +1,8 @@
-"""Which rule decides where a split starts or stops, and what that rule needs to know from Kafka.
+"""The rules for where a split starts and stops, and the offsets that a rule needs from Kafka.
 
-Pure. The planner asks `starting_spec` per new split; the edge turns the specs into numbers with bulk calls and hands
-them back. Rules in order (`docs/decisions/007`): `startingOffsets` of the source holds for a query's first plan;
-what is found later starts at earliest, so that nothing that producers wrote before our discovery is lost; what
-metadata says of a cluster wins in both cases.
+Pure; `planning.resolution` applies the rules to the splits of a plan. `startingOffsets` of the source applies to a
+query's first plan. Splits that are found later start at earliest, so that no record is lost that producers wrote before
+the discovery. The metadata of a cluster wins in both cases (`docs/decisions/007`).
 """
 
 from __future__ import annotations
@@ -16,17 +15,18 @@ from dynamic_kafka.metadata.model import EARLIEST, LATEST, OffsetSpec
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import PerCluster, SourceOptions
 from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.wording import first_few
 
 
 @dataclass(frozen=True)
 class OffsetQuery:
-    """One question to a cluster: the offset of one partition, by kind.
+    """A query for the offset of one partition, by kind.
 
     Attributes:
         kind: earliest, latest, committed or timestamp.
         timestamp_ms: for `timestamp`: the first offset whose record is not older.
-        lenient: whether "there is none" may be answered by a neighbour (earliest for committed, latest for timestamp)
-            instead of an error.
+        lenient: whether a missing offset is replaced (by earliest for committed, by latest for timestamp) instead of
+            being an error.
     """
 
     kind: str
@@ -35,7 +35,7 @@ class OffsetQuery:
 
 
 Resolution = int | OffsetQuery
-"""An offset that is already known, or the question whose answer it is."""
+"""An offset that is already known, or the query for it."""
 
 
 def starting_spec(
@@ -46,13 +46,13 @@ def starting_spec(
     own: OffsetSpec | None,
     recreated: bool = False,
 ) -> OffsetSpec:
-    """The rule for one new split.
+    """Return the rule for one new split.
 
     Args:
         first_plan: whether the query has no progress at all yet.
         new_topic: whether the topic is new to the query; otherwise the split is a partition added to a topic in use.
         configured: the source's `startingOffsets` for this cluster.
-        own: what metadata says of this cluster.
+        own: the starting offsets that metadata sets for this cluster, if any.
         recreated: whether the topic took the name of one that the query had.
     """
     if first_plan:
@@ -60,20 +60,22 @@ def starting_spec(
     # Explicit offsets apply to the topic that existed when they were written, not to one re-created under its name.
     if own is None or (recreated and own.kind == "explicit"):
         return EARLIEST
-    # A partition added to a topic that is being read holds records that were produced since: "latest" or "committed"
-    # were said of the topic as it was found, and applied here they would skip what came in before the discovery.
+    # A partition added to a topic in use holds records that were produced since. "latest" and "committed" apply to a
+    # topic as it was found; here they would skip the records that were written before the discovery.
     return EARLIEST if not new_topic and own.kind in ("latest", "committed") else own
 
 
 def resolve_start(
     spec: OffsetSpec, split: Split, *, lenient: bool, strategy: str = "error", strict: bool = False
 ) -> Resolution:
-    """Turn the rule of one split into an offset or a question.
+    """Turn the starting rule of one split into an offset or a query.
 
     Args:
-        lenient: a split found later: without a committed offset it starts at earliest instead of failing the query.
-        strategy: `startingOffsetsByTimestampStrategy`: `latest` when no record is as new as the timestamp.
-        strict: explicit offsets have to name every partition, as in Spark's own options.
+        lenient: whether the split starts at earliest without a committed offset, instead of failing the query. This is
+            for splits that are found later.
+        strategy: `startingOffsetsByTimestampStrategy`; `latest` starts at the end if no record is as new as the
+            timestamp.
+        strict: whether explicit offsets have to name every partition, as in Spark's own options.
 
     Raises:
         OptionError: explicit offsets leave out a partition.
@@ -92,7 +94,7 @@ def resolve_start(
 
 
 def resolve_stop(spec: OffsetSpec, split: Split, *, strict: bool = False) -> Resolution:
-    """Turn the stopping rule of one split into an offset or a question; without a record that new, latest.
+    """Turn the stopping rule of one split into an offset or a query; latest if no record is as new as a timestamp.
 
     Args:
         strict: as for `resolve_start`.
@@ -135,12 +137,13 @@ def must_find_all(options: SourceOptions, subscription: Subscription) -> bool:
 
 
 Known = Mapping[str, Mapping[str, Collection[int]] | None]
-"""{cluster id: {topic: partitions}} as metadata and brokers have them; None for a cluster that has not answered yet."""
+"""{cluster id: {topic: partitions}} of metadata and brokers; None for a cluster that has not answered yet."""
 
 
 def check_positions(options: SourceOptions, known: Known) -> None:
-    """Refuse options that name what is not there: mistyped, they would have no effect, and what was meant would start
-    at the default.
+    """Refuse options that name unknown clusters, topics or partitions.
+
+    A mistyped name would have no effect, and the intended split would start at the default.
 
     Raises:
         OptionError: explicit positions or `assign` name an unknown cluster, topic or partition.
@@ -167,8 +170,10 @@ def _refuse_unknown(name: str, named: Mapping[str, OffsetSpec], known: Known) ->
             there = (topics or {}).get(topic, ())
             unknown.extend(str(Split(cluster, topic, partition)) for partition in positions if partition not in there)
     if unknown:
-        some = ", ".join(unknown[:5]) + (f" and {len(unknown) - 5} more" if len(unknown) > 5 else "")
-        raise OptionError(f"the {name} name what is not there: {some}. Put the names right, or leave them out")
+        raise OptionError(
+            f"the {name} name clusters, topics or partitions that do not exist: {first_few(unknown, 5)}."
+            " Correct the names, or remove them"
+        )
 
 
 def _special(offset: int) -> Resolution:

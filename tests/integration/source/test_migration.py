@@ -199,7 +199,7 @@ def test_a_cluster_back_within_retention_resumes_at_its_offset(brokers: Brokers,
 
         assert run.next == {("a", orders): {0: 9}, ("b", orders): {0: 5}}
         assert run.parked == {}
-        assert any("goes on at the offsets where it was parked" in note.text for note in run.enumerator.status.notes)
+        assert any("continues at its parked offsets" in note.text for note in run.enumerator.status.notes)
         assert "parked" not in run.report()
 
 
@@ -222,7 +222,7 @@ def test_a_cluster_back_after_retention_starts_as_new(
         run.until_rows(wanted + first)  # from the start again
 
         assert run.next == {("a", orders): {0: 5}, ("b", orders): {0: 5}}
-        assert "was parked past its retention: if it comes back, it starts as new" in caplog.text
+        assert "was parked past its retention: if it returns, it starts as new" in caplog.text
 
 
 def test_a_topic_re_created_while_parked_starts_as_new(
@@ -397,7 +397,7 @@ def test_a_renamed_cluster_continues_under_its_new_id(
 
         assert run.next == {("new", orders): {0: 8, 1: 2}}
         assert run.parked == {}
-        assert "cluster 'old' is now 'new': its offsets go on under the new id" in caplog.text
+        assert "cluster 'old' is now 'new', and continues at its offsets under the new id" in caplog.text
 
 
 def test_a_cluster_that_was_renamed_while_it_was_parked_resumes(brokers: Brokers, topic: Topic, path: Path) -> None:

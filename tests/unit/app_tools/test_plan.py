@@ -185,5 +185,5 @@ def test_a_cluster_that_is_known_by_its_own_id_is_shown_as_renamed() -> None:
     observed = replace(look().observed, subscription=subscription, answers=answers)
     shown = changes(replace(look(), observed=observed, before=OffsetDocument("q", 1, "", clusters={"east": reading})))
     assert [(change.action, change.cluster, change.text) for change in shown] == [
-        ("rename", "eastern", "cluster 'eastern' is the one that was 'east' (Mk): its offsets go on")
+        ("rename", "eastern", "cluster 'eastern' is the former 'east' (Mk): it continues at its offsets")
     ]

@@ -136,7 +136,7 @@ class Metadata:
 
 @pytest.fixture
 def running() -> Iterator[tuple[Observer, Metadata]]:
-    """An observer whose last good metadata name no clusters."""
+    """An observer whose last good metadata names no clusters."""
     options = parse_options({"streamIds": "s", "metadataPath": "streams.yaml"}, mode="streaming")
     observer, metadata = Observer(options, PlanStatus()), Metadata()
     observer._discovery = cast(MetadataDiscovery, metadata)

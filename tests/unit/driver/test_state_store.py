@@ -122,12 +122,12 @@ def test_acceptances_are_told_apart(uri: str) -> None:
 @pytest.mark.parametrize(
     ("folder", "content", "said"),
     [
-        ("amendments", "[]", "it is no JSON object"),
+        ("amendments", "[]", "it is not a JSON object"),
         ("amendments", '{"version": 9}', "version 9"),
         ("amendments", '{"version": 1}', "a saved amendment is damaged"),
         ("accepted", '{"cluster": "east"}', "'kind' is missing"),
         ("accepted", '{"kind": "identity", "cluster": "east"}', "'kafkaId' is missing"),
-        ("accepted", '{"kind": "rumour"}', "kind 'rumour' is not known"),
+        ("accepted", '{"kind": "rumour"}', "kind 'rumour' is unknown"),
         ("accepted", '{"kind": "data-loss", "cluster": "e", "topic": "t", "partition": "x", "from": 1}', "'x'"),
     ],
 )

@@ -91,7 +91,7 @@ class SimulatedCluster:
     """A physical cluster. Metadata may name it by several ids over time, one at a time.
 
     Attributes:
-        named: the topics that metadata name; if empty, metadata do not name the cluster.
+        named: the topics that metadata names; if empty, metadata does not name the cluster.
         reports_id: whether its brokers report a `cluster.id`.
         start, stop: the starting and stopping offsets of its metadata.
     """
@@ -196,7 +196,7 @@ class Simulation:
         return self.clusters[cluster.partition("-")[0]]
 
     def view(self) -> list[Named]:
-        """The clusters that metadata name, as the query sees them."""
+        """The clusters that metadata names, as the query sees them."""
         if self.frozen is not None:
             return self.frozen
         return [
@@ -356,7 +356,7 @@ class Simulation:
             now_ms=self.now_ms,
             limits=limits,
             new_query_id="q",
-            # Metadata are never new here: a plan then rejects none for a topic that does not exist.
+            # Metadata is never new here: then no plan rejects it for a topic that does not exist.
             read_before=frozenset(observation.answers),
         )
 
@@ -449,7 +449,7 @@ class Simulation:
             self.remaining[batch] -= set(parts)
 
     def run_available_now(self, limit: int | None, changes: list[tuple[str, set[str], bool]]) -> None:
-        """Do a run from start to end. Metadata are looked up once; brokers come and go, records continue to arrive."""
+        """Do a run from start to end. Metadata is looked up once; brokers come and go, records continue to arrive."""
         self.process = None
         self.frozen = self.view()
         self.targets = Targets()

@@ -184,7 +184,7 @@ def test_what_is_gone_is_dropped_with_all_that_was_said_of_it() -> None:
 
 def test_many_findings_are_told_in_a_few_lines() -> None:
     many = [DataLoss(Split("east", "t", partition), "gone", None) for partition in range(12)]
-    assert describe(many).endswith("east/t[9]: gone; and 2 more")
+    assert describe(many).endswith("east/t[9]: gone and 2 more")
 
 
 def test_a_word_of_a_split_that_is_parked_holds_whatever_documents_follow() -> None:

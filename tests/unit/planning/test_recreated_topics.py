@@ -29,7 +29,7 @@ def saved(topic_id: str | None, following: int, **more: Any) -> OffsetDocument:
 
 
 def planned(document: OffsetDocument, seen: TopicObservation, *, stop: int | None = None) -> OffsetDocument:
-    """Return the document after one plan that skips losses; `stop`: where metadata stop the topic's first partition."""
+    """Return the document after one plan that skips losses; metadata stops the first partition at `stop`."""
     stopping = None if stop is None else OffsetSpec("explicit", offsets={"t": {0: stop}})
     east = SubscribedCluster({"t": "s"}, {}, stopping_offsets=stopping)
     answers = {"east": ClusterObservation({"t": seen}, "Mk")}

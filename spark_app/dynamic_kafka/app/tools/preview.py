@@ -20,7 +20,7 @@ from dynamic_kafka.driver.cluster_clients import ClusterProbes, question_of
 from dynamic_kafka.driver.enumerator import Enumerator
 from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.driver.observer import LiveObservation, with_choices
-from dynamic_kafka.driver.replay import named_as
+from dynamic_kafka.driver.replay import current_id
 from dynamic_kafka.errors import (
     ClusterError,
     DataLossError,
@@ -237,7 +237,7 @@ class _PreviewRun:
         saved, amendments = self.saved, self.enumerator.replays.amendments
         ranges = amendments.remaining(saved.ranges(), saved.key) if saved.end is not None else []
         subscription = self.observed.subscription
-        return {named_as(subscription, part.split.cluster) or "": part.split.cluster for part in ranges}
+        return {current_id(subscription, part.split.cluster) or "": part.split.cluster for part in ranges}
 
     def judge_pending(self) -> tuple[list[SplitRange], Amendment | None]:
         saved = self.saved
@@ -271,7 +271,7 @@ class _PreviewRun:
         return unreadable
 
     def topic_of(self, split: Split) -> TopicObservation | None:
-        cluster = named_as(self.observed.subscription, split.cluster)
+        cluster = current_id(self.observed.subscription, split.cluster)
         answer = self.observed.answers.get(cluster) if cluster else None
         return answer.topics.get(split.topic) if answer else None
 
