@@ -3,9 +3,9 @@
 Runs on executors, inside a Spark task. The interface is small (`ReadTask` in, `RecordBatch`es out), so that another
 engine can replace this one.
 
-A range ends at the first message or end-of-partition event at or behind its end offset. The number of records cannot
-decide it, since compaction and transactions leave gaps. Nor can the positions of messages alone, since a range may end
-in control records, which never arrive as messages.
+A range ends at the first message, or end-of-partition event, whose offset reaches its end offset. Counting records
+would not work, since compaction and transactions leave gaps. The offsets of records alone would not work either, since
+a range may end in control records, which never arrive as messages.
 """
 
 from __future__ import annotations
@@ -93,6 +93,7 @@ class _RangeReader:
         self.log_end: int | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the records of the range; a batch is full with `MAX_ROWS` or `MAX_BYTES`."""
         self.assign(self.position, self.task.part.epoch)
         taken: list[Message] = []
         size = 0

@@ -64,8 +64,8 @@ class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return a limit if the options set one.
 
-        The enumerator applies the limit itself. Spark's `latestOffset` call only shows whether the trigger ignores it:
-        for `Trigger.Once` it passes `ReadAllAvailable`.
+        The enumerator applies the limit itself. Spark passes this limit to `latestOffset`, except for `Trigger.Once`:
+        that ignores limits, and passes `ReadAllAvailable`.
         """
         limited = self.options.max_offsets_per_trigger or self.options.min_offsets_per_trigger
         return ReadMaxRows(self.options.max_offsets_per_trigger or NO_LIMIT) if limited else ReadAllAvailable()

@@ -23,7 +23,7 @@ Topic = Callable[[str], str]
 
 def committer(reading: Query) -> GroupCommitter:
     """Return the committer of a running query."""
-    found = reading.reader._made._committer  # type: ignore[union-attr]
+    found = reading.reader._enumerator._committer  # type: ignore[union-attr]
     assert found is not None
     return found
 
@@ -133,7 +133,7 @@ def test_nothing_is_committed_without_the_option(brokers: Brokers, topic: Topic,
         for number in range(3):
             brokers.a.produce(name, [str(number)])
             reading.batch()
-        quiet = reading.reader._made._committer is None  # type: ignore[union-attr]
+        quiet = reading.reader._enumerator._committer is None  # type: ignore[union-attr]
 
     assert quiet
     assert brokers.a.committed_offsets(group) == {}
@@ -263,7 +263,7 @@ def test_a_checkpoint_older_than_the_group_is_refused(brokers: Brokers, topic: T
                 for _ in range(3):
                     brokers.a.produce(name, ["again"])
                     reading.batch()
-                    if reading.reader._made._committer is not None:  # type: ignore[union-attr]
+                    if reading.reader._enumerator._committer is not None:  # type: ignore[union-attr]
                         settled(reading)
             except StaleCheckpointError as error:
                 return str(error)

@@ -34,8 +34,8 @@ def test_a_topic_deleted_with_unread_records_is_data_loss(brokers: Brokers, topi
     }
     with query(options) as run:
         run.batch()
-        assert run.reader._made is not None
-        observer = run.reader._made.observer
+        assert run.reader._enumerator is not None
+        observer = run.reader._enumerator.observer
         before = observer.in_force()
 
         # When one is deleted, and the topics are listed before the next plan
