@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.kubernetes import driver_report, reporter
 from dynamic_kafka.app.telemetry.metrics import METRICS, PREFIX
 from dynamic_kafka.driver import enumerator, observer, read_tasks, replay, state_store
@@ -139,6 +140,12 @@ def test_the_metadata_documents_are_valid() -> None:
         assert texts
         for text in texts:
             assert parse_document(text, source=page).streams
+
+
+def test_the_app_yaml_of_the_documentation_is_valid(tmp_path: Path) -> None:
+    (text,) = snippets("docs/application.md", "yaml")
+    (tmp_path / "app.yaml").write_text(text)
+    assert [sink.name for sink in load_config(tmp_path / "app.yaml").sinks] == ["lake"]
 
 
 def test_the_python_snippets_compile() -> None:
