@@ -92,7 +92,7 @@ def quick_idle(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("quick_idle")
-def test_a_bounded_run_under_stall_ends_only_with_the_records_of_a_cluster_that_hung_while_they_were_pending(
+def test_a_bounded_run_waits_for_a_hanging_cluster_under_stall(
     spark: SparkSession, brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, tmp_path: Path
 ) -> None:
     # Given a bounded run that crashed with all there is to read in one pending batch
@@ -133,7 +133,7 @@ def test_a_bounded_run_under_stall_ends_only_with_the_records_of_a_cluster_that_
     assert_rows(parquet_rows(lake), of_a + of_x)
 
 
-def test_an_available_now_run_under_stall_is_restarted_until_the_cluster_that_hangs_is_back(
+def test_available_now_restarts_until_a_hanging_cluster_answers(
     spark: SparkSession, brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, tmp_path: Path
 ) -> None:
     name, x = topic("now"), fresh_cluster("x")
@@ -205,7 +205,7 @@ def test_a_group_that_another_query_commits_to_is_exit_code_7(brokers: Brokers, 
     client.close_in_background()
 
 
-def test_another_driver_on_the_same_checkpoint_is_told_as_such(
+def test_another_driver_on_the_same_checkpoint_is_reported(
     spark: SparkSession, brokers: Brokers, topic: Topic, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "dynamic_kafka")

@@ -97,7 +97,7 @@ def probing(brokers: Brokers, topic: Callable[[str], str], tmp_path: Path) -> It
         each.discovery.stop()
 
 
-def test_an_open_transaction_is_seen_by_readers_of_committed_records(probing: Callable[..., Probing]) -> None:
+def test_read_committed_sees_an_open_transaction(probing: Callable[..., Probing]) -> None:
     found = probing(**{"isolation.level": "read_committed"})
     found.until(lambda state: state.lag == 0 and state.quiet_s > 0.1, "quiet")
 
@@ -111,7 +111,7 @@ def test_an_open_transaction_is_seen_by_readers_of_committed_records(probing: Ca
     found.until(lambda state: state.lag == 0 and state.quiet_s > 0.1, "quiet")
 
 
-def test_readers_of_everything_see_what_a_transaction_writes_at_once(probing: Callable[..., Probing]) -> None:
+def test_read_uncommitted_sees_a_transactions_records_at_once(probing: Callable[..., Probing]) -> None:
     found = probing()
     transaction = found.at.transaction()
     transaction.produce(found.topic, ["y"] * 3)
@@ -120,7 +120,7 @@ def test_readers_of_everything_see_what_a_transaction_writes_at_once(probing: Ca
     transaction.abort()
 
 
-def test_a_partition_that_is_added_leaves_the_lag_unknown_until_it_is_read(probing: Callable[..., Probing]) -> None:
+def test_an_added_partition_leaves_the_lag_unknown_until_read(probing: Callable[..., Probing]) -> None:
     found = probing()
     read_before = found.all_read()
     found.until(lambda state: state.lag == 0 and state.quiet_s > 0.1, "quiet")
@@ -134,7 +134,7 @@ def test_a_partition_that_is_added_leaves_the_lag_unknown_until_it_is_read(probi
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_mounted_document_that_begins_to_drain_is_taken_up_and_reported_until_it_is_evidence(
+def test_a_drain_in_a_mounted_document_is_reported_as_evidence(
     brokers: Brokers, topic: Callable[[str], str], tmp_path: Path
 ) -> None:
     old, new = topic("old"), topic("new")

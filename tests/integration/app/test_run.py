@@ -18,7 +18,7 @@ from tests.support.streams import assert_rows, cluster, produce, stream, write_m
 
 
 @pytest.mark.timeout(600)
-def test_available_now_delivers_everything_commits_the_last_batch_and_exits_0(
+def test_available_now_delivers_and_commits_all_and_exits_0(
     brokers: Brokers, topic: Callable[[str], str], tmp_path: Path
 ) -> None:
     name = topic("run")
@@ -66,7 +66,7 @@ def scrape(port: int) -> str:
 @pytest.mark.scenario(35)
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_two_sinks_have_queries_groups_and_metrics_of_their_own_and_series_go_with_their_cluster(
+def test_two_sinks_have_separate_queries_groups_and_metrics(
     brokers: Brokers, topic: Callable[[str], str], tmp_path: Path
 ) -> None:
     name = topic("two")
@@ -136,7 +136,7 @@ def test_a_bounded_run_ends_by_itself(brokers: Brokers, topic: Callable[[str], s
         ({"spark": {"spark.remote": "sc://localhost"}}, 2, "Spark Connect is not supported"),
     ],
 )
-def test_what_is_wrong_is_told_without_starting_spark(
+def test_mistakes_are_reported_without_starting_spark(
     change: dict[str, Any], code: int, said: str, tmp_path: Path
 ) -> None:
     write_metadata(tmp_path / "streams.json", stream("st", cluster("a", "127.0.0.1:1", ["t"])))

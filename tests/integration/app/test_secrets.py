@@ -34,7 +34,7 @@ def values(at: KafkaCluster, topic: str, user: str, count: int) -> Counter[str]:
 
 
 @pytest.mark.timeout(600)
-def test_sinks_of_every_kind_get_their_records_and_nothing_that_is_written_holds_a_secret(
+def test_all_kinds_of_sinks_deliver_and_no_output_has_a_secret(
     secure_cluster: KafkaCluster, topic: Callable[[str], str], tmp_path: Path
 ) -> None:
     # Given a secured cluster, its credentials behind references, and a sink on the same cluster by Spark's connector

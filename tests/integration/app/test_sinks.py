@@ -80,7 +80,7 @@ def dies_before_commit(frame):
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("shape", ["plain", "shuffled", "stateful"])
-def test_a_batch_that_a_file_sink_has_is_not_asked_for_again_although_its_cluster_has_gone(  # noqa: PLR0917
+def test_a_delivered_batch_is_not_read_from_a_removed_cluster(  # noqa: PLR0917
     spark: SparkSession,
     brokers: Brokers,
     topic: Callable[[str], str],
@@ -149,7 +149,7 @@ def test_a_kafka_sink_without_sparks_connector_says_what_to_add(
         run(spark, config)
 
 
-def test_when_a_progress_event_arrives_spark_has_committed_its_batch(
+def test_spark_commits_a_batch_before_its_progress_event(
     spark: SparkSession, brokers: Brokers, topic: Callable[[str], str], tmp_path: Path
 ) -> None:
     name = topic("event")

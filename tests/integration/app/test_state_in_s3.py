@@ -55,7 +55,7 @@ def test_a_bucket_that_is_not_there_is_named_and_not_made(logged_in: dict[str, s
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_what_is_left_out_of_a_batch_is_kept_in_s3_and_obeyed_by_the_next_start(
+def test_an_amendment_in_s3_is_obeyed_by_the_next_start(
     brokers: Brokers,
     fresh_cluster: FreshCluster,
     topic: Callable[[str], str],

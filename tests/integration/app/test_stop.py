@@ -36,7 +36,7 @@ def test_sigterm_while_metadata_is_awaited_ends_at_once_with_0(tmp_path: Path) -
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("under", ["python", "spark-submit"])
-def test_sigterm_during_a_batch_ends_it_cleanly_with_0_and_a_restart_goes_on_exactly(
+def test_sigterm_finishes_the_batch_and_a_restart_is_exact(
     under: str, brokers: Brokers, topic: Callable[[str], str], tmp_path: Path
 ) -> None:
     name = topic("stop")

@@ -16,7 +16,7 @@ from tests.support.streams import Rows, assert_rows, cluster, produce
 Topic = Callable[[str], str]
 
 
-def test_a_wiped_cluster_is_read_from_its_start_once_it_is_accepted(
+def test_an_accepted_wiped_cluster_is_read_from_its_start(
     brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
     # given a query, one of whose clusters is replaced by a new one behind the same servers
@@ -88,7 +88,7 @@ def test_a_loss_is_accepted_once_and_for_its_own_offset_only(
     assert tools("plan", story.app) == 4
 
 
-def test_a_loss_inside_the_pending_batch_is_abandoned_and_then_accepted(
+def test_a_loss_in_the_pending_batch_is_abandoned_and_accepted(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
     # given a pending batch, whose first records expire before it could be repeated
@@ -109,7 +109,7 @@ def test_a_loss_inside_the_pending_batch_is_abandoned_and_then_accepted(
     assert_rows(story.run(), Rows({row: 1 for row in wanted if row.offset >= 4}))
 
 
-def test_an_abandoned_range_is_left_out_once_and_read_when_its_cluster_is_back(
+def test_an_abandoned_range_is_read_when_its_cluster_returns(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
     # given a pending batch over two clusters, of which metadata names one no more, and the query refuses
@@ -144,7 +144,7 @@ def test_an_abandoned_range_is_left_out_once_and_read_when_its_cluster_is_back(
     assert tools("abandon", story.app, "b", "--stopped", "--yes") == 2 and "no batch is pending" in tools.errors
 
 
-def test_a_pending_range_of_a_replaced_cluster_is_abandoned_and_then_the_new_one_accepted(
+def test_a_replaced_clusters_pending_range_is_abandoned(
     brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
     # given a pending batch of a cluster that is another one by now
@@ -173,7 +173,7 @@ def test_a_pending_range_of_a_replaced_cluster_is_abandoned_and_then_the_new_one
     assert_rows(story.run(), wanted)
 
 
-def test_a_pending_batch_of_a_topic_created_anew_is_abandoned_and_then_the_loss_accepted(
+def test_a_re_created_topics_pending_batch_is_abandoned(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
     # given a pending batch at offset 4, of a topic that is another one, with records at those offsets, by now

@@ -102,7 +102,7 @@ def test_named_sources_are_read_too(tmp_path: Path, tools: Tools) -> None:
         ('v9\n{}\n{"orders":{"0":4}}', True, 4, "v9"),
     ],
 )
-def test_what_cannot_be_imported_is_refused_with_the_reason(  # noqa: PLR0917
+def test_a_useless_checkpoint_is_refused_with_the_reason(  # noqa: PLR0917
     tmp_path: Path, tools: Tools, text: str, committed: bool, code: int, says: str
 ) -> None:
     _checkpoint(tmp_path, text, committed=committed)

@@ -74,7 +74,7 @@ def test_a_migration_is_planned_before_it_happens(
     assert "in 6 d" in tools.said and brokers.c.kafka_id in tools.said
 
 
-def test_the_plan_names_what_the_pending_batch_would_leave_out(
+def test_the_plan_names_ranges_that_a_restart_leaves_out(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
     # given a batch of a and b that failed in the sink, and metadata that names b no more
@@ -103,7 +103,7 @@ def test_the_plan_names_what_the_pending_batch_would_leave_out(
     assert shown["parked"]["b"]["topics"][name]["next"] == {"0": 0}
 
 
-def test_with_refuse_the_plan_says_that_the_query_would_not_start(
+def test_with_refuse_the_plan_reports_a_refused_start(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
     name = topic("orders")
@@ -118,7 +118,7 @@ def test_with_refuse_the_plan_says_that_the_query_would_not_start(
     assert "abandon app.yaml" in tools.said
 
 
-def test_a_pending_batch_whose_records_have_expired_is_refused_with_the_way_on(
+def test_expired_records_of_the_pending_batch_are_refused(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
     # given a batch that failed in the sink, and whose records are gone since
@@ -144,7 +144,7 @@ def test_a_pending_batch_whose_records_have_expired_is_refused_with_the_way_on(
     assert_rows(story.run(), wanted)
 
 
-def test_a_checkpoint_that_is_older_than_its_group_is_refused_by_the_plan_too(
+def test_a_checkpoint_older_than_its_group_is_refused(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
     name = topic("orders")
@@ -162,7 +162,7 @@ def test_a_checkpoint_that_is_older_than_its_group_is_refused_by_the_plan_too(
     assert f"has commits of its document {later}" in tools.said
 
 
-def test_a_group_that_has_the_mark_of_a_batch_which_spark_is_to_repeat_is_ahead_for_the_plan_too(
+def test_a_group_ahead_of_sparks_commits_is_refused(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
     # given a query whose group has the mark of its last batch, and whose note that the batch is committed is lost
@@ -185,7 +185,7 @@ def test_a_group_that_has_the_mark_of_a_batch_which_spark_is_to_repeat_is_ahead_
     assert f"has commits of its document {saved['document']}" in tools.said
 
 
-def test_a_cluster_that_hangs_is_named_and_the_others_are_planned(
+def test_a_hanging_cluster_is_named_and_the_others_are_planned(
     brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
     name = topic("orders")
@@ -233,9 +233,7 @@ def test_inspect_works_while_the_query_runs(
 
 
 @pytest.mark.parametrize("kind", ["nothing", "foreign"])
-def test_a_folder_that_is_no_checkpoint_of_ours_is_refused_in_a_sentence(
-    kind: str, tmp_path: Path, tools: Tools
-) -> None:
+def test_a_foreign_or_empty_folder_is_refused(kind: str, tmp_path: Path, tools: Tools) -> None:
     if kind == "foreign":
         (tmp_path / "offsets").mkdir()
         (tmp_path / "offsets" / "0").write_text('v1\n{}\n{"orders":{"0":4}}')

@@ -22,7 +22,7 @@ TIMEOUT_S = 240
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_query_of_a_remote_session_goes_on_over_more_clusters_and_delivers_everything_once(
+def test_a_query_of_a_remote_session_follows_metadata(
     brokers: Brokers, topic: Callable[[str], str], tmp_path: Path
 ) -> None:
     # given a stream of one cluster, and of one more later

@@ -45,7 +45,7 @@ def query(tmp_path: Path, committed: list[int | None]) -> SinkQuery:
     return made
 
 
-def test_a_range_that_a_repeated_batch_left_out_is_committed_only_when_it_is_read(
+def test_a_range_left_out_is_committed_only_after_it_is_read(
     query: SinkQuery, tmp_path: Path, committed: list[int | None]
 ) -> None:
     # Given a query that has read up to 5, and starts again with a batch up to 9
@@ -64,7 +64,7 @@ def test_a_range_that_a_repeated_batch_left_out_is_committed_only_when_it_is_rea
     assert committed == [5, 5, 5, 9]
 
 
-def test_what_cannot_be_looked_at_is_not_committed(
+def test_nothing_is_committed_while_the_state_is_unreadable(
     query: SinkQuery, tmp_path: Path, committed: list[int | None], caplog: pytest.LogCaptureFixture
 ) -> None:
     damaged = tmp_path / "state" / "q" / "amendments" / "000000000002-x-y-z.json"

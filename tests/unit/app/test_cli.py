@@ -44,7 +44,7 @@ def environment(**changes: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT / "spark_app"), **changes}
 
 
-def test_without_java_the_application_says_so_and_ends_with_exit_code_6(app: Path) -> None:
+def test_without_java_the_application_ends_with_exit_code_6(app: Path) -> None:
     command = [*CLI, "run", str(app)]
     without = environment(JAVA_HOME="/nowhere")
     ended = subprocess.run(command, env=without, capture_output=True, text=True, timeout=60, check=False)
@@ -61,7 +61,7 @@ def events_in(text: str) -> list[str]:
     return [line for line in text.splitlines() if '"event": ' in line]
 
 
-def test_a_metrics_port_that_is_taken_is_told_before_spark_is_started(app: Path) -> None:
+def test_a_taken_metrics_port_is_reported_before_spark_starts(app: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -89,7 +89,7 @@ def test_the_end_tells_its_reason_once_and_kubernetes_too(tmp_path: Path, caplog
     assert event["message"] == "ended with exit code 5"
 
 
-def test_an_end_whose_reason_no_encoding_takes_is_told_all_the_same(tmp_path: Path) -> None:
+def test_a_reason_that_cannot_be_encoded_is_still_written(tmp_path: Path) -> None:
     """A name of a file may hold anything; what comes after this must not be left out."""
     file = tmp_path / "termination-log"
     file.touch()
@@ -130,21 +130,21 @@ def test_a_folder_is_no_app_yaml(command: str, kind: str, tmp_path: Path, capsys
         assert "is a checkpoint; plan needs the app.yaml, since it asks metadata and clusters" in said
 
 
-def test_a_misspelt_command_is_told_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelt_command_is_reported_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["valdate", "app.yaml"])
     assert ended.value.code == 2
     assert "no command 'valdate'; did you mean 'validate'?" in capsys.readouterr().err
 
 
-def test_the_package_itself_says_where_its_command_line_is() -> None:
+def test_the_package_names_its_command_line() -> None:
     command = [sys.executable, "-m", "dynamic_kafka"]
     ended = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2
     assert "python -m dynamic_kafka.app --help" in ended.stderr
 
 
-def test_a_metadata_path_that_leads_nowhere_is_told_once_and_whole(
+def test_a_missing_metadata_path_is_reported_once_and_whole(
     app: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(app.parent)
@@ -159,7 +159,7 @@ def test_a_metadata_path_that_leads_nowhere_is_told_once_and_whole(
     ("given", "near"),
     [(["validate", "--jsno", "app.yaml"], "--json"), (["accept", "--identiy=east", "app.yaml"], "--identity")],
 )
-def test_a_misspelt_flag_is_told_the_nearest_of_its_command(
+def test_a_misspelt_flag_is_reported_with_the_nearest_one(
     given: list[str], near: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:

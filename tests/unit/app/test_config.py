@@ -50,7 +50,7 @@ def test_a_state_location_of_the_users_stays() -> None:
     assert config.source_options(config.sink())["stateLocation"] == "s3://bucket/state"
 
 
-def test_the_application_commits_itself_where_the_source_would_have() -> None:
+def test_the_application_commits_instead_of_the_source() -> None:
     config = parsed(MINIMAL + "options: {kafka.group.id: g, commitOffsets: true}\n")
     assert config.parsed_options(config.sink()).commit_offsets
     given = config.reader_options(config.sink())
@@ -138,7 +138,7 @@ def test_a_metadata_document_is_recognised(text: str) -> None:
         ("endingOffsets: earliest", "app.yaml:11: options.endingOffsets: the end can't be earliest"),
     ],
 )
-def test_a_wrong_option_is_told_where_it_stands_and_once(wrong: str, said: str) -> None:
+def test_a_wrong_option_is_reported_once_with_its_line(wrong: str, said: str) -> None:
     assert said in refused(MINIMAL + f"options:\n  startingOffsets: earliest\n  {wrong}\n")
 
 
@@ -153,7 +153,7 @@ def test_two_sinks_do_not_share_a_folder(first: str, second: str) -> None:
     parsed(text.replace(second, "/data/second") if first != second else text.replace("path: '", "path: '/data/second"))
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     said = refused(MINIMAL.replace("name: orders", "nam: orders").replace("parquet", "parqet"))
     assert said.startswith("2 problems in app.yaml:")
 
@@ -203,7 +203,7 @@ def test_a_password_in_a_path_is_refused_and_not_shown(written: str, field: str)
 
 
 @pytest.mark.parametrize("text", ["", "   \n", "[]", "just text", "name: [unclosed"])
-def test_what_is_no_mapping_is_refused(text: str) -> None:
+def test_a_file_that_is_no_mapping_is_refused(text: str) -> None:
     assert "app.yaml" in refused(text)
 
 

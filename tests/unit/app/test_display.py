@@ -76,7 +76,7 @@ def test_lines_go_to_the_standard_error_of_their_time(monkeypatch: pytest.Monkey
     assert "a line" in second.getvalue()
 
 
-def test_a_child_s_rows_go_where_they_are_redirected_to(
+def test_a_childs_redirected_rows_are_not_passed_on(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     terminal = at_a_terminal(monkeypatch)
@@ -87,7 +87,7 @@ def test_a_child_s_rows_go_where_they_are_redirected_to(
     assert "a row" not in terminal.getvalue()
 
 
-def test_what_a_child_says_before_it_fails_comes_before_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_childs_output_comes_before_the_error_of_its_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = at_a_terminal(monkeypatch)
     with pytest.raises(ZeroDivisionError), relayed() as streams:
         subprocess.run([sys.executable, "-c", CHILD], check=True, **streams)  # type: ignore[call-overload]

@@ -60,7 +60,7 @@ class Story:
         return found.lag, found.quiet_s
 
 
-def test_lag_falls_as_batches_are_committed_and_quiet_time_grows_by_itself() -> None:
+def test_lag_falls_with_commits_and_quiet_time_grows() -> None:
     story = Story()
     story.listed({0: 50, 1: 20})
     assert story.numbers(committed({0: 10, 1: 20})) == (40, 0)
@@ -72,7 +72,7 @@ def test_lag_falls_as_batches_are_committed_and_quiet_time_grows_by_itself() -> 
     assert story.numbers(committed({0: 50, 1: 20})) == (0, 19)
 
 
-def test_what_lies_behind_a_stopping_offset_is_not_waited_for() -> None:
+def test_records_behind_a_stopping_offset_are_not_awaited() -> None:
     story = Story()
     story.listed({0: 50, 1: 20})
     document = committed({0: 10, 1: 20})
@@ -81,7 +81,7 @@ def test_what_lies_behind_a_stopping_offset_is_not_waited_for() -> None:
     assert story.state(document).lag == 20
 
 
-def test_quiet_time_counts_from_the_first_answer_to_the_last_question() -> None:
+def test_quiet_time_spans_first_answer_to_last_question() -> None:
     """In between nothing was written for certain; before the answer and after the question, who knows."""
     story = Story()
     story.listed({0: 5})
@@ -102,7 +102,7 @@ def test_a_record_that_arrives_begins_it_anew() -> None:
     assert story.numbers(committed({0: 6})) == (0, 9)
 
 
-def test_what_was_asked_before_it_drained_does_not_count() -> None:
+def test_an_answer_from_before_the_drain_does_not_count() -> None:
     story = Story()
     story.listed({0: 5}, asked_with=())
     assert story.numbers(committed({0: 5})) == (None, 0)
@@ -155,7 +155,7 @@ def test_a_topic_without_partitions_is_not_drained() -> None:
     assert story.numbers(committed({})) == (None, 0)
 
 
-def test_a_cluster_that_thinks_about_it_keeps_its_last_answer_for_a_while() -> None:
+def test_a_slow_cluster_keeps_its_last_answer_for_a_while() -> None:
     story = Story()
     story.listed({0: 5})
     story.listed({0: 5})
@@ -169,7 +169,7 @@ def test_a_cluster_that_thinks_about_it_keeps_its_last_answer_for_a_while() -> N
     assert story.numbers(committed({0: 5})) == (0, 59), "nothing was written meanwhile"
 
 
-def test_an_open_transaction_is_told_and_what_it_writes_is_movement() -> None:
+def test_an_open_transaction_is_reported_and_counts_as_movement() -> None:
     story = Story()
     story.listed({0: 5, 1: 7}, high={0: 5, 1: 7})
     story.listed({0: 5, 1: 7}, high={0: 5, 1: 9})
@@ -197,20 +197,20 @@ def test_of_two_sinks_the_one_that_is_behind_counts() -> None:
     assert story.state(committed({0: 20}), committed({0: 50})).lag == 30
 
 
-def test_a_sink_that_has_committed_nothing_yet_leaves_the_lag_unknown() -> None:
+def test_a_sink_without_a_commit_leaves_the_lag_unknown() -> None:
     story = Story()
     story.listed({0: 50})
     assert story.state(committed({0: 50}), None).lag is None
     assert story.state().lag is None
 
 
-def test_a_sink_that_does_not_know_the_topic_yet_leaves_the_lag_unknown() -> None:
+def test_a_sink_without_the_topic_leaves_the_lag_unknown() -> None:
     story = Story()
     story.listed({0: 0})
     assert story.state(committed({0: 0}, topic="another")).lag is None
 
 
-def test_a_partition_that_was_just_found_leaves_the_lag_unknown_until_it_is_read() -> None:
+def test_a_new_partition_leaves_the_lag_unknown_until_it_is_read() -> None:
     story = Story()
     story.listed({0: 5})
     story.listed({0: 5})
@@ -221,14 +221,14 @@ def test_a_partition_that_was_just_found_leaves_the_lag_unknown_until_it_is_read
     assert story.numbers(committed({0: 5, 1: 0})) == (0, 9)
 
 
-def test_a_partition_whose_end_is_not_known_leaves_the_lag_unknown() -> None:
+def test_a_partition_with_unknown_end_leaves_the_lag_unknown() -> None:
     story = Story()
     story.listed({0: 5})
     assert story.state(committed({0: 5, 1: 3})).lag is None
 
 
 @pytest.mark.parametrize("other", [{"kafka_id": "L"}, {"topic_id": "U"}])
-def test_another_cluster_or_topic_under_the_same_name_is_not_the_one_that_was_read(other: dict[str, str]) -> None:
+def test_another_cluster_or_topic_of_that_name_does_not_count(other: dict[str, str]) -> None:
     """Ends of an empty one would look like no lag at all."""
     story = Story()
     story.listed({0: 5})
@@ -245,14 +245,14 @@ def test_brokers_need_not_tell_ids(untold: dict[str, None]) -> None:
     assert story.state(committed({0: 5}, **untold)).lag == 0  # type: ignore[arg-type]
 
 
-def test_what_is_committed_beyond_the_listed_end_was_written_since_or_cut_off() -> None:
+def test_a_commit_beyond_the_listed_end_counts_as_movement() -> None:
     story = Story()
     story.listed({0: 50, 1: 9})
     story.listed({0: 50, 1: 9})
     assert story.numbers(committed({0: 60, 1: 5})) == (4, 0)
 
 
-def test_what_no_longer_drains_is_forgotten_and_begins_anew_when_it_drains_again() -> None:
+def test_a_topic_that_drains_again_begins_anew() -> None:
     story = Story()
     story.listed({0: 5})
     story.listed({0: 5})

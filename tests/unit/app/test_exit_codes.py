@@ -46,7 +46,7 @@ def test_a_cluster_code_is_enough_where_the_class_name_is_lost() -> None:
     assert code_of_text("Task failed: [CLUSTER_REFUSED cluster=east] the login") == ExitCode.REFUSED
 
 
-def test_of_an_error_and_its_cause_the_error_counts() -> None:
+def test_an_error_counts_rather_than_its_cause() -> None:
     text = JVM.format(name="SecretError", message="inner") + "\n" + JVM.format(name="IdentityError", message="outer")
     assert code_of_text(text) == ExitCode.REFUSED
 
@@ -65,13 +65,13 @@ def test_another_driver_on_the_same_checkpoint_needs_a_person(text: str) -> None
     assert reason_in(text).startswith("another driver runs on the same checkpoint: ")
 
 
-def test_a_sinks_log_that_another_writes_to_may_be_another_query_in_the_same_folder() -> None:
+def test_a_shared_sink_log_may_belong_to_another_query() -> None:
     text = "Multiple streaming queries are concurrently using file:/data/out/_spark_metadata."
     assert "/c, or another query writes into its sink's folder: stop one of them" in reason_in(text, "/c")
     assert code_of_text(text) == ExitCode.REFUSED
 
 
-def test_of_an_error_in_the_users_function_the_reason_is_what_it_raised_and_where() -> None:
+def test_the_reason_names_a_users_functions_error_and_place() -> None:
     text = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
   File "/app/shop.py", line 3, in price
     return table[key]
@@ -119,7 +119,7 @@ Caused by: java.sql.SQLException: password=hunter2 at host (x) is wrong
 """
 
 
-def test_of_a_failure_within_spark_the_places_are_told_and_nothing_that_a_message_says() -> None:
+def test_a_failure_in_spark_is_logged_as_places_without_messages() -> None:
     assert jvm_trace(SPARKS_OWN) == [
         "at java.base/java.io.ObjectInputStream.readObject0(ObjectInputStream.java:1767)",
         "at org.apache.spark.scheduler.Task.run(Task.scala:171)",
@@ -134,7 +134,7 @@ def test_an_error_of_ours_needs_no_frames() -> None:
     assert jvm_trace("[READ_TIMEOUT cluster=east] no progress\n\tat a.b(c:1)") == []
 
 
-def test_frames_of_generated_and_native_code_are_told_too() -> None:
+def test_frames_of_generated_and_native_code_are_kept() -> None:
     """What Spark generates, where a sink's or an expression's failure comes through, has no file."""
     text = """Job aborted
 \tat org.apache.spark.sql.catalyst.expressions.GeneratedClass$Generated1.processNext(Unknown Source)
@@ -143,7 +143,7 @@ def test_frames_of_generated_and_native_code_are_told_too() -> None:
     assert len(jvm_trace(text)) == 2
 
 
-def test_the_root_cause_is_told_behind_a_long_trace() -> None:
+def test_the_root_cause_ends_a_long_trace() -> None:
     """As Spark has it: the task's frames, the driver's, and only then what caused it all."""
     text = (
         "Job aborted\n"

@@ -115,7 +115,7 @@ class Probe:
         self.asked = Future()
 
 
-def test_who_does_not_answer_is_known_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_cluster_stays_unreachable_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lag, "ANSWER_TIMEOUT_S", 0.0)
     probes = {"east": Probe(), "west": Probe()}
     discovery = SimpleNamespace(
@@ -167,7 +167,7 @@ EAST = SubscribedCluster(
 DRAINING = SimpleNamespace(subscription=Subscription({"east": EAST}, ("s",)), revision=None)
 
 
-def test_a_cluster_that_cannot_be_asked_has_failed_as_far_as_drains_go() -> None:
+def test_a_cluster_that_cannot_be_asked_counts_as_failed() -> None:
     """Its Secret is missing: no client can be made."""
     drains = Recorded()
     prober = LagProber(OPTIONS, cast(Any, SimpleNamespace(current=lambda: DRAINING)), 0.001, drains=drains)

@@ -137,7 +137,7 @@ def test_a_cluster_is_idle_for_as_long_as_all_of_its_splits_are(board: StatusBoa
     assert scrape.value("cluster_idle_seconds", sink="lake", cluster="east") == 15
 
 
-def test_without_timestamps_there_is_no_event_time_lag_and_without_reports_no_count(
+def test_event_time_lag_needs_timestamps_and_counts_need_reports(
     board: StatusBoard, scrape: Scrape, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     west = {"sink": "lake", "cluster": "west"}
@@ -165,7 +165,7 @@ def test_an_outage_is_seen_without_any_batch() -> None:
     assert fresh.value("cluster_stalled", sink="lake", cluster="east") == 1
 
 
-def test_an_outage_is_seen_after_the_last_batch_and_no_old_lag_with_it(board: StatusBoard) -> None:
+def test_an_outage_after_the_last_batch_removes_the_old_lag(board: StatusBoard) -> None:
     before = document(2, "east", "west", offset=10)
     planned = {"east": {"lag": 130}, "west": {"lag": 20}}
     board.progress("lake", event(2, before, document(3, "east", "west", offset=10), clusters=planned), 30.0)
@@ -177,7 +177,7 @@ def test_an_outage_is_seen_after_the_last_batch_and_no_old_lag_with_it(board: St
     assert found == {"cluster_stalled": [1, 0], "cluster_lag": [None, 20], "cluster_splits": [2, 1]}
 
 
-def test_what_the_planner_says_without_a_batch_is_seen(board: StatusBoard) -> None:
+def test_the_planners_report_is_taken_without_a_batch(board: StatusBoard) -> None:
     told = {"clusters": {"west": {"stalled": "no answer"}}, "document": 2, "revision": "1", "waiting": {"new": "none"}}
     foreign = {"startOffset": None, "endOffset": None, "latestOffset": {"topic": {"0": 1}}}
     board.idle("lake", {"batchId": 2, "sources": [{"endOffset": None, "latestOffset": told}, foreign]})
@@ -208,9 +208,7 @@ def test_metadata_trouble_is_seen(board: StatusBoard, scrape: Scrape) -> None:
 
 @pytest.mark.scenario(8)
 @pytest.mark.scenario(35)
-def test_series_vanish_with_their_cluster_and_the_gauge_of_active_splits_follows(
-    board: StatusBoard, scrape: Scrape
-) -> None:
+def test_series_vanish_with_their_cluster(board: StatusBoard, scrape: Scrape) -> None:
     assert "dynamic_kafka_split_current_offset" in scrape.names("west")
     assert scrape.value("active_splits", sink="lake", stream="st") == 3
     before = document(2, "east", "west", offset=10)
@@ -232,7 +230,7 @@ def test_the_first_batch_of_a_query_counts(start: Any) -> None:
     assert Scrape(board, FINE).value("cluster_offsets_read_total", sink="lake", cluster="east") == 6
 
 
-def test_an_event_that_comes_after_the_end_is_taken_in_and_changes_no_state(board: StatusBoard) -> None:
+def test_an_event_after_the_end_changes_no_state(board: StatusBoard) -> None:
     board.update("lake", state="finished")
     before = document(2, "east", "west", offset=10)
     status = board.progress("lake", event(2, before, document(3, "east", "west", offset=12)), 30.0)

@@ -31,7 +31,7 @@ sinks:
         ({"sink": ", grupId: x"}, "did you mean 'groupId'?"),
     ],
 )
-def test_a_field_with_a_slip_is_told_with_the_one_that_is_meant(given: dict[str, str], said: str) -> None:
+def test_a_misspelt_field_is_reported_with_the_nearest_one(given: dict[str, str], said: str) -> None:
     text = APP.format(**{"streams": "{ids: [orders]}", "sink": "", "more": "", **given})
     with pytest.raises(OptionError) as refused:
         parse_config(text, source="app.yaml")

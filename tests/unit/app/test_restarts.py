@@ -38,7 +38,7 @@ def test_other_failures_end_the_application(text: str) -> None:
     assert policy(stall=True).pause_before(text) is None
 
 
-def test_a_cluster_that_lets_nobody_in_is_left_out_under_stall_and_ends_the_application_under_fail() -> None:
+def test_a_cluster_that_refuses_us_is_left_out_under_stall() -> None:
     refused = "dynamic_kafka.errors.ClusterRefusedError: [CLUSTER_REFUSED cluster=east] the login"
     assert policy(stall=True).pause_before(refused) == 1
     assert policy(stall=False).pause_before(refused) is None
@@ -60,7 +60,7 @@ def test_a_committed_batch_begins_the_count_anew() -> None:
     assert restarts.pause_before(TIMEOUT) == 1
 
 
-def test_a_cluster_that_ended_the_application_is_not_waited_for_at_its_end() -> None:
+def test_the_end_does_not_wait_for_the_cluster_that_caused_it() -> None:
     waited: list[Any] = []
     committer = SimpleNamespace(flush=lambda left, unreachable: waited.append(unreachable) or True, close=lambda: None)
     each = SimpleNamespace(query=None, finished=True, failure=None, committer=committer, commit_reached=lambda: None)

@@ -47,12 +47,12 @@ def has_metadata(config: AppConfig, stop: StopRequest) -> bool:
         return run._wait_for_metadata(run._prepare(config, resources), stop, config)
 
 
-def test_a_stream_that_does_not_exist_is_refused_while_no_sink_has_begun(config: AppConfig, stop: StopRequest) -> None:
+def test_a_missing_stream_is_refused_before_the_first_batch(config: AppConfig, stop: StopRequest) -> None:
     with pytest.raises(MetadataInvalidError, match="'returns' does not exist; known are orders"):
         has_metadata(config, stop)
 
 
-def test_an_application_that_has_begun_is_started_again_without_a_stream_that_is_gone(
+def test_a_started_application_starts_again_without_a_stream(
     config: AppConfig, stop: StopRequest, tmp_path: Path
 ) -> None:
     begun = tmp_path / "checkpoint" / "copy" / "offsets"

@@ -28,7 +28,7 @@ BEGUN = "name: orders\nmetadata: /etc/kafkastreams\nstreams: {ids: [orders]}\n"
         ({}, {"SPARK_REMOTE": "sc://host"}),
     ],
 )
-def test_what_asks_for_spark_connect_is_refused(settings: Mapping[str, str], environment: Mapping[str, str]) -> None:
+def test_settings_for_spark_connect_are_refused(settings: Mapping[str, str], environment: Mapping[str, str]) -> None:
     with pytest.raises(OptionError, match="Spark Connect is not supported"):
         refuse_connect(settings, environment)
 
@@ -75,7 +75,7 @@ def test_a_function_is_found_beside_the_file(tmp_path: object, monkeypatch: pyte
         load_function("no_such_module_here:x", f"{folder}/app.yaml")
 
 
-def test_references_of_a_kafka_sink_are_left_to_kafkas_own_providers() -> None:
+def test_kafkas_providers_resolve_a_kafka_sinks_references() -> None:
     found = kafka_options({"kafka.sasl.jaas.config": "${env:JAAS}", "topic": "out"})
     assert found["kafka.config.providers"] == "env"
     assert found["kafka.config.providers.env.class"].endswith("EnvVarConfigProvider")
@@ -114,7 +114,7 @@ sinks: [{name: out, type: console}]
 """
 
 
-def test_spark_draws_no_progress_bar_into_the_log_unless_it_is_asked_to(tmp_path: Path) -> None:
+def test_sparks_progress_bar_is_off_unless_asked_for(tmp_path: Path) -> None:
     (tmp_path / "app.yaml").write_text(APP)
     quiet = load_config(tmp_path / "app.yaml")
     (tmp_path / "app.yaml").write_text(APP + "spark: {spark.ui.showConsoleProgress: true}\n")

@@ -25,7 +25,9 @@ def query(tmp_path: Path) -> SinkQuery:
     return made
 
 
-def test_what_is_reached_is_not_committed_and_nothing_ends(query: SinkQuery, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreadable_checkpoint_is_not_committed_nor_fatal(
+    query: SinkQuery, caplog: pytest.LogCaptureFixture
+) -> None:
     query.commit_reached()
     assert query.failure is None
     assert "sink lake: its last batch is not committed to the group" in caplog.text

@@ -26,7 +26,7 @@ def noted(reached: OffsetDocument | None) -> dict[str, Any]:
     }
 
 
-def test_a_query_whose_checkpoint_cannot_be_read_tells_how_far_it_is_while_it_is_idle() -> None:
+def test_idle_progress_replaces_an_unreadable_checkpoint() -> None:
     board = StatusBoard(["lake"])
     board.idle("lake", noted(document(3, 9)))
     assert board.sinks()["lake"].document.next_of(OLD) == 9
@@ -40,7 +40,7 @@ def test_how_far_a_query_is_by_its_batches_is_not_told_again() -> None:
     assert board.sinks()["lake"].document is before
 
 
-def test_a_batch_that_is_noted_before_its_event_comes_is_counted_by_that() -> None:
+def test_a_batch_is_counted_by_its_event_only() -> None:
     board = StatusBoard(["lake"])
     event = noted(document(3, 9))
     event["sources"][1]["startOffset"] = encode(document(2, 4))

@@ -13,7 +13,7 @@ from dynamic_kafka.app.query.stop_request import StopRequest
 from dynamic_kafka.app.query.supervisor import Supervisor
 
 
-def test_who_is_asked_to_stop_while_spark_starts_starts_no_query(tmp_path: Path) -> None:
+def test_a_stop_during_sparks_start_starts_no_query(tmp_path: Path) -> None:
     app = (
         f"name: a\nmetadata: /m\nstreams: {{ids: [s]}}\ncheckpoint: {tmp_path}\nsinks: [{{name: out, type: console}}]\n"
     )

@@ -34,7 +34,7 @@ def lag_by(board: StatusBoard) -> int | None:
     return state.lag
 
 
-def test_a_topic_is_not_drained_while_one_of_two_sources_is_behind() -> None:
+def test_a_topic_is_not_drained_while_one_source_is_behind() -> None:
     # Given a batch of a self-join, for whose second source the cluster was too slow to be in its plan
     board = StatusBoard(["lake"])
     board.progress(

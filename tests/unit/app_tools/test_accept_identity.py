@@ -69,7 +69,7 @@ def seen(answering: dict[str, str | None], *silent: str) -> Preview:
         (seen({"west": "new"}), "metadata names no cluster 'east'"),
     ],
 )
-def test_an_identity_that_does_not_answer_now_is_refused_and_nothing_is_written(
+def test_an_identity_that_does_not_answer_now_is_refused(
     app: Path, look: Preview, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(accept_tool, "preview", lambda options, saved: look)
@@ -92,7 +92,7 @@ def pending(app: Path) -> Path:
     return app
 
 
-def test_the_pending_batch_of_a_cluster_that_is_given_up_is_counted(
+def test_a_given_up_clusters_pending_records_are_counted(
     pending: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(accept_tool, "preview", lambda options, saved: seen({"east": "new"}))
@@ -110,7 +110,7 @@ def test_the_pending_batch_of_a_cluster_that_is_given_up_is_counted(
     assert "5 records of the pending batch, which has left them out" in capsys.readouterr().out
 
 
-def test_abandoned_after_its_cluster_was_accepted_as_new_a_range_is_given_up(
+def test_an_accepted_clusters_abandoned_range_is_given_up(
     pending: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(accept_tool, "preview", lambda options, saved: seen({"east": "new"}))

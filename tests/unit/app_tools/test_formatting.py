@@ -18,7 +18,7 @@ DAY_MS = 86_400_000
         (0, 3_600_000, "1970-01-01 00:00:00Z (1 h ago)"),
     ],
 )
-def test_a_time_says_how_far_off_it_is(at: int, now: int, shown: str) -> None:
+def test_a_time_is_shown_with_its_distance(at: int, now: int, shown: str) -> None:
     assert shown_time(at, now) == shown
 
 
@@ -26,7 +26,7 @@ def test_stamps_sort_by_time() -> None:
     assert stamp(1_000_000_123_456_789) < stamp(1_000_000_999_999_999) == "19700112T134640.999999Z"
 
 
-def test_a_table_sets_numbers_right_and_shows_nothing_as_a_dash() -> None:
+def test_a_table_aligns_numbers_right_and_shows_none_as_a_dash() -> None:
     assert table(("name", "count"), [("a", 7), ("bb", None), ("c", 120)]) == (
         "NAME  COUNT\na         7\nbb        -\nc       120"
     )

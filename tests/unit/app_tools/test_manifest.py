@@ -90,7 +90,7 @@ spec: {clusters: [{id: north, secretRef: {name: 1e3}}]}
 
 
 @pytest.mark.parametrize(("operator", "read"), [("kubeflow", application_of), ("apache", apache.application_of)])
-def test_the_secrets_of_the_first_document_are_mounted_as_the_operator_looks_for_them(
+def test_secrets_are_mounted_where_the_operator_expects_them(
     operator: str, read: Callable[..., Application], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "streams.yaml"
@@ -119,7 +119,7 @@ def test_the_secrets_of_the_first_document_are_mounted_as_the_operator_looks_for
         (None, "cannot be read"),
     ],
 )
-def test_a_file_of_streams_that_is_none_is_said(
+def test_a_file_without_valid_streams_is_refused(
     text: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "streams.yaml"
@@ -129,9 +129,7 @@ def test_a_file_of_streams_that_is_none_is_said(
 
 
 @pytest.mark.parametrize("operator", ["kubeflow", "apache"])
-def test_the_drivers_service_account_may_get_and_patch_pods_and_nothing_else(
-    operator: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_driver_may_get_and_patch_pods_only(operator: str, capsys: pytest.CaptureFixture[str]) -> None:
     *_, role, binding = printed(
         capsys, "--for", operator, "--name", "shop", "--namespace", "jobs", "--service-account", "mine"
     )
@@ -162,7 +160,7 @@ def test_the_name_is_that_of_app_yaml_unless_another_is_given(
 
 
 @pytest.mark.parametrize("metadata", [MOUNT_PATH, MOUNT_PATH + "/"])
-def test_what_app_yaml_says_already_is_left_out(
+def test_a_line_that_app_yaml_has_already_is_left_out(
     metadata: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "app.yaml"
@@ -178,7 +176,7 @@ def test_every_name_that_kubernetes_has_stays_a_name(name: str, capsys: pytest.C
     assert application["spec"]["driver"]["configMaps"][0]["name"] == config_map_name(name), "as the operator calls it"
 
 
-def test_a_name_that_kubernetes_does_not_have_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_kubernetes_name_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "app.yaml"
     path.write_text(APP.format(name="My_Shop", metadata="/elsewhere"))
     said = refused(capsys, "--for", "kubeflow", str(path))
@@ -187,7 +185,7 @@ def test_a_name_that_kubernetes_does_not_have_is_asked_for(tmp_path: Path, capsy
     assert "'a:b' is not a valid name in Kubernetes" in said and "with --service-account" in said
 
 
-def test_without_any_name_it_says_what_to_give(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_any_name_the_error_names_the_ways_to_give_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert "give an app.yaml, or the SparkApplication's name with --name" in refused(capsys, "--for", "apache")
 
 

@@ -92,7 +92,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return told
 
 
-def test_a_checkpoint_older_than_its_files_is_refused_as_run_would(
+def test_plan_refuses_a_checkpoint_older_than_its_files(
     tmp_path: Path, seen: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     app = make_app(tmp_path)
@@ -126,7 +126,7 @@ def test_a_pending_batch_that_the_sink_has_is_not_read_again(
         (("fail", (), True), "take 0 of 0 waiting records."),
     ],
 )
-def test_no_number_is_told_of_a_cluster_that_did_not_answer(
+def test_silent_clusters_have_no_record_count(
     case: tuple[str, tuple[str, ...], bool],
     said: str,
     tmp_path: Path,
@@ -139,9 +139,7 @@ def test_no_number_is_told_of_a_cluster_that_did_not_answer(
     assert said in capsys.readouterr().out
 
 
-def test_a_group_that_a_running_query_has_taken_on_meanwhile_is_no_old_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_running_querys_group_is_no_old_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app, looks = make_app(tmp_path), []
 
     def asked(options: SourceOptions, saved: SavedProgress, *, delivered: bool) -> Preview:
@@ -168,7 +166,7 @@ class Heard(io.StringIO):
         self.line.set()
 
 
-def test_who_is_waited_for_is_told_on_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_error_names_the_awaited_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preview, "ANNOUNCE_AFTER_S", 0.01)
     monkeypatch.setattr(sys, "stderr", heard := Heard())
     east: Future[ClusterObservation] = Future()
@@ -178,7 +176,7 @@ def test_who_is_waited_for_is_told_on_standard_error(monkeypatch: pytest.MonkeyP
     assert heard.getvalue() == "asking west …\n"
 
 
-def test_a_cluster_that_is_known_by_its_own_id_is_shown_as_renamed() -> None:
+def test_a_cluster_with_a_new_name_is_shown_as_renamed() -> None:
     reading = ClusterProgress({"orders": TopicProgress("s", {0: 4})}, "Mk")
     subscription = Subscription({"eastern": SubscribedCluster({"orders": "s"}, {})}, ("s",))
     answers = {"eastern": ClusterObservation({}, "Mk")}

@@ -64,7 +64,7 @@ def test_a_pending_batch_goes_on_from_the_one_before(tmp_path: Path) -> None:
     assert saved.ranges() == [SplitRange(Split("east", "t", 0), 4, 9)]
 
 
-def test_a_batch_that_another_source_brought_about_reads_nothing_here(tmp_path: Path) -> None:
+def test_a_batch_due_to_another_source_reads_nothing_here(tmp_path: Path) -> None:
     lines = (f'{{"a":{{"0":1}}}}\n{text(FIRST)}', f'{{"a":{{"0":2}}}}\n{text(FIRST)}')
     saved = read_saved(log(tmp_path, *lines, committed=1))
 
@@ -80,7 +80,7 @@ def test_of_two_of_our_sources_one_has_to_be_chosen(tmp_path: Path) -> None:
     assert read_saved(checkpoint, "1").latest == SECOND
 
 
-def test_what_is_left_out_is_no_longer_pending_and_goes_back(tmp_path: Path) -> None:
+def test_ranges_left_out_are_not_pending_and_go_back(tmp_path: Path) -> None:
     saved = read_saved(log(tmp_path, text(FIRST), text(SECOND), committed=1))
     part = SplitRange(Split("east", "t", 0), 4, 9)
     made = Amendment("q", 2, *saved.key, (part,), {"east": "abandoned"}, 0)
@@ -92,7 +92,7 @@ def test_what_is_left_out_is_no_longer_pending_and_goes_back(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("left_out", [False, True])
-def test_inspect_calls_a_bounded_run_finished_when_its_last_batch_has_left_nothing_out(
+def test_inspect_reports_a_bounded_run_as_finished(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], *, left_out: bool
 ) -> None:
     topic = TopicProgress("s", {0: 4}, starts={0: 1}, stops={0: 4})
@@ -114,7 +114,7 @@ def test_a_query_that_has_not_begun_is_no_wrong_checkpoint(tmp_path: Path, capsy
     assert "sink out: its query has planned no batch yet" in capsys.readouterr().err
 
 
-def test_what_is_no_checkpoint_is_told_from_one_that_is_new(tmp_path: Path) -> None:
+def test_a_wrong_folder_is_distinguished_from_a_new_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="nope does not exist"):
         read_saved(Checkpoint(str(tmp_path / "nope")))
     (tmp_path / "file").write_text("")

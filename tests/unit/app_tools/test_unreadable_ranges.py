@@ -27,18 +27,18 @@ def test_a_range_has_to_be_there_as_a_whole(earliest: int, latest: int, said: st
     assert found == ({} if said is None else {SPLIT: said})
 
 
-def test_what_lies_behind_the_beginning_of_an_open_transaction_is_not_gone() -> None:
+def test_records_after_an_open_transactions_start_are_not_gone() -> None:
     part = SplitRange(SPLIT, 0, 16)
     assert find_unreadable([part], lambda split: TopicObservation({0: 9}, {0: 0}, high={0: 16})) == {}
     cut_off = find_unreadable([part], lambda split: TopicObservation({0: 9}, {0: 0}, high={0: 12}))
     assert cut_off == {SPLIT: "records 12..16 are gone: the log ends at 12"}
 
 
-def test_of_a_cluster_that_does_not_answer_nothing_is_said() -> None:
+def test_a_cluster_without_an_answer_has_no_findings() -> None:
     assert find_unreadable([SplitRange(SPLIT, 0, 16)], lambda split: None) == {}
 
 
-def test_both_words_that_help_are_named_in_their_order() -> None:
+def test_both_commands_that_help_are_named_in_order() -> None:
     said = str(unreadable_error({SPLIT: "records 0..16 have expired"}))
     assert "have expired: abandon the range" in said
     assert said.index("abandon app.yaml east/orders/0") < said.index("accept app.yaml --data-loss east/orders/0")

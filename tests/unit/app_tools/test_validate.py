@@ -106,7 +106,7 @@ def test_a_stream_that_the_metadata_does_not_have_is_named(tmp_path: Path, capsy
     assert "known are orders" in findings(capsys, path, 3)["metadata"][0]
 
 
-def test_several_faults_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_faults_are_reported_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(
         tmp_path,
         sinks=[
