@@ -17,7 +17,7 @@ def stage(kube: KubeCluster, namespace: str) -> Stage:
 
 @pytest.fixture
 def operator(request: pytest.FixtureRequest, kube: KubeCluster, namespace: str) -> Iterator[OperatorProcess]:
-    """The operator for the test's namespace, with its own rights; quick to lose patience. The parameter: more flags."""
+    """Start an operator with short time limits for the test's namespace. The parameter adds flags."""
     quick = ["--confirm", "4s", "--confirm-live", "3s", "--between-restarts", "3s", "--gather", "100ms"]
     made = OperatorProcess(kube, namespace, [*quick, *getattr(request, "param", [])])
     with kept_open(request.config, request.node.stash, [made]):

@@ -1,4 +1,4 @@
-"""One namespace as a user has it: streams, a subscription, a SparkApplication, and a driver whose pod a test plays."""
+"""One namespace with streams, a subscription, a SparkApplication, and a driver's pod that the test plays."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ DOCUMENT = "app-kafkastreams"
 
 
 def cluster(name: str, *topics: str, **more: Any) -> dict[str, Any]:
-    """A cluster of a KafkaStream."""
+    """Return a cluster of a KafkaStream."""
     return {"id": name, "bootstrapServers": f"{name}:9092", "topics": list(topics or ["orders"]), **more}
 
 
 class Stage:
-    """What users, Spark and drivers do in one namespace, and what they see."""
+    """The actions of users, Spark and drivers in one namespace, and the objects that they see."""
 
     def __init__(self, kube: KubeCluster, namespace: str) -> None:
         self.kube, self.namespace = kube, namespace
@@ -33,17 +33,17 @@ class Stage:
     # -- users ------------------------------------------------------------------------------------------------------
 
     def stream(self, name: str, *clusters: Mapping[str, Any], **drain: Any) -> None:
-        """`kubectl apply` of a KafkaStream."""
+        """Apply a KafkaStream."""
         spec = {"clusters": list(clusters)} | ({"drain": drain} if drain else {})
         self._apply(STREAMS, "KafkaStream", {"name": name}, spec)
 
     def subscription(self, name: str = "app", **spec: Any) -> None:
-        """`kubectl apply` of a subscription of `app` to the stream `orders`."""
+        """Apply a subscription of `app` to the stream `orders`."""
         content = {"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}, **spec}
         self._apply(SUBSCRIPTIONS, "KafkaStreamSubscription", {"name": name}, content)
 
     def application(self, name: str = "app", annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
-        """`kubectl apply` of a SparkApplication, as an image would have it."""
+        """Apply a SparkApplication, as an image would have it."""
         content = {
             "type": "Python",
             "mode": "cluster",
@@ -58,7 +58,7 @@ class Stage:
         self._apply(APPLICATIONS, "SparkApplication", metadata, content)
 
     def deleted(self) -> None:
-        """`kubectl delete` of the application; its driver is gone, too."""
+        """Delete the application and its driver."""
         self.api.delete(APPLICATIONS, "app", self.namespace)
         # Kubeflow's operator submits once, and fails while the old pod is there. The garbage collector would delete it
         # too, but it looks for new kinds, such as the application's, only every 30 s.
@@ -66,7 +66,7 @@ class Stage:
         self.api.wait(PODS, "app-driver", self.namespace, until=lambda each: each is None)
 
     def _apply(self, resource: str, kind: str, metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
-        """As a GitOps tool does."""
+        """Apply an object as a GitOps tool does."""
         manifest = {
             "apiVersion": resource.rpartition("/")[0],
             "kind": kind,
@@ -78,7 +78,7 @@ class Stage:
     # -- Spark and the driver -----------------------------------------------------------------------------------------
 
     def driver_runs(self, *, after: str | None = None) -> dict[str, Any]:
-        """Wait for the driver's pod (another one than `after`, by UID), and have it run."""
+        """Wait for the driver's pod, one with another UID than `after`, and set its phase to Running."""
         pod = self.api.wait(
             PODS,
             "app-driver",
@@ -90,10 +90,10 @@ class Stage:
         return dict(set_phase(self.api, pod, "Running"))
 
     def report(self, pod: Mapping[str, Any], **content: Any) -> None:
-        """The driver annotates its own pod."""
+        """Write a driver report onto the pod, with the newest document unless `content` overrides it."""
         document = self.document()
         assert document is not None
-        said = {
+        report = {
             "contract": 1,
             "reader": 1,
             "abilities": ["live"],
@@ -105,11 +105,11 @@ class Stage:
             "draining": [],
             **content,
         }
-        change = {"metadata": {"annotations": {REPORT_ANNOTATION: json.dumps(said)}}}
+        change = {"metadata": {"annotations": {REPORT_ANNOTATION: json.dumps(report)}}}
         self.api.patch(PODS, pod["metadata"]["name"], self.namespace, change)
 
     def reports_until(self, pod: Mapping[str, Any], wanted: Mapping[str, str], **content: Any) -> Document:
-        """It reports beat after beat what it has in force now, as one that lives, until the document says so."""
+        """Report the present document again and again, as a live driver does, until the document is as wanted."""
         document = self.document()
         assert document is not None
         content = {"applied": document.revision.token, "hash": document.hash, **content}
@@ -119,15 +119,15 @@ class Stage:
                 return self.wait_document(wanted, timeout=3)
         return self.wait_document(wanted)
 
-    # -- what is seen -------------------------------------------------------------------------------------------------
+    # -- observations -------------------------------------------------------------------------------------------------
 
     def document(self, name: str = DOCUMENT) -> Document | None:
-        """The rendered document."""
+        """Return the rendered document."""
         found = self.api.find(CONFIG_MAPS, name, self.namespace)
         return None if found is None else read_document(found.get("data", {}), found.get("binaryData", {}))
 
     def wait_document(self, wanted: Mapping[str, str], name: str = DOCUMENT, timeout: float = 60) -> Document:
-        """Wait until the document says `cluster/topic: Active or Draining`, exactly so."""
+        """Wait until the document has exactly these states: {`cluster/topic`: `Active` or `Draining`}."""
         found = self.api.wait(
             CONFIG_MAPS, name, self.namespace, until=lambda each: states(_document(each)) == wanted, timeout=timeout
         )
@@ -136,7 +136,7 @@ class Stage:
         return document
 
     def wait_condition(self, kind: str, reason: str, name: str = "app", timeout: float = 60) -> dict[str, Any]:
-        """Wait until a condition of the subscription has this reason; the condition."""
+        """Wait until a condition of the subscription has this reason, and return the condition."""
         found = self.api.wait(
             SUBSCRIPTIONS,
             name,
@@ -147,21 +147,21 @@ class Stage:
         return condition(found, kind)
 
     def events(self) -> set[tuple[str, str]]:
-        """Type and reason of the events of the namespace."""
+        """Return type and reason of the namespace's Events."""
         found = self.api.list("events.k8s.io/v1/events", self.namespace)
         return {(str(each["type"]), str(each["reason"])) for each in found}
 
     def notes(self, reason: str) -> list[str]:
-        """What the events of this reason say."""
+        """Return the notes of the Events with this reason."""
         found = self.api.list("events.k8s.io/v1/events", self.namespace)
         return [str(each.get("note", "")) for each in found if each["reason"] == reason]
 
     def subscription_now(self, name: str = "app") -> dict[str, Any]:
-        """The subscription as it is."""
+        """Return the present subscription."""
         return dict(self.api.get(SUBSCRIPTIONS, name, self.namespace))
 
     def application_now(self) -> dict[str, Any]:
-        """The SparkApplication as it is."""
+        """Return the present SparkApplication."""
         return dict(self.api.get(APPLICATIONS, "app", self.namespace))
 
 

@@ -1,5 +1,7 @@
-"""Apache's SparkApplication on a real API server. The test plays its operator and its drivers; the CRD is the
-project's own, with the fields that are read of it (`tests/support/kube/apache`)."""
+"""Apache's SparkApplication on a real API server. The test plays Apache's operator and the drivers.
+
+The CRD is the project's own, with the fields that the operator reads (`tests/support/kube/apache`).
+"""
 
 from __future__ import annotations
 
@@ -26,16 +28,16 @@ SECRET = {"cluster": "west", "name": "login", "allowedServers": ["west:9092"]}
 
 
 class Apache(Stage):
-    """One namespace with an application of Apache's, and its operator."""
+    """One namespace with an Apache application, and the actions of Apache's operator."""
 
     attempt = 0
 
     def subscription(self, name: str = "app", **spec: Any) -> None:
-        """`kubectl apply` of a subscription of `app` to the stream `orders`."""
+        """Apply a subscription of `app` to the stream `orders`."""
         super().subscription(name, applicationRef={"apiVersion": "spark.apache.org/v1", "name": "app"}, **spec)
 
     def application(self, name: str = "app", annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
-        """`kubectl apply` of a SparkApplication."""
+        """Apply a SparkApplication."""
         volumes = [{"name": "kafkastreams", "configMap": {"name": f"{name}-kafkastreams"}}]
         content = {
             "mainClass": "org.apache.spark.deploy.PythonRunner",
@@ -49,18 +51,18 @@ class Apache(Stage):
         self._apply(APPLICATIONS, "SparkApplication", metadata, content)
 
     def application_now(self) -> dict[str, Any]:
-        """The SparkApplication as it is."""
+        """Return the present SparkApplication."""
         return dict(self.api.get(APPLICATIONS, "app", self.namespace))
 
     def state(self, summary: str) -> None:
-        """Apache's operator writes the status."""
+        """Write the status, as Apache's operator does."""
         info = {"id": self.attempt, "restartCounter": self.attempt}
         now = {"currentStateSummary": summary, "lastTransitionTime": "2026-11-01T00:00:00Z"}
         status = {"currentState": now, "currentAttemptSummary": {"attemptInfo": info}}
         self.api.patch(APPLICATIONS, "app", self.namespace, {"status": status}, subresource="status")
 
     def attempts(self) -> dict[str, Any]:
-        """Apache's operator makes the pod of an attempt, from the spec as it is now; it runs."""
+        """Create the running pod of an attempt from the present spec, as Apache's operator does."""
         found = self.application_now()
         conf = found["spec"]["sparkConf"]
         name = f"app-{self.attempt}-driver"
@@ -91,16 +93,16 @@ class Apache(Stage):
         return dict(running)
 
     def notices_that_the_driver_went(self) -> None:
-        """Apache's operator schedules the next attempt, once the pod is gone."""
+        """Wait until the pod is gone, and schedule the next attempt, as Apache's operator does."""
         name = f"app-{self.attempt}-driver"
         self.api.wait(PODS, name, self.namespace, until=lambda each: each is None or _ends(each), timeout=30)
-        self.api.delete(PODS, name, self.namespace, gracePeriodSeconds=0)  # there is no kubelet to end it
+        self.api.delete(PODS, name, self.namespace, gracePeriodSeconds=0)  # no kubelet would end it
         self.state("Failed")
         self.attempt += 1
         self.state("ScheduledToRestart")
 
     def runs(self, **spec: Any) -> dict[str, Any]:
-        """A stream on east, subscribed by an application that runs; its driver's pod."""
+        """Start an application that reads a stream on east, and return its driver's pod."""
         self.stream("orders", cluster("east"))
         self.application(applicationTolerations=ALWAYS)
         self.subscription(**spec)
@@ -128,7 +130,7 @@ def installed(kube: KubeCluster) -> None:
 def operator(
     request: pytest.FixtureRequest, kube: KubeCluster, namespace: str, installed: None
 ) -> Iterator[OperatorProcess]:
-    """The operator, as a rule with the right to end drivers."""
+    """Start the operator, by default with the right to delete drivers' pods."""
     made = OperatorProcess(kube, namespace, QUICK, may_restart=getattr(request, "param", True))
     with kept_open(request.config, request.node.stash, [made]):
         yield made.start()

@@ -1,4 +1,4 @@
-"""What people do by kubectl, and what they see: names and columns, objects that they edit or delete by hand."""
+"""Work by hand with kubectl: names and columns, and objects that users edit or delete."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from tests.support.operator import CONFIG_MAPS, OperatorProcess
 
 @pytest.fixture(scope="module")
 def door(kube: KubeCluster) -> Iterator[FrontDoor]:
-    """The operator's way to the API server."""
+    """Start the proxy through which the operator reaches the API server."""
     with FrontDoor(kube.start()) as door:
         yield door
 
 
 @pytest.fixture(scope="module")
 def operator(pytestconfig: pytest.Config, kube: KubeCluster, door: FrontDoor) -> Iterator[OperatorProcess]:
-    """One for all tests here, which leave it running: each has a namespace of its own."""
+    """Start one operator for all tests of this file. Each test has a namespace of its own."""
     made = OperatorProcess(kube, "", through=door.kubeconfig)
     with kept_open(pytestconfig, pytestconfig.stash, [made]):
         yield made.start()
 
 
 def get(stage: Stage, cache: Path, *arguments: str) -> list[str]:
-    """The lines of `kubectl get`, which asks the API server anew for its kinds."""
+    """Return the lines of `kubectl get`, with a fresh discovery of kinds."""
     return stage.kube.kubectl("get", *arguments, "-n", stage.namespace, "--cache-dir", str(cache)).splitlines()
 
 

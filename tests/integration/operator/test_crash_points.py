@@ -27,11 +27,11 @@ from tests.support.operator import OperatorProcess
 
 
 class DiedError(BaseException):
-    """Not an Exception: nothing in the operator may catch its own death."""
+    """The death of the operator. It is no Exception, so that nothing in the operator catches it."""
 
 
 class MortalApi(Api):
-    """Dies right after its n-th write, which is made."""
+    """An API whose caller dies right after its n-th write, which is made."""
 
     def __init__(self, api: Api, writes: int) -> None:
         super().__init__(api._client)
@@ -49,7 +49,7 @@ class MortalApi(Api):
 
 
 class MeddledApi(Api):
-    """Something happens right before the first write of one kind: after the operator has looked."""
+    """An API that lets something happen right before the first write of one kind, after the operator has decided."""
 
     def __init__(self, api: Api, method: str, kind: str, happens: Callable[[], None]) -> None:
         super().__init__(api._client)
@@ -69,7 +69,7 @@ class MeddledApi(Api):
 
 
 def _nothing() -> None:
-    """Nothing more happens."""
+    """Let nothing more happen."""
 
 
 def look(api: Api, namespace: str, later: timedelta = timedelta()) -> None:
@@ -90,7 +90,7 @@ def look(api: Api, namespace: str, later: timedelta = timedelta()) -> None:
             try:
                 reconciler(Ref(resource, namespace, name))
             except (ConflictError, NotFoundError):
-                changes.append(name)  # Spark has changed it meanwhile: the next look sees that
+                changes.append(name)  # Spark has changed the object meanwhile: reconcile it again
         if not changes:
             return
     raise AssertionError("it never comes to rest")
@@ -98,7 +98,7 @@ def look(api: Api, namespace: str, later: timedelta = timedelta()) -> None:
 
 @pytest.fixture
 def prepared(stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator) -> Stage:
-    """An application that runs on east, adopted; the operator itself is stopped: the test looks in its place."""
+    """Start an application on east, and stop the operator: the test reconciles in its place."""
     stage.stream("orders", cluster("east"))
     stage.application()
     stage.subscription(updateStrategy="Restart")
@@ -110,7 +110,11 @@ def prepared(stage: Stage, operator: OperatorProcess, spark_operator: SparkOpera
 
 
 def through(stage: Stage, change: Callable[[], None], later: timedelta = timedelta()) -> list[str]:
-    """Make a change, and let the operator die after each write in turn, until one life is enough. All its writes."""
+    """Make a change, and let the operator die after each write in turn, until one life is enough.
+
+    Returns:
+        All writes of the operator.
+    """
     change()
     made: list[str] = []
     for _ in range(12):
@@ -170,12 +174,12 @@ def test_annotated_subscriptions_survive_a_death_after_any_write(
     ended = through(stage, stage.application)
     assert ended.count("DELETE kafkastreamsubscriptions/app") == 1
     assert not [each for each in ended if "configmaps" in each or "sparkapplications" in each]
-    assert stage.document() == document  # the driver that runs keeps what it reads
+    assert stage.document() == document  # the running driver keeps its document
 
 
 @pytest.fixture
 def orphan(stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator) -> Stage:
-    """An application that came with annotations is gone, and its document drains; the operator itself is stopped."""
+    """Delete an annotated application whose document drains, and stop the operator."""
     stage.stream("orders", cluster("east"), cluster("west"))
     stage.application(annotations={STREAMS_ANNOTATION: "orders"})
     stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
@@ -214,7 +218,7 @@ def test_a_returning_application_still_drains_after_its_orphan(orphan: Stage) ->
 
 
 def test_an_orphan_stays_if_its_application_returns_in_time(orphan: Stage) -> None:
-    """The document goes by UID, whatever has come meanwhile: what it had stands in the status, and is written again."""
+    """The document is deleted by UID, even if the application is back; it is then restored from the status."""
     stage = orphan
     back = lambda: stage.application(annotations={STREAMS_ANNOTATION: "orders"})  # noqa: E731
     api = MeddledApi(Api.connect(str(stage.kube.kubeconfig)), "DELETE", "configmaps", back)
@@ -255,7 +259,7 @@ def test_an_application_is_left_alone_that_since_the_look(
     stage.stream("orders", cluster("east"), cluster("west"))
     api = MeddledApi(Api.connect(str(stage.kube.kubeconfig)), "PATCH", "sparkapplications", lambda: happens(stage))
     look(api, stage.namespace)
-    # One that is deleted this moment may be a conflict or not there any more.
+    # An object deleted at this moment may cause a conflict, or not be found.
     assert api.refused[0] in ("PATCH sparkapplications/app: 409", "PATCH sparkapplications/app: 404")
     found = stage.api.find(APPLICATIONS, "app", stage.namespace)
     assert (found is None) == (happens is Stage.deleted)

@@ -1,4 +1,4 @@
-"""Whether a cluster may be shut down, when the subscription whose document still has it is gone."""
+"""`SafeToDecommission` of a cluster that only the document of a deleted subscription still has."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tests.support.operator import CONFIG_MAPS, OperatorProcess
 
 
 def wait_safe(stage: Stage, status: str, text: str = "") -> None:
-    """Wait until SafeToDecommission of `orders` is so, and says so."""
+    """Wait until `SafeToDecommission` of `orders` has this status, with this text in its message."""
 
-    def says(each: dict[str, Any] | None) -> bool:
+    def is_so(each: dict[str, Any] | None) -> bool:
         found = condition(each, "SafeToDecommission")
         return found.get("status") == status and text in found["message"]
 
-    stage.api.wait(STREAMS, "orders", stage.namespace, until=says)
+    stage.api.wait(STREAMS, "orders", stage.namespace, until=is_so)
 
 
 def test_a_document_left_behind_blocks_until_it_is_deleted(stage: Stage, operator: OperatorProcess) -> None:

@@ -1,5 +1,7 @@
-"""Deletions on a real API server: all of a stream's objects, one after the other, while something drains.
-`tests/unit/operator/test_deletions.py` has every order."""
+"""Deletions on a real API server: all objects of a stream, one after the other, during a drain.
+
+`tests/unit/operator/test_deletions.py` has every order.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ DRAINED = LAGS | {"lag": 0, "quiet": 400}
 
 @pytest.fixture
 def draining(stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator) -> Stage:
-    """East was taken out, and drains; the driver reports that it is not done."""
+    """Remove east, which then drains; the driver reports that the drain has not ended."""
     stage.stream("orders", cluster("east"), cluster("west"))
     applied(stage)
     stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
@@ -32,20 +34,20 @@ def draining(stage: Stage, operator: OperatorProcess, spark_operator: SparkOpera
 
 
 def applied(stage: Stage) -> None:
-    """The application and its subscription."""
+    """Apply the application and its subscription."""
     stage.application()
     stage.subscription(updateStrategy="Reload")
 
 
 def reported(stage: Stage, pod: dict[str, Any], **content: Any) -> None:
-    """By the driver, with the streams that it has in force."""
+    """Report the streams that the driver has in force."""
     document = stage.document()
     assert document is not None
     stage.report(pod, streams=document.streams, **content)
 
 
 def without(stage: Stage, resource: str, name: str) -> None:
-    """Delete it, for good."""
+    """Delete an object, and wait until it is gone."""
     uid = stage.api.get(resource, name, stage.namespace)["metadata"]["uid"]
     stage.api.delete(resource, name, stage.namespace)
     stage.api.wait(

@@ -1,4 +1,4 @@
-"""The example of a Deployment, applied for real: accepted, and its container's command runs with the given rights."""
+"""The example Deployment: a real API server accepts it, and its command runs with the rights that it has."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
 
 def objects() -> list[dict[str, Any]]:
-    """Everything in the folder, the namespaces first."""
+    """Return all objects of the folder, namespaces first."""
     found = [each for path in sorted(FOLDER.glob("*.yaml")) for each in yaml.safe_load_all(path.read_text()) if each]
     return sorted(found, key=lambda each: each["kind"] != "Namespace")
 
 
 def deployment() -> dict[str, Any]:
-    """The Deployment."""
+    """Return the Deployment."""
     (found,) = [each for each in objects() if each["kind"] == "Deployment"]
     return found
 
 
 def container() -> dict[str, Any]:
-    """Its one container."""
+    """Return the container of the Deployment."""
     (found,) = deployment()["spec"]["template"]["spec"]["containers"]
     return dict(found)
 
 
 @pytest.fixture(scope="module")
 def applied(kube: KubeCluster) -> Iterator[str]:
-    """`kubectl apply -f examples/operator`, on a cluster that has our kinds; the operator's namespace."""
+    """Apply `examples/operator` on a cluster with the CRDs, and return the operator's namespace."""
     kube.start().install_crds(ROOT / "crds")
     own = {each["metadata"]["name"] for each in objects() if each["kind"] == "Namespace"}
     users = {each["metadata"]["namespace"] for each in objects() if "namespace" in each["metadata"]} - own
-    for name in users:  # an example's `spark-jobs # yours`
+    for name in users:  # the example namespaces of users
         kube.api.create("v1/namespaces", {"metadata": {"name": name}})
     try:
         for each in objects():
@@ -119,13 +119,13 @@ def test_the_deployed_command_serves_with_the_given_rights(
         assert not re.search("forbidden|Traceback", process.log.read_text()), last_lines(process.log)
         process.stop()
         lease = kube.api.get("coordination.k8s.io/v1/leases", "kafkastream-operator", applied)
-        assert not lease["spec"]["holderIdentity"]  # let go of, so that the next one need not wait
+        assert not lease["spec"]["holderIdentity"]  # released, so that the next operator need not wait
     finally:
         process.kill()
 
 
 def answers(url: str) -> bool:
-    """Whether a probe would be content."""
+    """Return whether a probe would succeed."""
     try:
         with urllib.request.urlopen(url, timeout=5) as answer:
             return 200 <= int(answer.status) < 400

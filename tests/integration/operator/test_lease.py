@@ -1,4 +1,4 @@
-"""One operator at a time, whatever becomes of the one before."""
+"""One operator at a time, however the one before it ended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEASES = "coordination.k8s.io/v1/leases"
 
 @pytest.fixture
 def two(request: pytest.FixtureRequest, kube: KubeCluster, namespace: str) -> Iterator[list[OperatorProcess]]:
-    """Two operators for one lease of four seconds; only the first is started."""
+    """Prepare two operators for one lease of four seconds, and start only the first."""
     arguments = ["--lease", f"{namespace}/operator", "--lease-duration", "4s", "--liveness"]
     made = [OperatorProcess(kube, namespace, [*arguments, url]) for url in URLS]
     with kept_open(request.config, request.node.stash, made):
@@ -31,7 +31,7 @@ def two(request: pytest.FixtureRequest, kube: KubeCluster, namespace: str) -> It
 
 
 def probed(number: int, path: str = "/healthz") -> tuple[int, str]:
-    """Status and text that one of the two answers a probe with; (0, "") if nobody does."""
+    """Return status and text of an operator's answer to a probe; (0, "") if it does not answer."""
     try:
         answer = urllib3.request("GET", URLS[number].replace("/healthz", path), retries=False, timeout=5)
     except urllib3.exceptions.HTTPError:

@@ -1,4 +1,4 @@
-"""Roll-outs without a restart, and drains, by the reports of a driver that the test plays."""
+"""Live changes and drains, by the reports of a driver that the test plays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DRAINED = {"cluster": "east", "topic": "orders", "lag": 0, "quiet": 301.0, "open
 
 @pytest.fixture
 def driver(stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator) -> Json:
-    """The pod of a driver that runs, reads east and west, and reports."""
+    """Start a driver that reads east and west and reports, and return its pod."""
     stage.stream("orders", cluster("east"), cluster("west"))
     stage.application()
     stage.subscription()
@@ -27,12 +27,12 @@ def driver(stage: Stage, operator: OperatorProcess, spark_operator: SparkOperato
 
 
 def generation(stage: Stage) -> int:
-    """Of the application's spec."""
+    """Return the revision annotation of the application's spec."""
     return int(stage.application_now()["metadata"]["generation"])
 
 
 def drains(stage: Stage, driver: Json) -> None:
-    """East was removed, and the driver has that in force."""
+    """Remove east, and let the driver have that revision in force."""
     stage.stream("orders", cluster("west"))
     stage.wait_document({"east/orders": "Draining", "west/orders": "Active"})
     stage.report(driver)
@@ -60,7 +60,7 @@ def test_a_driver_that_says_nothing_of_it_is_not_restarted(stage: Stage, driver:
     assert generation(stage) == before
 
 
-def test_what_the_driver_rejects_is_said(stage: Stage, driver: Json) -> None:
+def test_a_rejected_revision_is_reported(stage: Stage, driver: Json) -> None:
     stage.stream("orders", cluster("east"), cluster("west"), cluster("north"))
     document = stage.wait_document({"east/orders": "Active", "west/orders": "Active", "north/orders": "Active"})
     why = "north is the same Kafka cluster as east"
@@ -81,7 +81,7 @@ def test_a_removed_cluster_stays_until_its_drain_is_shown(stage: Stage, driver: 
     assert "0 of 1 drained; waiting for app (Running" in condition(found, "SafeToDecommission")["message"]
     stage.report(driver, draining=[{**DRAINED, "lag": 5}])
     stage.reports_until(driver, {"west/orders": "Active"}, draining=[DRAINED])
-    # Written is not in force: the driver still reads what it has applied.
+    # The new document is written, but the driver still uses the last one.
     written = stage.api.get(STREAMS, "orders", stage.namespace)
     assert condition(written, "SafeToDecommission")["status"] == "False"
     stage.report(driver, beat=99)
@@ -143,7 +143,7 @@ def test_deleting_the_subscription_harms_no_running_job(stage: Stage, driver: Js
     stage.stream("orders", cluster("north"))
     stage.api.wait(STREAMS, "orders", stage.namespace, until=lambda each: not (each or {})["status"]["subscribers"])
     assert stage.document() == before
-    # Made again, it goes on from what is rendered: nothing that was read is forgotten, and counters go on.
+    # A subscription that is created again continues from the rendered document, with its drains and its counter.
     stage.subscription()
     after = stage.wait_document({"east/orders": "Draining", "west/orders": "Draining", "north/orders": "Active"})
     assert before is not None
@@ -168,7 +168,7 @@ def test_a_new_driver_gets_time_to_report_before_a_restart(
     stage.stream("orders", cluster("west"))
     stage.wait_document({"east/orders": "Draining", "west/orders": "Active"})
     stage.wait_condition("RolledOut", "RollingOut")
-    # The driver ends before it has confirmed, and nobody looks until its successor runs.
+    # The driver ends before it has confirmed, and the operator is away until the next driver runs.
     operator.kill()
     stage.deleted()
     stage.application()

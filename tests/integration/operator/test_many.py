@@ -1,4 +1,4 @@
-"""Many objects: how long until all is as it should be, and what a restart of the operator writes then: nothing."""
+"""Many objects: the operator settles, and writes nothing when it starts again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RESOURCES, TEXTS, SUBSCRIBERS = 200, 100, 100
 
 @pytest.fixture
 def door(kube: KubeCluster, namespace: str) -> Iterator[FrontDoor]:
-    """The operator's way to the API server, which counts its writes."""
+    """Start the proxy through which the operator reaches the API server, and which counts its writes."""
     with FrontDoor(kube) as door:
         yield door
 
@@ -49,7 +49,7 @@ def test_many_objects_settle_and_a_new_operator_writes_nothing(
     with kept_open(request.config, request.node.stash, [operator]):
         began = time.monotonic()
         operator.start()
-        # Asking for all of it again and again would cost more than the operator does.
+        # Listing everything repeatedly would cost more than the operator itself.
         door.wait(lambda calls: len(served(calls)) == SUBSCRIBERS, "every subscription to be served", timeout_s=180)
         wait_until(lambda: at_rest(stage), "every stream knows its subscriber", timeout_s=60)
         settled = time.monotonic() - began
@@ -57,7 +57,7 @@ def test_many_objects_settle_and_a_new_operator_writes_nothing(
         first = len(writes(door.settled()))
         before = versions(stage)
         operator.start()
-        # A change elsewhere shows that it is at work; all else was in its queue before.
+        # A change of another object shows that the operator works; the other objects were in its queue before.
         stage.stream("other", cluster("north"))
         last = f"PUT {stage.namespace}/kafkastreams/other/status"
         door.wait(lambda calls: named(writes(calls)[first:])[-1:] == [last], "the new stream's status", timeout_s=120)
@@ -67,34 +67,34 @@ def test_many_objects_settle_and_a_new_operator_writes_nothing(
         print(f"{RESOURCES + TEXTS} streams, {SUBSCRIBERS} subscriptions: {settled:.1f} s, {first} writes")
         assert after == [last]
         assert {key: value for key, value in versions(stage).items() if key != f"{STREAMS} other"} == before
-        # Each document once, and each status as few times as it takes.
+        # Each document is written once, and each status a few times.
         assert first <= 2 * (RESOURCES + 3 * SUBSCRIBERS)
 
 
 def writes(calls: list[Call]) -> list[Call]:
-    """What the operator has written."""
+    """Return the operator's writes."""
     return [each for each in calls if each.method != "GET"]
 
 
 def named(calls: list[Call]) -> list[str]:
-    """Calls as one reads them."""
+    """Return calls in a readable form."""
     return [f"{each.method} {each.path.rpartition('/namespaces/')[2]}" for each in calls]
 
 
 def served(calls: list[Call]) -> set[str]:
-    """The subscriptions that have a status."""
+    """Return the subscriptions that have a status."""
     return {each.path for each in calls if each.method == "PUT" and "/kafkastreamsubscriptions/" in each.path}
 
 
 def at_rest(stage: Stage) -> bool:
-    """Whether every subscription has its document, and every stream knows its subscriber."""
+    """Return whether every subscription has its document, and every stream lists its subscriber."""
     ready = [condition(each, "RolledOut").get("reason") for each in stage.api.list(SUBSCRIPTIONS, stage.namespace)]
     known = [(each.get("status") or {}).get("subscribers") for each in stage.api.list(STREAMS, stage.namespace)]
     return ready == ["Adopted"] * SUBSCRIBERS and all(known)
 
 
 def versions(stage: Stage) -> dict[str, str]:
-    """The resourceVersion of everything that the operator writes."""
+    """Return the resourceVersion of each object that the operator writes."""
     return {
         f"{resource} {each['metadata']['name']}": each["metadata"]["resourceVersion"]
         for resource in (STREAMS, SUBSCRIPTIONS, CONFIG_MAPS)

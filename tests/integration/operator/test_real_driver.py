@@ -42,7 +42,7 @@ PATIENCE_S = 180.0
 
 
 class Job(NamedTuple):
-    """An application that runs, and everybody who takes part."""
+    """A running application, with its brokers, its operators and its driver."""
 
     stage: Stage
     node: LocalNode
@@ -52,21 +52,21 @@ class Job(NamedTuple):
     wanted: Counter[Any]
 
     def stream(self, *names: str) -> None:
-        """`kubectl apply` of the stream, on these clusters."""
+        """Apply the stream on these clusters."""
         clusters = [{"id": name, "bootstrapServers": self.at(name).bootstrap, "topics": [TOPIC]} for name in names]
         self.stage.stream("orders", *clusters, quietPeriod="3s")
 
     def at(self, name: str) -> KafkaCluster:
-        """The cluster of that id."""
+        """Return the cluster with that id."""
         found: KafkaCluster = getattr(self.brokers, name)
         return found
 
     def produce(self, name: str, count: int) -> None:
-        """Records that have to arrive."""
+        """Produce records that have to arrive."""
         self.wanted.update(produce(name, self.at(name), TOPIC, count))
 
     def wait_rows(self) -> None:
-        """Until as many rows are there as were produced; then they are the same."""
+        """Wait until as many rows have arrived as were produced, and check that they are the same."""
         wait_until(lambda: parquet_rows(self.lake).total() >= self.wanted.total(), "the rows", timeout_s=PATIENCE_S)
         assert_rows(parquet_rows(self.lake), self.wanted)
 
@@ -95,8 +95,8 @@ def job(
 
 
 def apply(job: Job, kube: KubeCluster, namespace: str, data: Path) -> None:
-    """What users have in Git."""
-    # The rights that `manifest` prints.
+    """Apply the objects that a user has in Git."""
+    # These are the rights that `manifest` prints.
     kube.service_account(namespace, "driver", [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "patch"]}])
     kube.api.create(CONFIG_MAPS, {"metadata": {"name": "app"}, "data": {"app.yaml": yaml.safe_dump(APP)}}, namespace)
     job.stream("a")
@@ -135,7 +135,7 @@ def test_a_second_cluster_takes_one_confirmed_restart(job: Job) -> None:
     ]
     rollout = stage.subscription_now()["status"]["rollout"]
     assert (rollout["method"], rollout["phase"], rollout["attempts"]) == ("Restart", "Confirmed", 1)
-    # The first driver ended as it was asked to.
+    # The first driver stopped in order.
     assert '"reason": "SIGTERM"' in job.node.output(POD)
 
 
@@ -152,11 +152,13 @@ def test_a_cluster_removed_too_early_is_read_until_drained(job: Job) -> None:
 
     stage.wait_document({f"a/{TOPIC}": "Draining", f"b/{TOPIC}": "Active"})
 
-    # Whoever writes has not heard of it yet: as long as they do, it stays, and it is said why.
+    # The producers still write to the removed cluster: it stays, and `Drained` names the reason.
     def is_blocked(found: Any) -> bool:
         job.produce("a", 50)
-        said = condition(found, "Drained")
-        return said.get("reason") == "Draining" and any(why in said["message"] for why in ("not everything", "quiet"))
+        drained = condition(found, "Drained")
+        return drained.get("reason") == "Draining" and any(
+            why in drained["message"] for why in ("not everything", "quiet")
+        )
 
     wait_until(lambda: is_blocked(stage.subscription_now()), "the blocker", timeout_s=PATIENCE_S)
     safe = condition(stage.api.get(STREAMS, "orders", stage.namespace), "SafeToDecommission")
@@ -176,7 +178,7 @@ def test_a_cluster_removed_too_early_is_read_until_drained(job: Job) -> None:
     stage.wait_document({f"b/{TOPIC}": "Active"})
     which = f"a/{TOPIC} leaves the document: drained (cluster.id {job.brokers.a.kafka_id})"
     wait_until(lambda: which in stage.notes("Released"), "the event that says which Kafka cluster was drained")
-    # What the operator let go was read: all of it, once.
+    # All records of the removed cluster were read, each once.
     assert_rows(parquet_rows(job.lake), job.wanted)
     job.produce("b", 10)
     job.wait_rows()

@@ -1,4 +1,4 @@
-"""Resources as users write them: what the API server refuses, and what the operator says of the rest."""
+"""Resources as users write them: mistakes that the API server refuses, and mistakes that the operator reports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_files_are_those_that_the_models_make() -> None:
 
 @pytest.fixture(scope="module")
 def operator(pytestconfig: pytest.Config, kube: KubeCluster) -> Iterator[OperatorProcess]:
-    """One for all tests here, which leave it running: each has a namespace of its own."""
+    """Start one operator for all tests of this file. Each test has a namespace of its own."""
     made = OperatorProcess(kube.start(), "")
     with kept_open(pytestconfig, pytestconfig.stash, [made]):
         yield made.start()
@@ -36,30 +36,33 @@ STREAM_MISTAKES: dict[str, tuple[list[dict[str, Any]], str]] = {
     "no topics": ([{"id": "e", "bootstrapServers": "e:9092", "topics": []}], "at least 1 items"),
     "no port": ([{"id": "e", "bootstrapServers": "e", "topics": ["t"]}], "bootstrapServers"),
     "an id twice": ([cluster("e"), cluster("e")], "duplicate entries"),
-    "renamed from itself": ([cluster("e", renamedFrom="e")], "names the cluster itself"),
+    "renamed from itself": ([cluster("e", renamedFrom="e")], "the cluster's own id"),
     "renamed from one that is there": ([cluster("e"), cluster("w", renamedFrom="e")], "still has"),
-    "two renamed from one": ([cluster("e", renamedFrom="o"), cluster("w", renamedFrom="o")], "only one can carry"),
+    "two renamed from one": (
+        [cluster("e", renamedFrom="o"), cluster("w", renamedFrom="o")],
+        "only one of them can take over",
+    ),
     "a clusterRef": ([cluster("e", clusterRef="x")], "reserved"),
-    "a plugin": ([cluster("e", properties={"plugin.library.paths": "/x.so"})], "secretRef is for credentials"),
-    "a command": ([cluster("e", properties={"sasl.kerberos.kinit.cmd": "sh"})], "secretRef is for credentials"),
-    "a password": ([cluster("e", properties={"sasl.password": "x"})], "secretRef is for credentials"),
-    "a URL": ([cluster("e", properties={"sasl.oauthbearer.token.endpoint.url": "x"})], "secretRef is for credentials"),
+    "a plugin": ([cluster("e", properties={"plugin.library.paths": "/x.so"})], "use secretRef for"),
+    "a command": ([cluster("e", properties={"sasl.kerberos.kinit.cmd": "sh"})], "use secretRef for"),
+    "a password": ([cluster("e", properties={"sasl.password": "x"})], "use secretRef for"),
+    "a URL": ([cluster("e", properties={"sasl.oauthbearer.token.endpoint.url": "x"})], "use secretRef for"),
     "a topic with a space": ([cluster("e", "a b")], "topics"),
 }
 
 
 @pytest.mark.parametrize("what", STREAM_MISTAKES)
 def test_the_api_server_refuses_a_stream_with(what: str, stage: Stage, operator: OperatorProcess) -> None:
-    clusters, said = STREAM_MISTAKES[what]
+    clusters, message = STREAM_MISTAKES[what]
     with pytest.raises(ApiError) as refused:
         stage.stream("orders", *clusters)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 SUBSCRIPTION_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "ids and a pattern": ({"streams": {"ids": ["a"], "pattern": "a"}}, "exactly one of"),
     "neither": ({"streams": {}}, "exactly one of"),
-    "a stream twice": ({"streams": {"ids": ["a", "a"]}}, "named twice"),
+    "a stream twice": ({"streams": {"ids": ["a", "a"]}}, "names a stream twice"),
     "an unknown strategy": ({"updateStrategy": "Now"}, "updateStrategy"),
     "another kind": ({"applicationRef": {"name": "a", "kind": "Job"}}, "kind"),
     "a secret without servers": (
@@ -71,10 +74,10 @@ SUBSCRIPTION_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("what", SUBSCRIPTION_MISTAKES)
 def test_the_api_server_refuses_a_subscription_with(what: str, stage: Stage, operator: OperatorProcess) -> None:
-    change, said = SUBSCRIPTION_MISTAKES[what]
+    change, message = SUBSCRIPTION_MISTAKES[what]
     with pytest.raises(ApiError) as refused:
         stage.subscription(**change)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_subscription_cannot_change_its_application(stage: Stage, operator: OperatorProcess) -> None:
@@ -140,7 +143,7 @@ LIST_FORM = """
 
 
 def config_map(stage: Stage, name: str, **keys: str) -> None:
-    """`kubectl apply` of a labelled ConfigMap."""
+    """Apply a labelled ConfigMap."""
     manifest = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -164,11 +167,11 @@ def test_a_labelled_configmap_is_metadata_unless_it_is_broken(stage: Stage, oper
 
 
 def test_a_document_too_large_for_its_configmap_keeps_the_last(stage: Stage, operator: OperatorProcess) -> None:
-    """Names that hardly compress: some 250 KB a stream, packed."""
+    """Return topic names that hardly compress: some 250 KB per stream, packed."""
     stage.stream("orders", cluster("east"))
     stage.subscription(streams={"pattern": ".*"})
     before = stage.wait_document({"east/orders": "Active"})
-    # Held up until all of them are there: each alone would fit.
+    # The first document waits until all streams exist. Each of them alone would fit.
     names = [f"large{number}" for number in range(5)]
     stage.subscription(streams={"pattern": ".*"}, pause={"reason": "many at once"})
     for name in names:
@@ -194,8 +197,8 @@ def test_a_kafkastream_wins_over_a_configmap_and_both_say_so(stage: Stage, opera
         STREAMS, "orders", stage.namespace, until=lambda each: condition(each, "Ready").get("reason") == "Shadows"
     )
     assert "ConfigMap flink" in condition(found, "Ready")["message"]
-    said = "stream orders is read from KafkaStream orders, which wins"
-    wait_until(lambda: said in stage.kube.kubectl("get", "events", "-n", stage.namespace, "-o", "json"), "the event")
+    note = "stream orders is read from KafkaStream orders, which takes precedence"
+    wait_until(lambda: note in stage.kube.kubectl("get", "events", "-n", stage.namespace, "-o", "json"), "the event")
 
 
 def test_two_streams_that_disagree_about_a_cluster_are_both_held(stage: Stage, operator: OperatorProcess) -> None:

@@ -19,7 +19,7 @@ ENVIRONMENT = f"spark.kubernetes.driverEnv.{REVISION_ENVIRONMENT}"
 
 
 def runs(stage: Stage, strategy: str = "Restart") -> str:
-    """A stream on east, subscribed by an application that runs; the UID of its driver's pod."""
+    """Start an application that reads a stream on east, and return the UID of its driver's pod."""
     stage.stream("orders", cluster("east"))
     stage.application()
     stage.subscription(updateStrategy=strategy)
@@ -78,7 +78,7 @@ def test_an_application_deleted_during_its_restart_stays_deleted(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
 ) -> None:
     runs(stage)
-    spark_operator.kill()  # so that the restart stays in its middle
+    spark_operator.kill()  # so that the restart does not proceed
     stage.stream("orders", cluster("east"), cluster("west"))
     document = stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
     stage.api.wait(APPLICATIONS, "app", stage.namespace, until=lambda a: ENVIRONMENT in json.dumps(a))
@@ -98,11 +98,11 @@ def test_an_application_deleted_during_its_restart_stays_deleted(
     assert pod["metadata"]["annotations"][REVISION_ANNOTATION] == document.revision.token
     set_phase(stage.api, pod, "Running")
     stage.wait_condition("RolledOut", "Confirmed")
-    # The first, its successor, and the restart of that.
+    # The first driver, its successor, and the restart of the successor.
     assert len(spark_operator.submissions("app")) <= 3
 
 
-# However long a machine takes for fifty patches: they come within what is gathered.
+# A slow machine may take long for fifty patches; they have to come within `--gather`.
 @pytest.mark.parametrize("operator", [["--gather", "10s"]], indirect=True)
 def test_fifty_changes_in_a_second_are_one_restart(
     stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator
@@ -185,7 +185,7 @@ def test_an_operator_that_starts_without_a_change_writes_nothing(
     operator.stop()
     before = versions()
     operator.start()
-    # A change elsewhere shows that it is at work.
+    # A change of another object shows that the operator works.
     stage.stream("other", cluster("north"))
     stage.api.wait(STREAMS, "other", stage.namespace, until=lambda each: condition(each, "Ready"))
     assert versions() == before

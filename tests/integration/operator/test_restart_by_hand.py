@@ -1,4 +1,4 @@
-"""A restart by hand, which several remedies of docs/operator.md ask for, with Kubeflow's real controller."""
+"""A restart by hand, as docs/operator.md describes it, with Kubeflow's real controller."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _is(state: str) -> Callable[[Any], bool]:
 
 
 def hangs(stage: Stage, policy: str) -> dict[str, Any]:
-    """A driver that does not confirm a live change; its pod."""
+    """Start a driver that does not confirm a live change, and return its pod."""
     stage.stream("orders", cluster("east"))
     stage.application(restartPolicy={"type": policy})
     stage.subscription(updateStrategy="Reload")

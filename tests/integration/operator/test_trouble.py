@@ -1,4 +1,4 @@
-"""An API server in trouble: it has too much to do, or has forgotten where a watch stands."""
+"""An API server in trouble: it is overloaded, or has dropped the history that a watch needs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ WRITES = ("POST", "PUT", "PATCH", "DELETE")
 
 @pytest.fixture
 def door(kube: KubeCluster, namespace: str) -> Iterator[FrontDoor]:
-    """The operator's way to the API server."""
+    """Start the proxy through which the operator reaches the API server."""
     with FrontDoor(kube) as door:
         yield door
 
 
 @pytest.fixture
 def behind_door(request: pytest.FixtureRequest, kube: KubeCluster, namespace: str, door: FrontDoor) -> Iterator[None]:
-    """An operator that sees everything through the door."""
+    """Start an operator behind the proxy."""
     kube.install_crds(spark_operator_crds())
     made = OperatorProcess(kube, namespace, through=door.kubeconfig)
     with kept_open(request.config, request.node.stash, [made]):
@@ -35,7 +35,7 @@ def behind_door(request: pytest.FixtureRequest, kube: KubeCluster, namespace: st
 
 
 def written(calls: list[Call], plural: str, *statuses: int) -> list[Call]:
-    """The writes to a kind that were answered so."""
+    """Return the writes to a kind that had this answer."""
     return [each for each in calls if each.method in WRITES and f"/{plural}" in each.path and each.status in statuses]
 
 
@@ -54,7 +54,7 @@ def test_an_overloaded_api_server_gets_the_pause_it_asks_for(
     stage.wait_document({"east/orders": "Active"})
     calls = written(door.settled(), plural, 200, 201, 429)
     assert [each.status for each in calls[:2]] == [429, 429]
-    # A change of an object is looked at at once; what is only tried again waits.
+    # A changed object is reconciled at once; only a retry waits.
     assert calls[2].at_s - calls[1].at_s >= 1.9
 
 
@@ -66,7 +66,7 @@ def test_a_watch_that_fell_behind_restarts_and_misses_nothing(stage: Stage, door
     for plural in ("kafkastreams", "configmaps"):
         door.wait_watched(plural)
         door.mute(plural)
-    # One changes, one goes, one comes, and the document is lost, unseen.
+    # Unseen by the watches, one object changes, one goes, one comes, and the document is lost.
     stage.stream("orders", cluster("east"), cluster("west"))
     stage.api.delete(STREAMS, "other", stage.namespace)
     stage.stream("new", cluster("south"))
@@ -80,7 +80,7 @@ def test_a_watch_that_fell_behind_restarts_and_misses_nothing(stage: Stage, door
 
 
 def test_a_kind_installed_later_and_missed_by_kopf_is_served(stage: Stage, door: FrontDoor, behind_door: None) -> None:
-    """kopf looks for it only when it is installed, and may come too early: here it never hears of an application."""
+    """kopf looks for a kind once, when it is installed, and may look too early: here it never sees an application."""
     door.wait_watched("sparkapplications")
     door.mute("sparkapplications")
     stage.stream("orders", cluster("east"))
