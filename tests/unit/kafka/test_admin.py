@@ -1,4 +1,4 @@
-"""Which failures of asking a cluster who it is are worth another client."""
+"""Failures of the request for a cluster's id, and the new client after some of them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ CERTIFICATE = KafkaError(KafkaError._SSL, "ssl://e:1/bootstrap: SSL handshake fa
 
 
 class Client:
-    """Never complains by itself."""
+    """A client without errors of its own."""
 
     def poll(self, timeout: float) -> int:
         return 0
 
 
 class Admin(ClusterAdmin):
-    """Gets the same answer each time, and counts the clients that it has made."""
+    """An admin client that gets the same answer each time, and counts the clients that it makes."""
 
-    def __init__(self, code: int, complaint: KafkaError | None) -> None:
-        self.code, self.complaint, self.clients = code, complaint, 0
+    def __init__(self, code: int, problem: KafkaError | None) -> None:
+        self.code, self.problem, self.clients = code, problem, 0
         super().__init__("east", {}, read_committed=False, deadline_s=0.4)
 
     def _make_client(self) -> AdminClient:
@@ -34,25 +34,25 @@ class Admin(ClusterAdmin):
         return client
 
     def _metadata(self, topic: str, left: float) -> ClusterMetadata:
-        if self.complaint is not None:
-            self._on_error(self.complaint)
+        if self.problem is not None:
+            self._on_error(self.problem)
         raise KafkaException(KafkaError(self.code))
 
 
 @pytest.mark.parametrize(
-    ("code", "complaint", "kind", "clients"),
+    ("code", "problem", "kind", "clients"),
     [
         (KafkaError._TRANSPORT, None, ClusterUnreachableError, 2),
         (KafkaError._TRANSPORT, CERTIFICATE, ClusterRefusedError, 1),
         (KafkaError.CLUSTER_AUTHORIZATION_FAILED, None, ClusterError, 1),
     ],
-    ids=["nobody answers", "the certificate is wrong", "it is not allowed"],
+    ids=["no answer", "wrong certificate", "not allowed"],
 )
-def test_another_client_is_made_where_nobody_answers_and_not_where_the_answer_is_no(
-    code: int, complaint: KafkaError | None, kind: type[ClusterError], clients: int
+def test_a_new_client_is_made_only_without_an_answer(
+    code: int, problem: KafkaError | None, kind: type[ClusterError], clients: int
 ) -> None:
-    admin = Admin(code, complaint)
-    with pytest.raises(ClusterError) as told:
+    admin = Admin(code, problem)
+    with pytest.raises(ClusterError) as raised:
         admin.kafka_id("orders")
     admin.close_in_background()
-    assert (type(told.value), admin.clients) == (kind, clients)
+    assert (type(raised.value), admin.clients) == (kind, clients)

@@ -1,4 +1,4 @@
-"""librdkafka says the same thing seldom, and how often it did."""
+"""The log filter for librdkafka's repeated lines."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ def line(client: int = 1, port: int = 9092, ms: int = 0, more: str = "") -> logg
     return logging.LogRecord("dynamic_kafka.librdkafka", logging.ERROR, "", 0, "%s", (text,), None)
 
 
-def test_the_same_line_comes_once_in_a_while_with_the_number_of_those_that_did_not() -> None:
+def test_a_repeated_line_is_logged_seldom_with_its_count() -> None:
     now = 0.0
-    seldom = RepeatFilter(lambda: now)
+    repeats = RepeatFilter(lambda: now)
     first = line()
-    assert seldom.filter(first)
+    assert repeats.filter(first)
     assert first.getMessage().endswith("(after 0ms)")
     again = [line(ms=3), line(client=7), line(more=" in state CONNECT, 30 identical error(s) suppressed")]
-    assert not any(seldom.filter(each) for each in again)
-    assert seldom.filter(line(port=9093))  # of another broker
+    assert not any(repeats.filter(each) for each in again)
+    assert repeats.filter(line(port=9093))  # of another broker
     now = REPEAT_S
     later = line(ms=5)
-    assert seldom.filter(later)
+    assert repeats.filter(later)
     assert later.getMessage().endswith("(after 5ms) (repeated 3 times)")
     now = 2 * REPEAT_S
     last = line()
-    assert seldom.filter(last) and last.getMessage().endswith("(after 0ms)")
+    assert repeats.filter(last) and last.getMessage().endswith("(after 0ms)")
 
 
-def test_the_logger_of_every_client_is_made_so_once() -> None:
+def test_the_logger_has_one_filter() -> None:
     quiet_logger()
     assert [type(each) for each in quiet_logger().filters].count(RepeatFilter) == 1
 
 
-def test_the_tools_say_nothing_of_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tools_do_not_log_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     logger = quiet_logger()
     monkeypatch.setattr(logger, "level", logging.NOTSET)
     assert main(["validate", "/nowhere/app.yaml"]) == 2

@@ -1,4 +1,4 @@
-"""What a client is made with: precedence, what the source relies on, secrets, what tells clients apart."""
+"""Configurations of clients: precedence, fixed settings, secrets and digests."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def test_a_clusters_own_properties_win() -> None:
     assert merge({"a": "common", "b": "common"}, {"b": "own"}) == {"a": "common", "b": "own"}
 
 
-def test_they_win_under_the_second_name_of_a_property_too() -> None:
+def test_own_properties_win_under_a_second_name_too() -> None:
     merged = merge({"sasl.mechanisms": "PLAIN"}, {"sasl.mechanism": "SCRAM-SHA-256"})
     assert merged == {"sasl.mechanism": "SCRAM-SHA-256"}
 
 
-def test_they_replace_other_forms_of_the_same_thing() -> None:
+def test_own_properties_replace_their_alternatives() -> None:
     common = {
         "ssl.ca.location": "/common.pem",
         "ssl.keystore.location": "/common.p12",
@@ -69,7 +69,7 @@ def test_a_secret_folder_wins_over_both(tmp_path: Path) -> None:
     assert config["sasl.username"] == "folder"
 
 
-def test_a_consumer_has_what_the_source_relies_on_whatever_the_user_sets() -> None:
+def test_the_user_cannot_change_what_the_source_relies_on() -> None:
     user = {"enable.auto.commit": "true", "allow.auto.create.topics": "true"}
     config = consumer_config("east", EAST | user)
     assert {
@@ -81,7 +81,7 @@ def test_a_consumer_has_what_the_source_relies_on_whatever_the_user_sets() -> No
     }.items() <= config.items()
 
 
-def test_a_consumers_defaults_give_way_to_the_user() -> None:
+def test_the_user_overrides_a_consumers_defaults() -> None:
     assert consumer_config("east", EAST)["isolation.level"] == "read_uncommitted"
     assert consumer_config("east", EAST)["check.crcs"] == "true"
     user = {"isolation.level": "read_committed", "fetch.wait.max.ms": "100", "check.crcs": "false"}
@@ -97,17 +97,17 @@ def test_a_group_id_is_generated_only_when_none_is_set() -> None:
 
 
 @pytest.mark.parametrize("user", [{"fetch.max.bytes": "100000"}, {"session.timeout.ms": "600000"}])
-def test_pairs_that_java_takes_are_made_to_fit(user: dict[str, str]) -> None:
+def test_a_pair_of_settings_for_java_is_fitted(user: dict[str, str]) -> None:
     Consumer(consumer_config("east", {"bootstrap.servers": ""} | user)).close()
 
 
-def test_librdkafka_takes_both_configurations() -> None:
+def test_librdkafka_accepts_both_configurations() -> None:
     properties = {"bootstrap.servers": "", "client.rack": "a", "fetch.min.bytes": "1"}
     Consumer(consumer_config("Östen/1", properties)).close()
     AdminClient({**admin_config("Östen/1", properties)})
 
 
-def test_an_admin_client_gets_nothing_that_only_consumers_have() -> None:
+def test_an_admin_client_gets_no_consumer_properties() -> None:
     config = admin_config("east", EAST | {"group.id": "g", "fetch.min.bytes": "1", "client.rack": "a"})
     assert config.keys() == EAST.keys() | {
         "client.rack",
@@ -130,7 +130,7 @@ def test_no_option_of_the_source_is_in_a_clients_configuration() -> None:
     check_client_properties(config)
 
 
-def test_a_client_is_carried_around_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pickled_cluster_client_holds_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PW", SECRET)
     described = client({"sasl.password": "${env:PW}"})
     assert described.consumer_config()["sasl.password"] == SECRET
@@ -138,7 +138,7 @@ def test_a_client_is_carried_around_without_secrets(monkeypatch: pytest.MonkeyPa
     assert "PW" not in repr(described)
 
 
-def test_a_jaas_text_behind_a_reference_is_translated_once_it_is_known(tmp_path: Path) -> None:
+def test_a_jaas_text_is_translated_after_its_reference_resolves(tmp_path: Path) -> None:
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     (tmp_path / "jaas").write_text(f'{module} required username="u" password="{SECRET}";\n')
     config = client({"sasl.jaas.config": f"${{dir:{tmp_path}:jaas}}"}).admin_config()
@@ -146,7 +146,7 @@ def test_a_jaas_text_behind_a_reference_is_translated_once_it_is_known(tmp_path:
     assert "sasl.jaas.config" not in config
 
 
-def test_a_jaas_text_that_is_not_understood_is_not_shown(tmp_path: Path) -> None:
+def test_a_malformed_jaas_text_is_not_shown(tmp_path: Path) -> None:
     (tmp_path / "jaas").write_text(f"password={SECRET}")
     with pytest.raises(
         OptionError, match=r"cluster 'east': property 'sasl.jaas.config': the JAAS text does not parse"
@@ -174,7 +174,7 @@ def test_paths_of_metadata_lead_into_the_secret_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../west/ca.pem"])
-def test_paths_of_metadata_lead_nowhere_else(tmp_path: Path, path: str) -> None:
+def test_paths_of_metadata_cannot_leave_the_secret_folder(tmp_path: Path, path: str) -> None:
     secret_folder(tmp_path, {})
     with pytest.raises(SecretError, match="bare name of a file"):
         client(own={"ssl.ca.location": path}, root=tmp_path).consumer_config()
@@ -186,18 +186,18 @@ def test_the_applications_own_paths_stay_as_they_are() -> None:
     assert client({"ssl.ca.location": "/etc/ca.pem"}).admin_config()["ssl.ca.location"] == "/etc/ca.pem"
 
 
-def test_what_is_forbidden_is_forbidden_in_metadata_too() -> None:
+def test_a_forbidden_property_is_forbidden_in_metadata_too() -> None:
     with pytest.raises(OptionError, match=r"cluster 'east': Kafka property 'auto.offset.reset'"):
         client(own={"auto.offset.reset": "latest"}).consumer_config()
 
 
-def test_reading_committed_is_known_without_resolving_secrets() -> None:
+def test_read_committed_needs_no_secrets() -> None:
     common = {"sasl.password": "${env:DYNAMIC_KAFKA_NOT_SET}"}
     assert not client(common).read_committed
     assert client(common, {"isolation.level": "read_committed"}).read_committed
 
 
-def test_equal_configurations_have_one_digest_and_others_another() -> None:
+def test_only_equal_configurations_have_one_digest() -> None:
     assert digest({"a": "1", "b": "2"}) == digest({"b": "2", "a": "1"})
     assert len({digest(each) for each in ({"a": "1"}, {"a": "2"}, {"a": "", "1": ""}, {"a1": ""})}) == 4
 
@@ -211,7 +211,7 @@ def test_a_rotated_password_gives_another_digest(tmp_path: Path) -> None:
     assert described.digest(described.consumer_config()) != before
 
 
-def test_a_rotated_certificate_at_the_same_path_gives_another_digest(tmp_path: Path) -> None:
+def test_a_rotated_certificate_gives_another_digest(tmp_path: Path) -> None:
     secret_folder(tmp_path, {"ca.pem": "one"})
     described = client(own={"ssl.ca.location": "ca.pem"}, root=tmp_path)
     before = described.digest(described.consumer_config())
@@ -220,8 +220,8 @@ def test_a_rotated_certificate_at_the_same_path_gives_another_digest(tmp_path: P
     assert described.digest(described.consumer_config()) != before
 
 
-def test_a_digest_does_not_give_a_password_away() -> None:
-    # Unkeyed, anybody could try out passwords against a digest found in a log.
+def test_a_digest_does_not_reveal_a_password() -> None:
+    # Without a key, passwords could be tried against a digest from a log.
     import hashlib
 
     plain = hashlib.blake2b(digest_size=16)
@@ -231,7 +231,7 @@ def test_a_digest_does_not_give_a_password_away() -> None:
 
 
 @pytest.mark.parametrize(
-    ("properties", "told"),
+    ("properties", "message"),
     [
         ({"fetch.mim.bytes": "1"}, "no property 'fetch.mim.bytes'; did you mean 'fetch.min.bytes'?"),
         ({"fetch.mim.bytes": "${env:X}"}, "did you mean 'fetch.min.bytes'?"),
@@ -242,13 +242,13 @@ def test_a_digest_does_not_give_a_password_away() -> None:
         ({"socket.timeout.ms": "1"}, "outside allowed range 10..300000"),
     ],
 )
-def test_librdkafka_judges_names_and_values(properties: dict[str, str], told: str) -> None:
+def test_librdkafka_checks_names_and_values(properties: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError) as refused:
         check_client_properties(properties)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_what_librdkafka_knows_passes_without_files_secrets_or_servers() -> None:
+def test_the_check_needs_no_files_secrets_or_servers() -> None:
     check_client_properties(
         {
             "bootstrap.servers": "nowhere:1",

@@ -1,4 +1,4 @@
-"""What is handed to the committer from two threads, and what of it reaches a cluster that is no cluster."""
+"""Commits of documents that two threads hand over out of order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, Top
 
 
 class Group:
-    """The offsets of a group in memory."""
+    """A group with its offsets in memory."""
 
     def __init__(self) -> None:
         self.offsets: dict[tuple[str, int], int] = {}
@@ -33,7 +33,7 @@ class Group:
 
 
 def document(query: str, number: int, offset: int) -> OffsetDocument:
-    """One split of `east` has got so far."""
+    """Return a document with one split of `east` at this offset."""
     east = ClusterProgress({"orders": TopicProgress("st", {0: offset})})
     return OffsetDocument(query, number, "p", clusters={"east": east})
 
@@ -45,8 +45,8 @@ def group(monkeypatch: pytest.MonkeyPatch) -> Group:
     return made
 
 
-def test_an_older_document_that_comes_late_takes_no_commit_back(group: Group) -> None:
-    """The application commits again from its main thread what the listener's may have gone beyond meanwhile."""
+def test_a_late_older_document_reverts_no_commit(group: Group) -> None:
+    """The main thread repeats a commit that the listener's thread may already have passed."""
     committer = GroupCommitter("g", lambda _: ClusterClient("east", {}, {"bootstrap.servers": "127.0.0.1:1"}))
     reached = []
     for each in (document("q", 2, 9), document("q", 1, 5), document("q", 3, 12), document("another", 1, 4)):

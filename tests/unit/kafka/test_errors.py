@@ -1,4 +1,4 @@
-"""From what a client says to an error: who is not let in has another problem than who is not heard."""
+"""The translation of a client's errors: a refusal differs from a missing answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOGIN = ConnectionProblem(
 )
 SIGNED = ConnectionProblem(KafkaError._SSL, "ssl://e:1/bootstrap: SSL handshake failed: certificate verify failed")
 TIMED_OUT = KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
-RUBBISH = {"security.protocol": "SSL", "ssl.ca.pem": "rubbish"}
+MALFORMED = {"security.protocol": "SSL", "ssl.ca.pem": "malformed"}
 
 
 @pytest.mark.parametrize(("problem", "text"), [(LOGIN, "refuses the login"), (SIGNED, "did not sign the certificate")])
@@ -25,13 +25,13 @@ def test_a_time_out_after_a_refusal_is_a_refusal(problem: ConnectionProblem, tex
     assert text in str(error) and problem.text in str(error) and "secret folder" in str(error)
 
 
-def test_a_refusal_that_is_raised_itself_is_one() -> None:
+def test_a_raised_refusal_is_a_refusal() -> None:
     raised = KafkaException(KafkaError(KafkaError.SASL_AUTHENTICATION_FAILED, "no"))
     assert type(translate("east", "list offsets", raised)) is ClusterRefusedError
 
 
 @pytest.mark.parametrize(
-    "complaint",
+    "problem",
     [
         None,
         ConnectionProblem(KafkaError._TRANSPORT, "Connect to e:1 failed: Connection refused"),
@@ -40,30 +40,30 @@ def test_a_refusal_that_is_raised_itself_is_one() -> None:
         ConnectionProblem(KafkaError._SSL, "SSL handshake failed: certificate: Connection reset by peer"),
     ],
 )
-def test_a_connection_that_breaks_is_no_refusal(complaint: ConnectionProblem | None) -> None:
-    assert type(translate("east", "list offsets", TIMED_OUT, complaint)) is ClusterUnreachableError
+def test_a_broken_connection_is_no_refusal(problem: ConnectionProblem | None) -> None:
+    assert type(translate("east", "list offsets", TIMED_OUT, problem)) is ClusterUnreachableError
 
 
-def test_an_answer_is_not_explained_by_a_connection() -> None:
+def test_an_answer_is_not_blamed_on_a_connection() -> None:
     denied = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "denied"))
     assert type(translate("east", "list offsets", denied, LOGIN)) is ClusterError
 
 
-def test_no_client_is_made_with_a_certificate_that_is_none() -> None:
+def test_no_client_is_made_with_a_malformed_certificate() -> None:
     with pytest.raises(ClusterRefusedError, match=r"cluster=east\] no client can be made: .* ssl\.ca\.pem"):
-        check_client("east", {"bootstrap.servers": "127.0.0.1:1", **RUBBISH})
+        check_client("east", {"bootstrap.servers": "127.0.0.1:1", **MALFORMED})
     with pytest.raises(ClusterRefusedError, match=r"no client can be made"):
-        ClusterAdmin("east", {"bootstrap.servers": "127.0.0.1:1", **RUBBISH}, read_committed=False, deadline_s=1)
+        ClusterAdmin("east", {"bootstrap.servers": "127.0.0.1:1", **MALFORMED}, read_committed=False, deadline_s=1)
     check_client("east", {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SSL"})
 
 
 @pytest.mark.parametrize("code", [KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION])
-def test_a_partition_is_unknown_whoever_says_so(code: int) -> None:
-    # The broker says the one, the client the other as soon as its metadata does not name the partition any more.
+def test_broker_and_client_report_unknown_partitions(code: int) -> None:
+    # The broker sends the first code. The client has the second once its metadata lacks the partition.
     assert type(translate("east", "list offsets", KafkaException(KafkaError(code, "no")))) is UnknownTopicError
 
 
-def test_a_log_in_without_its_mechanism_is_told_what_is_missing() -> None:
-    # librdkafka's own words end with "recompile librdkafka".
+def test_a_missing_mechanism_is_named_in_the_error() -> None:
+    # librdkafka's own text ends with "recompile librdkafka".
     with pytest.raises(ClusterRefusedError, match=r"GSSAPI.*: set sasl.mechanism"):
         check_client("east", {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SASL_SSL"})

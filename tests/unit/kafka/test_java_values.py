@@ -1,4 +1,4 @@
-"""Values that Java's client takes: a job over Spark's `kafka` source that sets one runs, and has to run over ours."""
+"""Numbers that Java's client accepts: a job with one runs on Spark's `kafka` source, and has to run on this one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dynamic_kafka.options import parse_options, translate_java
         ("fetch.max.bytes", "10"),
     ],
 )
-def test_a_value_that_java_takes_is_fitted_to_what_librdkafka_takes(key: str, value: str) -> None:
+def test_a_number_for_java_is_fitted_to_librdkafka(key: str, value: str) -> None:
     options = parse_options(
         {"kafka.bootstrap.servers": "h:1", "subscribe": "t", f"kafka.{key}": value}, mode="streaming"
     )
@@ -32,7 +32,7 @@ def test_a_value_that_java_takes_is_fitted_to_what_librdkafka_takes(key: str, va
 
 
 @pytest.mark.parametrize(
-    ("given", "fitted", "told"),
+    ("given", "fitted", "warning"),
     [
         ({"fetch.max.bytes": "2147483647"}, {"fetch.max.bytes": "2147483135"}, "'fetch.max.bytes'"),
         ({"fetch.max.bytes": "10"}, {"fetch.max.bytes": "1000"}, "1000 is used"),
@@ -49,14 +49,14 @@ def test_a_value_that_java_takes_is_fitted_to_what_librdkafka_takes(key: str, va
         ({"fetch.max.bytes": "many"}, {"fetch.max.bytes": "many"}, ""),
     ],
 )
-def test_what_is_fitted_is_told(given: dict[str, str], fitted: dict[str, str], told: str) -> None:
+def test_a_fitted_number_is_a_warning(given: dict[str, str], fitted: dict[str, str], warning: str) -> None:
     options = parse_options(
         {"kafka.bootstrap.servers": "h:1", "subscribe": "t", **{f"kafka.{key}": value for key, value in given.items()}},
         mode="streaming",
     )
     assert {key: value for key, value in options.kafka_properties.items() if key != "bootstrap.servers"} == fitted
-    assert len(options.warnings) == bool(told)
-    assert told in "".join(options.warnings)
+    assert len(options.warnings) == bool(warning)
+    assert warning in "".join(options.warnings)
 
 
 def test_a_cluster_s_own_properties_are_not_fitted() -> None:

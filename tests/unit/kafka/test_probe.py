@@ -1,4 +1,4 @@
-"""One look at a cluster whose topics are deleted and created again while they are looked at."""
+"""Observations of a cluster whose topics are deleted and re-created at the same time."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ ORDERS = Question(topics=("orders",), describe=False)
 
 
 class Cluster:
-    """Answers as an admin client does. A topic is its id and the ends of its partitions.
+    """A fake admin client. A topic is its id and the ends of its partitions.
 
     Attributes:
-        asked: what was asked, in order.
-        before: called before an answer, with the question; here topics come and go.
+        asked: the names of the calls, in order.
+        before: called before each answer, with the name of the call; tests change topics here.
     """
 
     read_committed = False
@@ -30,13 +30,13 @@ class Cluster:
     def __init__(self) -> None:
         self.topics: dict[str, tuple[str, list[int]]] = {"orders": ("old", [9])}
         self.asked: list[str] = []
-        self.before: Callable[[str], None] = lambda question: None
+        self.before: Callable[[str], None] = lambda call: None
 
     def kafka_id(self, topic: str) -> str:
         return "kafka"
 
     def describe_topics(self, names: Iterable[str]) -> tuple[dict[str, tuple[str, list[int]]], frozenset[str]]:
-        self._say("describe")
+        self._record("describe")
         found = {name: self.topics[name] for name in names if name in self.topics}
         described = {name: (topic_id, list(range(len(ends)))) for name, (topic_id, ends) in found.items()}
         return described, frozenset(names) - found.keys()
@@ -44,7 +44,7 @@ class Cluster:
     def offsets(
         self, queries: Mapping[tuple[str, int], OffsetQuery], *, uncommitted: bool = False
     ) -> dict[tuple[str, int], tuple[int, int | None]]:
-        self._say("offsets")
+        self._record("offsets")
         answers: dict[tuple[str, int], tuple[int, int | None]] = {}
         for topic, partition in queries:
             if topic not in self.topics or partition >= len(self.topics[topic][1]):
@@ -55,9 +55,9 @@ class Cluster:
     def close_in_background(self) -> None:
         pass
 
-    def _say(self, question: str) -> None:
-        self.asked.append(question)
-        self.before(question)
+    def _record(self, call: str) -> None:
+        self.asked.append(call)
+        self.before(call)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def east(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 @pytest.fixture
-def look(east: Cluster) -> Iterator[Callable[..., ClusterObservation]]:
+def observe(east: Cluster) -> Iterator[Callable[..., ClusterObservation]]:
     probing = ClusterProbe("east", lambda: cast_admin(east))
 
     def once(question: Question = ORDERS) -> ClusterObservation:
@@ -89,64 +89,60 @@ def seen(found: ClusterObservation) -> dict[str, tuple[str | None, dict[int, int
     return {name: (topic.topic_id, dict(topic.latest)) for name, topic in found.topics.items()}
 
 
-def test_offsets_of_a_topic_that_was_created_anew_are_never_given_out_under_the_old_id(
-    east: Cluster, look: Callable[..., ClusterObservation]
-) -> None:
-    assert seen(look()) == {"orders": ("old", {0: 9})}
+def test_a_recreated_topic_has_its_new_id(east: Cluster, observe: Callable[..., ClusterObservation]) -> None:
+    assert seen(observe()) == {"orders": ("old", {0: 9})}
     east.topics["orders"] = ("new", [12])
-    assert seen(look()) == {"orders": ("new", {0: 12})}
+    assert seen(observe()) == {"orders": ("new", {0: 12})}
 
 
 @pytest.mark.parametrize("ends", [[4], [12], [12, 3]], ids=["shorter", "longer", "wider"])
-def test_nor_when_it_is_created_anew_between_the_questions(
-    east: Cluster, look: Callable[..., ClusterObservation], ends: list[int]
+def test_a_topic_recreated_between_the_calls_has_its_new_id(
+    east: Cluster, observe: Callable[..., ClusterObservation], ends: list[int]
 ) -> None:
-    look()
+    observe()
 
-    def anew(question: str) -> None:
-        if question == "offsets":
+    def recreate(call: str) -> None:
+        if call == "offsets":
             east.topics["orders"] = ("new", ends)
 
-    east.before = anew
-    assert seen(look()) == {"orders": ("new", dict(enumerate(ends)))}
+    east.before = recreate
+    assert seen(observe()) == {"orders": ("new", dict(enumerate(ends)))}
 
 
-def test_a_topic_created_anew_with_fewer_partitions_is_described_again(
-    east: Cluster, look: Callable[..., ClusterObservation]
-) -> None:
+def test_a_recreated_topic_with_fewer_partitions(east: Cluster, observe: Callable[..., ClusterObservation]) -> None:
     east.topics["orders"] = ("old", [9, 9])
-    look()
+    observe()
     east.topics["orders"] = ("new", [5])
-    assert seen(look()) == {"orders": ("new", {0: 5})}
+    assert seen(observe()) == {"orders": ("new", {0: 5})}
 
 
-def test_a_topic_that_is_deleted_between_the_questions_is_missing(
-    east: Cluster, look: Callable[..., ClusterObservation]
+def test_a_topic_deleted_between_the_calls_is_missing(
+    east: Cluster, observe: Callable[..., ClusterObservation]
 ) -> None:
-    look()
-    east.before = lambda question: east.topics.clear() if east.asked[-2:] == ["offsets", "describe"] else None
-    found = look()
+    observe()
+    east.before = lambda call: east.topics.clear() if east.asked[-2:] == ["offsets", "describe"] else None
+    found = observe()
     assert (seen(found), found.missing) == ({}, {"orders"})
 
 
-def test_a_topic_that_never_stays_the_same_is_an_error(east: Cluster, look: Callable[..., ClusterObservation]) -> None:
+def test_an_always_recreated_topic_is_an_error(east: Cluster, observe: Callable[..., ClusterObservation]) -> None:
     lives = iter(range(1000))
 
-    def anew(question: str) -> None:
-        if question == "offsets":
+    def recreate(call: str) -> None:
+        if call == "offsets":
             east.topics["orders"] = (f"life-{next(lives)}", [1])
 
-    east.before = anew
+    east.before = recreate
     with pytest.raises(UnknownTopicError, match="'orders' was re-created while it was observed"):
-        look()
+        observe()
 
 
-def test_a_look_costs_one_description_and_takes_up_new_partitions_when_they_are_due(
-    east: Cluster, look: Callable[..., ClusterObservation]
+def test_new_partitions_are_found_only_by_a_due_description(
+    east: Cluster, observe: Callable[..., ClusterObservation]
 ) -> None:
-    look()
+    observe()
     east.topics["orders"] = ("old", [9, 2])
     east.asked.clear()
-    assert seen(look()) == {"orders": ("old", {0: 9})}
+    assert seen(observe()) == {"orders": ("old", {0: 9})}
     assert east.asked == ["offsets", "describe"]
-    assert seen(look(Question(topics=("orders",), describe=True))) == {"orders": ("old", {0: 9, 1: 2})}
+    assert seen(observe(Question(topics=("orders",), describe=True))) == {"orders": ("old", {0: 9, 1: 2})}

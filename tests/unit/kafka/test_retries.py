@@ -1,4 +1,4 @@
-"""What is asked again of a cluster, and for how long."""
+"""Retries of transient errors, up to a deadline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REFUSED = KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
 
 
 class Clock:
-    """Time that passes by sleeping only."""
+    """A clock that only sleeping advances."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -33,7 +33,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cluster(*answers: object) -> tuple[Callable[[float], object], list[float]]:
-    """A cluster with these answers, the last one for ever, and the list of what it was given time for."""
+    """Return a call with these answers, the last one repeated, and the list of the seconds that each call got."""
     asked: list[float] = []
 
     def ask(left: float) -> object:
@@ -46,7 +46,7 @@ def cluster(*answers: object) -> tuple[Callable[[float], object], list[float]]:
     return ask, asked
 
 
-def test_a_moving_coordinator_is_asked_again_with_the_time_that_is_left() -> None:
+def test_a_retry_gets_the_remaining_time() -> None:
     ask, asked = cluster(MOVING, MOVING, "here")
     assert retry_while_transient(ask, 60) == "here"
     assert asked == pytest.approx([60, 60 - PAUSE_S, 60 - 2 * PAUSE_S])
@@ -60,7 +60,7 @@ def test_any_other_error_is_final(answer: Exception) -> None:
     assert len(asked) == 1
 
 
-def test_who_moves_for_too_long_has_no_answer() -> None:
+def test_a_move_beyond_the_deadline_is_an_error() -> None:
     ask, asked = cluster(MOVING)
     with pytest.raises(KafkaException):
         retry_while_transient(ask, 3.5 * PAUSE_S)

@@ -1,4 +1,4 @@
-"""Secrets by reference and by folder: found, taken up anew after a rotation, and never shown."""
+"""Secrets by reference and by folder: resolved, read again after a rotation, and never shown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def refusal_of(value: str) -> str:
 
 
 def assert_hidden(error: BaseException | None) -> None:
-    """Neither what is shown of an error nor what hangs on it, however deep, holds the secret."""
+    """Check that neither the shown error nor any error behind it holds the secret."""
     assert SECRET not in "".join(traceback.format_exception(error))
     while error is not None:
         assert SECRET not in repr(vars(error)) + repr(error.args)
@@ -41,7 +41,7 @@ def folder(tmp_path: Path, files: dict[str, str]) -> Path:
 
 
 class Kubelet:
-    """Mounts a Secret as a kubelet does: files are links through `..data`, which is swapped as a whole."""
+    """A kubelet that mounts a Secret: files are links through `..data`, which is swapped as a whole."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.edition = path, 0
@@ -72,12 +72,12 @@ def test_each_form_of_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert resolve(given, cluster="east") == {"a": "a=bc", "b": "t\n", "c": "x-p-1-alice", "d": "plain"}
 
 
-def test_what_a_reference_stands_for_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reference_in_a_secret_is_not_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTER", "${env:INNER}")
     assert resolve({"a": "${env:OUTER}"}, cluster="east") == {"a": "${env:INNER}"}
 
 
-def test_a_rotated_file_is_taken_up_at_the_next_use(tmp_path: Path) -> None:
+def test_a_rotated_file_is_read_at_the_next_use(tmp_path: Path) -> None:
     mounted = Kubelet(tmp_path / "s")
     mounted.mount({"pw": "one"})
     reference = {"sasl.password": f"${{dir:{tmp_path}/s:pw}}"}
@@ -98,16 +98,16 @@ def test_an_unchanged_file_is_not_read_again(tmp_path: Path, monkeypatch: pytest
     assert resolve(reference, cluster="east") == {"a": "one"}
 
 
-def test_what_does_not_resolve_names_the_reference_and_the_cluster(tmp_path: Path) -> None:
+def test_an_error_names_the_reference_and_the_cluster(tmp_path: Path) -> None:
     (tmp_path / "s").write_text(f"pw={SECRET}\n")
     reference = f"${{file:{tmp_path}/s:other}}"
-    told = refusal_of(reference)
-    assert told == f"cluster 'east': property 'sasl.password': {reference}: the file has no such key"
+    message = refusal_of(reference)
+    assert message == f"cluster 'east': property 'sasl.password': {reference}: the file has no such key"
     assert "can't be read (No such file or directory)" in refusal_of("${dir:/nowhere:pw}")
     assert "no such variable" in refusal_of("${env:DYNAMIC_KAFKA_NOT_SET}")
 
 
-def test_no_error_shows_what_is_in_a_file(tmp_path: Path) -> None:
+def test_no_error_shows_the_content_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(SECRET.encode() + b"\xff")
     assert "is not UTF-8 text" in refusal_of(f"${{dir:{tmp_path}:binary}}")
     assert "not a reference" in refusal_of("${vault:" + SECRET + "}")
@@ -118,7 +118,7 @@ def test_the_key_of_a_folder_stays_in_the_folder(tmp_path: Path, key: str) -> No
     assert "bare name of a file" in refusal_of(f"${{dir:{tmp_path}:{key}}}")
 
 
-def test_what_is_no_file_is_refused_and_does_not_block(tmp_path: Path) -> None:
+def test_a_pipe_or_a_large_file_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert "is not a file" in refusal_of(f"${{dir:{tmp_path}:pipe}}")
     assert "is not a file" in refusal_of(f"${{file:{tmp_path}:pw}}")
@@ -142,9 +142,7 @@ def test_a_folder_as_a_kubelet_mounts_it(tmp_path: Path) -> None:
     assert read_secret_folder(str(tmp_path), "east", cluster="east")["sasl.password"] == "two"
 
 
-def test_a_folder_is_read_in_one_edition_even_if_it_is_swapped_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_swapped_while_read_comes_from_one_edition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounted = Kubelet(tmp_path / "east")
     mounted.mount({"sasl.username": "old", "sasl.password": "old"})
     opened = builtins.open
@@ -161,7 +159,7 @@ def test_a_folder_is_read_in_one_edition_even_if_it_is_swapped_meanwhile(
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "message"),
     [
         ({"sasl.pasword": SECRET}, "file 'sasl.pasword' of secret folder 'east' is no property"),
         ({"sasl.pasword": SECRET}, "did you mean sasl.password?"),
@@ -175,11 +173,11 @@ def test_a_folder_is_read_in_one_edition_even_if_it_is_swapped_meanwhile(
         ({"isolation.level": SECRET}, "does not hold a value"),
     ],
 )
-def test_a_folder_with_anything_else_is_refused(tmp_path: Path, files: dict[str, str], told: str) -> None:
+def test_a_folder_with_other_files_is_refused(tmp_path: Path, files: dict[str, str], message: str) -> None:
     folder(tmp_path, files)
     with pytest.raises(SecretError) as refused:
         read_secret_folder(str(tmp_path), "east", cluster="east")
-    assert told in str(refused.value)
+    assert message in str(refused.value)
     assert_hidden(refused.value)
 
 
@@ -199,7 +197,7 @@ def test_the_folders_name_is_a_plain_name(tmp_path: Path, name: str) -> None:
         read_secret_folder(str(tmp_path), name, cluster="east")
 
 
-def test_a_missing_folder_says_where_to_mount_it(tmp_path: Path) -> None:
+def test_the_error_of_a_missing_folder_names_the_mount_path(tmp_path: Path) -> None:
     with pytest.raises(SecretError, match=f"secret folder {tmp_path}/east is not there; mount"):
         read_secret_folder(str(tmp_path), "east", cluster="east")
 

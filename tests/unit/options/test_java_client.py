@@ -1,4 +1,4 @@
-"""Client settings of Spark users, for Java's client, in librdkafka's words."""
+"""The translation of Java's client properties to librdkafka's."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def refusal(properties: dict[str, str]) -> str:
         "plugin.library.paths",
     ],
 )
-def test_what_spark_forbids_is_forbidden(key: str) -> None:
+def test_a_property_that_spark_forbids_is_refused(key: str) -> None:
     given = {"streamIds": "a", "metadataPath": "/m", f"kafka.{key}": "x"}
     with pytest.raises(OptionError, match=f"'{key}' is not supported"):
         parse_options(given, mode="streaming")
@@ -108,7 +108,7 @@ def test_auto_offset_reset_points_to_starting_offsets() -> None:
         ),
     ],
 )
-def test_java_settings_become_librdkafkas(java: dict[str, str], native: dict[str, str]) -> None:
+def test_java_properties_become_librdkafkas(java: dict[str, str], native: dict[str, str]) -> None:
     assert translate(java) == native
 
 
@@ -129,16 +129,16 @@ def test_java_settings_become_librdkafkas(java: dict[str, str], native: dict[str
         ({"sasl.jaas.config": f'{PLAIN} required username="u";'}, "has no password"),
     ],
 )
-def test_what_only_java_can_is_refused_with_the_equivalent(java: dict[str, str], equivalent: str) -> None:
+def test_a_property_without_equivalent_is_refused_with_a_remedy(java: dict[str, str], equivalent: str) -> None:
     assert equivalent in refusal(java)
 
 
-def test_two_names_of_one_property_with_different_values_are_refused_naming_both() -> None:
-    told = refusal({"fetch.max.wait.ms": "1", "fetch.wait.max.ms": "2"})
-    assert "'fetch.max.wait.ms' and 'fetch.wait.max.ms' mean the same" in told
+def test_different_values_under_two_names_are_refused() -> None:
+    message = refusal({"fetch.max.wait.ms": "1", "fetch.wait.max.ms": "2"})
+    assert "'fetch.max.wait.ms' and 'fetch.wait.max.ms' mean the same" in message
 
 
-def test_what_means_nothing_here_is_dropped_with_a_word() -> None:
-    told: list[str] = []
-    assert translate_java({"max.poll.records": "500"}, "options", warn=told.append) == {}
-    assert "'max.poll.records' has no effect here" in told[0]
+def test_a_property_without_effect_is_dropped_with_a_warning() -> None:
+    warnings: list[str] = []
+    assert translate_java({"max.poll.records": "500"}, "options", warn=warnings.append) == {}
+    assert "'max.poll.records' has no effect here" in warnings[0]

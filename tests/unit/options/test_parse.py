@@ -1,4 +1,4 @@
-"""What a set of options means, and what is refused, before any broker is asked."""
+"""The parser of options: values, defaults and refusals, without any broker."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def test_a_batch_reads_from_earliest_to_latest() -> None:
     assert options.bounded
 
 
-def test_keys_are_understood_in_the_lower_case_that_spark_hands_on() -> None:
+def test_keys_match_in_the_lower_case_of_spark() -> None:
     lower = {key.lower(): value for key, value in (FROM_FILE | STATE | {"maxOffsetsPerTrigger": "5"}).items()}
     options = parse(lower)
     assert (options.metadata_path, options.max_offsets_per_trigger) == ("/etc/kafkastreams", 5)
     assert options.pending_removed_ranges == "filter"
 
 
-def test_options_travel_to_the_sources_other_processes() -> None:
+def test_options_can_be_pickled() -> None:
     options = parse(SINGLE, {"startingOffsets": '{"orders":{"0":1}}'})
     assert pickle.loads(pickle.dumps(options)) == options
 
@@ -116,7 +116,7 @@ def test_sparks_own_form_is_a_single_cluster(given: dict[str, str], single: Sing
 
 @pytest.mark.scenario(42)
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"metadataPath": "/m"}, "no streams are chosen"),
         ({**FROM_FILE, "streamPattern": "a"}, "'streamIds', 'streamPattern' exclude each other"),
@@ -145,8 +145,8 @@ def test_sparks_own_form_is_a_single_cluster(given: dict[str, str], single: Sing
         ({**FROM_FILE, "metadataService.url": "http://x"}, "none is named"),
     ],
 )
-def test_streams_and_services_that_do_not_fit_are_refused(given: dict[str, str], told: str) -> None:
-    assert told in refusal(given)
+def test_streams_and_services_that_do_not_fit_are_refused(given: dict[str, str], message: str) -> None:
+    assert message in refusal(given)
 
 
 @pytest.mark.parametrize("revision", ["17", "lineage/17", "team a/orders/17", "sha256:" + "0f" * 32])
@@ -156,7 +156,7 @@ def test_every_revision_that_a_document_may_have_can_be_awaited(revision: str) -
 
 @pytest.mark.scenario(42)
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"removedClusterRetention": "-1"}, "'removedClusterRetention' is '-1', which is not a duration"),
         ({"stream-metadata-removed-cluster-retention-ms": "-1"}, "(removedClusterRetention)"),
@@ -181,8 +181,8 @@ def test_every_revision_that_a_document_may_have_can_be_awaited(revision: str) -
         ({"groupIdPrefix": "a", "kafka.": "x"}, "names no client property"),
     ],
 )
-def test_values_that_make_no_sense_are_refused(given: dict[str, str], told: str) -> None:
-    assert told in refusal(FROM_FILE, given)
+def test_values_that_make_no_sense_are_refused(given: dict[str, str], message: str) -> None:
+    assert message in refusal(FROM_FILE, given)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_an_unknown_option_is_refused_naming_the_nearest(key: str, near: str) ->
     assert f"unknown option '{key}'; did you mean '{near}'?" in refusal(FROM_FILE, {key: "1"})
 
 
-def test_an_option_like_no_other_is_refused_too() -> None:
+def test_an_unknown_option_without_a_near_one_is_refused() -> None:
     assert "docs/options.md" in refusal(FROM_FILE, {"zzzzzz": "1"})
 
 
@@ -221,29 +221,29 @@ def test_the_same_value_under_two_names_is_fine() -> None:
         ({"streamids": "a"}, {"streamIds": "b"}),
     ],
 )
-def test_different_values_under_two_names_are_refused_naming_both(one: dict[str, str], other: dict[str, str]) -> None:
-    told = refusal({"metadataPath": "/m"}, one, other)
-    assert f"'{next(iter(one))}' and '{next(iter(other))}' mean the same" in told
+def test_different_values_under_two_names_are_refused(one: dict[str, str], other: dict[str, str]) -> None:
+    message = refusal({"metadataPath": "/m"}, one, other)
+    assert f"'{next(iter(one))}' and '{next(iter(other))}' mean the same" in message
 
 
-def test_flinks_way_to_switch_discovery_off_carries_over() -> None:
+def test_a_negative_interval_of_flink_switches_discovery_off() -> None:
     options = parse(FROM_FILE, {"stream-metadata-discovery-interval-ms": "-1", "partition.discovery.interval.ms": "-1"})
     assert (options.metadata_discovery_interval_ms, options.partition_discovery_interval_ms) == (0, 0)
 
 
-def test_commits_are_on_when_a_group_is_named_unless_switched_off() -> None:
+def test_commits_are_on_with_a_group_unless_switched_off() -> None:
     assert parse(FROM_FILE, GROUP).commit_offsets
     assert not parse(FROM_FILE, GROUP, {"commit.offsets.on.checkpoint": "false"}).commit_offsets
     assert not parse(FROM_FILE, GROUP, mode="batch").commit_offsets
     assert parse(FROM_FILE, GROUP, {"startingOffsets": "committed"}).starting_for("east") == COMMITTED
 
 
-def test_what_needs_a_state_location_is_accepted_with_one() -> None:
+def test_stall_and_filter_are_accepted_with_a_state_location() -> None:
     options = parse(FROM_FILE, STATE, {"clusterFailurePolicy": "stall", "pendingRemovedRanges": "filter"})
     assert (options.cluster_failure_policy, options.pending_removed_ranges) == ("stall", "filter")
 
 
-def test_what_has_no_effect_is_accepted_with_a_word() -> None:
+def test_an_option_without_effect_is_accepted_with_a_warning() -> None:
     given = {"maxOffsetsPerTrigger": "5", "fetchOffset.numRetries": "3", "kafka.max.poll.records": "500"}
     warnings = parse(FROM_FILE, given, mode="batch").warnings
     assert [next(name for name in given if name.removeprefix("kafka.") in text) for text in warnings] == [
@@ -269,7 +269,7 @@ def test_the_sources_own_options_never_reach_a_client() -> None:
 
 @pytest.mark.scenario(21)
 @pytest.mark.parametrize("key", ["kafka.removedClusterRetention", "kafka.streamids", "kafka.readTimeout"])
-def test_an_option_of_the_source_behind_the_clients_prefix_is_refused(key: str) -> None:
+def test_an_option_of_the_source_behind_kafka_is_refused(key: str) -> None:
     assert "is an option of the source, not of a Kafka client" in refusal(FROM_FILE, {key: "1"})
 
 
@@ -288,10 +288,10 @@ def test_an_option_of_the_source_behind_the_clients_prefix_is_refused(key: str) 
     ],
 )
 def test_a_literal_secret_is_refused_without_being_shown(key: str) -> None:
-    told = refusal(FROM_FILE, {key: SECRET})
-    assert "literal secret" in told
-    assert "${file:/path:key}" in told
-    assert SECRET not in told
+    message = refusal(FROM_FILE, {key: SECRET})
+    assert "literal secret" in message
+    assert "${file:/path:key}" in message
+    assert SECRET not in message
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_references_are_kept_as_they_are() -> None:
     }
 
 
-def test_users_own_classes_get_options_of_their_own() -> None:
+def test_own_classes_get_their_own_options() -> None:
     given = {"streamIds": "a", "metadataService": "acme:Service", "metadataService.baseUrl": "http://Registry"}
     options = parse(given)
     assert options.service == "acme:Service"
@@ -332,7 +332,7 @@ def test_users_own_classes_get_options_of_their_own() -> None:
     }
 
 
-def test_users_own_classes_find_options_under_the_names_that_the_user_wrote() -> None:
+def test_own_classes_find_options_in_any_letter_case() -> None:
     given = {"streamIds": "a", "metadataService": "acme:Service", "metadataService.baseUrl": "http://Registry"}
     from_spark = {key.lower(): value for key, value in given.items()}
     for raw in (parse(given).raw, parse(from_spark).raw, pickle.loads(pickle.dumps(parse(given).raw))):
@@ -346,13 +346,13 @@ def test_users_own_classes_find_options_under_the_names_that_the_user_wrote() ->
         assert list(raw) == ["metadataservice", "metadataservice.baseurl"]
 
 
-def test_users_own_classes_get_the_same_keys_whoever_hands_them_over() -> None:
+def test_own_classes_get_the_same_keys_from_spark_and_the_app() -> None:
     as_written = {"streamIds": "a", "metadataService": "acme:Service", "metadataService.baseUrl": "http://Registry"}
     from_spark = {key.lower(): value for key, value in as_written.items()}
     assert parse(as_written).raw == parse(from_spark).raw
 
 
-def test_what_the_application_sets_is_checked_like_any_option() -> None:
+def test_options_of_the_application_are_checked() -> None:
     options = parse(FROM_FILE, {"applicationCommits": "TRUE", "readReports": "driver:4041/0af1"})
     assert (options.application_commits, options.read_reports) == (True, "driver:4041/0af1")
     assert "it must be host:port/key" in refusal(FROM_FILE, {"readReports": "driver/0af1"})

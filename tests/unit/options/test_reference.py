@@ -1,4 +1,4 @@
-"""The documentation of options says what the parser does."""
+"""The generated reference of all options in `docs/options.md`."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ def test_the_generated_part_of_the_document_is_current() -> None:
     assert put_into(text) == text, "run `make docs`"
 
 
-def test_the_command_prints_it() -> None:
+def test_the_command_prints_the_reference() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "dynamic_kafka.options"], capture_output=True, check=True, encoding="utf-8"
     )
     assert done.stdout == render_reference()
 
 
-def test_the_command_writes_it_between_its_marks(tmp_path: Path) -> None:
+def test_the_command_writes_the_reference_between_its_marks(tmp_path: Path) -> None:
     page = tmp_path / "options.md"
     page.write_text(f"before\n{BEGIN}old\n{END}after\n", encoding="utf-8")
     subprocess.run([sys.executable, "-m", "dynamic_kafka.options", "--write", page], check=True)
     assert page.read_text(encoding="utf-8") == f"before\n{BEGIN}{render_reference()}{END}after\n"
 
 
-def test_the_command_refuses_a_page_without_marks_and_leaves_it(tmp_path: Path) -> None:
+def test_a_page_without_marks_is_refused_and_unchanged(tmp_path: Path) -> None:
     page = tmp_path / "options.md"
     page.write_text("by hand\n", encoding="utf-8")
     command = [sys.executable, "-m", "dynamic_kafka.options", "--write", page]
