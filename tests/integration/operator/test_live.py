@@ -102,7 +102,7 @@ def test_a_deleted_stream_drains_and_a_returning_one_is_read_on(stage: Stage, dr
 
 
 @pytest.mark.parametrize("what", ["document", "status", "both", "edited"])
-def test_what_drains_survives_the_loss_of(what: str, stage: Stage, driver: Json, operator: OperatorProcess) -> None:
+def test_drains_survive_the_loss_of(what: str, stage: Stage, driver: Json, operator: OperatorProcess) -> None:
     drains(stage, driver)
     document = stage.document()
     assert document is not None

@@ -71,7 +71,7 @@ def test_an_annotated_application_of_either_kind_subscribes(server: Server, reso
     assert server.deleted == ["app"]
 
 
-def test_an_application_of_the_other_kind_takes_no_subscription_away(server: Server) -> None:
+def test_the_other_kind_of_application_deletes_no_subscription(server: Server) -> None:
     server.application(APACHE_APPLICATIONS, ANNOTATED)
     server.application(KUBEFLOW_APPLICATIONS, {})
     assert server.deleted == []
@@ -84,7 +84,7 @@ def test_an_application_of_the_other_kind_takes_no_subscription_away(server: Ser
 
 
 @pytest.mark.parametrize("length", [63, 64])
-def test_an_application_whose_name_is_too_long_for_a_subscription_is_told(server: Server, length: int) -> None:
+def test_too_long_an_application_name_is_an_event(server: Server, length: int) -> None:
     server.application(KUBEFLOW_APPLICATIONS, ANNOTATED, "a" * length)
     if length == 63:
         assert (len(server.applied), server.told) == (1, [])
@@ -95,7 +95,7 @@ def test_an_application_whose_name_is_too_long_for_a_subscription_is_told(server
     assert "apply a KafkaStreamSubscription with a name of its own" in said
 
 
-def test_a_subscription_that_the_api_server_does_not_take_is_told_once(server: Server) -> None:
+def test_a_refused_subscription_is_one_event(server: Server) -> None:
     server.refuses = "exceeded quota: count/kafkastreamsubscriptions"
     for _ in range(2):
         with pytest.raises(ApiError):
@@ -109,7 +109,7 @@ def test_a_subscription_that_the_api_server_does_not_take_is_told_once(server: S
     assert len(server.applied) == 1
 
 
-def test_a_slip_of_the_pen_takes_no_subscription_away(server: Server) -> None:
+def test_a_misspelt_annotation_deletes_no_subscription(server: Server) -> None:
     server.application(KUBEFLOW_APPLICATIONS, ANNOTATED)
     server.application(KUBEFLOW_APPLICATIONS, {STREAMS_ANNOTATION[:-1]: "orders"})
     assert server.deleted == []
@@ -125,7 +125,7 @@ def test_a_slip_of_the_pen_takes_no_subscription_away(server: Server) -> None:
         (RELEASE_ANNOTATION, "annotate its KafkaStreamSubscription"),
     ],
 )
-def test_an_annotation_that_does_nothing_is_told_and_the_others_count(server: Server, key: str, said: str) -> None:
+def test_an_annotation_without_effect_is_an_event(server: Server, key: str, said: str) -> None:
     for _ in range(2):
         server.application(KUBEFLOW_APPLICATIONS, {**ANNOTATED, key: "x"})
     assert len(server.applied) == 1
@@ -135,7 +135,7 @@ def test_an_annotation_that_does_nothing_is_told_and_the_others_count(server: Se
 
 
 @pytest.mark.parametrize("why", ["StreamMissing", "ApplicationTaken", "ConfigMapTaken"])
-def test_a_subscription_that_never_had_a_document_goes_after_its_application(why: str) -> None:
+def test_an_orphan_without_a_document_is_deleted_too(why: str) -> None:
     world = World(annotated=True)
     if why != "StreamMissing":
         world.stream("orders", cluster("east"))
@@ -169,5 +169,5 @@ def test_a_subscription_that_never_had_a_document_goes_after_its_application(why
         ({"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}}, True),
     ],
 )
-def test_what_somebody_applies_as_well_is_theirs(metadata: dict[str, Any], by_hand: bool) -> None:
+def test_a_manifest_applied_by_hand_is_recognised(metadata: dict[str, Any], by_hand: bool) -> None:
     assert is_applied_by_hand({"metadata": metadata}, manager="us") == by_hand

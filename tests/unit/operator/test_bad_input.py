@@ -34,7 +34,7 @@ def from_flink(stream: str, servers: str, **spec: object) -> World:
     return world
 
 
-def test_a_cluster_that_is_called_by_its_servers_drains() -> None:
+def test_a_cluster_named_by_its_servers_drains() -> None:
     world = from_flink("orders", "e1:9092,e2:9092")
     world.config_maps["flink"] = FLINKS.format(stream="orders", servers="w1:9092")
     world.settle()
@@ -42,7 +42,7 @@ def test_a_cluster_that_is_called_by_its_servers_drains() -> None:
     assert [each.cluster for each in world.status.draining] == ["e1:9092,e2:9092"]
 
 
-def test_a_cluster_that_is_called_by_its_servers_gets_an_id_when_its_stream_becomes_a_kafkastream() -> None:
+def test_a_cluster_named_by_its_servers_can_get_an_id() -> None:
     servers = "e1:9092,e2:9092"
     world = from_flink("orders", servers)
     world.stream("orders", cluster("east", bootstrapServers=servers, renamedFrom=servers))
@@ -63,7 +63,7 @@ def test_a_stream_with_a_space_in_its_name_drains() -> None:
 
 
 @pytest.mark.parametrize("name", ["my.login", "a" * 57, "Login", "-login"])
-def test_a_secret_that_spark_cannot_mount_is_refused_by_stream_and_subscription(name: str) -> None:
+def test_a_secret_name_that_spark_cannot_mount_is_refused(name: str) -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("west", secretRef={"name": name}))
     world.settle()
@@ -77,7 +77,7 @@ def test_a_secret_that_spark_cannot_mount_is_refused_by_stream_and_subscription(
 
 
 @pytest.mark.parametrize("duration", ["99999999999999d", "10000d", "5 minutes", "-1s", ""])
-def test_a_stream_with_a_duration_that_is_none_is_held_and_said(duration: str) -> None:
+def test_a_stream_with_an_invalid_duration_is_held(duration: str) -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("west"), quietPeriod=duration)
     world.settle()
@@ -86,7 +86,7 @@ def test_a_stream_with_a_duration_that_is_none_is_held_and_said(duration: str) -
     assert "quietPeriod" in world.message("StreamsResolved")
 
 
-def test_a_document_that_is_too_large_leaves_the_last_one_in_force() -> None:
+def test_too_large_a_document_leaves_the_last_one_in_force() -> None:
     world = running(updateStrategy="Reload")
     before = world.document
     # Names that do not pack well.
@@ -102,7 +102,7 @@ def test_a_document_that_is_too_large_leaves_the_last_one_in_force() -> None:
 @pytest.mark.parametrize(
     ("streams", "reason"), [({"ids": ["orders"]}, "StreamMissing"), ({"pattern": "ord.*"}, "NothingMatches")]
 )
-def test_a_missing_stream_names_the_broken_configmap_that_may_have_it(streams: dict[str, Any], reason: str) -> None:
+def test_a_missing_stream_names_the_unreadable_configmap(streams: dict[str, Any], reason: str) -> None:
     world = World(spec={"streams": streams})
     world.config_maps["flink"] = "- streamId: orders\n  clusterMetadataLst: []\n"
     world.settle()
@@ -111,7 +111,7 @@ def test_a_missing_stream_names_the_broken_configmap_that_may_have_it(streams: d
     assert "It may be in an object that cannot be read: ConfigMap flink, key streams.yaml:2" in world.message("Ready")
 
 
-def test_a_pattern_that_is_none_changes_nothing() -> None:
+def test_an_invalid_pattern_changes_nothing() -> None:
     world = running(streams={"pattern": "orders"}, updateStrategy="Reload")
     world.spec["streams"] = {"pattern": "orders("}
     world.settle()
@@ -123,7 +123,7 @@ def test_a_pattern_that_is_none_changes_nothing() -> None:
 @pytest.mark.parametrize(
     "pattern", [r"(orders)\1", "(?=orders).*", "(?<!x)orders", "(?>orders)", "o++", "o{,3}", "[[:alpha:]]"]
 )
-def test_a_pattern_that_needs_backtracking_is_refused_by_name(pattern: str) -> None:
+def test_a_pattern_that_needs_backtracking_is_refused(pattern: str) -> None:
     world = running(streams={"pattern": "orders"}, updateStrategy="Reload")
     world.spec["streams"] = {"pattern": pattern}
     world.settle()
@@ -137,7 +137,7 @@ def test_a_pattern_that_needs_backtracking_is_refused_by_name(pattern: str) -> N
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*b", "(.*a){20}", "(a?){40}a{40}c", "(([a-z])+.)+[A-Z]([a-z])+$"])
-def test_a_pattern_with_catastrophic_backtracking_holds_nobody_up(pattern: str) -> None:
+def test_catastrophic_backtracking_delays_nobody(pattern: str) -> None:
     world = running(streams={"pattern": "orders"}, updateStrategy="Reload")
     for number in range(20):
         world.stream("a" * 200 + str(number), cluster("west"))
@@ -148,7 +148,7 @@ def test_a_pattern_with_catastrophic_backtracking_holds_nobody_up(pattern: str) 
     assert world.rendered()["east/orders"] == "Active"
 
 
-def test_a_pattern_that_only_re2_takes_is_refused_since_python_does_not() -> None:
+def test_a_pattern_that_only_re2_accepts_is_refused() -> None:
     world = World(spec={"streams": {"pattern": r"\pN"}})
     world.settle()
     assert "no regular expression" in world.message("Ready")
@@ -170,7 +170,7 @@ ANNOTATIONS = {
 
 
 @pytest.mark.parametrize("what", ANNOTATIONS)
-def test_annotations_that_are_wrong_say_so(what: str) -> None:
+def test_wrong_annotations_are_a_problem(what: str) -> None:
     annotations, said = ANNOTATIONS[what]
     asked = requested_subscription("app", KUBEFLOW, annotations)
     assert asked is not None
@@ -178,7 +178,7 @@ def test_annotations_that_are_wrong_say_so(what: str) -> None:
     assert said in asked.problem
 
 
-def test_annotations_that_are_right_ask_for_a_subscription() -> None:
+def test_right_annotations_ask_for_a_subscription() -> None:
     asked = requested_subscription("app", KUBEFLOW, {STREAMS_ANNOTATION: "a; b,a", STRATEGY_ANNOTATION: "Reload"})
     assert asked is not None
     assert asked.spec is not None
@@ -202,18 +202,18 @@ def test_annotations_that_are_right_ask_for_a_subscription() -> None:
     ],
     ids=lambda text: text[:40],
 )
-def test_a_report_that_is_none_is_no_report(text: str) -> None:
+def test_a_malformed_report_counts_as_none(text: str) -> None:
     assert Report.parse(text) is None
 
 
 @pytest.mark.parametrize("streams", ['"x"', "[1]", '{"orders": 1}', '{"orders": {"clusters": {"e": {"topics": 1}}}}'])
-def test_streams_of_a_report_that_are_none_are_left_out(streams: str) -> None:
+def test_malformed_streams_of_a_report_are_dropped(streams: str) -> None:
     report = Report.parse(f'{{"beat": 3, "streams": {streams}}}')
     assert report is not None
     assert (report.beat, report.streams) == (3, None)
 
 
-def test_a_quiet_time_that_is_no_number_is_no_evidence() -> None:
+def test_a_quiet_time_of_nan_is_no_evidence() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("west"))
     world.settle()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.subscription import unite
+from kafkastream_operator.handlers.watch import Operator
+from kafkastream_operator.kube.api import STREAMS
+from kafkastream_operator.kube.cache import Ref
 from tests.unit.operator.world import World, cluster, make_catalog
 
 
@@ -36,7 +40,7 @@ def servers(world: World) -> dict[str, str]:
     return {name: each["clusters"]["east"]["bootstrapServers"] for name, each in world.document.streams.items()}
 
 
-def test_two_that_disagree_with_a_third_that_is_not_read_disagree_with_each_other_all_the_same() -> None:
+def test_a_conflict_does_not_depend_on_an_unread_third() -> None:
     world = both("b", "c")
     world.stream("a", east("elsewhere"))
     world.stream("b", east("here"))
@@ -48,7 +52,7 @@ def test_two_that_disagree_with_a_third_that_is_not_read_disagree_with_each_othe
     assert "KafkaStream c disagrees with stream 'b' about cluster 'east'" in world.message("StreamsResolved")
 
 
-def test_what_agrees_with_one_of_two_that_disagree_is_held_as_well() -> None:
+def test_a_stream_on_one_side_of_a_conflict_is_held_too() -> None:
     world = both("a", "b", "c")
     world.stream("a", east("new"))
     world.stream("b", east("new"))
@@ -62,7 +66,7 @@ def test_what_agrees_with_one_of_two_that_disagree_is_held_as_well() -> None:
     assert world.condition("StreamsResolved") == ("True", "Resolved")
 
 
-def test_a_stream_with_a_mistake_holds_those_that_would_not_agree_with_what_stays_of_it() -> None:
+def test_a_held_stream_holds_those_that_disagree_with_it() -> None:
     world = both("a", "b")
     world.stream("a", east("new"))
     world.stream("b", east("new", startingOffsets="sometimes"))
@@ -76,7 +80,7 @@ def test_a_stream_with_a_mistake_holds_those_that_would_not_agree_with_what_stay
     assert servers(world) == dict.fromkeys("ab", "new:9092")
 
 
-def test_a_new_stream_waits_while_what_stays_of_another_one_disagrees() -> None:
+def test_a_new_stream_waits_for_a_held_one_it_disagrees_with() -> None:
     world = both("a")
     world.spec["streams"] = {"ids": ["a", "b"]}
     world.stream("a", east("new", startingOffsets="sometimes"))
@@ -116,7 +120,7 @@ def test_what_a_driver_would_refuse_is_a_conflict(one: dict[str, Any], other: di
         assert world.document is None
 
 
-def test_what_drains_of_a_cluster_with_explicit_offsets_is_taken_by_drivers() -> None:
+def test_a_drain_with_explicit_offsets_is_a_valid_document() -> None:
     world = World(spec={"streams": {"ids": ["a", "b"]}, "updateStrategy": "Reload"})
     world.stream("a", cluster("east", "orders", startingOffsets={"orders": {"0": 5}}))
     world.stream("b", cluster("east", "retry", startingOffsets={"retry": {"0": 6}}))
@@ -128,7 +132,7 @@ def test_what_drains_of_a_cluster_with_explicit_offsets_is_taken_by_drivers() ->
     unite(parse_document(world.document.text(), source="document").streams.values())
 
 
-def test_a_rename_that_another_stream_does_not_follow_is_held_until_it_does() -> None:
+def test_a_rename_in_one_of_two_streams_is_held() -> None:
     world = both("a", "b")
     before = world.document
     world.stream("a", cluster("new", bootstrapServers="old:9092", renamedFrom="east"))
@@ -158,3 +162,44 @@ def test_offsets_that_only_two_of_three_streams_share_conflict() -> None:
     world.settle()
     assert world.document is None
     assert world.condition("StreamsResolved") == ("False", "Conflict")
+
+
+def kafka_stream(name: str, servers: str, version: int = 1) -> dict[str, Any]:
+    """A KafkaStream on the cluster `east`."""
+    meta = {"name": name, "namespace": "jobs", "uid": f"uid-{name}", "resourceVersion": str(version)}
+    clusters = [{"id": "east", "bootstrapServers": servers, "topics": [name]}]
+    return {"metadata": meta, "spec": {"clusters": clusters}}
+
+
+def looked_at(kind: str) -> set[str]:
+    """The streams that are looked at when `bills` comes, changes or goes; no subscription reads either."""
+    seen: set[str] = set()
+
+    async def story() -> None:
+        server: Any = None
+        operator = Operator(server)
+        operator._loop = asyncio.get_running_loop()
+        operator.take(STREAMS, "ADDED", kafka_stream("orders", "e:9092"))
+        if kind != "ADDED":
+            operator.take(STREAMS, "ADDED", kafka_stream("bills", "e:9092"))
+        await asyncio.sleep(0)
+        while operator.queue._waiting:
+            operator.queue._waiting.discard(await operator.queue._ready.get())
+        operator.take(STREAMS, kind, kafka_stream("bills", "other:9092", version=2))
+        await asyncio.sleep(0)
+        seen.update(each.name for each in operator.queue._waiting if isinstance(each, Ref))
+
+    asyncio.run(story())
+    return seen
+
+
+def test_a_new_stream_is_reconciled_with_its_rival() -> None:
+    assert looked_at("ADDED") == {"orders", "bills"}
+
+
+def test_a_changed_stream_is_reconciled_with_its_rival() -> None:
+    assert looked_at("MODIFIED") == {"orders", "bills"}
+
+
+def test_the_rival_of_a_deleted_stream_is_reconciled() -> None:
+    assert "orders" in looked_at("DELETED")

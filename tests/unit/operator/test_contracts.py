@@ -53,7 +53,7 @@ OLDER = {"contract": CONTRACT, "reader": CONTRACT, "abilities": ["live"]}
 
 
 @pytest.mark.parametrize("image", [NEWER, OLDER], ids=["newer", "older"])
-def test_a_change_is_confirmed_and_a_drain_ends_with_an_image_that_is_newer_or_knows_less(
+def test_newer_and_older_images_confirm_and_drain(
     image: dict[str, Any],
 ) -> None:
     world = removed()
@@ -74,7 +74,7 @@ def test_an_image_from_before_drains_were_reported_ends_none() -> None:
     assert "reports nothing about east/orders" in world.message("Drained")
 
 
-def test_an_image_that_cannot_read_what_is_written_is_named_and_what_it_refuses_is_not_forced(
+def test_an_image_that_cannot_read_documents_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The day on which documents need another reader: operator N, image N-1."""
@@ -94,7 +94,7 @@ def test_an_image_that_cannot_read_what_is_written_is_named_and_what_it_refuses_
     assert world.patches == 0
 
 
-def test_a_document_of_a_newer_operator_is_taken_over_as_it_was_and_written_anew_in_this_edition() -> None:
+def test_a_newer_operators_document_is_adopted_and_rewritten() -> None:
     world = removed()
     assert world.document is not None
     newer = {**json.loads(world.document.text()), "contract": CONTRACT + 1, "newest": {"some": "thing"}}
@@ -110,7 +110,7 @@ def test_a_document_of_a_newer_operator_is_taken_over_as_it_was_and_written_anew
     assert json.loads(world.document.text())["contract"] == CONTRACT
 
 
-def test_a_report_that_is_none_proves_nothing_and_breaks_nothing() -> None:
+def test_a_malformed_report_proves_and_breaks_nothing() -> None:
     world = removed()
     for text in ("", "[]", "{", '{"draining": {"east": 1}}', '{"reader": "two"}', "null"):
         assert world.driver is not None
@@ -120,7 +120,7 @@ def test_a_report_that_is_none_proves_nothing_and_breaks_nothing() -> None:
 
 
 @pytest.mark.parametrize("applied", ["l" * 65 + "/7", "l/" + "9" * 19, "l/" + "9" * 5000, "l/x", "/7", "7", "l\nl/7"])
-def test_a_revision_that_no_status_takes_is_none_and_breaks_nothing(applied: str) -> None:
+def test_a_revision_that_no_status_can_hold_is_ignored(applied: str) -> None:
     world = running()
     world.document, world.status = None, type(world.status)()
     assert world.driver is not None

@@ -166,9 +166,7 @@ def picture(server: Server) -> list[Mapping[str, Any]]:
     [(arrange, is_it) for _, arrange, is_it in POINTS],
     ids=[f"{row}-{arrange.__name__}-{place}" for place, (row, arrange, _) in enumerate(POINTS)],
 )
-def test_after_a_death_right_after_any_write_all_is_as_without_it(
-    arrange: Arrange, is_it: Callable[[Write], bool]
-) -> None:
+def test_a_death_after_any_write_leaves_no_difference(arrange: Arrange, is_it: Callable[[Write], bool]) -> None:
     undisturbed, server = Server(), Server()
     arrange(undisturbed)
     rest(undisturbed)
@@ -182,7 +180,7 @@ def test_after_a_death_right_after_any_write_all_is_as_without_it(
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT"], ids=lambda method: f"{LEASE}-{method}")
-def test_a_lease_whose_holder_died_right_after_taking_it_is_anybodys_after_its_duration(method: str) -> None:
+def test_the_lease_of_a_dead_holder_expires_after_its_duration(method: str) -> None:
     server, lost = Server(), list[str]()
 
     def lease(identity: str) -> Lease:

@@ -88,9 +88,7 @@ class Story:
 
 @pytest.mark.parametrize("annotated", [True, False], ids=["annotated", "by hand"])
 @pytest.mark.parametrize("order", list(permutations(DELETED)), ids="-".join)
-def test_what_is_deleted_in_any_order_harms_no_running_job_and_loses_no_drain(
-    order: tuple[str, ...], annotated: bool
-) -> None:
+def test_deletions_in_any_order_lose_no_drain(order: tuple[str, ...], annotated: bool) -> None:
     story = Story(annotated=annotated)
     for what in order:
         story.deletes(what)
@@ -105,7 +103,7 @@ def test_what_is_deleted_in_any_order_harms_no_running_job_and_loses_no_drain(
 
 
 @pytest.mark.parametrize("order", list(permutations(["stream", "subscription", "document"])), ids="-".join)
-def test_a_driver_that_runs_remembers_what_drains_when_all_else_is_deleted(order: tuple[str, ...]) -> None:
+def test_a_running_driver_remembers_what_drains(order: tuple[str, ...]) -> None:
     story = Story(annotated=False)
     for what in order:
         story.deletes(what)
@@ -115,7 +113,7 @@ def test_a_driver_that_runs_remembers_what_drains_when_all_else_is_deleted(order
 
 
 @pytest.mark.parametrize("order", list(permutations(["stream", "application", "document"])), ids="-".join)
-def test_an_orphan_remembers_what_drains_until_its_retention_is_over(order: tuple[str, ...]) -> None:
+def test_an_orphan_keeps_its_drains_for_its_retention(order: tuple[str, ...]) -> None:
     story = Story(annotated=True)
     for what in order:
         story.deletes(what)

@@ -32,7 +32,7 @@ def large(clusters: int) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(("clusters", "key"), [(1, DOCUMENT_KEY), (60, PACKED_DOCUMENT_KEY)])
-def test_a_document_is_read_as_it_was_packed_by_operator_and_driver(clusters: int, key: str, tmp_path: Path) -> None:
+def test_operator_and_driver_read_a_document_as_packed(clusters: int, key: str, tmp_path: Path) -> None:
     document = make_document(
         Revision(lineage="l", counter=4), large(clusters), {"orders": {"quietPeriod": "1m"}}, "uid"
     )  # type: ignore[arg-type]
@@ -60,7 +60,7 @@ def test_the_source_of_this_version_reads_what_is_rendered() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "null", "{", '{"streams": {}, "lineage": "l", "revision": "x"}'])
-def test_what_is_no_document_is_none(text: str) -> None:
+def test_other_texts_are_no_document(text: str) -> None:
     assert read_document({DOCUMENT_KEY: text}, {}) is None
 
 
@@ -72,7 +72,7 @@ def test_a_packed_document_with_any_damage_is_none() -> None:
         assert read_document({}, {PACKED_DOCUMENT_KEY: base64.b64encode(damaged).decode()}) is None
 
 
-def test_what_unpacks_to_more_than_a_driver_reads_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_that_unpacks_too_large_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     document = make_document(Revision(lineage="l", counter=4), large(60), {}, "uid")  # type: ignore[arg-type]
     monkeypatch.setattr(document_module, "MAX_DOCUMENT_BYTES", len(document.text()))
     assert read_document(*pack(document)) == document
@@ -80,21 +80,21 @@ def test_what_unpacks_to_more_than_a_driver_reads_is_none(monkeypatch: pytest.Mo
     assert read_document(*pack(document)) is None
 
 
-def test_what_is_nested_beyond_reading_is_none() -> None:
+def test_too_deeply_nested_json_is_no_document() -> None:
     assert read_document({DOCUMENT_KEY: "[" * 100_000}, {}) is None
 
 
-def test_a_document_that_was_edited_is_none() -> None:
+def test_an_edited_document_counts_as_none() -> None:
     data, _ = pack(make_document(Revision(lineage="l", counter=4), STREAMS, {}, "uid"))
     assert read_document({DOCUMENT_KEY: data[DOCUMENT_KEY].replace("e:9092", "evil:9092")}, {}) is None
 
 
-def test_what_counts_against_the_limit_is_what_is_stored() -> None:
+def test_the_stored_size_counts_against_the_limit() -> None:
     document = make_document(Revision(lineage="l", counter=4), large(60), {}, "uid")  # type: ignore[arg-type]
     assert size(pack(document)) == len(gzip.compress(document.text().encode(), mtime=0))
 
 
-def test_a_document_that_does_not_fit_leaves_the_last_one_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_beyond_the_limit_keeps_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
     world = running()
     before = world.document
     monkeypatch.setattr("kafkastream_operator.core.next_document.MAX_BYTES", 400)
@@ -147,7 +147,7 @@ def test_the_first_document_waits_for_what_is_there_and_held(what: str) -> None:
     assert world.rendered()["west/orders"] == "Active"
 
 
-def test_a_held_stream_that_a_pattern_matches_holds_no_first_document_up() -> None:
+def test_a_held_stream_of_a_pattern_delays_no_first_document() -> None:
     world = World(spec={"streams": {"pattern": ".*"}})
     world.stream("orders", cluster("east"))
     world.stream("other", cluster("west", secretRef={"name": "login"}))
@@ -220,7 +220,7 @@ RENAMED_TWICE = {
 
 
 @pytest.mark.parametrize(("what", "reason"), [("in one stream", "InvalidStream"), ("in two", "Conflict")])
-def test_a_cluster_that_is_renamed_to_two_ids_holds_up_no_other_stream(what: str, reason: str) -> None:
+def test_a_rename_to_two_ids_holds_no_other_stream(what: str, reason: str) -> None:
     world = running(updateStrategy="Reload", streams={"pattern": ".*"})
     for stream, clusters in RENAMED_TWICE[what].items():
         world.stream(stream, *clusters)
@@ -240,7 +240,7 @@ def test_explicit_offsets_of_topics_of_their_own_are_no_conflict() -> None:
     assert revision_of(world).counter == 2
 
 
-def test_a_rename_that_is_taken_back_without_a_word_is_held() -> None:
+def test_a_rename_undone_without_renamed_from_is_held() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("new-east", renamedFrom="east"))
     world.settle()
@@ -262,7 +262,7 @@ def test_streams_that_disagree_elsewhere_hold_up_nobody_here() -> None:
     assert world.rendered() == {"east/orders": "Active", "west/orders": "Active"}
 
 
-def test_a_broken_configmap_holds_what_it_may_have_had() -> None:
+def test_an_unreadable_configmap_holds_its_possible_streams() -> None:
     world = World()
     text = "- streamId: orders\n  clusterMetadataList:\n    - {clusterId: east, bootstrapServers: 'e:1', topics: [t]}\n"
     world.config_maps["flink"] = text
@@ -277,7 +277,7 @@ def test_a_broken_configmap_holds_what_it_may_have_had() -> None:
 
 
 @pytest.mark.parametrize("asked", [{"ids": ["orders"]}, {"pattern": "ord.*"}], ids=["ids", "pattern"])
-def test_a_broken_configmap_of_somebody_else_keeps_nothing_that_is_not_asked_for(asked: dict[str, Any]) -> None:
+def test_an_unreadable_configmap_keeps_no_unwanted_stream(asked: dict[str, Any]) -> None:
     world = running(updateStrategy="Reload", streams={"pattern": ".*"})
     world.stream("billing", cluster("west", "bills"))
     world.settle()
@@ -323,7 +323,7 @@ HOLDS = ["stream", "ConfigMap", "pattern", "pause"]
 
 
 @pytest.mark.parametrize("what", HOLDS)
-def test_what_is_held_is_read_on_when_document_and_status_are_lost(what: str) -> None:
+def test_held_streams_survive_the_loss_of_document_and_status(what: str) -> None:
     world = held_by(what)
     said = world.condition("StreamsResolved")
     last = revision_of(world)
@@ -360,7 +360,7 @@ FORGERIES: Mapping[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("what", HOLDS)
 @pytest.mark.parametrize("how", FORGERIES)
-def test_a_report_that_is_not_the_drivers_own_makes_nothing_active(how: str, what: str) -> None:
+def test_a_forged_report_makes_nothing_active(how: str, what: str) -> None:
     world = held_by(what)
     world.document, world.status = None, SubscriptionStatus()
     forged(world, **FORGERIES[how])

@@ -32,7 +32,7 @@ def removed(**drain: str) -> World:
     return world
 
 
-def test_a_removed_cluster_is_read_until_its_driver_says_it_is_drained() -> None:
+def test_a_removed_cluster_is_read_until_it_is_drained() -> None:
     world = removed()
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
     assert world.condition("Drained") == ("False", "Draining")
@@ -42,7 +42,7 @@ def test_a_removed_cluster_is_read_until_its_driver_says_it_is_drained() -> None
     assert world.condition("Drained")[0] == "True"
 
 
-def test_a_cluster_that_comes_back_while_draining_is_active_again() -> None:
+def test_a_cluster_that_comes_back_is_active_again() -> None:
     world = removed()
     world.stream("orders", cluster("west"), cluster("east"))
     world.settle()
@@ -80,7 +80,7 @@ def test_immediate_lets_go_at_once() -> None:
 
 
 @pytest.mark.parametrize("kafka_id", ["GnV1", ""])
-def test_the_event_says_which_kafka_cluster_was_found_drained(kafka_id: str) -> None:
+def test_the_event_names_the_kafka_cluster_that_was_drained(kafka_id: str) -> None:
     world = removed()
     world.driver_reports(east__orders=replace(DRAINED, kafka_id=kafka_id))
     world.settle()
@@ -89,7 +89,7 @@ def test_the_event_says_which_kafka_cluster_was_found_drained(kafka_id: str) -> 
 
 
 @pytest.mark.parametrize("forged", [{"owned": False}, {"uid": "another pod"}])
-def test_an_event_names_no_cluster_that_another_pod_tells_of(forged: dict[str, Any]) -> None:
+def test_an_event_names_no_cluster_from_a_forged_report(forged: dict[str, Any]) -> None:
     world = removed()
     world.driver_reports(east__orders=replace(DRAINED, kafka_id="FORGED"))
     assert world.driver is not None
@@ -99,7 +99,7 @@ def test_an_event_names_no_cluster_that_another_pod_tells_of(forged: dict[str, A
     assert ("Released", "east/orders leaves the document: released by hand") in world.events
 
 
-def test_a_person_may_let_go() -> None:
+def test_a_user_may_release_a_topic() -> None:
     world = removed()
     world.released = frozenset({"east/orders"})
     world.settle()
@@ -112,7 +112,7 @@ def told_in_vain(world: World) -> list[str]:
     return [text for reason, text in world.events if reason == "NothingReleased"]
 
 
-def test_a_release_with_a_slip_of_the_pen_is_told_once_with_what_there_is_to_release() -> None:
+def test_a_misspelt_release_is_one_event() -> None:
     world = removed()
     world.released = frozenset({"esat/orders"})
     world.settle()
@@ -127,7 +127,7 @@ def test_a_release_with_a_slip_of_the_pen_is_told_once_with_what_there_is_to_rel
     assert len(told_in_vain(world)) == 1
 
 
-def test_a_release_in_a_pause_is_not_in_vain() -> None:
+def test_a_release_in_a_pause_is_no_unused_one() -> None:
     world = removed()
     world.changes(pause={"reason": "freeze"})
     world.released = frozenset({"east/orders"})
@@ -138,7 +138,7 @@ def test_a_release_in_a_pause_is_not_in_vain() -> None:
     assert told_in_vain(world) == []
 
 
-def test_a_release_that_is_left_standing_lets_go_of_no_later_removal() -> None:
+def test_a_release_counts_for_no_later_drain() -> None:
     world = removed()
     world.released = frozenset({"east/orders", "west"})
     world.settle()
@@ -159,7 +159,7 @@ def test_a_release_that_is_left_standing_lets_go_of_no_later_removal() -> None:
     assert world.rendered() == {"north/orders": "Active"}
 
 
-def test_a_release_that_is_left_standing_does_not_count_again_when_the_status_is_lost() -> None:
+def test_a_release_counts_for_nothing_without_a_status() -> None:
     world = removed()
     world.released = frozenset({"east/orders"})
     world.settle()
@@ -185,7 +185,7 @@ def test_a_release_that_comes_with_the_removal_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("writes", range(1, 4))
-def test_a_release_counts_once_whatever_write_the_operator_dies_after(writes: int) -> None:
+def test_a_release_counts_once_after_a_death(writes: int) -> None:
     world = removed()
     world.released = frozenset({"east/orders"})
     world.settle_with_deaths(writes)
@@ -197,7 +197,7 @@ def test_a_release_counts_once_whatever_write_the_operator_dies_after(writes: in
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
 
 
-def test_a_release_counts_if_the_operator_died_before_it_had_noted_that_the_drain_began() -> None:
+def test_a_release_counts_if_only_the_document_was_written() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("west"))
     world.dies_after = len(world.writes) + 1
@@ -236,7 +236,7 @@ def two_topics() -> World:
     return world
 
 
-def test_a_topic_that_is_left_out_of_a_rename_drains_under_the_new_name() -> None:
+def test_a_topic_dropped_by_a_rename_drains_under_the_new_id() -> None:
     world = two_topics()
     world.stream("orders", cluster("new", "orders", renamedFrom="east"))
     world.settle()
@@ -246,7 +246,7 @@ def test_a_topic_that_is_left_out_of_a_rename_drains_under_the_new_name() -> Non
     assert world.rendered() == {"new/orders": "Active"}
 
 
-def test_what_drains_already_goes_on_under_the_new_name() -> None:
+def test_a_drain_goes_on_under_the_new_id() -> None:
     world = two_topics()
     world.stream("orders", cluster("east", "orders"))
     world.settle()
@@ -281,11 +281,11 @@ def east_of(world: World) -> dict[str, object]:
     return dict(world.document.streams["orders"]["clusters"]["east"])
 
 
-def test_what_drains_keeps_its_secret_while_it_is_bound() -> None:
+def test_a_drain_keeps_its_secret_while_it_is_bound() -> None:
     assert east_of(with_secret(SECRET))["secretFolder"] == "login"
 
 
-def test_what_drains_loses_a_secret_that_is_not_bound_and_says_so() -> None:
+def test_a_drain_loses_a_secret_that_is_no_longer_bound() -> None:
     world = with_secret()
     assert "secretFolder" not in east_of(world)
     assert "spec.secrets" in world.status.draining[0].message
@@ -294,7 +294,7 @@ def test_what_drains_loses_a_secret_that_is_not_bound_and_says_so() -> None:
     assert east_of(world)["secretFolder"] == "login"
 
 
-def test_a_document_that_somebody_else_wrote_sends_no_secret_elsewhere() -> None:
+def test_a_forged_document_redirects_no_secret() -> None:
     world = with_secret(SECRET)
     assert world.document is not None
     evil = {**east_of(world), "bootstrapServers": "evil:9092"}
@@ -304,7 +304,7 @@ def test_a_document_that_somebody_else_wrote_sends_no_secret_elsewhere() -> None
     assert "secretFolder" not in east_of(world)
 
 
-def test_a_timeout_removes_nothing_but_says_what_a_person_can_do() -> None:
+def test_a_drain_timeout_removes_nothing_and_names_the_remedy() -> None:
     world = removed(timeout="1h")
     world.later(hours=2)
     world.settle()
@@ -353,7 +353,7 @@ def test_a_report_is_no_evidence_if_it_is(what: str) -> None:
 
 
 @pytest.mark.parametrize("life", ["Starting", "Suspended", "Completed", "Failed"])
-def test_an_application_that_does_not_run_drains_nothing_whatever_pod_has_its_drivers_name(life: Life) -> None:
+def test_an_application_that_does_not_run_drains_nothing(life: Life) -> None:
     world = removed()
     world.application_is(life)
     world.driver_reports(east__orders=DRAINED)
@@ -376,7 +376,7 @@ REMEDIES: dict[Life, str] = {
 
 
 @pytest.mark.parametrize("life", get_args(Life))
-def test_without_a_driver_each_state_of_the_application_has_a_reason_and_a_remedy_of_its_own(life: Life) -> None:
+def test_each_state_without_a_driver_has_its_remedy(life: Life) -> None:
     world = removed()
     world.driver = None
     world.application_is(life)
@@ -414,7 +414,7 @@ def east_drains(world: World) -> bool:
 
 
 @pytest.mark.parametrize("lost", ["document", "status", "both", "edited"])
-def test_what_drains_survives_the_loss_of(lost: str) -> None:
+def test_drains_survive_the_loss_of(lost: str) -> None:
     world = removed()
     world.driver_reports()
     world.settle()
@@ -428,7 +428,7 @@ def test_what_drains_survives_the_loss_of(lost: str) -> None:
     assert east_drains(world)
 
 
-def test_a_document_of_a_backup_does_not_hide_what_has_begun_to_drain_since() -> None:
+def test_a_restored_document_hides_no_later_drain() -> None:
     world = running(updateStrategy="Reload")
     before = world.document
     world.stream("orders", cluster("east"), cluster("west"))
@@ -443,7 +443,7 @@ def test_a_document_of_a_backup_does_not_hide_what_has_begun_to_drain_since() ->
 
 
 @pytest.mark.parametrize("since", ["a cluster", "a property"])
-def test_when_all_comes_back_from_a_backup_the_driver_gets_a_revision_that_it_takes(since: str) -> None:
+def test_a_full_restore_gets_a_revision_that_drivers_take(since: str) -> None:
     """It goes by a later one than document and status know, and leaves the earlier one aside."""
     world = running(updateStrategy="Reload")
     document, status = world.document, world.status
@@ -475,7 +475,7 @@ def test_when_all_comes_back_from_a_backup_the_driver_gets_a_revision_that_it_ta
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
-def test_a_mark_of_an_earlier_drain_says_nothing_of_a_later_one() -> None:
+def test_the_status_of_an_earlier_drain_does_not_count() -> None:
     world = removed()
     world.driver_reports(east__orders=DRAINED)
     drained = world.driver
@@ -492,7 +492,7 @@ def test_a_mark_of_an_earlier_drain_says_nothing_of_a_later_one() -> None:
 
 
 @pytest.mark.parametrize("why", ["pause", "pattern"])
-def test_a_document_that_is_lost_while_nothing_may_change_is_made_again_as_it_was(why: str) -> None:
+def test_a_document_lost_in_a_pause_is_restored_as_it_was(why: str) -> None:
     world = removed()
     before = world.document
     world.stream("orders", cluster("north"))
@@ -529,7 +529,7 @@ def test_more_than_fits_in_a_status_drains_all_the_same(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("writes", range(1, 5))
-def test_an_operator_that_dies_while_letting_go_lets_go_of_nothing_else(writes: int) -> None:
+def test_a_death_at_a_drains_end_ends_no_other_drain(writes: int) -> None:
     world = removed()
     world.driver_reports(east__orders=DRAINED)
     world.settle_with_deaths(writes)
@@ -537,7 +537,7 @@ def test_an_operator_that_dies_while_letting_go_lets_go_of_nothing_else(writes: 
     assert world.status.draining == ()
 
 
-def test_an_operator_that_dies_while_a_drain_begins_forgets_nothing() -> None:
+def test_a_death_at_a_drains_begin_loses_nothing() -> None:
     for writes in range(1, 5):
         world = running(updateStrategy="Reload")
         world.stream("orders", cluster("west"))
@@ -559,7 +559,7 @@ def test_the_status_does_not_churn_while_it_drains() -> None:
     assert len(world.writes) == before
 
 
-def test_what_two_streams_had_drains_in_both_whatever_else_each_of_them_keeps() -> None:
+def test_a_topic_of_two_streams_drains_in_both() -> None:
     world = World(spec={"streams": {"ids": ["b", "a"]}, "updateStrategy": "Reload"})
     offsets = {"orders": {"0": 5}}
     world.stream("a", cluster("east", "orders", "more", startingOffsets=offsets))
@@ -607,7 +607,7 @@ def test_a_topic_of_two_streams_drains_if_one_of_them_says_so(policies: tuple[st
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_a_topic_of_two_streams_is_as_quiet_as_the_more_patient_one_asks(turned: bool) -> None:
+def test_the_longest_quiet_period_of_two_streams_counts(turned: bool) -> None:
     long, short = {"quietPeriod": "1h", "timeout": "2h"}, {"quietPeriod": "1m", "timeout": "2d"}
     world = shared(short, long) if turned else shared(long, short)
     assert {(each.quiet_period, each.timeout) for each in world.status.draining} == {("1h", "2d")}
@@ -621,7 +621,7 @@ def test_a_topic_of_two_streams_is_as_quiet_as_the_more_patient_one_asks(turned:
     assert "east/orders" not in world.rendered()
 
 
-def test_a_stream_that_lets_go_at_once_does_not_lengthen_what_another_waits() -> None:
+def test_an_immediate_stream_lengthens_no_quiet_period() -> None:
     world = shared({"policy": "Immediate", "quietPeriod": "1h"}, {"quietPeriod": "1m"})
     assert {each.quiet_period for each in world.status.draining} == {"1m"}
 

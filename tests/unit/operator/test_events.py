@@ -25,7 +25,7 @@ def reasons(world: World) -> list[str]:
     return found
 
 
-def test_a_mistake_in_a_stream_is_told_once_and_another_one_again() -> None:
+def test_each_mistake_in_a_stream_is_one_event() -> None:
     world = running(updateStrategy="Reload")
     reasons(world)
     world.stream("orders", cluster("east", startingOffsets="sometimes"))
@@ -42,7 +42,7 @@ def test_a_mistake_in_a_stream_is_told_once_and_another_one_again() -> None:
     assert reasons(world) == []
 
 
-def test_what_keeps_the_first_document_from_being_made_is_told() -> None:
+def test_an_obstacle_to_the_first_document_is_an_event() -> None:
     world = World()
     world.settle()
     assert reasons(world) == ["StreamMissing"]
@@ -51,7 +51,7 @@ def test_what_keeps_the_first_document_from_being_made_is_told() -> None:
     assert reasons(world) == ["ApplicationTaken"]
 
 
-def test_a_document_that_is_not_mounted_is_told_once() -> None:
+def test_a_document_that_is_not_mounted_is_one_event() -> None:
     world = running(updateStrategy="Reload")
     reasons(world)
     assert world.driver is not None
@@ -62,7 +62,7 @@ def test_a_document_that_is_not_mounted_is_told_once() -> None:
     assert reasons(world) == ["NotMounted"]
 
 
-def test_a_drain_that_takes_too_long_is_told_once() -> None:
+def test_a_drain_that_takes_too_long_is_one_event() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("west"), timeout="1h")
     world.settle()
@@ -75,7 +75,7 @@ def test_a_drain_that_takes_too_long_is_told_once() -> None:
 
 
 @pytest.mark.parametrize("what", ["edited", "deleted"])
-def test_a_document_that_is_put_right_is_told_and_a_new_one_as_new(what: str) -> None:
+def test_a_restored_document_has_an_event_of_its_own(what: str) -> None:
     world = running(updateStrategy="Reload")
     reasons(world)
     if what == "edited":
@@ -133,7 +133,7 @@ def server() -> Server:
     return Server()
 
 
-def test_a_mistake_in_a_stream_is_told_on_the_stream_as_well(server: Server) -> None:
+def test_a_mistake_is_an_event_of_the_stream_as_well(server: Server) -> None:
     server.put(STREAMS, "orders", spec={"clusters": [cluster("east", startingOffsets="sometimes")]})
     for _ in range(3):
         server.look(STREAMS, "orders")
@@ -143,7 +143,7 @@ def test_a_mistake_in_a_stream_is_told_on_the_stream_as_well(server: Server) -> 
 FLINKS = "- streamId: {}\n  clusterMetadataList: [{{clusterId: east, bootstrapServers: '{}:9092', topics: [t]}}]\n"
 
 
-def test_configmaps_that_disagree_are_both_told(server: Server) -> None:
+def test_configmaps_that_disagree_both_get_an_event(server: Server) -> None:
     labels = {"labels": {ROLE_LABEL: METADATA_ROLE}}
     server.put(CONFIG_MAPS, "one", metadata=labels, data={"a.yaml": FLINKS.format("orders", "here")})
     server.put(CONFIG_MAPS, "two", metadata=labels, data={"a.yaml": FLINKS.format("other", "there")})
@@ -155,7 +155,7 @@ def test_configmaps_that_disagree_are_both_told(server: Server) -> None:
     ]
 
 
-def test_a_subscription_of_a_newer_kind_is_said_to_be_unreadable_and_nothing_of_it_is_shown(server: Server) -> None:
+def test_a_subscription_of_a_newer_crd_is_invalid(server: Server) -> None:
     spec = {"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}, "updateStrategy": "Canary-hunter2"}
     kept = {"rendered": {"configMap": "app-kafkastreams", "lineage": "l", "counter": 3, "hash": "h"}}
     server.put(SUBSCRIPTIONS, "app", spec=spec, status=kept)
@@ -171,7 +171,7 @@ def test_a_subscription_of_a_newer_kind_is_said_to_be_unreadable_and_nothing_of_
     assert "hunter2" not in str(said)
 
 
-def test_annotations_that_are_wrong_are_told_as_long_as_they_are_there(server: Server) -> None:
+def test_wrong_annotations_repeat_their_event(server: Server) -> None:
     annotations = {"annotations": {STREAMS_ANNOTATION: " "}}
     server.put(KUBEFLOW_APPLICATIONS, "app", metadata=annotations, spec={})
     server.look(KUBEFLOW_APPLICATIONS, "app")
@@ -187,7 +187,7 @@ def test_annotations_that_are_wrong_are_told_as_long_as_they_are_there(server: S
 
 
 @pytest.mark.parametrize("status", [400, 403, 422])
-def test_a_document_that_the_api_server_does_not_take_is_said_and_told_once(server: Server, status: int) -> None:
+def test_a_refused_document_is_a_condition_and_one_event(server: Server, status: int) -> None:
     server.refuses = status
     server.put(STREAMS, "orders", spec={"clusters": [cluster("east")]})
     server.put(SUBSCRIPTIONS, "app", spec={"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}})

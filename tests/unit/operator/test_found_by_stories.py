@@ -23,7 +23,7 @@ def looked_at(world: World, before: KafkaStreamStatus, generation: int) -> tuple
     return found, safe
 
 
-def test_a_topic_that_is_let_go_at_once_is_not_safe_before_that_is_in_force() -> None:
+def test_an_immediate_removal_is_not_safe_before_its_revision() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("east", "orders", "retry"), policy="Immediate")
     world.settle()
@@ -44,7 +44,7 @@ def test_a_topic_that_is_let_go_at_once_is_not_safe_before_that_is_in_force() ->
     assert looked_at(world, held, 2)[1] == "True"
 
 
-def test_a_restart_whose_operator_died_counts_for_the_time_between_restarts() -> None:
+def test_an_unrecorded_restart_counts_as_the_last_one() -> None:
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("west"))
     world.dies_after = len(world.writes) + 3  # the document, its status, the patch
@@ -58,7 +58,7 @@ def test_a_restart_whose_operator_died_counts_for_the_time_between_restarts() ->
     assert world.condition("RolledOut") == ("False", "Coalescing")
 
 
-def test_a_stream_that_says_wait_waits_though_its_subscription_leaves_it_in_the_same_commit() -> None:
+def test_the_newest_drain_policy_counts_after_unsubscribing() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("east"), policy="Immediate")
     world.stream("bills", cluster("west"))
@@ -69,7 +69,7 @@ def test_a_stream_that_says_wait_waits_though_its_subscription_leaves_it_in_the_
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
 
 
-def test_a_change_that_comes_with_the_loss_of_the_status_is_not_adopted_by_a_driver_that_runs() -> None:
+def test_a_change_with_a_lost_status_is_rolled_out() -> None:
     world = World(spec={"updateStrategy": "Restart"})
     world.stream("orders", cluster("east"))
     world.application_is("Starting")
@@ -84,7 +84,7 @@ def test_a_change_that_comes_with_the_loss_of_the_status_is_not_adopted_by_a_dri
     assert world.patches == 1
 
 
-def test_how_a_stream_drains_that_is_still_there_is_not_lost_with_the_document() -> None:
+def test_drain_settings_survive_the_loss_of_the_document() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("east"), quietPeriod="10m")
     world.stream("bills", cluster("west"))

@@ -73,7 +73,7 @@ def test_a_rename_that_a_driver_has_may_be_taken_out() -> None:
     assert world.rendered() == {"e2/orders": "Active", "east/more": "Active"}
 
 
-def test_a_second_rename_goes_on_by_itself_when_a_driver_has_the_first() -> None:
+def test_a_second_rename_follows_when_a_driver_has_the_first() -> None:
     world = renamed()
     world.stream("orders", east("e3", renamedFrom="e2"))
     world.settle()
@@ -105,7 +105,7 @@ def test_a_report_counts_for_no_rename_if_it_is(how: str) -> None:
     assert begun_anew(world) == set()
 
 
-def test_a_driver_that_was_started_for_a_rename_may_not_have_planned_yet() -> None:
+def test_a_driver_started_for_a_rename_is_no_proof() -> None:
     world = renamed("Suspended")
     assert world.document is not None
     world.application_is("Starting", token=world.document.revision.token)
@@ -117,7 +117,7 @@ def test_a_driver_that_was_started_for_a_rename_may_not_have_planned_yet() -> No
 
 
 @pytest.mark.parametrize("has", ["east", "e2"])
-def test_renaming_back_waits_for_nobody(has: str) -> None:
+def test_renaming_back_never_waits(has: str) -> None:
     world = renamed()
     world.stream("orders", east("east", renamedFrom="e2"))
     world.settle()
@@ -140,7 +140,7 @@ def test_an_old_id_is_given_away_when_a_driver_has_the_rename() -> None:
     assert begun_anew(world, "e2") == {"east"}
 
 
-def test_a_cluster_is_not_renamed_from_another_one_before_a_driver_has_the_first() -> None:
+def test_a_rename_from_another_cluster_waits_for_the_first() -> None:
     world = renamed()
     world.stream("orders", east("e2", renamedFrom="west"))
     world.settle()
@@ -148,7 +148,7 @@ def test_a_cluster_is_not_renamed_from_another_one_before_a_driver_has_the_first
     assert world.condition("StreamsResolved") == ("False", "RenamePending")
 
 
-def test_a_rename_is_kept_in_every_stream_that_has_the_cluster_and_a_new_one_waits() -> None:
+def test_a_rename_is_kept_in_every_stream_of_the_cluster() -> None:
     world = renamed(streams={"pattern": ".*"})
     world.stream("orders", east("e2"))
     world.stream("bills", east("e2", "bills"))
@@ -168,7 +168,7 @@ def test_a_rename_is_kept_in_every_stream_that_has_the_cluster_and_a_new_one_wai
     assert set(world.rendered()) == {"e3/orders", "e3/bills", "e3/third", "west/orders"}
 
 
-def test_a_rename_that_is_removed_before_a_driver_has_it_drains_with_it() -> None:
+def test_a_renamed_cluster_removed_at_once_drains_renamed() -> None:
     world = renamed()
     world.stream("orders", cluster("west"))
     world.settle()

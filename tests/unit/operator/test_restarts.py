@@ -11,6 +11,8 @@ import pytest
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.rollout.restart import MAX_ATTEMPTS
 from kafkastream_operator.core.rollout.step import Timing
+from kafkastream_operator.models.subscription import SubscriptionStatus
+from tests.unit.operator.test_apache import apaches
 from tests.unit.operator.world import World, cluster, running
 
 SECRET = {"cluster": "west", "name": "login", "allowedServers": ["west:9092"]}
@@ -50,7 +52,7 @@ def test_changes_that_go_on_and_on_hold_up_no_restart() -> None:
 
 
 @pytest.mark.parametrize("writes", range(1, 6))
-def test_changes_that_are_gathered_are_one_restart_whatever_write_the_operator_dies_after(writes: int) -> None:
+def test_gathered_changes_are_one_restart_after_a_death(writes: int) -> None:
     world = changing(2, milliseconds=100)
     world.later(seconds=2)
     world.stream("orders", cluster("east"), cluster("last"))
@@ -63,7 +65,7 @@ def test_changes_that_are_gathered_are_one_restart_whatever_write_the_operator_d
     assert (world.patches, world.condition("RolledOut")) == (1, ("True", "Confirmed"))
 
 
-def test_a_driver_that_takes_a_revision_live_does_not_confirm_its_restart() -> None:
+def test_a_live_report_does_not_confirm_a_restart() -> None:
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
@@ -78,7 +80,7 @@ def test_a_driver_that_takes_a_revision_live_does_not_confirm_its_restart() -> N
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
-def test_a_restart_that_waits_for_its_turn_is_made_though_the_driver_has_the_revision_live() -> None:
+def test_a_coalescing_restart_follows_despite_a_live_report() -> None:
     world = running(updateStrategy="Restart")
     for name in ("west", "north"):
         world.stream("orders", cluster("east"), cluster(name))
@@ -92,7 +94,7 @@ def test_a_restart_that_waits_for_its_turn_is_made_though_the_driver_has_the_rev
     assert world.patches == 2
 
 
-def test_a_driver_that_was_submitted_since_confirms_by_its_report() -> None:
+def test_a_driver_submitted_since_confirms_by_its_report() -> None:
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
@@ -103,7 +105,7 @@ def test_a_driver_that_was_submitted_since_confirms_by_its_report() -> None:
     assert (world.patches, world.condition("RolledOut")) == (1, ("True", "Confirmed"))
 
 
-def test_what_was_given_up_is_confirmed_by_a_person_who_restarts_it_and_not_by_the_old_driver() -> None:
+def test_a_restart_by_hand_confirms_what_was_given_up() -> None:
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))
     for _ in range(MAX_ATTEMPTS + 3):
@@ -117,7 +119,7 @@ def test_what_was_given_up_is_confirmed_by_a_person_who_restarts_it_and_not_by_t
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
-def test_reload_says_at_once_that_a_driver_takes_nothing_live() -> None:
+def test_reload_reports_a_driver_that_takes_nothing_live() -> None:
     world = running(updateStrategy="Reload")
     world.driver_reports(abilities=())
     world.stream("orders", cluster("east"), cluster("west"))
@@ -150,7 +152,7 @@ def lacks_its_secret(world: World, life: Life = "Running", **more: Any) -> None:
 
 @pytest.mark.parametrize("strategy", ["Auto", "Restart"])
 @pytest.mark.parametrize("live_since", [False, True])
-def test_an_application_that_is_applied_anew_gets_its_secrets_mounted_again(strategy: str, live_since: bool) -> None:
+def test_an_application_applied_anew_gets_its_secrets_again(strategy: str, live_since: bool) -> None:
     world = mounted(strategy)
     before = 1
     if live_since:
@@ -173,7 +175,7 @@ def test_an_application_that_is_applied_anew_gets_its_secrets_mounted_again(stra
         assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
-def test_a_tool_that_takes_secrets_out_of_a_confirmed_application_is_left_alone_after_three_times() -> None:
+def test_secrets_removed_three_times_are_left_alone() -> None:
     world = mounted("Auto")
     for number in range(2, 4):
         lacks_its_secret(world, generation=number)
@@ -189,7 +191,7 @@ def test_a_tool_that_takes_secrets_out_of_a_confirmed_application_is_left_alone_
     assert world.patches == 3
 
 
-def test_a_mount_that_is_taken_out_under_the_token_that_stays_is_patched_with_another_attempt() -> None:
+def test_a_mount_removed_under_its_token_is_another_attempt() -> None:
     world = mounted("Restart")
     assert world.application is not None
     made = world.application.attempt
@@ -205,7 +207,7 @@ def test_reload_patches_no_secret_in_again() -> None:
     assert (world.patches, world.condition("RolledOut")) == (1, ("False", "RestartRequired"))
 
 
-def test_what_the_first_document_needs_mounted_is_left_to_the_user() -> None:
+def test_secrets_of_the_first_document_are_the_users() -> None:
     world = World(spec={"secrets": [SECRET]})
     world.stream("orders", WEST)
     world.application_is("Starting")
@@ -223,3 +225,62 @@ def test_nothing_is_gathered_twice() -> None:
     world.later(seconds=1)
     world.settle()
     assert world.patches == 1
+
+
+def test_apaches_driver_confirms_the_patch_it_started_with() -> None:
+    """Its operator has begun an attempt whose driver has no pod yet: that is made from the patched spec."""
+    world = apaches(updateStrategy="Restart")
+    world.driver = None
+    world.application_is("Starting", submission="s2")  # ScheduledToRestart, after a failure of its driver
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    world.later(seconds=2)
+    world.settle()
+    assert world.patches == 1
+    world.driver_starts()
+    world.application_is("Running", submission="s2")  # the same attempt
+    for _ in range(4):
+        world.settle()
+        world.later(minutes=1)
+    assert (world.condition("RolledOut"), world.patches, world.writes.count("end")) == (("True", "Confirmed"), 1, 0)
+
+
+@pytest.mark.parametrize("life", ["Suspended", "Completed", "Failed"])
+def test_a_revision_promised_to_a_new_driver_is_not_patched(life: Life) -> None:
+    world = running(updateStrategy="Restart")
+    world.timing = Timing()
+    world.later(hours=1)
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    assert world.patches == 0  # it is gathered
+    world.driver = None
+    world.application_is(life)
+    world.settle()
+    assert world.condition("RolledOut") == ("Unknown", "NotRunning")
+    assert "takes revision 2 when it starts" in world.message("RolledOut")
+    world.later(hours=1)
+    world.application_is("Starting")
+    world.settle()
+    assert world.patches == 0
+    world.driver_starts()
+    world.settle()
+    assert (world.patches, world.condition("RolledOut")) == (0, ("True", "Confirmed"))
+
+
+def test_a_start_with_a_restored_document_needs_no_restart() -> None:
+    world = running(updateStrategy="Restart")
+    world.stream("orders", cluster("east"), cluster("west"))
+    world.settle()
+    world.application_is("Starting")
+    world.driver = None
+    world.settle()
+    world.driver_starts()
+    world.settle()
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+    # The rendered ConfigMap comes from the backup, the subscription without its status, the application as Git has it:
+    # without the operator's keys. No pod of it is there yet: the first one mounts the newest document.
+    world.status, world.driver = SubscriptionStatus(), None
+    world.application_is("Starting", token="", attempt=0, uid="restored", submission="s0")
+    patches = world.patches
+    world.settle()
+    assert world.patches == patches

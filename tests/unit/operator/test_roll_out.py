@@ -41,7 +41,7 @@ def test_nothing_is_served_until_the_stream_is_there() -> None:
     assert world.rendered() == {"east/orders": "Active"}
 
 
-def test_a_change_is_one_patch_and_is_confirmed_by_the_new_driver() -> None:
+def test_a_change_is_one_patch_and_the_new_driver_confirms() -> None:
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
@@ -62,7 +62,7 @@ def test_without_a_change_nothing_is_written() -> None:
 
 @pytest.mark.parametrize("strategy", ["Restart", "Reload"])
 @pytest.mark.parametrize("writes", range(1, 6))
-def test_an_operator_that_dies_after_any_write_loses_and_repeats_nothing(strategy: str, writes: int) -> None:
+def test_a_death_after_any_write_loses_and_repeats_nothing(strategy: str, writes: int) -> None:
     whole, dying = running(updateStrategy=strategy), running(updateStrategy=strategy)
     for world in (whole, dying):
         world.stream("orders", cluster("east"), cluster("west"))
@@ -73,7 +73,7 @@ def test_an_operator_that_dies_after_any_write_loses_and_repeats_nothing(strateg
     assert dying.application == whole.application
 
 
-def test_a_patch_that_is_lost_is_made_again_and_changes_something() -> None:
+def test_a_lost_patch_is_made_again_as_a_change() -> None:
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
@@ -90,7 +90,7 @@ def test_a_patch_that_is_lost_is_made_again_and_changes_something() -> None:
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
-def test_a_patch_that_was_not_taken_is_tried_again_on_an_application_that_was_made_again() -> None:
+def test_a_refused_patch_is_retried_on_a_new_application() -> None:
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))
     world.look()
@@ -105,7 +105,7 @@ def test_a_patch_that_was_not_taken_is_tried_again_on_an_application_that_was_ma
     assert world.patches == 1
 
 
-def test_after_several_lost_patches_it_says_so_and_stops() -> None:
+def test_the_operator_gives_up_after_several_lost_patches() -> None:
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))
     for _ in range(MAX_ATTEMPTS + 3):
@@ -120,7 +120,7 @@ def test_after_several_lost_patches_it_says_so_and_stops() -> None:
 
 
 @pytest.mark.parametrize("token", ["other/57", "fresh/57"])
-def test_a_driver_that_waits_for_a_revision_of_elsewhere_is_not_left_waiting_without_a_word(token: str) -> None:
+def test_a_driver_that_awaits_a_foreign_revision_is_reported(token: str) -> None:
     world = World(spec={"updateStrategy": "Reload"})
     world.stream("orders", cluster("east"))
     world.settle()
@@ -146,7 +146,7 @@ def test_a_driver_that_waits_for_a_revision_of_elsewhere_is_not_left_waiting_wit
     assert world.condition("Ready") == ("True", "InForce")
 
 
-def test_a_driver_that_has_begun_waits_for_nothing_whatever_its_spec_says() -> None:
+def test_a_driver_that_has_begun_awaits_no_revision() -> None:
     world = running(updateStrategy="Reload")
     world.driver_reports()
     world.application_is("Running", token="other/57")
@@ -168,13 +168,13 @@ def given_up() -> World:
     return world
 
 
-def test_a_tool_that_takes_the_patch_back_three_times_is_left_alone() -> None:
+def test_a_patch_removed_three_times_is_left_alone() -> None:
     world = given_up()
     assert world.patches == 3
     assert "GitOps" in world.message("Ready")
 
 
-def test_a_tool_that_takes_the_patch_back_at_once_gets_it_no_sooner_than_restarts_may_be() -> None:
+def test_a_removed_patch_keeps_the_time_between_restarts() -> None:
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
@@ -193,7 +193,7 @@ def test_a_tool_that_takes_the_patch_back_at_once_gets_it_no_sooner_than_restart
     assert world.patches == 2
 
 
-def test_what_was_given_up_is_tried_again_when_the_subscription_changes() -> None:
+def test_a_changed_subscription_retries_what_was_given_up() -> None:
     world = given_up()
     world.later(minutes=10)
     world.settle()
@@ -206,7 +206,7 @@ def test_what_was_given_up_is_tried_again_when_the_subscription_changes() -> Non
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
-def test_what_was_given_up_goes_live_when_that_is_asked_for() -> None:
+def test_what_was_given_up_goes_live_under_reload() -> None:
     world = given_up()
     patches = world.patches
     world.changes(updateStrategy="Reload")
@@ -266,7 +266,7 @@ def resumed() -> World:
     return world
 
 
-def test_an_application_that_takes_a_revision_when_it_starts_is_not_started_twice_for_it() -> None:
+def test_a_starting_application_is_not_restarted_as_well() -> None:
     world = resumed()
     world.driver_reports()
     world.settle()
@@ -277,7 +277,7 @@ def test_an_application_that_takes_a_revision_when_it_starts_is_not_started_twic
 
 
 @pytest.mark.parametrize("what", ["says nothing", "has an older one"])
-def test_a_driver_that_did_not_take_the_revision_when_it_started_is_restarted(what: str) -> None:
+def test_a_driver_without_the_promised_revision_is_restarted(what: str) -> None:
     world = resumed()
     if what == "has an older one":
         world.driver_reports()
@@ -293,7 +293,7 @@ def test_a_driver_that_did_not_take_the_revision_when_it_started_is_restarted(wh
     assert (world.condition("RolledOut"), world.patches) == (("False", "RollingOut"), 1)
 
 
-def test_an_application_that_starts_without_a_secret_gets_it_at_once() -> None:
+def test_an_application_starting_without_its_secret_is_patched() -> None:
     world = running(updateStrategy="Restart")
     world.application_is("Suspended")
     world.driver = None
@@ -320,7 +320,7 @@ def test_reload_never_restarts() -> None:
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
-def test_what_the_driver_refuses_is_said_and_never_forced() -> None:
+def test_a_rejected_revision_is_reported_and_never_forced() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
@@ -353,7 +353,7 @@ def test_auto_is_live_unless_a_secret_has_to_be_mounted() -> None:
     assert world.application.mounts == {"west-login"}
 
 
-def test_reload_says_that_a_secret_needs_a_restart() -> None:
+def test_reload_reports_a_secret_that_needs_a_restart() -> None:
     world = running(secrets=[SECRET], updateStrategy="Reload")
     world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west-login"}))
     world.settle()
@@ -361,7 +361,7 @@ def test_reload_says_that_a_secret_needs_a_restart() -> None:
     assert "west-login" in world.message("RolledOut")
 
 
-def test_auto_restarts_a_driver_that_says_nothing_once_it_had_time_to() -> None:
+def test_auto_restarts_a_driver_that_stays_silent() -> None:
     world = World()
     world.stream("orders", cluster("east"))
     world.application_is("Starting")
@@ -378,7 +378,7 @@ def test_auto_restarts_a_driver_that_says_nothing_once_it_had_time_to() -> None:
     assert world.condition("Reporting") == ("False", "NoReport")
 
 
-def test_auto_does_not_restart_a_driver_that_replaces_one_and_has_not_reported_yet() -> None:
+def test_auto_gives_each_new_driver_time_to_report() -> None:
     world = running()
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
@@ -394,7 +394,7 @@ def test_auto_does_not_restart_a_driver_that_replaces_one_and_has_not_reported_y
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
-def test_auto_goes_on_with_a_restart_that_has_begun_while_no_driver_runs() -> None:
+def test_auto_goes_on_with_a_restart_without_a_driver() -> None:
     world = running(secrets=[SECRET])
     world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west-login"}))
     world.settle()
@@ -419,7 +419,7 @@ def test_a_pause_holds_everything_and_ends_by_itself() -> None:
     assert world.patches == 1
 
 
-def test_a_pause_is_seen_while_nothing_else_is_wrong() -> None:
+def test_a_pause_shows_while_nothing_else_is_wrong() -> None:
     world = running(updateStrategy="Reload")
     world.changes(pause={"reason": "freeze"})
     world.stream("orders", cluster("west"))
@@ -455,7 +455,7 @@ def test_a_lost_status_costs_no_restart_and_loses_no_change() -> None:
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
-def test_a_patch_that_kubeflow_has_slept_through_is_made_again_when_the_status_is_lost() -> None:
+def test_a_lost_patch_is_made_again_without_a_status() -> None:
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
@@ -468,7 +468,7 @@ def test_a_patch_that_kubeflow_has_slept_through_is_made_again_when_the_status_i
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
-def test_a_change_that_comes_while_document_and_status_are_lost_is_rolled_out() -> None:
+def test_a_change_after_the_loss_of_everything_is_rolled_out() -> None:
     world = running(updateStrategy="Reload")
     world.document, world.status = None, type(world.status)()
     world.stream("orders", cluster("west"))
@@ -480,7 +480,7 @@ def test_a_change_that_comes_while_document_and_status_are_lost_is_rolled_out() 
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
-def test_a_report_confirms_no_revision_whose_secret_the_driver_lacks() -> None:
+def test_a_report_confirms_no_revision_without_its_secret() -> None:
     world = running(secrets=[{"cluster": "west", "name": "login", "allowedServers": ["west:9092"]}])
     world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "login"}))
     for _ in range(6):  # the patch is lost, and the driver goes by the new document live, but for west
@@ -495,7 +495,7 @@ def test_a_report_confirms_no_revision_whose_secret_the_driver_lacks() -> None:
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
-def test_a_document_edited_by_hand_is_put_right_without_a_new_revision() -> None:
+def test_an_edited_document_is_restored_without_a_revision() -> None:
     world = running()
     before = world.document
     world.edited = True
@@ -520,7 +520,7 @@ def test_counters_go_on_when_document_and_status_are_lost() -> None:
     assert revision_of(world).lineage == "fresh"
 
 
-def test_a_configmap_of_somebody_else_is_not_overwritten() -> None:
+def test_a_foreign_configmap_is_not_overwritten() -> None:
     world = World(taken=True)
     world.stream("orders", cluster("east"))
     world.settle()

@@ -183,6 +183,6 @@ def told_well(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seeds", [range(at, at + 10) for at in range(0, 40, 10)], ids=str)
-def test_whatever_happens_the_promises_hold(seeds: range) -> None:
+def test_the_promises_hold_in_random_stories(seeds: range) -> None:
     for seed in seeds:
         told_well(seed)

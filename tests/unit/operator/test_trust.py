@@ -104,7 +104,7 @@ def test_a_secret_is_not_redirected(how: str) -> None:
         assert (content["bootstrapServers"], content["secretFolder"]) == ("east:9092", "login")
 
 
-def test_another_secret_than_the_bound_one_is_said_with_both_names() -> None:
+def test_the_message_names_the_asked_and_the_bound_secret() -> None:
     world = running(updateStrategy="Reload", secrets=[binding("east", "east:9092")])
     world.stream("orders", cluster("east", secretRef={"name": "other"}))
     world.settle()
@@ -135,7 +135,7 @@ SPOILED = {
 
 @pytest.mark.parametrize("lost", [False, True], ids=["all else is there", "document and status are lost"])
 @pytest.mark.parametrize("where", SPOILED)
-def test_a_revision_that_is_said_leaves_room_for_the_next_one(where: str, lost: bool) -> None:
+def test_a_forged_revision_leaves_room_for_the_next_one(where: str, lost: bool) -> None:
     world = running(updateStrategy="Reload")
     world.driver = SPOILED[where]
     if lost:
@@ -219,7 +219,7 @@ def test_an_application_of_another_namespace_is_not_touched(found: Cluster) -> N
     assert found.observe_subscription("other").application is None
 
 
-def test_a_pod_that_only_looks_like_the_driver_is_not_heard(found: Cluster) -> None:
+def test_a_pod_that_looks_like_the_driver_is_ignored(found: Cluster) -> None:
     found.driver("app-driver")
     found.driver("intruder", '{"beat": 1}')
     driver = found.observe_subscription().view.driver
@@ -227,14 +227,14 @@ def test_a_pod_that_only_looks_like_the_driver_is_not_heard(found: Cluster) -> N
     assert (driver.name, driver.report) == ("app-driver", None)
 
 
-def test_a_pod_that_the_application_does_not_name_is_not_its_driver(found: Cluster) -> None:
+def test_a_pod_not_named_by_the_status_is_no_driver(found: Cluster) -> None:
     found.driver("intruder", '{"beat": 1}')
     driver = found.observe_subscription().view.driver
     assert driver is not None
     assert not driver.owned
 
 
-def test_a_report_that_an_operator_finds_when_it_starts_is_not_taken_for_news(found: Cluster) -> None:
+def test_a_report_found_at_the_start_is_no_sign_of_life(found: Cluster) -> None:
     report = json.dumps({"pod": "uid-9", "beat": 7})
     pod = found.driver("app-driver", report)
     driver = found.observe_subscription().view.driver
@@ -250,7 +250,7 @@ def test_a_report_that_an_operator_finds_when_it_starts_is_not_taken_for_news(fo
     assert driver.seen_alive
 
 
-def test_a_status_that_is_none_is_taken_for_a_lost_one(found: Cluster) -> None:
+def test_a_malformed_status_counts_as_lost(found: Cluster) -> None:
     spec = {"applicationRef": {"name": "app"}, "streams": {"pattern": ".*"}}
     metadata = {"uid": "uid-1"}
     found.put(SUBSCRIPTIONS, "app", spec=spec, status={"draining": "nothing", "more": 1}, metadata=metadata)
@@ -267,7 +267,7 @@ def test_the_younger_of_two_subscriptions_gives_way(found: Cluster, made: str) -
     assert found.observe_subscription("app").view.rival == ""
 
 
-def test_the_example_of_a_policy_is_for_changes_of_reports_and_refuses_them() -> None:
+def test_the_example_policy_refuses_changes_of_reports() -> None:
     policy, binding = yaml.safe_load_all((RESTART_ROLE.parent / "policy-driver-reports.yaml").read_text())
     (rule,) = policy["spec"]["matchConstraints"]["resourceRules"]
     # The status of a pod is written with its annotations.
@@ -282,7 +282,7 @@ def test_the_example_of_a_policy_is_for_changes_of_reports_and_refuses_them() ->
     assert binding["spec"]["policyName"] == policy["metadata"]["name"]
 
 
-def test_the_operators_role_has_no_secret_no_wildcard_and_no_rights_over_rights() -> None:
+def test_the_operators_role_has_no_dangerous_rights() -> None:
     for rule in rules():
         assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]], yaml.safe_dump(rule)
         assert "secrets" not in rule["resources"]

@@ -35,7 +35,7 @@ def safe(world: World, before: KafkaStreamStatus | None = None, life: Life = "Ru
     return found.status, found.message
 
 
-def test_a_removal_that_no_subscription_has_looked_at_yet_is_not_safe() -> None:
+def test_a_removal_before_any_reconcile_is_not_safe() -> None:
     world = running(updateStrategy="Reload")
     assert safe(world)[0] == "True"
     world.stream("orders", cluster("west"))
@@ -76,7 +76,7 @@ def test_a_topic_that_was_removed_is_not_safe_either() -> None:
     assert safe(world)[0] == "False"
 
 
-def test_it_says_of_how_many_topics_the_first_is_one() -> None:
+def test_the_message_names_one_topic_and_counts_the_rest() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("east", "orders", "retry", "dead"))
     world.settle()
@@ -100,7 +100,7 @@ def test_a_topic_that_is_left_out_of_a_rename_is_not_safe() -> None:
     assert "its document still has new-east/retry" in safe(world)[1]
 
 
-def test_a_topic_that_a_renamed_cluster_has_no_longer_is_not_safe() -> None:
+def test_a_topic_dropped_with_a_rename_is_not_safe() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("east", "orders", "retry"))
     world.settle()
@@ -110,7 +110,7 @@ def test_a_topic_that_a_renamed_cluster_has_no_longer_is_not_safe() -> None:
     assert "its document still has new-east/retry" in message
 
 
-def test_nothing_is_safe_while_nobody_knows_what_the_stream_names() -> None:
+def test_nothing_is_safe_while_the_stream_is_invalid() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("west", startingOffsets="sometimes"))
     world.settle()
@@ -132,7 +132,7 @@ def let_go(**spec: Any) -> tuple[World, KafkaStreamStatus]:
 
 
 @pytest.mark.parametrize("strategy", ["Reload", "Restart"])
-def test_it_is_not_safe_before_the_document_without_it_is_in_force(strategy: str) -> None:
+def test_it_is_not_safe_before_the_revision_is_in_force(strategy: str) -> None:
     world, before = let_go(updateStrategy=strategy)
     status, message = safe(world, before)
     assert status == "False"
@@ -152,18 +152,18 @@ def test_it_is_not_safe_before_the_document_without_it_is_in_force(strategy: str
     assert [each.id for each in status_of(world, held).clusters] == ["west"]
 
 
-def test_it_is_not_safe_before_either_when_the_streams_status_is_lost() -> None:
+def test_it_is_not_safe_when_the_streams_status_is_lost() -> None:
     world, _ = let_go(updateStrategy="Reload")
     assert safe(world)[0] == "False"
 
 
-def test_it_is_not_safe_before_either_when_the_subscriptions_status_is_lost() -> None:
+def test_it_is_not_safe_when_the_subscriptions_status_is_lost() -> None:
     world, before = let_go(updateStrategy="Reload")
     world.status = SubscriptionStatus()
     assert safe(world, before)[0] == "False"
 
 
-def test_a_pod_that_only_looks_like_the_driver_brings_no_revision_into_force() -> None:
+def test_a_pod_that_looks_like_the_driver_confirms_nothing() -> None:
     world, before = let_go(updateStrategy="Reload")
     world.driver_reports()
     driver = world.driver
@@ -190,7 +190,7 @@ def test_an_addition_that_is_under_way_makes_nothing_unsafe() -> None:
     assert safe(world, before)[0] == "True"
 
 
-def test_more_subscribers_than_a_status_holds_are_counted_all_the_same() -> None:
+def test_subscribers_beyond_the_status_limit_are_counted() -> None:
     """Else none could be written any more, and the last one would go on to say that it is safe."""
     world = running(updateStrategy="Reload")
     assert world.document is not None
@@ -208,7 +208,7 @@ def test_more_subscribers_than_a_status_holds_are_counted_all_the_same() -> None
 
 
 @pytest.mark.parametrize("stream", ["a", "b"])
-def test_what_two_streams_had_is_safe_for_neither_while_it_drains(stream: str) -> None:
+def test_a_shared_cluster_is_safe_for_neither_stream(stream: str) -> None:
     world = World(spec={"streams": {"ids": ["a", "b"]}, "updateStrategy": "Reload"})
     for name in "ab":
         world.stream(name, cluster("east"), cluster("west", "other"))
@@ -247,7 +247,7 @@ SETTLED = {"Ready": ("True", "Valid"), "Reconciling": ("False", "Settled"), "Sta
     [cluster("east", "orders", "retry"), cluster("east", bootstrapServers="elsewhere:9092")],
     ids=["topic", "servers"],
 )
-def test_a_change_is_reconciling_from_the_first_look_on_until_it_is_in_force(changed: dict[str, Any]) -> None:
+def test_a_change_is_reconciling_until_it_is_in_force(changed: dict[str, Any]) -> None:
     world = running(updateStrategy="Restart")
     assert kstatus(world) == SETTLED
     world.stream("orders", changed)
@@ -261,7 +261,7 @@ def test_a_change_is_reconciling_from_the_first_look_on_until_it_is_in_force(cha
     assert kstatus(world) == SETTLED
 
 
-def test_a_cluster_more_in_a_pause_is_reconciling_until_it_goes_on() -> None:
+def test_a_cluster_added_in_a_pause_is_reconciling() -> None:
     world = running(updateStrategy="Reload", pause={"reason": "freeze"})
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
@@ -281,7 +281,7 @@ def test_a_mistake_is_stalled_and_not_under_way() -> None:
     }  # fmt: skip
 
 
-def test_a_live_change_that_waits_for_a_driver_that_never_reports_is_not_waited_for() -> None:
+def test_a_stream_does_not_wait_for_a_silent_driver() -> None:
     world = World(spec={"updateStrategy": "Auto"})
     world.stream("orders", cluster("east"))
     world.application_is("Starting")
@@ -296,7 +296,7 @@ def test_a_live_change_that_waits_for_a_driver_that_never_reports_is_not_waited_
     assert kstatus(world) == SETTLED
 
 
-def test_a_subscription_that_needs_a_person_is_not_waited_for_by_the_stream() -> None:
+def test_a_stream_does_not_wait_for_a_stalled_subscription() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west"}))
     world.settle()
@@ -310,7 +310,7 @@ def reconciling(world: World) -> tuple[str, str]:
     return found.status, found.message
 
 
-def test_a_subscription_that_dropped_the_stream_is_not_waited_for() -> None:
+def test_a_stream_does_not_wait_for_an_unsubscribed_reader() -> None:
     """It only drains what it had: nothing that the stream says is ever on its way to it."""
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("east", "orders", "retry"))
@@ -337,7 +337,7 @@ def test_a_subscription_that_dropped_the_stream_is_not_waited_for() -> None:
     [[cluster("east"), cluster("north")], [cluster("east", bootstrapServers="elsewhere:9092")]],
     ids=["cluster", "servers"],
 )
-def test_nor_when_the_stream_changes_while_that_drains(changed: list[dict[str, Any]]) -> None:
+def test_a_changed_stream_does_not_wait_for_its_drains(changed: list[dict[str, Any]]) -> None:
     world = running(updateStrategy="Reload")
     world.stream("other", cluster("west"))
     world.changes(streams={"ids": ["other"]})
@@ -362,7 +362,7 @@ def test_nor_when_the_stream_changes_while_that_drains(changed: list[dict[str, A
     ],
     ids=["properties", "stop", "start"],
 )
-def test_every_change_is_reconciling_from_the_first_look_on(changed: dict[str, Any], paused: bool) -> None:
+def test_every_change_is_reconciling_at_once(changed: dict[str, Any], paused: bool) -> None:
     world = running(updateStrategy="Restart", **({"pause": {"reason": "freeze"}} if paused else {}))
     world.stream("orders", changed)
     if paused:
@@ -371,7 +371,7 @@ def test_every_change_is_reconciling_from_the_first_look_on(changed: dict[str, A
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_what_comes_back_while_it_drains_is_reconciling(paused: bool) -> None:
+def test_a_cluster_that_comes_back_is_reconciling(paused: bool) -> None:
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("west"))
     world.settle()
@@ -388,7 +388,7 @@ def test_what_comes_back_while_it_drains_is_reconciling(paused: bool) -> None:
     assert reconciling(world)[0] == "True"
 
 
-def test_a_removal_is_reconciling_from_the_first_look_on() -> None:
+def test_a_removal_is_reconciling_at_once() -> None:
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
@@ -399,7 +399,7 @@ def test_a_removal_is_reconciling_from_the_first_look_on() -> None:
     assert reconciling(world)[0] == "True"
 
 
-def test_what_was_rendered_before_the_pause_and_is_not_in_force_is_reconciling() -> None:
+def test_a_revision_rendered_before_a_pause_is_reconciling() -> None:
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
@@ -416,7 +416,7 @@ def test_what_was_rendered_before_the_pause_and_is_not_in_force_is_reconciling()
     assert reconciling(world)[0] == "True"
 
 
-def test_the_clusters_stand_in_one_line_with_those_that_drain() -> None:
+def test_the_column_marks_clusters_that_drain() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("west"), cluster("north"))
     world.settle()
@@ -432,7 +432,7 @@ def test_the_clusters_stand_in_one_line_with_those_that_drain() -> None:
     ],
     ids=["none", "many", "long"],
 )
-def test_of_many_clusters_as_many_are_named_as_a_column_takes(ids: list[str], line: str) -> None:
+def test_a_column_names_as_many_clusters_as_fit(ids: list[str], line: str) -> None:
     catalog = make_catalog({"orders": {"clusters": [cluster(each) for each in ids]}}, [])
     found = stream_status("orders", catalog, [], KafkaStreamStatus(), generation=1, now="2026-11-01T00:00:00Z")
     assert found.cluster_names == line

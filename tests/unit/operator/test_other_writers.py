@@ -23,7 +23,7 @@ from tests.unit.operator.test_watch import Server as Nothing
 from tests.unit.operator.world import cluster
 
 
-def test_a_second_writer_of_what_annotations_made_is_not_fought_at_once_and_for_ever() -> None:
+def test_a_second_writer_of_a_subscription_is_fought_slowly() -> None:
     server = Server()
     server.put(KUBEFLOW_APPLICATIONS, "app", {}, annotations={STREAMS_ANNOTATION: "orders"})
     server.stream(cluster("east"))
@@ -43,7 +43,7 @@ def test_a_second_writer_of_what_annotations_made_is_not_fought_at_once_and_for_
     assert told == ["SubscriptionTakenBack"]
 
 
-def test_an_event_that_comes_between_a_write_and_its_note_is_no_silence() -> None:
+def test_an_event_between_a_write_and_its_note_counts() -> None:
     """The answer to a write of ours is taken in by a worker's thread, the event of the same by the loop's."""
     seconds = [0.0]
     health = Health(lambda: seconds[0])
@@ -80,7 +80,7 @@ def absent(*_: Any, **__: Any) -> Any:
 
 
 @pytest.mark.parametrize("after_s", [0, 3600])
-def test_what_a_front_end_in_trouble_says_is_not_there_is_known_again_when_it_is_listed(after_s: float) -> None:
+def test_an_object_wrongly_reported_missing_is_listed_again(after_s: float) -> None:
     server = Server()
     server.put(KUBEFLOW_APPLICATIONS, "app", {})
     server.stream(cluster("east"), cluster("west"))

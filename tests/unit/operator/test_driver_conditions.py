@@ -49,7 +49,7 @@ def told(world: World, reason: str) -> int:
     return [each for each, _ in world.events].count(reason)
 
 
-def test_a_driver_has_time_for_its_first_report_and_then_its_silence_is_told_once() -> None:
+def test_a_silent_driver_is_one_event_after_its_time() -> None:
     world = silent()
     assert world.condition("Reporting") == ("Unknown", "AwaitsReport")
     assert world.again is not None
@@ -65,7 +65,7 @@ def test_a_driver_has_time_for_its_first_report_and_then_its_silence_is_told_onc
     assert world.condition("Reporting") == ("True", "Reporting")
 
 
-def test_an_operator_that_starts_anew_says_the_same_of_a_silent_driver() -> None:
+def test_a_new_operator_still_calls_a_silent_driver_silent() -> None:
     world = silent()
     goes_on(world, PATIENCE_S)
     assert world.driver is not None
@@ -80,7 +80,7 @@ def commands(message: str) -> list[str]:
     return re.findall(r"`(kubectl [^`]+)`", message)
 
 
-def test_what_a_silent_driver_lacks_can_be_run_as_it_stands_there() -> None:
+def test_the_commands_for_a_silent_driver_run_as_written() -> None:
     world = silent()
     goes_on(world, PATIENCE_S)
     assert commands(world.message("Reporting")) == [
@@ -93,7 +93,7 @@ def test_what_a_silent_driver_lacks_can_be_run_as_it_stands_there() -> None:
     assert commands(note[:1024]) == commands(note)
 
 
-def test_what_to_run_fits_whatever_the_names_are() -> None:
+def test_the_commands_fit_into_a_message_with_long_names() -> None:
     world = silent()
     goes_on(world, PATIENCE_S)
     assert world.driver is not None
@@ -104,7 +104,7 @@ def test_what_to_run_fits_whatever_the_names_are() -> None:
     assert len(commands(found.message)) == 3
 
 
-def test_the_commands_give_what_the_example_and_the_printed_manifest_give() -> None:
+def test_commands_example_and_manifest_grant_the_same() -> None:
     text = (ROOT / "examples" / "operator" / "rbac-driver.yaml").read_text(encoding="utf-8")
     role = next(yaml.safe_load_all(text))
     assert role["metadata"]["name"] == ROLE == PRINTED_ROLE
@@ -125,7 +125,7 @@ def with_a_secret(*, mounts: frozenset[str] = frozenset()) -> World:
     return world
 
 
-def test_secrets_that_the_first_document_lacks_are_told_once() -> None:
+def test_missing_secrets_of_the_first_document_are_one_event() -> None:
     world = with_a_secret()
     goes_on(world, 60)
     assert world.condition("Mounted") == ("False", "SecretsNotMounted")
@@ -133,14 +133,14 @@ def test_secrets_that_the_first_document_lacks_are_told_once() -> None:
 
 
 @pytest.mark.parametrize(("strategy", "times"), [("Restart", 0), ("Reload", 1)])
-def test_secrets_are_told_when_no_restart_is_on_its_way_that_mounts_them(strategy: str, times: int) -> None:
+def test_missing_secrets_are_an_event_without_a_restart(strategy: str, times: int) -> None:
     world = running(updateStrategy=strategy, secrets=[SECRET | {"cluster": "west", "allowedServers": ["west:9092"]}])
     world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "login"}))
     world.settle()
     assert told(world, "SecretsNotMounted") == times
 
 
-def test_secrets_are_told_when_the_restart_that_mounts_them_is_given_up() -> None:
+def test_missing_secrets_are_an_event_after_giving_up() -> None:
     world = running(updateStrategy="Restart", secrets=[SECRET | {"cluster": "west", "allowedServers": ["west:9092"]}])
     world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "login"}))
     world.look()
@@ -191,7 +191,7 @@ def pod(*volumes: Mapping[str, Any], mounts: list[dict[str, Any]], container: st
     ],
     ids=["volume", "projected", "other name", "folder beside a file"],
 )
-def test_a_driver_that_has_the_folder_has_the_document(spec: dict[str, Any]) -> None:
+def test_a_driver_with_the_folder_mounts_the_document(spec: dict[str, Any]) -> None:
     assert seen(spec).driver is not None
     assert seen(spec).driver.mounted is True  # type: ignore[union-attr]
 
@@ -215,7 +215,7 @@ def test_a_driver_that_has_the_folder_has_the_document(spec: dict[str, Any]) -> 
     ],
     ids=["nothing", "another", "unmounted", "another volume", "another container", "subPath", "subPathExpr"],
 )
-def test_a_driver_that_has_not_the_folder_is_said_to_lack_it_and_why(spec: dict[str, Any], fault: str) -> None:
+def test_a_driver_without_the_folder_is_not_mounted(spec: dict[str, Any], fault: str) -> None:
     driver = seen(spec).driver
     assert driver is not None
     assert driver.mounted is False
@@ -223,7 +223,7 @@ def test_a_driver_that_has_not_the_folder_is_said_to_lack_it_and_why(spec: dict[
     assert bool(fault) == bool(driver.mount_fault)
 
 
-def test_how_it_is_mounted_wrongly_is_said() -> None:
+def test_the_condition_names_the_mount_fault() -> None:
     world = running(updateStrategy="Reload")
     assert world.driver is not None
     world.driver = replace(world.driver, mounted=False, mount_fault="mounts a part of the document by subPath")
@@ -232,20 +232,20 @@ def test_how_it_is_mounted_wrongly_is_said() -> None:
     assert "by subPath: mount ConfigMap app-kafkastreams as the folder /etc/kafkastreams" in world.message("Mounted")
 
 
-def test_a_report_that_cannot_be_read_is_told_apart_from_none() -> None:
+def test_an_unreadable_report_differs_from_a_missing_one() -> None:
     garbled, none = seen(pod(mounts=[]), "{"), seen(pod(mounts=[]))
     assert reporting(garbled).reason == "ReportUnreadable"
     assert reporting(none).reason == "AwaitsReport"
 
 
 @pytest.mark.parametrize(("given", "account"), [({"serviceAccountName": "spark"}, "spark"), ({}, "default")])
-def test_the_account_is_the_one_that_the_pod_runs_by(given: dict[str, Any], account: str) -> None:
+def test_the_account_is_the_pods_service_account(given: dict[str, Any], account: str) -> None:
     driver = seen({**pod(mounts=[]), **given}).driver
     assert driver is not None
     assert (driver.namespace, driver.account) == ("ns", account)
 
 
-def test_of_a_pod_that_only_looks_like_the_driver_nothing_is_said() -> None:
+def test_a_pod_that_looks_like_the_driver_has_no_conditions() -> None:
     world = silent()
     assert world.driver is not None
     world.driver = replace(world.driver, owned=False, mounted=False, account="evil")
