@@ -24,6 +24,7 @@ setup: ## Make .venv from the lock, with Spark's class archive; fetch broker jar
 
 setup-spark42: ## Make a second environment with the oldest supported Spark, for tests that compare and of Spark Connect
 	@.ci/venv .venv-spark42 requirements/spark42.lock
+	@.venv-spark42/bin/python -m tests.support.spark_warm_up
 
 setup-kube: ## Run setup, and build Kubernetes and the spark-operator for tests, once per machine, into the user's cache
 	@$(MAKE) --no-print-directory --jobs=2 setup kube-programs
