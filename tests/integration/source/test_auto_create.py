@@ -32,7 +32,7 @@ def eager() -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture
-def there(eager: KafkaCluster, topic: Callable[[str], str]) -> str:
+def existing(eager: KafkaCluster, topic: Callable[[str], str]) -> str:
     """Create a topic."""
     return eager.create_topic(topic("there"))
 
@@ -42,23 +42,23 @@ def absent(eager: KafkaCluster, topic: Callable[[str], str]) -> Iterator[str]:
     """Yield the name of a topic that does not exist, before and after the test; it sorts before that of `there`."""
     name = topic("absent")
     yield name
-    assert name not in names(eager)
+    assert name not in topic_names(eager)
 
 
-def names(at: KafkaCluster) -> set[str]:
+def topic_names(at: KafkaCluster) -> set[str]:
     """Return the topics of a cluster. A request for all topics creates none."""
     return set(at.admin.list_topics(timeout=30).topics)
 
 
-def deleted(at: KafkaCluster, name: str) -> None:
+def delete_topic(at: KafkaCluster, name: str) -> None:
     """Delete a topic, and drop the admin client: it might ask for the topic again by itself."""
     (done,) = at.admin.delete_topics([name]).values()
     done.result()
     at.forget_admin()
-    wait_until(lambda: name not in names(at), f"the deletion of {name}", timeout_s=30)
+    wait_until(lambda: name not in topic_names(at), f"the deletion of {name}", timeout_s=30)
 
 
-def batches(run: SourceRun, count: int = 5) -> None:
+def run_batches(run: SourceRun, count: int = 5) -> None:
     """Run some triggers, with metadata lookups between them."""
     for _ in range(count):
         run.batch()
@@ -71,52 +71,54 @@ def test_this_broker_creates_topics_on_request(eager: KafkaCluster, topic: Calla
 
     def created() -> bool:
         asking.list_topics(wanted, timeout=30)
-        return wanted in names(eager)
+        return wanted in topic_names(eager)
 
     wait_until(created, wanted, timeout_s=30)
     asking.close()
 
 
 def test_a_topic_of_the_metadata_is_not_created_at_the_start(
-    eager: KafkaCluster, there: str, absent: str, path: Path
+    eager: KafkaCluster, existing: str, absent: str, path: Path
 ) -> None:
-    write_metadata(path, stream("orders", cluster("east", eager, [absent, there])))
+    write_metadata(path, stream("orders", cluster("east", eager, [absent, existing])))
     with reading(path) as run:
         for _ in range(3):
             with pytest.raises(ClusterError, match=f"has no topic '{absent}'"):
                 run.batch()
 
 
-def test_a_topic_added_to_the_metadata_is_not_created(eager: KafkaCluster, there: str, absent: str, path: Path) -> None:
-    write_metadata(path, stream("orders", cluster("east", eager, [there])))
-    wanted = produce("east", eager, there, 5)
+def test_a_topic_added_to_the_metadata_is_not_created(
+    eager: KafkaCluster, existing: str, absent: str, path: Path
+) -> None:
+    write_metadata(path, stream("orders", cluster("east", eager, [existing])))
+    wanted = produce("east", eager, existing, 5)
     with reading(path, **SOON) as run:
         run.until_rows(wanted)
-        write_metadata(path, stream("orders", cluster("east", eager, [absent, there])))
+        write_metadata(path, stream("orders", cluster("east", eager, [absent, existing])))
         run.until(lambda: "rejected" in run.report(), "the rejection")
-        wanted += produce("east", eager, there, 5)
+        wanted += produce("east", eager, existing, 5)
         run.until_rows(wanted)
 
 
 def test_a_topic_of_the_starting_offsets_is_not_created(
-    eager: KafkaCluster, there: str, absent: str, path: Path
+    eager: KafkaCluster, existing: str, absent: str, path: Path
 ) -> None:
-    write_metadata(path, stream("orders", cluster("east", eager, [there])))
-    positions = json.dumps({"east": {there: {"0": 0}, absent: {"0": 0}}})
+    write_metadata(path, stream("orders", cluster("east", eager, [existing])))
+    positions = json.dumps({"east": {existing: {"0": 0}, absent: {"0": 0}}})
     with reading(path, startingOffsets=positions) as run, pytest.raises(OptionError, match=absent):
         run.batch()
 
 
 @pytest.mark.parametrize("by", ["subscribe", "assign", "subscribePattern"])
 def test_a_topic_of_sparks_own_options_is_not_created(
-    eager: KafkaCluster, there: str, absent: str, path: Path, by: str
+    eager: KafkaCluster, existing: str, absent: str, path: Path, by: str
 ) -> None:
     named = {
-        "subscribe": f"{absent},{there}",
-        "assign": json.dumps({absent: [0], there: [0]}),
-        "subscribePattern": f"{absent}|{there}",
+        "subscribe": f"{absent},{existing}",
+        "assign": json.dumps({absent: [0], existing: [0]}),
+        "subscribePattern": f"{absent}|{existing}",
     }
-    produce("default", eager, there, 5)
+    produce("default", eager, existing, 5)
     options = {"kafka.bootstrap.servers": eager.bootstrap, by: named[by], "startingOffsets": "earliest"}
     with query(options) as reading:
         if by == "subscribePattern":
@@ -128,12 +130,12 @@ def test_a_topic_of_sparks_own_options_is_not_created(
 
 @pytest.mark.parametrize("pending", [False, True], ids=["between batches", "under a pending batch"])
 def test_a_topic_deleted_while_being_read_is_not_re_created(
-    eager: KafkaCluster, there: str, absent: str, path: Path, pending: bool
+    eager: KafkaCluster, existing: str, absent: str, path: Path, pending: bool
 ) -> None:
     # Given a query that reads two topics, commits to a group, and reports its lag
     eager.create_topic(absent)
-    write_metadata(path, stream("orders", cluster("east", eager, [absent, there])))
-    wanted = produce("east", eager, there, 5) + produce("east", eager, absent, 5)
+    write_metadata(path, stream("orders", cluster("east", eager, [absent, existing])))
+    wanted = produce("east", eager, existing, 5) + produce("east", eager, absent, 5)
     group = {"kafka.group.id": absent, "commitOffsets": True, "failOnDataLoss": False, "readTimeout": "5s"}
     with reading(path, **SOON, **group) as run:
         run.until_rows(wanted)
@@ -146,12 +148,12 @@ def test_a_topic_deleted_while_being_read_is_not_re_created(
             late = produce("east", eager, absent, 5)
             if pending:
                 run.batch(crash="logged")
-            deleted(eager, absent)
-            wanted += produce("east", eager, there, 5)
+            delete_topic(eager, absent)
+            wanted += produce("east", eager, existing, 5)
 
             # Then the other is read on, and the deleted one is not created again
             run.until(lambda: (run.rows() - late).total() >= wanted.total(), "the topic that is left")
-            batches(run)
+            run_batches(run)
         finally:
             prober.stop()
             discovery.stop()
@@ -159,9 +161,9 @@ def test_a_topic_deleted_while_being_read_is_not_re_created(
 
 
 def test_the_tools_create_no_topic(
-    eager: KafkaCluster, there: str, absent: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    eager: KafkaCluster, existing: str, absent: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    metadata = write_metadata(tmp_path / "streams.json", stream("orders", cluster("east", eager, [absent, there])))
+    metadata = write_metadata(tmp_path / "streams.json", stream("orders", cluster("east", eager, [absent, existing])))
     app = tmp_path / "app.yaml"
     described = {"name": "shop", "metadata": str(metadata), "streams": {"ids": ["orders"]}}
     sinks = [{"name": "out", "type": "console"}]

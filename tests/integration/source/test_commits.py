@@ -28,7 +28,7 @@ def committer(reading: Query) -> GroupCommitter:
     return found
 
 
-def settled(reading: Query) -> None:
+def wait_for_commits(reading: Query) -> None:
     """Wait for pending commits."""
     assert committer(reading).flush(20)
 
@@ -53,12 +53,12 @@ def test_each_batch_is_committed_to_each_cluster_one_batch_late(brokers: Brokers
         # and the second is constructed
         brokers.a.produce(name, numbered(2))
         reading.batch()
-        settled(reading)
+        wait_for_commits(reading)
         after_two = [cluster.committed_offsets(group) for cluster in (brokers.a, brokers.b)]
         # and a third, without records of the second cluster
         brokers.a.produce(name, numbered(1))
         reading.batch()
-        settled(reading)
+        wait_for_commits(reading)
         counts = committer(reading).counts()
         after_three = [cluster.committed_offsets(group) for cluster in (brokers.a, brokers.b)]
 
@@ -82,11 +82,11 @@ def test_empty_batches_commit_nothing_and_a_later_one_does(brokers: Brokers, top
         idle = [reading.plan() for _ in range(3)]
         brokers.a.produce(name, ["x"], partition=1)
         reading.batch()
-        settled(reading)
+        wait_for_commits(reading)
         where_it_began = brokers.a.committed_offsets(group)
         brokers.a.produce(name, ["y"], partition=1)
         reading.batch()
-        settled(reading)
+        wait_for_commits(reading)
 
     # Then an empty plan makes no batch, and the group has the offsets of the batch before
     assert (first, idle) == ([], [False] * 3)
@@ -111,7 +111,7 @@ def test_a_split_is_not_committed_beyond_its_read_records(brokers: Brokers, topi
     with query(options) as reading:
         first = reading.batch()
         reading.plan()
-        settled(reading)
+        wait_for_commits(reading)
 
     # Then the group has the offsets of the first batch, and not one record more
     read = {(name, row["partition"]): row["offset"] + 1 for row in first}
@@ -158,7 +158,7 @@ def test_a_failed_commit_is_counted_and_reading_continues(
             for cluster in (brokers.a, broken):
                 cluster.produce(name, [str(number)])
             rows += reading.batch()
-        settled(reading)
+        wait_for_commits(reading)
         counts = committer(reading).counts()
 
     # Then every record is read, and the other cluster's commits succeed
@@ -207,7 +207,7 @@ def test_two_queries_on_one_group_are_refused(brokers: Brokers, topic: Topic) ->
         second.batch()
         brokers.a.produce(name, ["1"])
         first.batch()
-        settled(first)
+        wait_for_commits(first)
 
         # When another query does the same
         def refusal() -> str:
@@ -216,7 +216,7 @@ def test_two_queries_on_one_group_are_refused(brokers: Brokers, topic: Topic) ->
                 second.batch()
             except GroupInUseError as error:
                 return str(error)
-            settled(second)
+            wait_for_commits(second)
             return ""
 
         texts: list[str] = []
@@ -237,9 +237,9 @@ def test_a_restarted_query_continues_to_commit(brokers: Brokers, topic: Topic) -
             brokers.a.produce(name, [str(number)])
             reading.batch()
             if number == 1:
-                settled(reading)
+                wait_for_commits(reading)
                 reading.restart()
-        settled(reading)
+        wait_for_commits(reading)
 
     assert brokers.a.committed_offsets(group) == {(name, 0): 3}
 
@@ -252,7 +252,7 @@ def test_a_checkpoint_older_than_the_group_is_refused(brokers: Brokers, topic: T
         for number in range(6):
             brokers.a.produce(name, [str(number)])
             reading.batch()
-        settled(reading)
+        wait_for_commits(reading)
         backup = reading.log[:2]
 
         # When the backup is restored
@@ -264,7 +264,7 @@ def test_a_checkpoint_older_than_the_group_is_refused(brokers: Brokers, topic: T
                     brokers.a.produce(name, ["again"])
                     reading.batch()
                     if reading.reader._enumerator._committer is not None:  # type: ignore[union-attr]
-                        settled(reading)
+                        wait_for_commits(reading)
             except StaleCheckpointError as error:
                 return str(error)
             return ""
@@ -287,7 +287,7 @@ def test_a_backup_with_a_pending_batch_is_not_replayed(brokers: Brokers, topic: 
         for number in range(6):
             brokers.a.produce(name, [str(number)])
             reading.batch()
-        settled(reading)
+        wait_for_commits(reading)
 
         # When the backup is restored
         reading.restart()
@@ -309,10 +309,10 @@ def test_a_pending_batch_of_the_newest_checkpoint_is_replayed(brokers: Brokers, 
         for number in range(3):
             brokers.a.produce(name, [str(number)])
             reading.batch()
-        settled(reading)
+        wait_for_commits(reading)
         brokers.a.produce(name, ["pending"])
         assert reading.plan()
-        settled(reading)
+        wait_for_commits(reading)
 
         assert values(reading.restart().run()) == {b"pending": 1}
 
@@ -348,6 +348,6 @@ def test_a_groups_offsets_of_other_topics_stay(brokers: Brokers, topic: Topic) -
         for number in range(2):
             brokers.a.produce(mine, [str(number)])
             reading.batch()
-        settled(reading)
+        wait_for_commits(reading)
 
     assert brokers.a.committed_offsets(group) == {(other, 0): 7, (mine, 0): 1}

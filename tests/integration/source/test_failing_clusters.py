@@ -74,7 +74,7 @@ def reading(path: Path, **options: object) -> AbstractContextManager[SourceRun]:
     return source_run.reading(path, **{"kafka.socket.timeout.ms": 2000, "readTimeout": "2s", **options})
 
 
-def amendments(path: Path) -> list[tuple[Any, Any]]:
+def saved_amendments(path: Path) -> list[tuple[Any, Any]]:
     files = sorted((path.parent / "state").glob("*/amendments/*.json"))
     return [(found["leftOut"], found["reasons"]) for found in (json.loads(file.read_text()) for file in files)]
 
@@ -235,7 +235,7 @@ def test_stall_leaves_a_timed_out_range_out_of_the_replay(
         assert "or set clusterFailurePolicy" not in str(failed.value) and "ranges out of the batch" in str(failed.value)
         run.until_rows(of_a)  # a restart in place, as the application does it
         assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 0}}
-        assert amendments(path) == [([["s", orders, 0, 0, 6]], {"s": "unreachable"})]
+        assert saved_amendments(path) == [([["s", orders, 0, 0, 6]], {"s": "unreachable"})]
         shaky.resume()
         run.until_rows(of_a + of_s)
 
@@ -283,7 +283,7 @@ def test_fail_does_not_leave_out_a_range_of_a_hanging_cluster(
         shaky.pause()
         with pytest.raises(ClusterUnreachableError, match="cluster=s"):
             run.batch()
-        assert (run.rows(), amendments(path)) == (Rows(), [])
+        assert (run.rows(), saved_amendments(path)) == (Rows(), [])
         shaky.resume()
         run.restart()
         run.until_rows(wanted)
@@ -336,7 +336,7 @@ def test_a_bounded_run_waits_for_a_cluster_of_its_last_batch(
         run.until(lambda: "the bounded run waits for s" in caplog.text, "the word on who is waited for")
 
         # Then the others are read, but the run does not end, even after restarts
-        assert amendments(path) == [([["s", orders, 0, 0, 6]], {"s": "unreachable"})]
+        assert saved_amendments(path) == [([["s", orders, 0, 0, 6]], {"s": "unreachable"})]
         for _ in range(2):
             assert not run.batch()
             assert "finished" not in run.report()
@@ -489,7 +489,7 @@ def test_a_cluster_removed_while_read_leaves_after_the_timeout(
     with start_query(spark, options, path.parent, sink=sink) as query:
         query.wait_rows(of_a)
         query.wait_document(lambda found: bool(parked_offsets(found)), "it to be parked")
-        assert amendments(path) == [([["s", orders, 0, 0, 6]], {"s": "removed"})]
+        assert saved_amendments(path) == [([["s", orders, 0, 0, 6]], {"s": "removed"})]
         shaky.resume()
         write_metadata(path, stream("orders", a, s))
         query.wait_rows(of_a + of_s)
@@ -544,7 +544,7 @@ def test_a_broker_that_was_killed_and_restarted_is_read_on(
 # -- records that are gone ---------------------------------------------------------------------------------------------
 
 
-def expired(brokers: Brokers, orders: str) -> Rows:
+def produce_and_expire(brokers: Brokers, orders: str) -> Rows:
     """Produce six more records, expire the first four, and return the other two."""
     found = produce("a", brokers.a, orders, 6)
     first = min(row.offset for row in found)
@@ -558,7 +558,7 @@ def test_expired_offsets_fail_a_restart(brokers: Brokers, orders: str, path: Pat
     with reading(path, **PATIENT) as run:
         run.until_rows(wanted)
         run.stop()
-        wanted += expired(brokers, orders)
+        wanted += produce_and_expire(brokers, orders)
         with pytest.raises(DataLossError) as lost:
             run.batch()
         assert f"data loss: a/{orders}[0]: offsets 5..9 have expired" in str(lost.value)
@@ -580,7 +580,7 @@ def test_offsets_that_expire_before_their_batch_fail_it(
     wanted = produce("a", brokers.a, orders, 5)
     with reading(path, **PATIENT) as run:
         run.until_rows(wanted)
-        wanted += expired(brokers, orders)
+        wanted += produce_and_expire(brokers, orders)
         with pytest.raises(DataLossError) as lost:
             run.batch()
         assert f"data loss: cannot read a/{orders}[0] 5..11 from offset 5" in str(lost.value)
@@ -602,7 +602,7 @@ def test_offsets_that_expired_while_parked_fail_the_return(
         run.until_rows(wanted)
         write_metadata(path, stream("orders", s))
         run.until(lambda: bool(run.parked), "a to be parked")
-        wanted += expired(brokers, orders)
+        wanted += produce_and_expire(brokers, orders)
         write_metadata(path, stream("orders", a, s))
         message = until_fails(run, DataLossError)
         assert f"a/{orders}[0]" in message and "failOnDataLoss=false" in message

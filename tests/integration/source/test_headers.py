@@ -38,7 +38,7 @@ def produce_header(bootstrap: str, topic: str, key: bytes) -> None:
 
 
 @pytest.fixture
-def odd(brokers: Brokers, topic: Callable[[str], str], path: Path) -> str:
+def latin1_topic(brokers: Brokers, topic: Callable[[str], str], path: Path) -> str:
     """Create a topic of three records; the second one has a header with a key in Latin-1."""
     made = brokers.a.create_topic(topic("orders"))
     produce("east", brokers.a, made, 1)
@@ -48,16 +48,16 @@ def odd(brokers: Brokers, topic: Callable[[str], str], path: Path) -> str:
     return made
 
 
-def test_a_header_key_that_is_not_utf_8_fails_with_advice(odd: str, path: Path) -> None:
+def test_a_header_key_that_is_not_utf_8_fails_with_advice(latin1_topic: str, path: Path) -> None:
     with reading(path, includeHeaders="true") as run, pytest.raises(OptionError) as refused:
         run.batch()
     assert str(refused.value) == (
-        f"cannot show the headers of the record at offset 1 of east/{odd}[0]: the key of one of them is not UTF-8. Read"
-        " without headers: set includeHeaders=false"
+        f"cannot show the headers of the record at offset 1 of east/{latin1_topic}[0]: the key of one of them is not"
+        " UTF-8. Read without headers: set includeHeaders=false"
     )
 
 
-def test_without_headers_the_record_is_read(odd: str, path: Path) -> None:
+def test_without_headers_the_record_is_read(latin1_topic: str, path: Path) -> None:
     with reading(path) as run:
         run.until(lambda: run.rows().total() == 3, "three rows")
-        assert run.next == {("east", odd): {0: 3}}
+        assert run.next == {("east", latin1_topic): {0: 3}}

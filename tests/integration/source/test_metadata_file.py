@@ -76,7 +76,7 @@ def test_an_invalid_document_stops_the_start_with_its_line(
         assert (query.document(), query.rows()) == (None, Rows())
 
 
-def broken(text: str) -> dict[str, tuple[str, str]]:
+def damaged_versions(text: str) -> dict[str, tuple[str, str]]:
     """Return damaged versions of a document: {name: (text, a word of the rejection)}."""
     return {
         "half-written": (text[: len(text) // 2], "streams.json:"),
@@ -95,7 +95,7 @@ def test_a_damaged_document_leaves_the_last_good_one_in_force(
     with reading(path) as run:
         run.until_rows(wanted)
         revision = run.report()["revision"]
-        for what, (text, word) in broken(good).items():
+        for what, (text, word) in damaged_versions(good).items():
             caplog.clear()
             write_text(path, text)
             run.until(lambda word=word: word in rejection(run), f"the rejection of what is {what}")  # type: ignore[misc]
@@ -107,7 +107,7 @@ def test_a_damaged_document_leaves_the_last_good_one_in_force(
             write_text(path, good)
             run.until(lambda: not rejection(run), "the good one to be back")
 
-        assert run.next == {("a", orders): {0: 3 + 2 * len(broken(good))}}
+        assert run.next == {("a", orders): {0: 3 + 2 * len(damaged_versions(good))}}
 
 
 def typos(good: dict[str, Any]) -> dict[str, dict[str, Any]]:

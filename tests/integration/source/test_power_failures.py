@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dynamic_kafka.errors import DataLossError
-from tests.integration.source.test_truncations import accepted, truncated
+from tests.integration.source.test_truncations import accept_loss, truncated
 from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun, reading
 from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
@@ -22,7 +22,7 @@ def fragile() -> Iterator[KafkaCluster]:
         yield made.start().wait_ready()
 
 
-def cut(at: KafkaCluster, topic: str) -> int:
+def truncate(at: KafkaCluster, topic: str) -> int:
     """Cut off half of a log, as a power failure may if it was not synced. Returns its new end."""
     at.kill()
     log = at.folder / "data" / f"{topic}-0" / "00000000000000000000.log"
@@ -49,7 +49,7 @@ def test_a_truncated_log_that_grew_again_is_data_loss(fragile: KafkaCluster, pat
         run.stop()
 
         # When the log loses its end, and producers write until it is longer than before
-        end = cut(fragile, "orders")
+        end = truncate(fragile, "orders")
         assert 0 < end < 100
         produce("east", fragile, "orders", before + 10 - end, prefix="new")
 
@@ -62,7 +62,7 @@ def test_a_truncated_log_that_grew_again_is_data_loss(fragile: KafkaCluster, pat
 def test_records_after_an_accepted_truncation_are_read(truncated: SourceRun, elected: KafkaCluster, path: Path) -> None:
     # Given a log that is shorter than the saved offset, and a user who has accepted the loss: the tool `accept` has
     # recorded the log's end
-    end = accepted(truncated, elected, path)
+    end = accept_loss(truncated, elected, path)
 
     # When records arrive between that and the restart
     wanted = produce("east", elected, "orders", 3)

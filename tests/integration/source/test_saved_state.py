@@ -24,7 +24,7 @@ def first_version(offsets: dict[str, dict[str, dict[str, int]]]) -> str:
     return json.dumps({"version": 1, "clusters": offsets})
 
 
-def restored(options: dict[str, str], saved: str) -> Query:
+def resume_from(options: dict[str, str], saved: str) -> Query:
     """Return a query on a checkpoint with one committed batch."""
     made = Query(options)
     made.log, made.committed = [saved], 1
@@ -43,7 +43,7 @@ def test_state_of_the_first_version_restores(brokers: Brokers, topic: Topic) -> 
     saved = first_version({"east": {name: {"0": 4, "1": 10}, gone: {"0": 77}}, "west": {name: {"0": 9, "1": 0}}})
 
     # When a query continues from there
-    reading = restored(static(document(east=at(brokers.a, name), west=at(brokers.b, name))), saved)
+    reading = resume_from(static(document(east=at(brokers.a, name), west=at(brokers.b, name))), saved)
     rows = reading.batch()
     again = reading.plan()
     reading.stop()
@@ -67,7 +67,7 @@ def test_state_of_the_first_version_restores(brokers: Brokers, topic: Topic) -> 
 def test_a_pending_batch_of_the_first_version_is_replayed(brokers: Brokers, topic: Topic) -> None:
     name = brokers.a.create_topic(topic("orders"))
     brokers.a.produce(name, numbered(10))
-    reading = restored(static(document(east=at(brokers.a, name))), first_version({"east": {name: {"0": 2}}}))
+    reading = resume_from(static(document(east=at(brokers.a, name))), first_version({"east": {name: {"0": 2}}}))
     reading.log.append(first_version({"east": {name: {"0": 6}}}))
 
     pending = reading.run()
@@ -132,7 +132,7 @@ def test_spark_saves_the_document_unchanged(
 def test_a_newer_version_is_refused_clearly(brokers: Brokers, topic: Topic) -> None:
     name = brokers.a.create_topic(topic("orders"))
     newer = json.dumps({"version": VERSION + 1, "clusters": {"east": {"anything": 1}}})
-    reading = restored(static(document(east=at(brokers.a, name))), newer)
+    reading = resume_from(static(document(east=at(brokers.a, name))), newer)
 
     with pytest.raises(
         OffsetDocumentError, match=f"have version {VERSION + 1}, this dynamic-kafka reads up to {VERSION}"

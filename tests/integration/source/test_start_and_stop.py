@@ -21,23 +21,26 @@ from tests.support.kafka import KafkaCluster, Record
 Topic = Callable[[str], str]
 
 
-def filled(cluster: KafkaCluster, name: str, prefix: str, count: int = 10, partitions: int = 1) -> str:
+def create_filled(cluster: KafkaCluster, name: str, prefix: str, count: int = 10, partitions: int = 1) -> str:
     """Create a topic with `count` numbered records in each partition, a second apart, that never expire."""
     cluster.create_topic(name, partitions, {"retention.ms": "-1"})
     for partition in range(partitions):
-        texts = [f"{prefix}{partition}.{number}" for number in range(count)]
+        contents = [f"{prefix}{partition}.{number}" for number in range(count)]
         cluster.produce(
             name,
-            [Record(t.encode(), partition=partition, timestamp_ms=stamp(number)) for number, t in enumerate(texts)],
+            [
+                Record(t.encode(), partition=partition, timestamp_ms=timestamp_ms(number))
+                for number, t in enumerate(contents)
+            ],
         )
     return name
 
 
-def stamp(second: int) -> int:
+def timestamp_ms(second: int) -> int:
     return 1_700_000_000_000 + second * 1000
 
 
-def texts(prefix: str, start: int, end: int, partition: int = 0) -> Counter[bytes | None]:
+def expected_values(prefix: str, start: int, end: int, partition: int = 0) -> Counter[bytes | None]:
     return Counter(f"{prefix}{partition}.{number}".encode() for number in range(start, end))
 
 
@@ -49,7 +52,7 @@ def commit(cluster: KafkaCluster, group: str, name: str, offsets: dict[int, int]
 
 
 def test_earliest_reads_old_and_new_records(brokers: Brokers, topic: Topic) -> None:
-    name = filled(brokers.a, topic("orders"), "r", 3)
+    name = create_filled(brokers.a, topic("orders"), "r", 3)
 
     with query(static(document(east=at(brokers.a, name)), startingOffsets="earliest")) as reading:
         first = reading.batch()
@@ -57,14 +60,14 @@ def test_earliest_reads_old_and_new_records(brokers: Brokers, topic: Topic) -> N
         second = reading.batch()
         third = reading.plan()
 
-    assert values(first) == texts("r", 0, 3)
+    assert values(first) == expected_values("r", 0, 3)
     assert values(second) == Counter([b"later"])
     assert third is False
     assert reading.offsets() == {("east", name): {0: 4}}
 
 
 def test_latest_is_the_default_and_reads_only_new_records(brokers: Brokers, topic: Topic) -> None:
-    name = filled(brokers.a, topic("orders"), "r", 3)
+    name = create_filled(brokers.a, topic("orders"), "r", 3)
 
     with query(static(document(east=at(brokers.a, name)))) as reading:
         first = reading.batch()
@@ -77,7 +80,7 @@ def test_latest_is_the_default_and_reads_only_new_records(brokers: Brokers, topi
 
 def test_latest_is_fixed_in_the_first_document(brokers: Brokers, topic: Topic) -> None:
     # Given a first batch that was planned at "latest" and never committed
-    name = filled(brokers.a, topic("orders"), "r", 3)
+    name = create_filled(brokers.a, topic("orders"), "r", 3)
     reading = Query(static(document(east=at(brokers.a, name))))
     assert reading.plan()
     anchored = reading.offsets()
@@ -101,7 +104,7 @@ def test_latest_is_fixed_in_the_first_document(brokers: Brokers, topic: Topic) -
 
 
 def test_committed_starts_at_the_groups_offsets(brokers: Brokers, topic: Topic) -> None:
-    name, group = filled(brokers.a, topic("orders"), "r", 10, partitions=2), topic("group")
+    name, group = create_filled(brokers.a, topic("orders"), "r", 10, partitions=2), topic("group")
     commit(brokers.a, group, name, {0: 4, 1: 9})
 
     options = static(
@@ -110,12 +113,12 @@ def test_committed_starts_at_the_groups_offsets(brokers: Brokers, topic: Topic) 
     with query(options) as reading:
         rows = reading.batch()
 
-    assert values(rows) == texts("r", 4, 10) + texts("r", 9, 10, partition=1)
+    assert values(rows) == expected_values("r", 4, 10) + expected_values("r", 9, 10, partition=1)
 
 
 @pytest.mark.scenario(45)
 def test_committed_without_a_commit_names_the_partitions(brokers: Brokers, topic: Topic) -> None:
-    name, group = filled(brokers.a, topic("orders"), "r", 10, partitions=2), topic("group")
+    name, group = create_filled(brokers.a, topic("orders"), "r", 10, partitions=2), topic("group")
     commit(brokers.a, group, name, {0: 4})
 
     options = static(document(east=at(brokers.a, name)), startingOffsets="committed", kafka__group__id=group)
@@ -131,27 +134,27 @@ def test_committed_without_a_commit_names_the_partitions(brokers: Brokers, topic
 
 
 def test_a_timestamp_starts_at_the_first_record_not_older(brokers: Brokers, topic: Topic) -> None:
-    name = filled(brokers.a, topic("orders"), "r", 10)
+    name = create_filled(brokers.a, topic("orders"), "r", 10)
 
-    with query(static(document(east=at(brokers.a, name)), startingTimestamp=stamp(6))) as reading:
+    with query(static(document(east=at(brokers.a, name)), startingTimestamp=timestamp_ms(6))) as reading:
         rows = reading.batch()
 
-    assert values(rows) == texts("r", 6, 10)
+    assert values(rows) == expected_values("r", 6, 10)
 
 
 def test_a_timestamp_for_each_partition(brokers: Brokers, topic: Topic) -> None:
-    name = filled(brokers.a, topic("orders"), "r", 10, partitions=2)
-    by_time = json.dumps({"east": {name: {"0": stamp(8), "1": stamp(2)}}})
+    name = create_filled(brokers.a, topic("orders"), "r", 10, partitions=2)
+    by_time = json.dumps({"east": {name: {"0": timestamp_ms(8), "1": timestamp_ms(2)}}})
 
     with query(static(document(east=at(brokers.a, name)), startingOffsetsByTimestamp=by_time)) as reading:
         rows = reading.batch()
 
-    assert values(rows) == texts("r", 8, 10) + texts("r", 2, 10, partition=1)
+    assert values(rows) == expected_values("r", 8, 10) + expected_values("r", 2, 10, partition=1)
 
 
 def test_timestamps_must_name_every_partition(brokers: Brokers, topic: Topic) -> None:
-    name = filled(brokers.a, topic("orders"), "r", 10, partitions=2)
-    by_time = json.dumps({"east": {name: {"0": stamp(8)}}})
+    name = create_filled(brokers.a, topic("orders"), "r", 10, partitions=2)
+    by_time = json.dumps({"east": {name: {"0": timestamp_ms(8)}}})
 
     with (
         query(static(document(east=at(brokers.a, name)), startingOffsetsByTimestamp=by_time)) as reading,
@@ -163,8 +166,8 @@ def test_timestamps_must_name_every_partition(brokers: Brokers, topic: Topic) ->
 @pytest.mark.scenario(45)
 @pytest.mark.parametrize("written", [0, 5], ids=["empty partition", "none as new"])
 def test_without_a_newer_record_the_strategy_decides(brokers: Brokers, topic: Topic, written: int) -> None:
-    name = filled(brokers.a, topic("orders"), "r", written)
-    options = static(document(east=at(brokers.a, name)), startingTimestamp=stamp(100))
+    name = create_filled(brokers.a, topic("orders"), "r", written)
+    options = static(document(east=at(brokers.a, name)), startingTimestamp=timestamp_ms(100))
 
     with query(options) as strict, pytest.raises(OptionError) as refused:
         strict.plan()
@@ -184,19 +187,19 @@ def test_without_a_newer_record_the_strategy_decides(brokers: Brokers, topic: To
 def test_explicit_offsets_by_cluster(brokers: Brokers, topic: Topic) -> None:
     name = topic("orders")
     for cluster, prefix in ((brokers.a, "a"), (brokers.b, "b")):
-        filled(cluster, name, prefix, 10, partitions=2)
+        create_filled(cluster, name, prefix, 10, partitions=2)
     starts = json.dumps({"east": {name: {"0": 7, "1": -2}}, "west": {name: {"0": -1, "1": 9}}})
 
     text = document(east=at(brokers.a, name), west=at(brokers.b, name))
     with query(static(text, startingOffsets=starts)) as reading:
         rows = reading.batch()
 
-    assert values(rows) == texts("a", 7, 10) + texts("a", 0, 10, 1) + texts("b", 9, 10, 1)
+    assert values(rows) == expected_values("a", 7, 10) + expected_values("a", 0, 10, 1) + expected_values("b", 9, 10, 1)
     assert reading.offsets() == {("east", name): {0: 10, 1: 10}, ("west", name): {0: 10, 1: 10}}
 
 
 def test_explicit_offsets_must_name_every_partition(brokers: Brokers, topic: Topic) -> None:
-    name = filled(brokers.a, topic("orders"), "r", 1, partitions=2)
+    name = create_filled(brokers.a, topic("orders"), "r", 1, partitions=2)
     starts = json.dumps({"east": {name: {"0": 1}}})
 
     with (
@@ -207,7 +210,7 @@ def test_explicit_offsets_must_name_every_partition(brokers: Brokers, topic: Top
 
 
 def test_an_offset_behind_the_end_of_the_log_is_data_loss(brokers: Brokers, topic: Topic) -> None:
-    name = filled(brokers.a, topic("orders"), "r", 3)
+    name = create_filled(brokers.a, topic("orders"), "r", 3)
     starts = json.dumps({"east": {name: {"0": 7}}})
 
     with (
@@ -225,7 +228,7 @@ def test_offsets_of_missing_clusters_or_partitions_are_refused(
     brokers: Brokers, topic: Topic, option: str, place: tuple[str, int], message: str
 ) -> None:
     # Given a misspelt cluster, or a missing partition: an ignored start would skip records
-    name = filled(brokers.a, topic("orders"), "r", 3)
+    name = create_filled(brokers.a, topic("orders"), "r", 3)
     cluster, partition = place
     positions = json.dumps({cluster: {name: {"0": 1, str(partition): 1}}})
     options = static(document(east=at(brokers.a, name))) | {option: positions}
@@ -235,7 +238,7 @@ def test_offsets_of_missing_clusters_or_partitions_are_refused(
 
 
 def test_assigning_a_missing_partition_is_refused(brokers: Brokers, topic: Topic) -> None:
-    name = filled(brokers.a, topic("orders"), "r", 1)
+    name = create_filled(brokers.a, topic("orders"), "r", 1)
     options = {"kafka.bootstrap.servers": brokers.a.bootstrap, "assign": json.dumps({name: [0, 4]})}
 
     with query(options) as reading, pytest.raises(OptionError, match=r"partitions to assign.*\[4\]"):
@@ -243,7 +246,7 @@ def test_assigning_a_missing_partition_is_refused(brokers: Brokers, topic: Topic
 
 
 def test_sparks_json_for_a_single_cluster(brokers: Brokers, topic: Topic) -> None:
-    name = filled(brokers.a, topic("orders"), "r", 10, partitions=2)
+    name = create_filled(brokers.a, topic("orders"), "r", 10, partitions=2)
     options = {
         "kafka.bootstrap.servers": brokers.a.bootstrap,
         "subscribe": name,
@@ -253,7 +256,7 @@ def test_sparks_json_for_a_single_cluster(brokers: Brokers, topic: Topic) -> Non
     with query(options) as reading:
         rows = reading.batch()
 
-    assert values(rows) == texts("r", 8, 10) + texts("r", 0, 10, partition=1)
+    assert values(rows) == expected_values("r", 8, 10) + expected_values("r", 0, 10, partition=1)
     assert {(row["kafka_cluster"], row["kafka_stream"]) for row in rows} == {("default", name)}
 
 
@@ -276,7 +279,7 @@ def test_a_pattern_skips_kafkas_own_topics(brokers: Brokers, topic: Topic) -> No
 
 @pytest.mark.scenario(45)
 def test_a_topic_that_does_not_exist_is_named(brokers: Brokers, topic: Topic) -> None:
-    there, missing = filled(brokers.a, topic("orders"), "r", 1), topic("nowhere")
+    there, missing = create_filled(brokers.a, topic("orders"), "r", 1), topic("nowhere")
 
     with (
         query(static(document(east=at(brokers.a, there, missing)), startingOffsets="earliest")) as reading,
@@ -297,11 +300,11 @@ def test_each_cluster_starts_as_its_metadata_says(brokers: Brokers, topic: Topic
     # Given three clusters with starts of their own, which override the option
     name = topic("orders")
     for cluster, prefix in zip(brokers, "abc", strict=True):
-        filled(cluster, name, prefix, 10)
+        create_filled(cluster, name, prefix, 10)
     text = document(
         east=at(brokers.a, name, startingOffsets="earliest"),
         west=at(brokers.b, name, startingOffsets={name: {"0": 4}}),
-        south=at(brokers.c, name, startingOffsets={"timestamp": stamp(7)}),
+        south=at(brokers.c, name, startingOffsets={"timestamp": timestamp_ms(7)}),
     )
 
     # When the stream is read without an end
@@ -312,7 +315,7 @@ def test_each_cluster_starts_as_its_metadata_says(brokers: Brokers, topic: Topic
         second = reading.batch()
 
     # Then each cluster starts at its own
-    assert values(first) == texts("a", 0, 10) + texts("b", 4, 10) + texts("c", 7, 10)
+    assert values(first) == expected_values("a", 0, 10) + expected_values("b", 4, 10) + expected_values("c", 7, 10)
     assert values(second) == Counter({b"more": 3})
     assert reading.offsets() == {(cluster, name): {0: 11} for cluster in ("east", "west", "south")}
     assert not reading.saved.bounded
@@ -320,7 +323,7 @@ def test_each_cluster_starts_as_its_metadata_says(brokers: Brokers, topic: Topic
 
 @pytest.mark.parametrize("option", ["endingOffsets", "endingOffsetsByTimestamp"])
 def test_explicit_ends_must_name_every_partition(brokers: Brokers, topic: Topic, option: str) -> None:
-    name = filled(brokers.a, topic("orders"), "r", 10, partitions=2)
+    name = create_filled(brokers.a, topic("orders"), "r", 10, partitions=2)
     given = {"kafka.bootstrap.servers": brokers.a.bootstrap, "subscribe": name, option: json.dumps({name: {"0": 5}})}
 
     with pytest.raises(OptionError, match=r"endingOffsets name no \w+ for default/.*\[1\].*every partition"):
@@ -329,14 +332,14 @@ def test_explicit_ends_must_name_every_partition(brokers: Brokers, topic: Topic,
 
 @pytest.mark.parametrize("by", ["option", "metadata"])
 def test_reading_may_end_at_the_groups_offsets(brokers: Brokers, topic: Topic, by: str) -> None:
-    name, group = filled(brokers.a, topic("orders"), "r", 10), topic("group")
+    name, group = create_filled(brokers.a, topic("orders"), "r", 10), topic("group")
     commit(brokers.a, group, name, {0: 7})
     more = {"stoppingOffsets": "committed"} if by == "metadata" else {}
     given = static(document(east=at(brokers.a, name, **more)), kafka__group__id=group)
 
     rows = read_batch(given | ({"endingOffsets": "committed"} if by == "option" else {}))
 
-    assert values(rows) == texts("r", 0, 7)
+    assert values(rows) == expected_values("r", 0, 7)
 
 
 @pytest.mark.scenario(6)
@@ -345,11 +348,11 @@ def test_each_cluster_reads_its_exact_range(brokers: Brokers, topic: Topic, limi
     # Given starts and stops for each cluster
     name = topic("orders")
     for cluster, prefix in zip(brokers, "abc", strict=True):
-        filled(cluster, name, prefix, 10)
+        create_filled(cluster, name, prefix, 10)
     text = document(
         east=at(brokers.a, name, startingOffsets="earliest", stoppingOffsets={name: {"0": 3}}),
-        west=at(brokers.b, name, startingOffsets={name: {"0": 4}}, stoppingOffsets={"timestamp": stamp(8)}),
-        south=at(brokers.c, name, startingOffsets={"timestamp": stamp(7)}, stoppingOffsets="latest"),
+        west=at(brokers.b, name, startingOffsets={name: {"0": 4}}, stoppingOffsets={"timestamp": timestamp_ms(8)}),
+        south=at(brokers.c, name, startingOffsets={"timestamp": timestamp_ms(7)}, stoppingOffsets="latest"),
     )
     options = static(text) | ({"maxOffsetsPerTrigger": str(limit)} if limit else {})
 
@@ -363,7 +366,7 @@ def test_each_cluster_reads_its_exact_range(brokers: Brokers, topic: Topic, limi
 
     # Then exactly the ranges are read, and the document is finished
     rows = [row for batch in batches for row in batch]
-    assert values(rows) == texts("a", 0, 3) + texts("b", 4, 8) + texts("c", 7, 10)
+    assert values(rows) == expected_values("a", 0, 3) + expected_values("b", 4, 8) + expected_values("c", 7, 10)
     assert reading.offsets() == {("east", name): {0: 3}, ("west", name): {0: 8}, ("south", name): {0: 10}}
     assert reading.saved.finished
     assert report["finished"] is True
@@ -372,13 +375,13 @@ def test_each_cluster_reads_its_exact_range(brokers: Brokers, topic: Topic, limi
 def test_a_batch_reads_the_exact_range_of_each_cluster(brokers: Brokers, topic: Topic) -> None:
     name = topic("orders")
     for cluster, prefix in ((brokers.a, "a"), (brokers.b, "b")):
-        filled(cluster, name, prefix, 10)
+        create_filled(cluster, name, prefix, 10)
     text = document(
         east=at(brokers.a, name, startingOffsets={name: {"0": 2}}, stoppingOffsets={name: {"0": 5}}),
         west=at(brokers.b, name),
     )
 
-    assert values(read_batch(static(text))) == texts("a", 2, 5) + texts("b", 0, 10)
+    assert values(read_batch(static(text))) == expected_values("a", 2, 5) + expected_values("b", 0, 10)
 
 
 # Bounded streams
@@ -409,7 +412,7 @@ def test_a_bounded_stream_finishes_with_its_last_split(brokers: Brokers, topic: 
 
 
 def test_a_bounded_stream_discovers_nothing(brokers: Brokers, topic: Topic) -> None:
-    name = filled(brokers.a, topic("orders"), "r", 5)
+    name = create_filled(brokers.a, topic("orders"), "r", 5)
     options = static(
         document(east=at(brokers.a, name)),
         startingOffsets="earliest",
@@ -425,7 +428,7 @@ def test_a_bounded_stream_discovers_nothing(brokers: Brokers, topic: Topic) -> N
         reading.restart()
         rows += [row for batch in reading.drain() for row in batch]
 
-    assert values(rows) == texts("r", 0, 5)
+    assert values(rows) == expected_values("r", 0, 5)
     assert reading.offsets() == {("east", name): {0: 5}}
     assert reading.saved.finished
 
@@ -458,8 +461,8 @@ def bounded(servers: str, name: str) -> ClusterMetadata:
 def test_a_run_bounded_by_metadata_reads_all_that_it_found(
     brokers: Brokers, topic: Topic, monkeypatch: pytest.MonkeyPatch, *, crashes: bool
 ) -> None:
-    name = filled(brokers.a, topic("orders"), "a")
-    filled(brokers.b, name, "b")
+    name = create_filled(brokers.a, topic("orders"), "a")
+    create_filled(brokers.b, name, "b")
     options = {
         "metadataService": f"{__name__}:TakesWestOut",
         "metadataService.named": f"{brokers.a.bootstrap} {brokers.b.bootstrap} {name}",
@@ -475,7 +478,7 @@ def test_a_run_bounded_by_metadata_reads_all_that_it_found(
             reading.restart()
         rows += [row for batch in reading.drain() for row in batch]
 
-    assert values(rows) == texts("a", 0, 10) + texts("b", 0, 10)
+    assert values(rows) == expected_values("a", 0, 10) + expected_values("b", 0, 10)
     assert reading.saved.finished and not reading.saved.parked
 
 
@@ -491,24 +494,24 @@ def test_a_bounded_stream_without_records_finishes_at_once(brokers: Brokers, top
 
 
 def test_a_stream_may_end_by_time_or_by_offset(brokers: Brokers, topic: Topic) -> None:
-    name = filled(brokers.a, topic("orders"), "r", 10, partitions=2)
+    name = create_filled(brokers.a, topic("orders"), "r", 10, partitions=2)
     text = document(east=at(brokers.a, name))
-    by_time = json.dumps({"east": {name: {"0": stamp(3), "1": stamp(99)}}})
+    by_time = json.dumps({"east": {name: {"0": timestamp_ms(3), "1": timestamp_ms(99)}}})
     by_offset = json.dumps({"east": {name: {"0": 1, "1": -1}}})
 
     read: list[Any] = [
         values(read_batch(static(text, **ending)))
         for ending in (
-            {"endingTimestamp": stamp(5)},
+            {"endingTimestamp": timestamp_ms(5)},
             {"endingOffsetsByTimestamp": by_time},
             {"endingOffsets": by_offset},
         )
     ]
 
     assert read == [
-        texts("r", 0, 5) + texts("r", 0, 5, 1),
-        texts("r", 0, 3) + texts("r", 0, 10, 1),
-        texts("r", 0, 1) + texts("r", 0, 10, 1),
+        expected_values("r", 0, 5) + expected_values("r", 0, 5, 1),
+        expected_values("r", 0, 3) + expected_values("r", 0, 10, 1),
+        expected_values("r", 0, 1) + expected_values("r", 0, 10, 1),
     ]
 
 
@@ -518,8 +521,8 @@ def test_stop_when_finished_ends_a_bounded_query(
 ) -> None:
     # Given a bounded query over two clusters that needs several batches
     name = topic("orders")
-    filled(brokers.a, name, "a", 30)
-    filled(brokers.b, name, "b", 10)
+    create_filled(brokers.a, name, "a", 30)
+    create_filled(brokers.b, name, "b", 10)
     register(spark)
     text = document(east=at(brokers.a, name), west=at(brokers.b, name))
     options = static(text, startingOffsets="earliest", endingOffsets="latest", maxOffsetsPerTrigger=15)
@@ -541,5 +544,5 @@ def test_stop_when_finished_ends_a_bounded_query(
     assert finished
     assert not running.isActive
     rows = spark.read.parquet(str(tmp_path / "out")).collect()
-    assert Counter(bytes(row.value) for row in rows) == texts("a", 0, 30) + texts("b", 0, 10)
+    assert Counter(bytes(row.value) for row in rows) == expected_values("a", 0, 30) + expected_values("b", 0, 10)
     assert len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))) >= 3

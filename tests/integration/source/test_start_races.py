@@ -20,7 +20,7 @@ Offsets = dict[tuple[str, int], tuple[int, int | None]]
 SINCE_JANUARY: dict[str, Any] = {"startingOffsets": {"timestamp": "2026-01-01T00:00:00Z"}}
 
 
-def after_the_question(monkeypatch: pytest.MonkeyPatch, at: str, kind: str, happens: Callable[[], None]) -> None:
+def after_first_request(monkeypatch: pytest.MonkeyPatch, at: str, kind: str, happens: Callable[[], None]) -> None:
     """Run `happens` right after the first request of a kind to a cluster."""
     ask, done = ClusterAdmin.offsets, []
 
@@ -44,7 +44,7 @@ def test_records_that_arrive_during_a_timestamp_lookup_are_read(
 
     # When producers start right after the lookup
     wanted = Rows()
-    after_the_question(monkeypatch, "a", "timestamp", lambda: wanted.update(produce("a", brokers.a, orders, 3)))
+    after_first_request(monkeypatch, "a", "timestamp", lambda: wanted.update(produce("a", brokers.a, orders, 3)))
     with reading(path) as run:
         for _ in range(5):
             run.batch()
@@ -67,7 +67,7 @@ def test_a_transaction_committed_during_the_lookup_is_read(
         transaction.commit()
         brokers.a.wait_decided(orders)
 
-    after_the_question(monkeypatch, "a", "timestamp", decided)
+    after_first_request(monkeypatch, "a", "timestamp", decided)
     with reading(path) as run:
         for _ in range(5):
             run.batch()

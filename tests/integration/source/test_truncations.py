@@ -27,17 +27,17 @@ def truncated(elected: KafkaCluster, brokers: Brokers, orders: str, path: Path) 
     with reading(path, readTimeout="10s", clusterFailurePolicy="stall") as run:
         run.batch(crash="partitioned")
         found = run.document
-        saved(run, moved(found, 20))
+        save(run, with_next_offset(found, 20))
         yield run
 
 
-def moved(found: OffsetDocument, following: int, **more: object) -> OffsetDocument:
+def with_next_offset(found: OffsetDocument, following: int, **more: object) -> OffsetDocument:
     topic = replace(found.clusters["east"].topics["orders"], next={0: following}, epochs={0: 0}, starts={})
     east = replace(found.clusters["east"], topics={"orders": topic})
     return replace(found, clusters={**found.settled().clusters, "east": east}, **more)  # type: ignore[arg-type]
 
 
-def saved(run: SourceRun, *documents: OffsetDocument, committed: int = 1) -> None:
+def save(run: SourceRun, *documents: OffsetDocument, committed: int = 1) -> None:
     run.stop()
     run.offsets = [json.dumps(encode(document)) for document in documents]
     run.commits = committed
@@ -78,8 +78,8 @@ def test_a_truncation_is_noticed_after_a_left_out_range(
 ) -> None:
     # Given a pending batch up to offset 25 of the old log, and the removal of its cluster
     first = truncated.document
-    pending = moved(first, 25, number=first.number + 1, previous=fingerprint(first))
-    saved(truncated, first, pending)
+    pending = with_next_offset(first, 25, number=first.number + 1, previous=fingerprint(first))
+    save(truncated, first, pending)
     write_metadata(path, stream("orders", cluster("west", brokers.b, [orders])))
     truncated.batch()
     truncated.until(lambda: truncated.parked == {("east", "orders"): {0: 20}}, "east to be parked at its start")
@@ -90,10 +90,10 @@ def test_a_truncation_is_noticed_after_a_left_out_range(
         truncated.until(lambda: truncated.rows().total() > 0, "rows")
 
 
-def accepted(truncated: SourceRun, elected: KafkaCluster, path: Path) -> int:
+def accept_loss(truncated: SourceRun, elected: KafkaCluster, path: Path) -> int:
     """Accept the loss, as the tool `accept` records it; return the log's end, where reading continues."""
     end = elected.end_offsets("orders")[0]
-    saved(truncated, moved(truncated.document, end + 10))
+    save(truncated, with_next_offset(truncated.document, end + 10))
     with pytest.raises(DataLossError, match="truncated"):
         truncated.batch()
     truncated.stop()
@@ -108,7 +108,7 @@ def accepted(truncated: SourceRun, elected: KafkaCluster, path: Path) -> int:
 
 def test_an_accepted_truncation_is_reported_once(truncated: SourceRun, elected: KafkaCluster, path: Path) -> None:
     # Given a log that is shorter than the saved offset, and an accepted loss
-    end = accepted(truncated, elected, path)
+    end = accept_loss(truncated, elected, path)
     truncated.until(lambda: truncated.next["east", "orders"] == {0: end}, "reading to go on at the end")
 
     # When records arrive afterwards
