@@ -27,7 +27,8 @@ from dynamic_kafka.driver.status import PlanStatus, new_notes
 from dynamic_kafka.errors import ClusterError
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.kafka.admin import ClusterAdmin
-from dynamic_kafka.kafka.commits import CommitMark, GroupCommitter, check_group
+from dynamic_kafka.kafka.commit_marks import CommitMark, check_group
+from dynamic_kafka.kafka.commits import GroupCommitter
 from dynamic_kafka.kafka.groups import Commits
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.batch import Planned, plan_batch

@@ -4,8 +4,7 @@ Runs on the driver: in the application's process, called by its query listener, 
 the bare source. Each cluster has a thread with its newest offsets only, so that commits never delay reading and a hung
 cluster delays no other. A failed commit is counted and is not fatal.
 
-Each commit carries the text `dynamic-kafka/1 <query> <document number> <milliseconds>`. It reveals a second query with
-the same group, and a checkpoint that is older than the group (docs/decisions/009-groups-are-marked.md).
+Each commit carries a mark (`commit_marks`), which the committer checks before it commits.
 """
 
 from __future__ import annotations
@@ -17,13 +16,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from dynamic_kafka.errors import DynamicKafkaError, GroupInUseError, StaleCheckpointError
+from dynamic_kafka.kafka.commit_marks import CommitMark, check_group
 from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.kafka.groups import Commits, GroupClient
 from dynamic_kafka.planning.progress import OffsetDocument
 
-MARK = "dynamic-kafka/1"
-IN_USE_MS = 60_000
-"""A commit of another query younger than this means that the query is still running."""
 CHECK_S = 15.0
 """Seconds between two checks of the group for another query."""
 DEADLINE_S = 30.0
@@ -40,26 +37,6 @@ class CommitCounts:
     succeeded: int = 0
     failed: int = 0
     last_error: str | None = None
-
-
-@dataclass(frozen=True)
-class CommitMark:
-    """The text that a commit carries."""
-
-    query: str
-    number: int
-    at_ms: int
-
-    def __str__(self) -> str:
-        return f"{MARK} {self.query} {self.number} {self.at_ms}"
-
-    @classmethod
-    def parse(cls, text: str) -> CommitMark | None:
-        """Return the mark in a commit's text, or None if another program made the commit."""
-        parts = text.split(" ")
-        if len(parts) != 4 or parts[0] != MARK or not parts[2].isdecimal() or not parts[3].isdecimal():
-            return None
-        return cls(parts[1], int(parts[2]), int(parts[3]))
 
 
 def offsets_by_cluster(document: OffsetDocument) -> dict[str, dict[tuple[str, int], int]]:
@@ -160,37 +137,6 @@ class GroupCommitter:
     def check(self, cluster: str, commits: Commits, mark: CommitMark) -> None:
         """Check the group's commits for another query, and for later documents of this query."""
         check_group(cluster, self._group, commits, mark, allow_old=self._allow_old)
-
-
-def check_group(cluster: str, group: str, commits: Commits, mark: CommitMark, *, allow_old: bool) -> None:
-    """Check a group's commits on one cluster before committing to it.
-
-    Args:
-        mark: the query and the number of its present document.
-        allow_old: whether the user accepts a checkpoint that is older than the group.
-
-    Raises:
-        GroupInUseError: another query has committed within the last minute.
-        StaleCheckpointError: this query has committed a later document than the one in its checkpoint.
-    """
-    now_ms = time.time_ns() // 1_000_000
-    for _, text in commits.values():
-        other = CommitMark.parse(text)
-        if other is None:
-            continue
-        if other.query != mark.query and now_ms - other.at_ms < IN_USE_MS:
-            raise GroupInUseError(
-                f"query {other.query} commits to consumer group {group!r} of cluster {cluster!r}, last"
-                f" {(now_ms - other.at_ms) // 1000} s ago: give each query a group of its own (kafka.group.id; in"
-                f" the application a sink's groupId). If that query has ended, start again in {IN_USE_MS // 1000} s"
-            )
-        if other.query == mark.query and other.number > mark.number and not allow_old:
-            raise StaleCheckpointError(
-                f"the checkpoint is at document {mark.number}, but group {group!r} of cluster {cluster!r} has"
-                f" commits of its document {other.number}: the checkpoint was restored from a backup. Restore the newer"
-                " one, or set allowOldCheckpoint=true to read the later records again. Do not set it with a file sink,"
-                " which skips batches whose numbers it already has, and loses new records in them"
-            )
 
 
 class _ClusterCommitter:

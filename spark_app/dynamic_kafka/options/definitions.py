@@ -58,13 +58,7 @@ class StreamOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class MetadataOptions:
-    """The metadata service and its discovery.
-
-    Attributes:
-        service: `file`, `static`, `single-cluster` or `module:Class`.
-        metadata_discovery_interval_ms: 0: only at the start.
-        partition_discovery_interval_ms: None: at each discovery; 0: only at the start.
-    """
+    """The metadata service (`file`, `static`, `single-cluster` or `module:Class`) and its discovery."""
 
     service: str = combined_from(
         Option(
@@ -180,11 +174,7 @@ class OffsetOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingOptions:
-    """The columns, the rates and the commits.
-
-    Attributes:
-        commit_offsets: whether to commit to the consumer group after each batch; the default is resolved.
-    """
+    """The columns, the rates and the commits. The parser resolves the default of `commit_offsets`."""
 
     include_headers: bool = option("includeHeaders", "boolean", "Add the column `headers`.", default="false")
     max_offsets_per_trigger: int | None = option(
@@ -232,13 +222,7 @@ class ReadingOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FailureOptions:
-    """Failures, recovery and the state beside the checkpoint.
-
-    Attributes:
-        pending_removed_ranges: the default is resolved.
-        application_commits: the application commits to the group; the source only checks the group.
-        read_reports: the address to which executors report their reads; None: they report nothing.
-    """
+    """Failures, recovery and the state. The parser resolves the default of `pending_removed_ranges`."""
 
     cluster_failure_policy: Literal["fail", "stall"] = option(
         "clusterFailurePolicy",

@@ -18,7 +18,7 @@ from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.query.stop_request import StopRequest
 from dynamic_kafka.app.query.supervisor import Supervisor
 from dynamic_kafka.driver.metadata_services import make_discovery
-from dynamic_kafka.kafka.commits import CommitMark
+from dynamic_kafka.kafka.commit_marks import CommitMark
 from dynamic_kafka.kafka.groups import GroupClient
 from dynamic_kafka.spark.source import register
 from tests.integration.app.driving import AppRun, write_app

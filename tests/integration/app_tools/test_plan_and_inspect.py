@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from dynamic_kafka.kafka.commits import CommitMark
+from dynamic_kafka.kafka.commit_marks import CommitMark
 from dynamic_kafka.kafka.groups import GroupClient
 from tests.integration.app_tools.story import MakeStory, Tools, every_file
 from tests.support.fixtures import Brokers, FreshCluster

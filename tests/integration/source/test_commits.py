@@ -11,7 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dynamic_kafka.errors import GroupInUseError, StaleCheckpointError
-from dynamic_kafka.kafka.commits import DEADLINE_S, CommitMark, GroupCommitter
+from dynamic_kafka.kafka.commit_marks import CommitMark
+from dynamic_kafka.kafka.commits import DEADLINE_S, GroupCommitter
 from tests.integration.source.simulated_spark import Query, at, document, numbered, query, static, values
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.kafka import KafkaCluster

@@ -10,7 +10,7 @@ import pytest
 
 from dynamic_kafka.errors import GroupInUseError
 from dynamic_kafka.kafka.admin import ClusterAdmin
-from dynamic_kafka.kafka.commits import CommitMark
+from dynamic_kafka.kafka.commit_marks import CommitMark
 from dynamic_kafka.kafka.groups import GroupClient
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.kafka import KafkaCluster

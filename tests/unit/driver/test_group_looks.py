@@ -16,7 +16,7 @@ from dynamic_kafka.driver import enumerator as module
 from dynamic_kafka.driver.enumerator import Enumerator
 from dynamic_kafka.driver.observer import LiveObservation
 from dynamic_kafka.errors import ClusterUnreachableError, GroupInUseError
-from dynamic_kafka.kafka.commits import CommitMark
+from dynamic_kafka.kafka.commit_marks import CommitMark
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.progress import OffsetDocument

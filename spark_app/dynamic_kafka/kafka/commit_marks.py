@@ -1,0 +1,69 @@
+"""The mark in each commit to a consumer group, and the check of a group by the marks in it.
+
+The mark is the text `dynamic-kafka/1 <query> <document number> <milliseconds>`. It reveals a second query with the same
+group, and a checkpoint that is older than the group (docs/decisions/009-groups-are-marked.md). Runs on the driver, for
+the committer and the enumerator.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from dynamic_kafka.errors import GroupInUseError, StaleCheckpointError
+from dynamic_kafka.kafka.groups import Commits
+
+MARK = "dynamic-kafka/1"
+IN_USE_MS = 60_000
+"""A commit of another query younger than this means that the query is still running."""
+
+
+@dataclass(frozen=True)
+class CommitMark:
+    """The text that a commit carries."""
+
+    query: str
+    number: int
+    at_ms: int
+
+    def __str__(self) -> str:
+        return f"{MARK} {self.query} {self.number} {self.at_ms}"
+
+    @classmethod
+    def parse(cls, text: str) -> CommitMark | None:
+        """Return the mark in a commit's text, or None if another program made the commit."""
+        parts = text.split(" ")
+        if len(parts) != 4 or parts[0] != MARK or not parts[2].isdecimal() or not parts[3].isdecimal():
+            return None
+        return cls(parts[1], int(parts[2]), int(parts[3]))
+
+
+def check_group(cluster: str, group: str, commits: Commits, mark: CommitMark, *, allow_old: bool) -> None:
+    """Check a group's commits on one cluster before committing to it.
+
+    Args:
+        mark: the query and the number of its present document.
+        allow_old: whether the user accepts a checkpoint that is older than the group.
+
+    Raises:
+        GroupInUseError: another query has committed within the last minute.
+        StaleCheckpointError: this query has committed a later document than the one in its checkpoint.
+    """
+    now_ms = time.time_ns() // 1_000_000
+    for _, text in commits.values():
+        other = CommitMark.parse(text)
+        if other is None:
+            continue
+        if other.query != mark.query and now_ms - other.at_ms < IN_USE_MS:
+            raise GroupInUseError(
+                f"query {other.query} commits to consumer group {group!r} of cluster {cluster!r}, last"
+                f" {(now_ms - other.at_ms) // 1000} s ago: give each query a group of its own (kafka.group.id; in"
+                f" the application a sink's groupId). If that query has ended, start again in {IN_USE_MS // 1000} s"
+            )
+        if other.query == mark.query and other.number > mark.number and not allow_old:
+            raise StaleCheckpointError(
+                f"the checkpoint is at document {mark.number}, but group {group!r} of cluster {cluster!r} has"
+                f" commits of its document {other.number}: the checkpoint was restored from a backup. Restore the newer"
+                " one, or set allowOldCheckpoint=true to read the later records again. Do not set it with a file sink,"
+                " which skips batches whose numbers it already has, and loses new records in them"
+            )
