@@ -1,6 +1,6 @@
 """Runs of the application as processes of their own, under python and under spark-submit, for tests.
 
-A run has a token in its environment, so that a test can tell whether anything of it is left.
+A run has a token in its environment, so that a test can find processes that it left behind.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,7 +20,8 @@ import yaml
 
 from tests.support.places import ROOT
 from tests.support.spark import spark_environment, spark_settings
-from tests.support.streams import POLL_S, Rows, assert_rows, last_batch, parquet_rows
+from tests.support.streams import Rows, assert_rows, last_batch, parquet_rows
+from tests.support.waiting import wait_until
 
 DEADLINE_S = 240.0
 """A run starts a JVM and Python workers of its own, which takes a minute on a machine that is busy."""
@@ -38,7 +38,7 @@ def spark_submit(folder: Path) -> tuple[str, ...]:
 
 def write_app(folder: Path, **fields: Any) -> Path:
     """An app.yaml in `folder`, with Spark settings that keep all it writes there, and a Parquet sink `lake`."""
-    # The bar is off by the application's own default.
+    # The application itself switches Spark's progress bar off.
     settings = {key: value for key, value in spark_settings(folder).items() if "showConsoleProgress" not in key}
     lake = {"name": "lake", "type": "parquet", "options": {"path": str(folder / "lake")}}
     content = {
@@ -98,22 +98,22 @@ class AppRun:
     # -- what it did ---------------------------------------------------------------------------------------------
 
     def rows(self, sink: str = "lake") -> Rows:
-        """What a Parquet sink has, by its own log."""
+        """Return the rows of a Parquet sink, by the sink's own log."""
         return parquet_rows(self.folder / sink)
 
     def text(self) -> str:
-        """All that this run has written so far."""
+        """Return all that this run has written to its log so far."""
         return self.log.read_text(errors="replace")[self._seen :]
 
     def events(self, kind: str) -> list[dict[str, Any]]:
-        """The JSON lines about one kind of event."""
-        # A line that is being written has no end yet; everything before it must parse.
+        """Return the JSON lines of one kind of event."""
+        # The last line may be incomplete; all lines before it must parse.
         complete = self.text().rpartition("\n")[0].split("\n")
         lines = [json.loads(line) for line in complete if '"event": ' in line]
         return [line for line in lines if line["event"] == kind]
 
     def left(self) -> list[int]:
-        """The processes of this run that are still there."""
+        """Return the processes of this run that still exist."""
         found = []
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
@@ -124,44 +124,40 @@ class AppRun:
     # -- waiting -------------------------------------------------------------------------------------------------
 
     def wait_until(self, done: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S) -> None:
-        """Wait for something while it runs."""
-        deadline = time.monotonic() + timeout_s
-        while not done():
-            if self.process.poll() is not None and not done():
-                raise AssertionError(f"ended with {self.process.returncode} while {what} was awaited:\n{self.words()}")
-            assert time.monotonic() < deadline, f"waited {timeout_s:g} s for {what}:\n{self.words()}"
-            time.sleep(POLL_S)
+        """Wait for a state of the run; fail if the run ends before."""
+
+        def ended() -> str | None:
+            return None if self.process.poll() is None else f"ended with {self.process.returncode}"
+
+        wait_until(done, what, timeout_s=timeout_s, failed=ended, details=self.last_lines)
 
     def wait_rows(self, wanted: Rows, sink: str = "lake") -> None:
         """Wait for at least as many rows as wanted."""
         self.wait_until(lambda: self.rows(sink).total() >= wanted.total(), f"{wanted.total()} rows")
 
     def wait_exit(self, timeout_s: float = DEADLINE_S) -> int:
-        """The exit code; nothing of the run may be left."""
+        """Return the exit code. No process of the run may be left."""
         try:
             code = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"still runs after {timeout_s:g} s:\n{self.words()}") from None
-        deadline = time.monotonic() + 10
-        while self.left() and time.monotonic() < deadline:
-            time.sleep(POLL_S)
-        assert not self.left(), f"left behind: {self.left()}"
+            raise AssertionError(f"still runs after {timeout_s:g} s:\n{self.last_lines()}") from None
+        wait_until(lambda: not self.left(), "the end of all processes of the run", timeout_s=10, details=self.left)
         return code
 
     def terminate(self) -> None:
-        """SIGTERM to the process that was started: Python itself, or spark-submit's JVM."""
+        """Send SIGTERM to the process that was started: Python itself, or spark-submit's JVM."""
         self.process.send_signal(signal.SIGTERM)
 
     def committed_batch(self, sink: str = "lake") -> int:
-        """The last batch in the checkpoint's commit log."""
+        """Return the last batch in the checkpoint's commit log."""
         return last_batch(self.folder / "checkpoints" / sink / "commits")
 
     def planned_batch(self, sink: str = "lake") -> int:
-        """The last batch in the checkpoint's offset log."""
+        """Return the last batch in the checkpoint's offset log."""
         return last_batch(self.folder / "checkpoints" / sink / "offsets")
 
-    def words(self, lines: int = 60) -> str:
-        """The end of its output."""
+    def last_lines(self, lines: int = 60) -> str:
+        """Return the end of the run's log."""
         return "\n".join(self.text().splitlines()[-lines:])
 
     def __enter__(self) -> AppRun:
@@ -175,9 +171,9 @@ class AppRun:
 
 
 def run_to_end(config: Path, wanted: Rows, command: tuple[str, ...] = PYTHON, sink: str = "lake") -> AppRun:
-    """A run that ends by itself with exit code 0, and has exactly the wanted rows then."""
+    """Run an application that ends by itself; check for exit code 0 and exactly the wanted rows."""
     with AppRun(config, command) as run:
         code = run.wait_exit()
-        assert code == 0, run.words()
+        assert code == 0, run.last_lines()
         assert_rows(run.rows(sink), wanted)
     return run

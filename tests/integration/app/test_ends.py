@@ -1,4 +1,4 @@
-"""How runs end: bounded ones when all is read and no sooner, others with the exit code that says why."""
+"""The end of runs: bounded ones end once everything is read, others with the exit code of their reason."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from dynamic_kafka.spark.source import register
 from tests.integration.app.driving import AppRun, write_app
 from tests.support.fixtures import Brokers, FreshCluster
 from tests.support.streams import (
-    POLL_S,
     assert_rows,
     cluster,
     last_batch,
@@ -33,6 +32,7 @@ from tests.support.streams import (
     stream,
     write_metadata,
 )
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +42,7 @@ DEADLINE_S = 90.0
 
 
 def forget_commit(checkpoint: Path, batch: int) -> None:
-    """As if the driver had died after the batch was read and before Spark's commit of it."""
+    """Delete Spark's commit of a batch, as if the driver had died right before it."""
     (checkpoint / "commits" / str(batch)).unlink()
     (checkpoint / "commits" / f".{batch}.crc").unlink(missing_ok=True)
 
@@ -63,11 +63,10 @@ class Running:
         self._thread.start()
 
     def wait_until(self, done: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + DEADLINE_S
-        while not done():
-            assert self._thread.is_alive(), f"ended with {self.code} while {what} was awaited"
-            assert time.monotonic() < deadline, f"waited {DEADLINE_S:g} s for {what}"
-            time.sleep(POLL_S)
+        def ended() -> str | None:
+            return None if self._thread.is_alive() else f"ended with {self.code}"
+
+        wait_until(done, what, timeout_s=DEADLINE_S, failed=ended)
 
     def wait_exit(self) -> ExitCode | None:
         self._thread.join(DEADLINE_S)
@@ -95,7 +94,7 @@ def quick_idle(spark: SparkSession) -> Iterator[None]:
 def test_a_bounded_run_waits_for_a_hanging_cluster_under_stall(
     spark: SparkSession, brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, tmp_path: Path
 ) -> None:
-    # Given a bounded run that crashed with all there is to read in one pending batch
+    # Given a bounded run that crashed with all its records in one pending batch
     name, x = topic("bounded"), fresh_cluster("x")
     for at in (brokers.a, x):
         at.create_topic(name)
@@ -117,12 +116,12 @@ def test_a_bounded_run_waits_for_a_hanging_cluster_under_stall(
         assert_rows(parquet_rows(lake), of_a)
         x.resume()
 
-        # Then the run has not ended without its records
+        # Then the run does not end without that cluster's records
         assert running.wait_exit() == ExitCode.DONE
     assert_rows(parquet_rows(lake), of_a + of_x)
     assert running.board.sinks()["lake"].state == "finished"
 
-    # and it ends at once when it is started again, with nothing to do or with its last batch alone
+    # And a further start ends at once, with nothing to do or with the last batch alone
     done = last_batch(tmp_path / "checkpoints" / "lake" / "commits")
     for pending in (False, True):
         if pending:
@@ -175,7 +174,7 @@ def test_a_batch_that_outlasts_the_grace_period_is_exit_code_8(brokers: Brokers,
     with AppRun(config) as run:
         run.wait_until((tmp_path / "stuck").exists, "a batch at work")
         run.terminate()
-        assert run.wait_exit() == 8, run.words()
+        assert run.wait_exit() == 8, run.last_lines()
         assert "not all queries stopped within gracePeriod" in run.text()
         assert [event["code"] for event in run.events("ended")] == [8]
         assert (run.planned_batch("mine"), run.committed_batch("mine")) == (0, -1)
@@ -183,20 +182,20 @@ def test_a_batch_that_outlasts_the_grace_period_is_exit_code_8(brokers: Brokers,
 
 @pytest.mark.timeout(600)
 def test_a_group_that_another_query_commits_to_is_exit_code_7(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
-    # Given a group with a commit of another query, which is young however long the application takes to start
+    # Given a group with a recent commit of another query; its time is in the future, since the start may take long
     name = topic("shared")
     brokers.a.create_topic(name)
     produce("a", brokers.a, name, 5)
     client = GroupClient("a", name, brokers.a.client_properties(), deadline_s=20)
     client.commit({(name, 0): 2}, str(CommitMark("another", 7, time.time_ns() // 1_000_000 + 600_000)))
 
-    # When the application is to commit to it, too
+    # When the application would commit to the group too
     write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name])))
     options = {"startingOffsets": "earliest", "kafka.group.id": name}
     config = write_app(tmp_path, options=options, trigger={"availableNow": True})
     with AppRun(config) as run:
-        # Then it ends before it has read anything, and leaves the group alone
-        assert run.wait_exit() == 7, run.words()
+        # Then it ends before it has read anything, and does not change the group
+        assert run.wait_exit() == 7, run.last_lines()
         reason = run.events("failed")[0]["reason"]
         assert "GroupInUseError: " in reason and repr(name) in reason
         assert [event["code"] for event in run.events("ended")] == [7]
@@ -230,7 +229,7 @@ def test_another_driver_on_the_same_checkpoint_is_reported(
     assert started["query"] and started["documentQuery"] is None
     assert {each["documentQuery"] for each in events if each["event"] == "batch"} == {document}
 
-    # Started again, the id is known at once.
+    # After a restart, the id is in the first event.
     caplog.clear()
     (offsets / str(last + 1)).unlink()
     with Running(spark, write_app(tmp_path, name=name)) as again:

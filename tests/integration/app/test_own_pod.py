@@ -1,4 +1,4 @@
-"""The driver's own pod on a real API server, with no rights but those that `manifest` prints."""
+"""The driver's own pod on a real API server, with only the rights that `manifest` prints."""
 
 from __future__ import annotations
 

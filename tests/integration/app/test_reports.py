@@ -1,4 +1,4 @@
-"""What the driver reports to the operator, from real brokers to an API server that stands in for the real one."""
+"""The driver's reports to the operator, from real brokers to a fake API server."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class _Rounds(DrainTracker):
         super().__init__()
         self._over = threading.Semaphore(0)
 
-    def take(self, *told: Any, **more: Any) -> None:
-        super().take(*told, **more)
+    def take(self, *arguments: Any, **more: Any) -> None:
+        super().take(*arguments, **more)
         self._over.release()
 
     def wait(self) -> None:
@@ -148,7 +148,7 @@ def test_a_drain_in_a_mounted_document_is_reported_as_evidence(
     with FakeApiServer(tmp_path) as server:
         environment = {**server.environment(), "KAFKASTREAMS_REVISION": "l/2"}
         with AppRun(config, environment=environment) as run:
-            # The start waits for the revision that its own environment names.
+            # The start waits for the revision in the run's environment.
             run.wait_until(lambda: bool(run.events("application")), "the start")
             mount(folder, "2", rendered(2, brokers.a, [old, new]), "streams.json")
             run.wait_rows(wanted)
@@ -157,7 +157,7 @@ def test_a_drain_in_a_mounted_document_is_reported_as_evidence(
             assert (first["applied"], first["draining"], first["pod"]) == ("l/2", [], server.uid)
             assert first["hash"] == document_hash(first["streams"])
 
-            # Nothing comes any more, and the document says that one topic is to go.
+            # Nothing is produced any more, and the document now drains one topic.
             mount(folder, "3", rendered(3, brokers.a, [old, new], drainingTopics=[old]), "streams.json")
             run.wait_until(lambda: not evidence(server, old, quiet_s=5), "evidence that it is drained")
             assert "has not been quiet" in evidence(server, old, quiet_s=3600)
@@ -167,7 +167,7 @@ def test_a_drain_in_a_mounted_document_is_reported_as_evidence(
             assert quiet[0] == 0 and quiet == sorted(quiet), quiet
             assert all(each["draining"][0]["lag"] == 0 for each in beats)
             run.terminate()
-            assert run.wait_exit() == 0, run.words()
+            assert run.wait_exit() == 0, run.last_lines()
         assert_rows(run.rows(), wanted)
         assert TOKEN not in run.text() + json.dumps(server.annotations)
 

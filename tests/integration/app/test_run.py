@@ -111,7 +111,7 @@ def test_two_sinks_have_separate_queries_groups_and_metrics(
         run.wait_until(lambda: 'cluster="b"' not in scrape(port) and 'cluster="a"' in scrape(port), "b's series to go")
         run.wait_until(lambda: 'parked_splits{sink="lake",stream="st"} 1.0' in scrape(port), "the parked split")
         run.terminate()
-        assert run.wait_exit() == 0, run.words()
+        assert run.wait_exit() == 0, run.last_lines()
         assert_rows(run.rows(), wanted)
     for sink in ("lake", "mine"):
         assert brokers.a.committed_offsets(f"{name}-{sink}") == {(name, 0): 40}
@@ -129,7 +129,7 @@ def test_a_bounded_run_ends_by_itself(brokers: Brokers, topic: Callable[[str], s
 
 
 @pytest.mark.parametrize(
-    ("change", "code", "said"),
+    ("change", "code", "expected"),
     [
         ({"sinks": [{"name": "lake", "type": "parqet"}]}, 2, "sinks[0].type: must be"),
         ({"streams": {"ids": ["other"]}}, 3, "other"),
@@ -137,12 +137,12 @@ def test_a_bounded_run_ends_by_itself(brokers: Brokers, topic: Callable[[str], s
     ],
 )
 def test_mistakes_are_reported_without_starting_spark(
-    change: dict[str, Any], code: int, said: str, tmp_path: Path
+    change: dict[str, Any], code: int, expected: str, tmp_path: Path
 ) -> None:
     write_metadata(tmp_path / "streams.json", stream("st", cluster("a", "127.0.0.1:1", ["t"])))
     with AppRun(write_app(tmp_path, **change)) as run:
         assert run.wait_exit() == code
-        assert said in run.text()
+        assert expected in run.text()
         assert "jdk.incubator" not in run.text()
 
 

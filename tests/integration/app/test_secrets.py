@@ -1,4 +1,4 @@
-"""The application with sinks of every kind on a secured cluster: what they get, and no secret in what is written."""
+"""The application with all kinds of sinks on a secured cluster: they get the records, and no output has a secret."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 def values(at: KafkaCluster, topic: str, user: str, count: int) -> Counter[str]:
-    """What a topic of one partition holds, read by `user`."""
+    """Return the records of a topic of one partition, read by `user`."""
     consumer = Consumer(
         {**at.client_properties(user), "group.id": "check", "enable.auto.commit": "false"}, logger=quiet_logger()
     )
@@ -93,7 +93,7 @@ def test_all_kinds_of_sinks_deliver_and_no_output_has_a_secret(
 
     # When it runs to its end
     with AppRun(config, environment={"SCRAM_USER": "alice"}) as run:
-        assert run.wait_exit() == 0, run.words()
+        assert run.wait_exit() == 0, run.last_lines()
         shown = run.text()
 
     # Then each sink has every record

@@ -1,4 +1,4 @@
-"""What a sink's query does with its checkpoint and with what its sink has already, in one Spark session."""
+"""The start of a sink's query with a checkpoint and a sink that has batches already, in one Spark session."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_delivered_batch_is_not_read_from_a_removed_cluster(  # noqa: PLR0917
     monkeypatch: pytest.MonkeyPatch,
     shape: str,
 ) -> None:
-    # given a batch over two clusters that is in the sink's log, and of which Spark does not know that it is done
+    # given a batch over two clusters that is in the sink's log, but without Spark's commit
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / f"{shape}_shape.py").write_text(SHAPES)
     name, checkpoint, sink = topic("skipped"), tmp_path / "checkpoints" / "lake", tmp_path / "lake"
@@ -109,16 +109,16 @@ def test_a_delivered_batch_is_not_read_from_a_removed_cluster(  # noqa: PLR0917
     assert (checkpoint / "state").exists() == (shape == "stateful")
     assert_rows(parquet_rows(sink), wanted)
 
-    # when one of the clusters goes before the restart
+    # when one of the clusters is removed before the restart
     write_metadata(metadata, stream("st", both[0]))
     run(spark, config)
 
-    # then nothing is left out of the batch: the cluster's offsets are kept as they are after it
+    # then nothing is left out of the batch: the cluster is parked at the offsets after it
     assert last_batch(checkpoint / "commits") >= 0
     assert not list(checkpoint.glob("dynamic-kafka/*/amendments/*"))
     assert parked_offsets(last_document(checkpoint)) == {("b", name): {0: 10}}
 
-    # and back again, it goes on from there
+    # and when the cluster is back, it is read on from there
     write_metadata(metadata, stream("st", *both))
     wanted += produce("b", brokers.b, name, 5)
     run(spark, config)
@@ -160,10 +160,10 @@ def test_spark_commits_a_batch_before_its_progress_event(
     config = write_app(tmp_path, name="events", trigger={"availableNow": True}, options=options)
     seen: list[tuple[int, int]] = []
 
-    def told(_: str, event: Any) -> None:
+    def on_progress(_: str, event: Any) -> None:
         seen.append((event["batchId"], last_batch(tmp_path / "checkpoints" / "lake" / "commits")))
 
-    listener = make_listener(["events.lake"], told)
+    listener = make_listener(["events.lake"], on_progress)
     spark.streams.addListener(listener)
     try:
         run(spark, config)

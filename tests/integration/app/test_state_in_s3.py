@@ -1,4 +1,4 @@
-"""What a query keeps beside its checkpoint, in an object store instead of a folder.
+"""A query's state location in an object store instead of a folder.
 
 The rules are `tests/unit/test_state.py`'s, on folders; here is what differs in a store, and a driver that uses one.
 """
@@ -74,13 +74,13 @@ def test_an_amendment_in_s3_is_obeyed_by_the_next_start(
         run.wait_rows(first)
         run.wait_until(lambda: bool(run.events("batch")), "the batch that left x out")
         query = run.events("batch")[0]["documentQuery"]
-    # Leaving the block was a kill -9.
+    # The end of the block above was a kill -9.
     [made] = StateLocation(place).amendments(query)
     assert {part.split.cluster for part in made.left_out} == {"x"}
     x.resume()
     with AppRun(app) as run:
         run.wait_rows(first + held)
         run.terminate()
-        assert run.wait_exit() == 0, run.words()
+        assert run.wait_exit() == 0, run.last_lines()
         assert_rows(run.rows(), first + held)
         assert logged_in["AWS_SECRET_ACCESS_KEY"] not in run.log.read_text()

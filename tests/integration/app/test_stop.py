@@ -1,4 +1,4 @@
-"""Being stopped in the middle of a batch, and going on from there: nothing lost, nothing twice, nothing left behind."""
+"""A stop in the middle of a batch and the next start: no record lost or doubled, no process left behind."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_sigterm_while_metadata_is_awaited_ends_at_once_with_0(tmp_path: Path) -
     with AppRun(write_app(tmp_path, options={"metadataRevision": "17", "metadataTimeout": "5m"})) as run:
         run.wait_until(lambda: "waiting for revision 17, at most 300 s; there is " in run.text(), "a word of waiting")
         run.terminate()
-        assert run.wait_exit(30) == 0, run.words()
+        assert run.wait_exit(30) == 0, run.last_lines()
         [ended] = run.events("ended")
         assert (ended["code"], ended["reason"]) == (0, "SIGTERM")
 
@@ -53,15 +53,15 @@ def test_sigterm_finishes_the_batch_and_a_restart_is_exact(
     command = PYTHON if under == "python" else spark_submit(tmp_path)
     with AppRun(config, command) as run:
         run.wait_until(lambda: run.planned_batch() > run.committed_batch() >= 0, "a batch at work")
-        # What a shell's job control, `timeout` or a container's init signals is the whole group.
+        # A shell's job control, `timeout` and a container's init signal the whole process group.
         os.killpg(run.process.pid, signal.SIGTERM) if under == "python" else run.terminate()
-        assert run.wait_exit() == 0, run.words()
+        assert run.wait_exit() == 0, run.last_lines()
         [stopping] = run.events("stopping")
         assert run.events("ended")[-1]["reason"] == stopping["reason"]
         assert "Traceback" not in run.text() and "\tat " not in run.text(), run.text()
         before = run.rows()
     assert 0 < before.total() < 600
-    # The same again without the slowness, to the end; under plain python, since that is where it stopped that matters.
+    # Run the rest to the end, without the slow transformation. Plain python is enough: only the checkpoint matters.
     content = yaml.safe_load(config.read_text())
     del content["transformation"]
     content["trigger"] = {"availableNow": True}

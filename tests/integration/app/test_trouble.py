@@ -1,4 +1,4 @@
-"""A cluster that hangs or goes while a batch reads from it: the application restarts that query in its own process."""
+"""A cluster hangs or is removed while a batch reads from it: the query is restarted within the process."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_cluster_that_hangs_in_a_batch_comes_back_exactly(
         x.resume()
         run.wait_rows(first + more + held)
         run.terminate()
-        assert run.wait_exit() == 0, run.words()
+        assert run.wait_exit() == 0, run.last_lines()
         assert_rows(run.rows(), first + more + held)
 
 
@@ -85,5 +85,5 @@ def test_removing_a_hanging_cluster_keeps_the_application_going(
         write_metadata(metadata, stream("st", *both))
         run.wait_rows(first + held)
         run.terminate()
-        assert run.wait_exit() == 0, run.words()
+        assert run.wait_exit() == 0, run.last_lines()
         assert_rows(run.rows(), Rows(first + held))

@@ -1,7 +1,7 @@
 """One `AvailableNow` run of a query in a process of its own, under whatever Spark its interpreter has.
 
 `run_spark` starts it from a test; as a program it is that process. The sink writes each batch to a folder of its own,
-again if it comes again, and can be told to fail.
+again if it comes again, and can be made to fail.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Story:
         self.names(*(cluster(name, each, [topic]) for name, each in clusters.items()))
 
     def names(self, *clusters: Mapping[str, Any]) -> None:
-        """What metadata says from now on."""
+        """Replace the metadata."""
         write_metadata(self.metadata, {"streamId": "orders", "clusterMetadataList": list(clusters)})
 
     def run(self, *, fails: bool = False) -> Rows:
@@ -99,20 +99,20 @@ class Tools:
 
     def __init__(self, captured: pytest.CaptureFixture[str]) -> None:
         self._captured = captured
-        self.said = ""
+        self.output = ""
         self.errors = ""
 
     def __call__(self, *arguments: object) -> int:
-        """Run one; returns its exit code. What it printed is in `said` and `errors`."""
+        """Run one tool and return its exit code. Its standard output is in `output`, its standard error in `errors`."""
         self._captured.readouterr()
         code = main([str(argument) for argument in arguments])
-        self.said, self.errors = self._captured.readouterr()
+        self.output, self.errors = self._captured.readouterr()
         return code
 
     def json(self, *arguments: object, code: int = 0) -> Any:
         """Run one with `--json`; returns what it printed."""
-        assert self(*arguments, "--json") == code, self.said + self.errors
-        return json.loads(self.said)
+        assert self(*arguments, "--json") == code, self.output + self.errors
+        return json.loads(self.output)
 
 
 def contents(folder: Path) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The tools that write: a refused query goes on after the word that its error asks for, with exact rows, on record."""
+"""`accept` and `abandon`: a refused query continues after the command that its error names, with exact rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Topic = Callable[[str], str]
 def test_an_accepted_wiped_cluster_is_read_from_its_start(
     brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
-    # given a query, one of whose clusters is replaced by a new one behind the same servers
+    # given a query, and a new cluster behind the servers of one of its clusters
     name = topic("orders")
     east = fresh_cluster()
     story = make_story()
@@ -32,22 +32,22 @@ def test_an_accepted_wiped_cluster_is_read_from_its_start(
     east.create_topic(name)
     wanted = produce("a", brokers.a, name, 2) + produce("east", east, name, 5, prefix="new")
 
-    # then the query refuses, and so says the plan
+    # then the query refuses to start, and the plan reports it
     with pytest.raises(StreamingQueryException, match=r"accept app\.yaml --identity east="):
         story.run()
     assert tools("plan", story.app) == 4
-    assert f"--identity east={east.kafka_id}" in tools.said
+    assert f"--identity east={east.kafka_id}" in tools.output
 
-    # and nothing happens without a yes, nor for another cluster than the one that answers
+    # and nothing changes without consent, nor for an id other than the one that answers
     before = every_file(story.folder)
     assert tools("accept", story.app, "--identity", f"east={east.kafka_id}") == 2
     assert tools("accept", story.app, "--identity", f"east={former}x", "--yes") == 2
     assert every_file(story.folder) == before
 
-    # when all that is refused is accepted
+    # when the user accepts all that is refused
     assert tools("accept", story.app, "--yes") == 0
 
-    # then it is on record, and the query reads the new cluster from its start and the other one on
+    # then it is recorded, the new cluster is read from its start, and the other one is read on
     (accepted,) = contents(next(story.state.glob("*/accepted")))
     assert accepted == {"kind": "identity", "cluster": "east", "kafkaId": east.kafka_id}
     (audit,) = contents(story.state / "audit")
@@ -59,7 +59,7 @@ def test_an_accepted_wiped_cluster_is_read_from_its_start(
 def test_a_loss_is_accepted_once_and_for_its_own_offset_only(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
-    # given a query that misses records that retention has taken
+    # given a query whose next records have expired
     name = topic("orders")
     story = make_story()
     story.reads(name, a=brokers.a)
@@ -75,11 +75,11 @@ def test_a_loss_is_accepted_once_and_for_its_own_offset_only(
     with pytest.raises(StreamingQueryException, match=r"accept app\.yaml --data-loss"):
         story.run()
 
-    # when it is accepted
+    # when the user accepts it
     assert tools("accept", story.app, "--data-loss", "--yes") == 0
-    assert "6 records are given up" in tools.said
+    assert "6 records are given up" in tools.output
 
-    # then what is left is read, and a second loss is refused again
+    # then the remaining records are read, and a second loss is refused again
     (accepted,) = contents(next(story.state.glob("*/accepted")))
     assert accepted["from"] == 4 and accepted["to"] == 10
     assert_rows(story.run(), wanted)
@@ -91,7 +91,7 @@ def test_a_loss_is_accepted_once_and_for_its_own_offset_only(
 def test_a_loss_in_the_pending_batch_is_abandoned_and_accepted(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
-    # given a pending batch, whose first records expire before it could be repeated
+    # given a pending batch whose first records have expired
     name = topic("orders")
     story = make_story()
     story.reads(name, a=brokers.a)
@@ -101,7 +101,7 @@ def test_a_loss_in_the_pending_batch_is_abandoned_and_accepted(
     with pytest.raises(StreamingQueryException, match=rf"abandon app\.yaml a/{name}/0"):
         story.run()
 
-    # when the words are said that the error names
+    # when the user runs the commands that the error names
     assert tools("abandon", story.app, f"a/{name}/0", "--stopped", "--yes") == 0
     assert tools("accept", story.app, "--data-loss", "--yes") == 0
 
@@ -112,7 +112,7 @@ def test_a_loss_in_the_pending_batch_is_abandoned_and_accepted(
 def test_an_abandoned_range_is_read_when_its_cluster_returns(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
-    # given a pending batch over two clusters, of which metadata names one no more, and the query refuses
+    # given a query that refuses to start, since metadata no longer names a cluster of its pending batch
     name = topic("orders")
     for broker in (brokers.a, brokers.b):
         broker.create_topic(name)
@@ -125,17 +125,17 @@ def test_an_abandoned_range_is_read_when_its_cluster_returns(
     with pytest.raises(StreamingQueryException, match=r"abandon app\.yaml"):
         story.run()
 
-    # then abandoning asks first, refuses what seems to run and what is not pending, and changes nothing
+    # then `abandon` asks first, refuses a running query and a range that is not pending, and changes nothing
     before = every_file(story.folder)
     assert tools("abandon", story.app, "b", "--yes") == 2 and "may be running" in tools.errors
     assert tools("abandon", story.app, "b", "--stopped") == 2 and "--yes" in tools.errors
     assert tools("abandon", story.app, "c", "--stopped", "--yes") == 2 and f"b/{name}" in tools.errors
     assert every_file(story.folder) == before
 
-    # when it is abandoned
+    # when the user abandons the range
     assert tools("abandon", story.app, f"b/{name}/0", "--stopped", "--yes") == 0
 
-    # then the batch runs without it, on record, and the cluster's return reads it whole
+    # then the batch runs without it, it is recorded, and the range is read when the cluster is back
     (audit,) = contents(story.state / "audit")
     assert audit["before"] == {f"b/{name}[0]": 5} and audit["after"] == {f"b/{name}[0]": 0}
     assert_rows(story.run(), first)
@@ -147,7 +147,7 @@ def test_an_abandoned_range_is_read_when_its_cluster_returns(
 def test_a_replaced_clusters_pending_range_is_abandoned(
     brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
-    # given a pending batch of a cluster that is another one by now
+    # given a pending batch of a cluster that was replaced since
     name = topic("orders")
     east = fresh_cluster()
     story = make_story()
@@ -162,21 +162,21 @@ def test_a_replaced_clusters_pending_range_is_abandoned(
     both = rf"abandon app\.yaml east`, then .*accept app\.yaml --identity east={east.kafka_id}`"
     with pytest.raises(StreamingQueryException, match=both):
         story.run()
-    assert tools("plan", story.app) == 4 and re.search(both, tools.said)
+    assert tools("plan", story.app) == 4 and re.search(both, tools.output)
 
-    # when both words are said, as the errors name them
+    # when the user runs both commands that the errors name
     assert tools("abandon", story.app, "east", "--stopped", "--yes") == 0
-    assert tools("plan", story.app) == 4 and "--identity east=" in tools.said and "abandon" not in tools.said
+    assert tools("plan", story.app) == 4 and "--identity east=" in tools.output and "abandon" not in tools.output
     assert tools("accept", story.app, "--identity", f"east={east.kafka_id}", "--yes") == 0
 
-    # then the query goes on, exactly
+    # then the query continues with exact rows
     assert_rows(story.run(), wanted)
 
 
 def test_a_re_created_topics_pending_batch_is_abandoned(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
-    # given a pending batch at offset 4, of a topic that is another one, with records at those offsets, by now
+    # given a pending batch at offset 4 of a topic that was re-created since, with records at those offsets
     name = topic("orders")
     story = make_story()
     story.reads(name, a=brokers.a)
@@ -189,21 +189,22 @@ def test_a_re_created_topics_pending_batch_is_abandoned(
     brokers.a.create_topic(name)
     wanted = produce("a", brokers.a, name, 12, prefix="new")
 
-    # then query and plan refuse, and say what to do in which order; the second word does not go first
+    # then query and plan refuse, and name both commands in their order; the second alone is refused
     with pytest.raises(
         StreamingQueryException, match=rf"abandon app\.yaml a/{name}`, then .*accept app\.yaml --data-loss"
     ):
         story.run()
     assert tools("plan", story.app) == 4
     assert (
-        "holds" in tools.said and f"the topic was re-created (id {old}, now {brokers.a.topic_id(name)})" in tools.said
+        "holds" in tools.output
+        and f"the topic was re-created (id {old}, now {brokers.a.topic_id(name)})" in tools.output
     )
-    assert tools("inspect", story.app) == 0 and old in tools.said
+    assert tools("inspect", story.app) == 0 and old in tools.output
     before = every_file(story.folder)
     assert tools("accept", story.app, "--data-loss", "--yes") == 2 and f"abandon app.yaml a/{name}" in tools.errors
     assert every_file(story.folder) == before
 
-    # when both are said
+    # when the user runs both
     assert tools("abandon", story.app, f"a/{name}", "--stopped", "--yes") == 0
     plan = tools.json("plan", story.app, code=4)
     [refused] = [change for change in plan["changes"] if change["action"] == "refuse"]
@@ -213,7 +214,7 @@ def test_a_re_created_topics_pending_batch_is_abandoned(
     # then all of the new topic is read
     [accepted] = contents(next(story.state.glob("*/accepted")))
     assert (accepted["topicId"], accepted["from"], accepted["to"]) == (old, 4, 0)
-    assert tools("plan", story.app) == 0 and "continues at 0" in tools.said
+    assert tools("plan", story.app) == 0 and "continues at 0" in tools.output
     assert_rows(story.run(), wanted)
 
 

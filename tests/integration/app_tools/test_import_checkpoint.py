@@ -1,4 +1,4 @@
-"""From Spark's own source to ours: the new query begins exactly where the old one had got to."""
+"""From Spark's own source to ours: the new query starts exactly at the progress of the old one."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def test_a_job_moves_over_from_spark_s_kafka_source(
     asked = ("import-checkpoint", folder / "checkpoint", "--cluster", "east")
     assert tools(*asked, "-o", target, "--state-location", tmp_path / "state") == 0
 
-    # then it says where the committed batch ended, and what the pending one means; the old checkpoint is untouched
-    assert json.dumps({"east": {name: reached}}) in tools.said
-    assert "Batch 1 is pending" in tools.said and "--after-pending" in tools.said
+    # then it prints the end of the committed batch and explains the pending one; the old checkpoint is unchanged
+    assert json.dumps({"east": {name: reached}}) in tools.output
+    assert "Batch 1 is pending" in tools.output and "--after-pending" in tools.output
     assert every_file(folder) == before
     start = yaml.safe_load(target.read_text())
     assert start == {"startingOffsets": {name: reached}}
     (audit,) = contents(tmp_path / "state" / "audit")
     assert audit["after"] == {"east": {name: reached}}
 
-    # and with --after-pending, where the pending batch was to end
+    # and with --after-pending, the end of the pending batch
     assert tools(*asked, "--after-pending") == 0
-    assert json.dumps({name: {"0": 10, "1": 8}}) in tools.said
+    assert json.dumps({name: {"0": 10, "1": 8}}) in tools.output
 
     # when the new query starts with the metadata's form, it reads exactly what the old one had not committed
     story = make_story()
@@ -69,7 +69,7 @@ def test_the_option_s_form_is_what_the_option_takes(tmp_path: Path, tools: Tools
 
     assert tools("import-checkpoint", tmp_path, "--cluster", "east") == 0
 
-    printed = next(line for line in tools.said.splitlines() if "startingOffsets  {" in line).split("  ")[-1]
+    printed = next(line for line in tools.output.splitlines() if "startingOffsets  {" in line).split("  ")[-1]
     options = {"streamIds": "o", "metadataPath": "/x", "startingOffsets": printed}
     starting = parse_options(options, mode="streaming").starting
     assert starting == PerCluster({"east": OffsetSpec("explicit", offsets={"orders": {0: 4, 11: 7}})})
@@ -81,7 +81,7 @@ def test_of_several_sources_one_is_chosen(tmp_path: Path, tools: Tools) -> None:
     assert tools("import-checkpoint", tmp_path, "--cluster", "east") == 2
     assert "--source: 0: orders; 2: payments" in tools.errors
     assert tools("import-checkpoint", tmp_path, "--cluster", "east", "--source", "2") == 0
-    assert json.dumps({"payments": {"0": 9}}) in tools.said
+    assert json.dumps({"payments": {"0": 9}}) in tools.output
     assert tools("import-checkpoint", tmp_path, "--cluster", "east", "--source", "1") == 2
 
 
@@ -90,11 +90,11 @@ def test_named_sources_are_read_too(tmp_path: Path, tools: Tools) -> None:
     _checkpoint(tmp_path, 'v2\n{}\n0:{"orders":{"0":4}}\npaid:{"payments":{"0":9}}')
 
     assert tools("import-checkpoint", tmp_path, "--cluster", "east", "--source", "paid") == 0
-    assert json.dumps({"payments": {"0": 9}}) in tools.said
+    assert json.dumps({"payments": {"0": 9}}) in tools.output
 
 
 @pytest.mark.parametrize(
-    ("text", "committed", "code", "says"),
+    ("text", "committed", "code", "expected"),
     [
         ('v1\n{}\n{"orders":{"0":4}}', False, 2, "none is committed"),
         ('v1\n{}\n{"version":2}', True, 4, "already a checkpoint of dynamic-kafka"),
@@ -103,12 +103,12 @@ def test_named_sources_are_read_too(tmp_path: Path, tools: Tools) -> None:
     ],
 )
 def test_a_useless_checkpoint_is_refused_with_the_reason(  # noqa: PLR0917
-    tmp_path: Path, tools: Tools, text: str, committed: bool, code: int, says: str
+    tmp_path: Path, tools: Tools, text: str, committed: bool, code: int, expected: str
 ) -> None:
     _checkpoint(tmp_path, text, committed=committed)
 
     assert tools("import-checkpoint", tmp_path, "--cluster", "east") == code
-    assert says in tools.errors
+    assert expected in tools.errors
 
 
 def _checkpoint(folder: Path, text: str, *, committed: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""The tools that look: what they say is what the query then does, and they change nothing."""
+"""`plan` and `inspect`: the query then does what they show, and they change nothing."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def test_a_migration_is_planned_before_it_happens(
     story.names(cluster("a", brokers.a, [name]), cluster("b", brokers.b, [name]))
     wanted = produce("a", brokers.a, name, 10) + produce("b", brokers.b, name, 5)
 
-    # then before its first batch the plan says what that reads
+    # then before its first batch, the plan shows what it would read
     assert by_action(tools.json("plan", story.app)) == {"add": [("a", 2, 10), ("b", 2, 5)]}
     assert_rows(story.run(), wanted)
 
-    # when metadata takes a away and adds c, which holds 7 records already, and 3 more wait in b
+    # when metadata removes a and adds c, which has 7 records already, and 3 more wait in b
     wanted = produce("c", brokers.c, name, 7) + produce("b", brokers.b, name, 3)
     produce("a", brokers.a, name, 4)
     story.names(cluster("b", brokers.b, [name]), cluster("c", brokers.c, [name]))
@@ -52,12 +52,12 @@ def test_a_migration_is_planned_before_it_happens(
     assert plan["nextBatch"] == 10
     assert every_file(story.folder) == before
     assert tools("plan", story.app) == 0
-    assert "starts at earliest" in tools.said and "kept until" in tools.said
+    assert "starts at earliest" in tools.output and "kept until" in tools.output
 
-    # and the query does just that
+    # and the query does exactly this
     assert_rows(story.run(), wanted)
 
-    # when a is named again, then its 4 records are what resuming means
+    # when metadata names a again, then the plan resumes it with its 4 records
     story.names(cluster("a", brokers.a, [name]), cluster("c", brokers.c, [name]))
     assert by_action(tools.json("plan", story.app)) == {
         "park": [("b", 2, None)],
@@ -65,19 +65,19 @@ def test_a_migration_is_planned_before_it_happens(
         "read": [("c", 2, 0)],
     }
 
-    # and inspect shows the offsets, and what is parked until when
+    # and inspect shows the offsets, and the parked splits with their deadlines
     shown = tools.json("inspect", story.app)
     assert shown["clusters"]["c"]["topics"][name]["next"] == {"0": 7, "1": 0}
     assert shown["parked"]["a"]["topics"][name]["next"] == {"0": 10, "1": 0}
     assert shown["batches"]["pending"] is None
     assert tools("inspect", story.checkpoint) == 0
-    assert "in 6 d" in tools.said and brokers.c.kafka_id in tools.said
+    assert "in 6 d" in tools.output and brokers.c.kafka_id in tools.output
 
 
 def test_the_plan_names_ranges_that_a_restart_leaves_out(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
-    # given a batch of a and b that failed in the sink, and metadata that names b no more
+    # given a batch of a and b that failed in the sink, and metadata without b
     name = topic("orders")
     story = make_story()
     story.reads(name, a=brokers.a, b=brokers.b)
@@ -86,17 +86,17 @@ def test_the_plan_names_ranges_that_a_restart_leaves_out(
     story.run(fails=True)
     story.names(cluster("a", brokers.a, [name]))
 
-    # when the tools are asked
+    # when plan and inspect run
     shown = tools.json("inspect", story.app)
     plan = tools.json("plan", story.app)
 
-    # then they name the ranges, and which of them a restart leaves out; no amendment was made by asking
+    # then they show the ranges and those that a restart leaves out, and write no amendment
     assert shown["pendingRanges"] == [["a", name, 0, 0, 6], ["b", name, 0, 0, 4]]
     assert plan["pending"]["leftOut"] == [["b", name, 0, 0, 4]]
     assert plan["pending"]["reasons"] == {"b": "removed"}
     assert not story.state.exists()
 
-    # and the restart does it
+    # and the restart leaves them out
     assert_rows(story.run(), wanted)
     shown = tools.json("inspect", story.app)
     assert shown["amendments"][0]["leftOut"] == [["b", name, 0, 0, 4]]
@@ -115,13 +115,13 @@ def test_with_refuse_the_plan_reports_a_refused_start(
     story.names(cluster("a", brokers.a, [name]))
 
     assert tools("plan", story.app) == 4
-    assert "abandon app.yaml" in tools.said
+    assert "abandon app.yaml" in tools.output
 
 
 def test_expired_records_of_the_pending_batch_are_refused(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
-    # given a batch that failed in the sink, and whose records are gone since
+    # given a batch that failed in the sink, and whose records expired since
     name = topic("orders")
     story = make_story()
     story.reads(name, a=brokers.a)
@@ -130,15 +130,15 @@ def test_expired_records_of_the_pending_batch_are_refused(
     wanted = produce("a", brokers.a, name, 3)
     brokers.a.delete_records(name, 0, 16)
 
-    # then the plan says so, with what helps
+    # then the plan reports it, with the commands that help
     assert tools("plan", story.app) == 4
-    assert "records 0..16 have expired: abandon the range" in tools.said
-    assert f"abandon app.yaml a/{name}/0" in tools.said
+    assert "records 0..16 have expired: abandon the range" in tools.output
+    assert f"abandon app.yaml a/{name}/0" in tools.output
 
-    # and that helps
+    # and these commands help
     assert tools("abandon", story.app, f"a/{name}/0", "--yes", "--stopped") == 0
     assert tools("plan", story.app) == 4
-    assert f"accept app.yaml --data-loss a/{name}/0" in tools.said
+    assert f"accept app.yaml --data-loss a/{name}/0" in tools.output
     assert tools("accept", story.app, "--data-loss", f"a/{name}/0", "--yes") == 0
     assert tools("plan", story.app) == 0
     assert_rows(story.run(), wanted)
@@ -159,13 +159,13 @@ def test_a_checkpoint_older_than_its_group_is_refused(
     group.close_in_background()
 
     assert tools("plan", story.app) == 4
-    assert f"has commits of its document {later}" in tools.said
+    assert f"has commits of its document {later}" in tools.output
 
 
 def test_a_group_ahead_of_sparks_commits_is_refused(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
-    # given a query whose group has the mark of its last batch, and whose note that the batch is committed is lost
+    # given a query whose group has the mark of its last batch, while Spark's commit of the batch is lost
     name = topic("orders")
     story = make_story(**{"kafka.group.id": name})
     story.reads(name, a=brokers.a)
@@ -180,9 +180,9 @@ def test_a_group_ahead_of_sparks_commits_is_refused(
     assert tools("plan", story.app) == 0
     max((story.checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name)).unlink()
 
-    # then the plan says what the application ends with, which compares what Spark has committed
+    # then the plan reports the error of the application, which compares the group with Spark's commits
     assert tools("plan", story.app) == 4
-    assert f"has commits of its document {saved['document']}" in tools.said
+    assert f"has commits of its document {saved['document']}" in tools.output
 
 
 def test_a_hanging_cluster_is_named_and_the_others_are_planned(

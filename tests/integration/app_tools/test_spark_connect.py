@@ -1,4 +1,4 @@
-"""The source in a session of Spark Connect. (That the application refuses one: `tests/unit/app/test_session.py`.)"""
+"""The source in a session of Spark Connect. (`tests/unit/app/test_session.py`: the application refuses one.)"""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_query_of_a_remote_session_follows_metadata(
         for named in ([a], [a, b])
     ]
 
-    # when a query of a remote session reads it, ends, and goes on, by several batches
+    # when a query of a remote session reads it in several batches, with an end in between
     with connect_server(SPARK42_PYTHON) as url:
         counts = run(url, tmp_path, first, then | {"maxOffsetsPerTrigger": "4"})
 

@@ -31,7 +31,7 @@ def test_a_checkpoint_is_continued_by_another_spark(  # noqa: PLR0917
     then: Path,
     versions: tuple[str, str],
 ) -> None:
-    # given a query over two clusters that one Spark has run, and whose second batch stayed pending there
+    # given a query over two clusters whose second batch is pending under one version of Spark
     name = topic("orders")
     for broker in (brokers.a, brokers.b):
         broker.create_topic(name, 2)
@@ -53,7 +53,7 @@ def test_a_checkpoint_is_continued_by_another_spark(  # noqa: PLR0917
     assert run_spark(first, "dynamic-kafka", options, tmp_path, fails_at=1).startswith(versions[0])
     assert rows(tmp_path).total() == 12
 
-    # when another Spark goes on with it, and more has come
+    # when another version of Spark continues it, with more records
     wanted += produce("b", brokers.b, name, 5)
     assert run_spark(then, "dynamic-kafka", options, tmp_path).startswith(versions[1])
 
@@ -62,6 +62,6 @@ def test_a_checkpoint_is_continued_by_another_spark(  # noqa: PLR0917
 
 
 def rows(folder: Path) -> Rows:
-    """What was delivered so far."""
+    """Return the rows that were delivered so far."""
     found = delivered(folder, "kafka_cluster", "topic", "partition", "offset", "value")
     return Rows(Row(*row[:4], row[4].decode()) for row in found)

@@ -1,4 +1,4 @@
-"""What a batch had to leave out is not committed to the groups as if it had been read."""
+"""Ranges that a batch left out are not committed to the consumer groups."""
 
 from __future__ import annotations
 

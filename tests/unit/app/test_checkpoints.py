@@ -1,4 +1,4 @@
-"""Checkpoints and sink logs, as files: what is pending, what is delivered, what is too old."""
+"""Checkpoints and sink logs as files: pending batches, delivered batches, and checkpoints that are too old."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line's ends: whatever goes wrong outside is a line and an exit code, never a traceback."""
+"""The end of commands: an error outside of our code becomes one line and an exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def test_without_java_the_application_ends_with_exit_code_6(app: Path) -> None:
     assert "SparkStartError: Spark could not be started: " in ended.stderr
     assert "a JDK >= 17 (JAVA_HOME, or" in ended.stderr
     assert "Traceback" not in ended.stderr
-    [told] = [line for line in map(json.loads, events_in(ended.stderr)) if line["event"] == "ended"]
-    assert told["code"] == 6
-    assert told["reason"].startswith("SparkStartError: Spark could not be started: ")
+    [ended_event] = [line for line in map(json.loads, events_in(ended.stderr)) if line["event"] == "ended"]
+    assert ended_event["code"] == 6
+    assert ended_event["reason"].startswith("SparkStartError: Spark could not be started: ")
 
 
 def events_in(text: str) -> list[str]:
@@ -124,10 +124,10 @@ def test_a_folder_is_no_app_yaml(command: str, kind: str, tmp_path: Path, capsys
     if kind == "checkpoint":
         (tmp_path / "offsets").mkdir()
     assert main([command, str(tmp_path)]) == 2
-    said = "".join(capsys.readouterr())
-    assert str(tmp_path) in said and "app.yaml" in said and "inspect takes a checkpoint" in said
+    output = "".join(capsys.readouterr())
+    assert str(tmp_path) in output and "app.yaml" in output and "inspect takes a checkpoint" in output
     if command == "plan" and kind == "checkpoint":
-        assert "is a checkpoint; plan needs the app.yaml, since it asks metadata and clusters" in said
+        assert "is a checkpoint; plan needs the app.yaml, since it asks metadata and clusters" in output
 
 
 def test_a_misspelt_command_is_reported_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,9 +150,9 @@ def test_a_missing_metadata_path_is_reported_once_and_whole(
     monkeypatch.chdir(app.parent)
     app.write_text(app.read_text().replace(f"{app.parent}/streams.yaml", "none.yaml"))
     assert main(["plan", str(app)]) == 3
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert f"{app.parent}/none.yaml: cannot be read" in said and "`metadata` in app.yaml" in said
-    assert said.count("check") == 1
+    output = capsys.readouterr().err.splitlines()[-1]
+    assert f"{app.parent}/none.yaml: cannot be read" in output and "`metadata` in app.yaml" in output
+    assert output.count("check") == 1
 
 
 @pytest.mark.parametrize(
@@ -165,6 +165,6 @@ def test_a_misspelt_flag_is_reported_with_the_nearest_one(
     with pytest.raises(SystemExit) as ended:
         main(given)
     assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert f"did you mean {near!r}?" in said
-    assert f"usage: python -m dynamic_kafka.app {given[0]}" in said
+    output = capsys.readouterr().err
+    assert f"did you mean {near!r}?" in output
+    assert f"usage: python -m dynamic_kafka.app {given[0]}" in output

@@ -1,4 +1,4 @@
-"""`app.yaml`: what it says, and how it is refused."""
+"""`app.yaml`: its fields, and its mistakes with line and field."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_references_to_secrets_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (("name: orders", "nam: orders"), "app.yaml:1: nam: unknown field; did you mean 'name'?"),
         (("{ids: [orders]}", "{ids: [orders], pattern: o.*}"), "app.yaml:3: streams: set exactly one of"),
@@ -99,10 +99,10 @@ def test_references_to_secrets_stay_as_they_are() -> None:
         (("metadata: /etc/kafkastreams\n", ""), "metadataService=file needs `metadata`, the document"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_refused_with_line_and_field(change: tuple[str, str], said: str) -> None:
+def test_a_mistake_is_refused_with_line_and_field(change: tuple[str, str], message: str) -> None:
     text = MINIMAL.replace(*change)
     assert text != MINIMAL
-    assert said in refused(text)
+    assert message in refused(text)
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_a_metadata_document_is_recognised(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
-        # The remedy names another option, which is there, too: the line is that of the one to change.
+        # The message also names another option of the file. The line is that of the option to change.
         (
             "kafka.auto.offset.reset: latest",
             """app.yaml:11: options."kafka.auto.offset.reset": Kafka property 'auto.""",
@@ -138,8 +138,8 @@ def test_a_metadata_document_is_recognised(text: str) -> None:
         ("endingOffsets: earliest", "app.yaml:11: options.endingOffsets: the end can't be earliest"),
     ],
 )
-def test_a_wrong_option_is_reported_once_with_its_line(wrong: str, said: str) -> None:
-    assert said in refused(MINIMAL + f"options:\n  startingOffsets: earliest\n  {wrong}\n")
+def test_a_wrong_option_is_reported_once_with_its_line(wrong: str, message: str) -> None:
+    assert message in refused(MINIMAL + f"options:\n  startingOffsets: earliest\n  {wrong}\n")
 
 
 @pytest.mark.parametrize(
@@ -154,8 +154,8 @@ def test_two_sinks_do_not_share_a_folder(first: str, second: str) -> None:
 
 
 def test_all_mistakes_are_reported_at_once() -> None:
-    said = refused(MINIMAL.replace("name: orders", "nam: orders").replace("parquet", "parqet"))
-    assert said.startswith("2 problems in app.yaml:")
+    message = refused(MINIMAL.replace("name: orders", "nam: orders").replace("parquet", "parqet"))
+    assert message.startswith("2 problems in app.yaml:")
 
 
 def test_two_sinks_need_groups_of_their_own() -> None:
@@ -183,9 +183,9 @@ def test_a_literal_secret_is_refused_and_not_shown(where: str) -> None:
     if where == "# sink":
         options = "{kafka.bootstrap.servers: 'k:9092', kafka.sasl.password: hunter2}"
         text = MINIMAL + f"- {{name: out, type: kafka, options: {options}}}\n"
-    said = refused(text)
-    assert "sasl.password" in said
-    assert "hunter2" not in said
+    message = refused(text)
+    assert "sasl.password" in message
+    assert "hunter2" not in message
 
 
 @pytest.mark.parametrize(
@@ -197,9 +197,9 @@ def test_a_literal_secret_is_refused_and_not_shown(where: str) -> None:
 )
 def test_a_password_in_a_path_is_refused_and_not_shown(written: str, field: str) -> None:
     text = MINIMAL.replace(written, f"{written.partition(':')[0]}: s3a://AKIA:hunter2@bucket/x")
-    said = refused(text + "options: {stateLocation: /data/state}\n")
-    assert f": {field}: has a user and a password in its URL" in said
-    assert "hunter2" not in said
+    message = refused(text + "options: {stateLocation: /data/state}\n")
+    assert f": {field}: has a user and a password in its URL" in message
+    assert "hunter2" not in message
 
 
 @pytest.mark.parametrize("text", ["", "   \n", "[]", "just text", "name: [unclosed"])

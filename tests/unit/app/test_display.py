@@ -1,4 +1,4 @@
-"""The live table: what else is written to the terminal comes above it, whole."""
+"""The live table: all other lines on the terminal come above it, whole."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Terminal(io.StringIO):
 
 
 def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """From here on, not as a fixture: pytest sets its own streams between a test's set-up and the test."""
+    """Replace the streams by a terminal. No fixture: pytest sets its own streams after a test's set-up."""
     terminal = Terminal()
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", terminal)
@@ -60,7 +60,7 @@ def test_a_live_table_is_drawn_below_what_else_is_written(
             assert eventually(lambda text=text: text in terminal.getvalue())  # type: ignore[misc]
     finally:
         stop()
-    # Else a line begins behind the table's last one, and the next drawing goes up too few lines.
+    # Otherwise a line would begin after the table's last line, and the next table would overwrite too few lines.
     for text in texts:
         assert TABLE_END not in terminal.getvalue().partition(text)[0].rpartition(CLEARED)[2]
 

@@ -1,4 +1,4 @@
-"""Whether a topic counts as drained, told as stories: rounds of listing every ten seconds, and what sinks committed."""
+"""When a topic counts as drained: stories of listings every ten seconds and of the sinks' commits."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Story:
         self.now += ROUND_S
 
     def state(self, *documents: OffsetDocument | None) -> TopicDrain:
-        """What is reported of the topic, right before the next round."""
+        """Return the drain of the topic right before the next round."""
         (found,) = self.drains.states(documents, self.now)
         assert (found.cluster, found.topic) == ("east", "old")
         return found
@@ -82,7 +82,7 @@ def test_records_behind_a_stopping_offset_are_not_awaited() -> None:
 
 
 def test_quiet_time_spans_first_answer_to_last_question() -> None:
-    """In between nothing was written for certain; before the answer and after the question, who knows."""
+    """Between the two, certainly nothing was written. Before and after them, something may have been."""
     story = Story()
     story.listed({0: 5})
     assert story.state(committed({0: 5})).quiet_s == 0
@@ -234,7 +234,7 @@ def test_another_cluster_or_topic_of_that_name_does_not_count(other: dict[str, s
     story.listed({0: 5})
     story.listed({0: 5}, **other)  # type: ignore[arg-type]
     assert story.numbers(committed({0: 5})) == (None, 0)
-    assert story.state(committed({0: 5})).kafka_id == other.get("kafka_id", "K"), "which one was listed is told"
+    assert story.state(committed({0: 5})).kafka_id == other.get("kafka_id", "K"), "that of the listed one"
 
 
 @pytest.mark.parametrize("untold", [{"kafka_id": None}, {"topic_id": None}])

@@ -1,4 +1,4 @@
-"""Exit codes: one for each kind of ending, also where the JVM has turned the error into text."""
+"""Exit codes for each kind of end, also if the JVM has turned the error into text."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_an_error_of_ours_needs_no_frames() -> None:
 
 
 def test_frames_of_generated_and_native_code_are_kept() -> None:
-    """What Spark generates, where a sink's or an expression's failure comes through, has no file."""
+    """Code that Spark generates has no file, but a sink's or an expression's failure passes through it."""
     text = """Job aborted
 \tat org.apache.spark.sql.catalyst.expressions.GeneratedClass$Generated1.processNext(Unknown Source)
 \tat java.base/jdk.internal.misc.Unsafe.park(Native Method)

@@ -1,4 +1,4 @@
-"""The prober outlives what goes wrong in it, and tells no old numbers meanwhile."""
+"""The lag prober survives all errors, and never shows old numbers after one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOTHING = SimpleNamespace(subscription=Subscription({}, ("s",)), revision=None)
 
 
 class Discovery:
-    """Raises at each look-up that it is told to; `looked` is set once all of them were made."""
+    """A discovery that raises at the given lookups; `looked` is set after all of them."""
 
     def __init__(self, *outcomes: Exception | None) -> None:
         self.outcomes = list(outcomes)
@@ -69,8 +69,8 @@ def test_whatever_is_raised_is_logged_once_and_asking_goes_on(
     discovery = Discovery(*[RuntimeError("bug")] * 3, None, RuntimeError("bug again"))
     probing(discovery)
     assert discovery.looked.wait(10)
-    said = [record.getMessage() for record in caplog.records]
-    assert said == ["the lag is not known for now: bug", "the lag is not known for now: bug again"]
+    warnings = [record.getMessage() for record in caplog.records]
+    assert warnings == ["the lag is not known for now: bug", "the lag is not known for now: bug again"]
 
 
 def test_each_round_counts_for_giving_memory_back(probing: Probing, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,7 @@ def test_a_silent_cluster_stays_unreachable_until_it_answers(monkeypatch: pytest
     refused = "[CLUSTER_UNREACHABLE cluster=east] connection refused"
     assert prober.unreachable() == {"east": refused, "north": "the folder is not there"}
 
-    # still thinking, which is no answer
+    # the cluster has not answered yet
     probes["west"].asked.set_result(answer)
     prober._ask()
     assert prober.unreachable()["east"] == refused
@@ -147,18 +147,18 @@ def test_a_silent_cluster_stays_unreachable_until_it_answers(monkeypatch: pytest
 
 
 class Recorded(DrainTracker):
-    """What the prober tells; `told` is set with the first round."""
+    """The rounds that the prober records; `recorded` is set with the first."""
 
     def __init__(self) -> None:
         super().__init__()
         self.rounds: list[tuple[dict[str, frozenset[str]], list[str]]] = []
-        self.told = threading.Event()
+        self.recorded = threading.Event()
 
     def take(
         self, draining: Mapping[str, frozenset[str]], listings: Mapping[str, ClusterListing], failed: Collection[str]
     ) -> None:
         self.rounds.append((dict(draining), sorted(failed)))
-        self.told.set()
+        self.recorded.set()
 
 
 EAST = SubscribedCluster(
@@ -172,7 +172,7 @@ def test_a_cluster_that_cannot_be_asked_counts_as_failed() -> None:
     drains = Recorded()
     prober = LagProber(OPTIONS, cast(Any, SimpleNamespace(current=lambda: DRAINING)), 0.001, drains=drains)
     prober.start()
-    assert drains.told.wait(10)
+    assert drains.recorded.wait(10)
     prober.stop()
     assert drains.rounds[0] == ({"east": frozenset("t")}, ["east"])
 

@@ -1,4 +1,4 @@
-"""Metrics: their names, their values, and that they go with their cluster."""
+"""Metrics: their names and values, and their removal with their cluster."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ READS = {
 
 
 def reads(sink: str, active: Iterable[Split]) -> Mapping[Split, SplitReads]:
-    """What executors have reported."""
+    """The counts that executors have reported."""
     return {split: READS[split] for split in active} if sink == "lake" else {}
 
 
@@ -178,9 +178,14 @@ def test_an_outage_after_the_last_batch_removes_the_old_lag(board: StatusBoard) 
 
 
 def test_the_planners_report_is_taken_without_a_batch(board: StatusBoard) -> None:
-    told = {"clusters": {"west": {"stalled": "no answer"}}, "document": 2, "revision": "1", "waiting": {"new": "none"}}
+    report = {
+        "clusters": {"west": {"stalled": "no answer"}},
+        "document": 2,
+        "revision": "1",
+        "waiting": {"new": "none"},
+    }
     foreign = {"startOffset": None, "endOffset": None, "latestOffset": {"topic": {"0": 1}}}
-    board.idle("lake", {"batchId": 2, "sources": [{"endOffset": None, "latestOffset": told}, foreign]})
+    board.idle("lake", {"batchId": 2, "sources": [{"endOffset": None, "latestOffset": report}, foreign]})
     scrape = Scrape(board, FINE)
     stalled = [scrape.value("cluster_stalled", sink="lake", cluster=name) for name in ("east", "west", "new")]
     assert stalled == [0, 1, 1]
@@ -201,8 +206,8 @@ def test_metadata_trouble_is_seen(board: StatusBoard, scrape: Scrape) -> None:
     assert (scrape.value("metadata_failures"), scrape.value("metadata_rejected")) == (2, 1)
     fine = Scrape(board, FINE)
     assert fine.value("metadata_rejected") == 0
-    told = {"clusters": {}, "document": 2, "revision": "1", "rejected": "topic 'x' does not exist"}
-    board.idle("lake", {"sources": [{"latestOffset": told}]})
+    report = {"clusters": {}, "document": 2, "revision": "1", "rejected": "topic 'x' does not exist"}
+    board.idle("lake", {"sources": [{"latestOffset": report}]})
     assert fine.value("metadata_rejected") == 1
 
 
@@ -224,9 +229,9 @@ def test_the_first_batch_of_a_query_counts(start: Any) -> None:
     board = StatusBoard(["lake"])
     topic = TopicProgress("st", {0: 10}, starts={0: 4})
     first = OffsetDocument("q", 1, "p", clusters={"east": ClusterProgress({"orders": topic})})
-    told = {**event(0, first, first)}
-    told["sources"][0]["startOffset"] = start
-    board.progress("lake", told, 0.0)
+    report = {**event(0, first, first)}
+    report["sources"][0]["startOffset"] = start
+    board.progress("lake", report, 0.0)
     assert Scrape(board, FINE).value("cluster_offsets_read_total", sink="lake", cluster="east") == 6
 
 

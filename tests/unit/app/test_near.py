@@ -1,4 +1,4 @@
-"""A slip in a field of app.yaml is told with the field that is meant, at every depth."""
+"""A misspelt field of app.yaml is reported with the nearest known one, at every depth."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ sinks:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"streams": "{id: [orders]}"}, "streams.id: unknown field; did you mean 'ids'?"),
         ({"streams": "{patern: 'a.*'}"}, "streams.patern: unknown field; did you mean 'pattern'?"),
@@ -31,9 +31,9 @@ sinks:
         ({"sink": ", grupId: x"}, "did you mean 'groupId'?"),
     ],
 )
-def test_a_misspelt_field_is_reported_with_the_nearest_one(given: dict[str, str], said: str) -> None:
+def test_a_misspelt_field_is_reported_with_the_nearest_one(given: dict[str, str], message: str) -> None:
     text = APP.format(**{"streams": "{ids: [orders]}", "sink": "", "more": "", **given})
     with pytest.raises(OptionError) as refused:
         parse_config(text, source="app.yaml")
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "is missing" not in str(refused.value)

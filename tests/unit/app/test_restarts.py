@@ -1,4 +1,4 @@
-"""Which failures restart a query in the process."""
+"""The failures after which a query is restarted within the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an application refuses before Spark is started, by what metadata names and what its checkpoints hold."""
+"""Checks of an application before Spark starts, by its metadata and its checkpoints."""
 
 from __future__ import annotations
 

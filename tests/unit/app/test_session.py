@@ -99,10 +99,10 @@ def test_a_json_line_has_the_event_and_its_fields() -> None:
 
 def test_a_line_for_people_ends_with_the_reason() -> None:
     fields = {"levelname": "ERROR", "msg": "the query failed", "event": "failed"}
-    told = [
+    lines = [
         TextFormatter().format(logging.makeLogRecord({**fields, "reason": reason})) for reason in ("no answer", None)
     ]
-    assert [line.partition(" ERROR ")[2] for line in told] == ["the query failed: no answer", "the query failed"]
+    assert [line.partition(" ERROR ")[2] for line in lines] == ["the query failed: no answer", "the query failed"]
 
 
 APP = """

@@ -1,4 +1,4 @@
-"""What a sink's query does where its checkpoint cannot be read just now: offsets for observers are not worth an end."""
+"""A checkpoint that cannot be read delays commits to the groups, and does not end the application."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dynamic_kafka.app.query.sink_status import StatusBoard
 
 @pytest.fixture
 def query(tmp_path: Path) -> SinkQuery:
-    """Of a checkpoint whose log of commits cannot be listed."""
+    """A sink's query with a checkpoint whose commit log cannot be listed."""
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake" / "commits").write_text("no folder")
     made = SinkQuery.__new__(SinkQuery)

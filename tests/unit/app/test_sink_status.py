@@ -1,4 +1,4 @@
-"""What is known of a sink's query while it has no batch, beside what `test_metrics.py` says of its series."""
+"""The status of a sink's query while it has no batch; `test_metrics.py` has its metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def document(number: int, next_offset: int) -> OffsetDocument:
 
 
 def noted(reached: OffsetDocument | None) -> dict[str, Any]:
-    """What Spark notes of a trigger that found nothing."""
+    """Return Spark's progress of a trigger without news."""
     wire = None if reached is None else encode(reached)
     latest = {"clusters": {}, "document": 1, "revision": "17"}
     return {

@@ -1,4 +1,4 @@
-"""What a transformation's SQL is told when it names another view."""
+"""Errors of a transformation's SQL that reads another view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the supervisor does without Spark: it never begins what is to be stopped."""
+"""The supervisor without Spark: after a request to stop, it starts no query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A query that reads the stream twice, as a join of it with itself does: it has read what both of its sources have."""
+"""A query with two sources of one stream, such as a self-join: its progress is that of the slower source."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ def lag_by(board: StatusBoard) -> int | None:
 
 
 def test_a_topic_is_not_drained_while_one_source_is_behind() -> None:
-    # Given a batch of a self-join, for whose second source the cluster was too slow to be in its plan
+    # Given a batch of a self-join, whose second source planned without the slow cluster
     board = StatusBoard(["lake"])
     board.progress(
         "lake", {"batchId": 0, "sources": [source(document("first", 5)), source(document("second", 2))]}, 1.0
     )
 
-    # When it is asked how far the topic is, then the source that is behind counts
+    # Then the slower source decides how far the topic is
     assert lag_by(board) == 3
 
 
 def test_nor_is_it_after_a_restart_before_the_first_batch(tmp_path: Path) -> None:
-    # Given what Spark has logged of such a batch
+    # Given Spark's log of such a batch
     for folder in ("offsets", "commits"):
         (tmp_path / folder).mkdir()
         logged = [json.dumps(encode(each)) for each in (document("first", 5), document("second", 2))]
         (tmp_path / folder / "0").write_text("\n".join(["v1", "{}", *logged]))
 
-    # When the board begins with it
+    # When the board shows it
     board = StatusBoard(["lake"])
     board.restored("lake", Checkpoint(str(tmp_path)).all_committed(), 1.0)
 
-    # Then the source that is behind counts
+    # Then the slower source decides
     assert lag_by(board) == 3

@@ -1,4 +1,4 @@
-"""`accept --identity` with an app.yaml takes no word that the cluster itself does not confirm."""
+"""`accept --identity` with an app.yaml accepts only the id that the cluster answers with."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def seen(answering: dict[str, str | None], *silent: str) -> Preview:
 
 
 @pytest.mark.parametrize(
-    ("look", "said"),
+    ("look", "output"),
     [
         (seen({}, "east"), "cluster 'east' does not answer"),
         (seen({"east": "old"}), "cluster 'east' is still the saved one (old)"),
@@ -70,11 +70,11 @@ def seen(answering: dict[str, str | None], *silent: str) -> Preview:
     ],
 )
 def test_an_identity_that_does_not_answer_now_is_refused(
-    app: Path, look: Preview, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    app: Path, look: Preview, output: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(accept_tool, "preview", lambda options, saved: look)
     assert main(["accept", str(app), "--identity", "east=new", "--yes"]) == 2
-    assert said in capsys.readouterr().err
+    assert output in capsys.readouterr().err
     assert not (app.parent / "checkpoint" / "out" / "dynamic-kafka").exists()
 
 
@@ -96,15 +96,15 @@ def test_a_given_up_clusters_pending_records_are_counted(
     pending: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(accept_tool, "preview", lambda options, saved: seen({"east": "new"}))
-    assert main(["accept", str(pending), "--identity", "east=new"]) == 2  # nobody said yes
-    said = capsys.readouterr().out
-    assert "5 records of the pending batch. That batch still reads them" in said
-    assert "abandon app.yaml east`" in said
+    assert main(["accept", str(pending), "--identity", "east=new"]) == 2  # no consent
+    output = capsys.readouterr().out
+    assert "5 records of the pending batch. That batch still reads them" in output
+    assert "abandon app.yaml east`" in output
 
     assert main(["abandon", str(pending), "east", "--stopped", "--yes"]) == 0
-    said = capsys.readouterr().out
-    assert "5 records are read when their cluster can be read again" in said
-    assert "If the servers are another Kafka cluster by now, or the topic was re-created, they are given up." in said
+    output = capsys.readouterr().out
+    assert "5 records are read when their cluster can be read again" in output
+    assert "If the servers are another Kafka cluster by now, or the topic was re-created, they are given up." in output
 
     assert main(["accept", str(pending), "--identity", "east=new", "--yes"]) == 0
     assert "5 records of the pending batch, which has left them out" in capsys.readouterr().out
@@ -116,6 +116,6 @@ def test_an_accepted_clusters_abandoned_range_is_given_up(
     monkeypatch.setattr(accept_tool, "preview", lambda options, saved: seen({"east": "new"}))
     assert main(["accept", str(pending), "--identity", "east=new", "--yes"]) == 0
     assert main(["abandon", str(pending), "east", "--stopped", "--yes"]) == 0
-    said = capsys.readouterr().out
-    assert "5 records are given up: another Kafka cluster was accepted in place of theirs." in said
-    assert "can be read again" not in said
+    output = capsys.readouterr().out
+    assert "5 records are given up: another Kafka cluster was accepted in place of theirs." in output
+    assert "can be read again" not in output

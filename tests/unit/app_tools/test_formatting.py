@@ -1,4 +1,4 @@
-"""How tools show times and tables."""
+"""Times and tables in the output of tools."""
 
 from __future__ import annotations
 

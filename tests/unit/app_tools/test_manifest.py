@@ -1,4 +1,4 @@
-"""`manifest`: lines that the operator recognises, for whichever SparkApplication it is."""
+"""`manifest`: the printed YAML is what the operator needs, for both kinds of SparkApplication."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[st
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert main(["manifest", *arguments]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    return said.err
+    message = capsys.readouterr()
+    assert message.out == ""
+    return message.err
 
 
 def test_for_kubeflow_the_operator_finds_its_document_mounted(capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +104,7 @@ def test_secrets_are_mounted_where_the_operator_expects_them(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("kind: ConfigMap", "has no KafkaStream"),
         ("[{streamId: orders, clusterMetadataList: []}]", "list form has no Secrets, and is not needed"),
@@ -120,12 +120,12 @@ def test_secrets_are_mounted_where_the_operator_expects_them(
     ],
 )
 def test_a_file_without_valid_streams_is_refused(
-    text: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "streams.yaml"
     if text is not None:
         path.write_text(text)
-    assert said in refused(capsys, "--for", "apache", "--name", "shop", "--stream", str(path))
+    assert message in refused(capsys, "--for", "apache", "--name", "shop", "--stream", str(path))
 
 
 @pytest.mark.parametrize("operator", ["kubeflow", "apache"])
@@ -179,10 +179,10 @@ def test_every_name_that_kubernetes_has_stays_a_name(name: str, capsys: pytest.C
 def test_an_invalid_kubernetes_name_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "app.yaml"
     path.write_text(APP.format(name="My_Shop", metadata="/elsewhere"))
-    said = refused(capsys, "--for", "kubeflow", str(path))
-    assert "'My_Shop' is not a valid name in Kubernetes" in said and "with --name" in said
-    said = refused(capsys, "--for", "kubeflow", "--name", "shop", "--service-account", "a:b")
-    assert "'a:b' is not a valid name in Kubernetes" in said and "with --service-account" in said
+    message = refused(capsys, "--for", "kubeflow", str(path))
+    assert "'My_Shop' is not a valid name in Kubernetes" in message and "with --name" in message
+    message = refused(capsys, "--for", "kubeflow", "--name", "shop", "--service-account", "a:b")
+    assert "'a:b' is not a valid name in Kubernetes" in message and "with --service-account" in message
 
 
 def test_without_any_name_the_error_names_the_ways_to_give_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`plan`: what it says of a look at the world, where files alone decide or a cluster said nothing."""
+"""`plan`: its output where files alone decide, or a cluster does not answer."""
 
 from __future__ import annotations
 
@@ -81,15 +81,15 @@ class _NoPlan:
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What `plan` gets to see (`look`), and how it asked (`delivered`)."""
-    told: dict[str, Any] = {"look": look()}
+    """The preview that `plan` gets (`look`), and the argument of its call (`delivered`)."""
+    seen_by_plan: dict[str, Any] = {"look": look()}
 
     def asked(options: SourceOptions, saved: SavedProgress, *, delivered: bool) -> Preview:
-        told["delivered"] = delivered
-        return cast(Preview, told["look"])
+        seen_by_plan["delivered"] = delivered
+        return cast(Preview, seen_by_plan["look"])
 
     monkeypatch.setattr(plan_tool, "preview", asked)
-    return told
+    return seen_by_plan
 
 
 def test_plan_refuses_a_checkpoint_older_than_its_files(
@@ -118,7 +118,7 @@ def test_a_pending_batch_that_the_sink_has_is_not_read_again(
 
 
 @pytest.mark.parametrize(
-    ("case", "said"),
+    ("case", "expected"),
     [
         (("fail", ("west",), True), "The number of waiting records is unknown: west did not answer."),
         (("stall", ("west",), False), "The number of waiting records is unknown: west did not answer."),
@@ -128,7 +128,7 @@ def test_a_pending_batch_that_the_sink_has_is_not_read_again(
 )
 def test_silent_clusters_have_no_record_count(
     case: tuple[str, tuple[str, ...], bool],
-    said: str,
+    expected: str,
     tmp_path: Path,
     seen: dict[str, Any],
     capsys: pytest.CaptureFixture[str],
@@ -136,7 +136,7 @@ def test_silent_clusters_have_no_record_count(
     policy, silent, answering = case
     seen["look"] = look(*silent, answering=answering)
     main(["plan", str(make_app(tmp_path, clusterFailurePolicy=policy))])
-    assert said in capsys.readouterr().out
+    assert expected in capsys.readouterr().out
 
 
 def test_a_running_querys_group_is_no_old_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,8 +155,8 @@ def test_a_running_querys_group_is_no_old_checkpoint(tmp_path: Path, monkeypatch
     assert [batches.planned for batches in looks] == [0, 1]
 
 
-class Heard(io.StringIO):
-    """Says when a line is out. Capturing is no way to wait: reading what was captured may drop what comes meanwhile."""
+class StandardError(io.StringIO):
+    """A stream that signals a written line. To poll captured output could lose lines that come meanwhile."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -168,12 +168,12 @@ class Heard(io.StringIO):
 
 def test_standard_error_names_the_awaited_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preview, "ANNOUNCE_AFTER_S", 0.01)
-    monkeypatch.setattr(sys, "stderr", heard := Heard())
+    monkeypatch.setattr(sys, "stderr", stderr := StandardError())
     east: Future[ClusterObservation] = Future()
     east.set_result(ClusterObservation({}))
     with preview.announced_waits({"east": east, "west": Future()}):
-        assert heard.line.wait(10)
-    assert heard.getvalue() == "asking west …\n"
+        assert stderr.line.wait(10)
+    assert stderr.getvalue() == "asking west …\n"
 
 
 def test_a_cluster_with_a_new_name_is_shown_as_renamed() -> None:

@@ -1,4 +1,4 @@
-"""Spark's logs, read from outside: whose offsets, and what is pending."""
+"""Spark's logs as the tools read them: the source of each offset, and the pending batch."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ SPLIT = Split("east", "orders", 0)
 
 
 @pytest.mark.parametrize(
-    ("earliest", "latest", "said"),
+    ("earliest", "latest", "reason"),
     [
         (0, 16, None),
         (0, 99, None),
@@ -21,10 +21,10 @@ SPLIT = Split("east", "orders", 0)
         (0, 9, "records 9..16 are gone: the log ends at 9"),
     ],
 )
-def test_a_range_has_to_be_there_as_a_whole(earliest: int, latest: int, said: str | None) -> None:
+def test_a_range_has_to_be_there_as_a_whole(earliest: int, latest: int, reason: str | None) -> None:
     seen = TopicObservation({0: latest}, {0: earliest})
     found = find_unreadable([SplitRange(SPLIT, 0, 16)], lambda split: seen)
-    assert found == ({} if said is None else {SPLIT: said})
+    assert found == ({} if reason is None else {SPLIT: reason})
 
 
 def test_records_after_an_open_transactions_start_are_not_gone() -> None:
@@ -39,6 +39,6 @@ def test_a_cluster_without_an_answer_has_no_findings() -> None:
 
 
 def test_both_commands_that_help_are_named_in_order() -> None:
-    said = str(unreadable_error({SPLIT: "records 0..16 have expired"}))
-    assert "have expired: abandon the range" in said
-    assert said.index("abandon app.yaml east/orders/0") < said.index("accept app.yaml --data-loss east/orders/0")
+    reason = str(unreadable_error({SPLIT: "records 0..16 have expired"}))
+    assert "have expired: abandon the range" in reason
+    assert reason.index("abandon app.yaml east/orders/0") < reason.index("accept app.yaml --data-loss east/orders/0")

@@ -1,4 +1,4 @@
-"""`validate`: all findings of one run, each where it is, and no secret among them."""
+"""`validate`: all mistakes of one run, each with its place, and without secrets."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def write(folder: Path, **fields: Any) -> Path:
 
 
 def findings(capsys: pytest.CaptureFixture[str], path: Path, code: int) -> dict[str, list[str]]:
-    """What is wrong, by check. Also: neither form of the output shows the password."""
+    """Return the mistakes by check, after both forms of the output were checked for the password."""
     assert main(["validate", str(path)]) == code
-    said = capsys.readouterr()
-    assert PASSWORD not in said.out + said.err
+    output = capsys.readouterr()
+    assert PASSWORD not in output.out + output.err
     main(["validate", str(path), "--json"])
     printed = capsys.readouterr().out
     assert PASSWORD not in printed
