@@ -44,7 +44,7 @@ def check_complete(document: OffsetDocument, *, fail: bool) -> None:
     text = f"data loss: {first_few(short, separator='; ')}"
     if fail:
         raise DataLossError(f"{text}. Choose endingOffsets that exist, or set failOnDataLoss=false")
-    log.warning("%s. The rest is read (failOnDataLoss=false)", text)
+    log.warning("%s; the batch reads the records that exist (failOnDataLoss=false)", text)
 
 
 class DynamicKafkaReader(DataSourceReader):

@@ -253,7 +253,7 @@ def test_a_document_of_ten_megabytes_is_loaded_while_reading(brokers: Brokers, o
         assert rejection(run) == ""
 
 
-# -- look-ups without an answer ----------------------------------------------------------------------------------------
+# -- lookups without an answer ----------------------------------------------------------------------------------------
 
 
 def test_a_missing_file_at_the_start_stops_the_query(path: Path) -> None:
