@@ -42,7 +42,7 @@ _KINDS_BY_PLURAL = {
 }
 NORMAL_EVENTS = frozenset({"Rendered", "Released", "Restarting", "RollingOut", "Coalescing", "Starting", "Paused"})
 """Reasons of Events of the type Normal; all others are of the type Warning."""
-REFUSED = (400, 403, 422)
+PERMANENT_REFUSALS = (400, 403, 422)
 """HTTP statuses of a permanent refusal: a retry fails as well, until somebody changes something."""
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ def apply_plan(api: Api, cache: Cache, seen: ObservedSubscription, plan: Plan) -
         try:
             _write_document(api, cache, seen, plan, plan.document)
         except ApiError as error:
-            if error.status in REFUSED:
+            if error.status in PERMANENT_REFUSALS:
                 _record_refused_document(api, cache, seen, without_document(seen.view, plan, error.message))
             raise
     subscription = seen.subscription
@@ -123,7 +123,7 @@ def _patch(api: Api, cache: Cache, seen: ObservedSubscription, patch: Patch) -> 
     except ApiError as error:
         # A conflict is a refusal only if another manager owns a field. If the application has changed since, the
         # next reconciliation tries again.
-        if (error.status == 409 and "Apply failed with" in error.message) or error.status in REFUSED:
+        if (error.status == 409 and "Apply failed with" in error.message) or error.status in PERMANENT_REFUSALS:
             return error.message
         raise
     return ""

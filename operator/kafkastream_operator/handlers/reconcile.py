@@ -25,7 +25,7 @@ from kafkastream_operator.core.rollout.step import USUAL, Timing
 from kafkastream_operator.core.stream_status import stream_status
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.errors import ApiError, ConflictError, NotFoundError
-from kafkastream_operator.handlers.apply_plan import apply_plan, send_event, write_status
+from kafkastream_operator.handlers.apply_plan import PERMANENT_REFUSALS, apply_plan, send_event, write_status
 from kafkastream_operator.handlers.stream_subscribers import kind_of, subscribers_of
 from kafkastream_operator.handlers.subscription_view import catalog_of, observe_subscription, status_of
 from kafkastream_operator.kube.api import (
@@ -168,17 +168,17 @@ class Reconciler:
         annotations = found["metadata"].get("annotations") or {}
         asked = requested_subscription(job.name, job.resource.api_version, annotations)
         known = self._cache.get(SUBSCRIPTIONS, job.namespace, job.name)
-        made = known is not None and MADE_LABEL in (known["metadata"].get("labels") or {})
+        by_annotations = known is not None and MADE_LABEL in (known["metadata"].get("labels") or {})
         kind = kind_of(known) if known is not None else job.resource.api_version
         again = None
-        if (vain := ineffective_annotation(annotations)) and (asked is None or not asked.problem):
-            again = self._send_event_regularly(job.resource, found, "InvalidAnnotation", vain)
+        if (ineffective := ineffective_annotation(annotations)) and (asked is None or not asked.problem):
+            again = self._send_event_regularly(job.resource, found, "InvalidAnnotation", ineffective)
         if asked is None:
-            if made and known is not None and kind == job.resource.api_version:
+            if by_annotations and known is not None and kind == job.resource.api_version:
                 self._unsubscribe(job, known)
         elif asked.spec is None:
             again = self._send_event_regularly(job.resource, found, "InvalidAnnotation", asked.problem)
-        elif known is not None and not made:
+        elif known is not None and not by_annotations:
             text = f"KafkaStreamSubscription {job.name} was created by a user and counts; remove the annotations"
             again = self._send_event_regularly(job.resource, found, "SubscriptionExists", text)
         elif kind != job.resource.api_version:
@@ -211,21 +211,18 @@ class Reconciler:
         if last is not None and (last.spec != wanted["spec"] or (now - last.at).total_seconds() > REAPPLY_MEMORY_S):
             last = None
         count = last.times if last is not None else 0
-        left = (
-            min(MAX_REAPPLY_PAUSE_S, 2.0 ** (count - 2)) - (now - last.at).total_seconds()
-            if last and count > 1
-            else 0.0
-        )
-        if left > 0:
+        pause_s = min(MAX_REAPPLY_PAUSE_S, 2.0 ** (count - 2)) if count > 1 else 0.0
+        left_s = pause_s - (now - last.at).total_seconds() if last is not None else 0.0
+        if left_s > 0:
             text = f"somebody keeps changing or deleting KafkaStreamSubscription {job.name}, which these annotations"
             text += " ask for, and the operator restores it each time; stop that, or remove the annotations"
             self._send_event_regularly(job.resource, application, "SubscriptionTakenBack", text)
-            return left
+            return left_s
         body = {"apiVersion": SUBSCRIPTIONS.api_version, "kind": "KafkaStreamSubscription", **wanted}
         try:
             self._cache.put(SUBSCRIPTIONS, self._api.apply(SUBSCRIPTIONS, body, force=True))
         except ApiError as error:
-            if error.status in (400, 403, 422):
+            if error.status in PERMANENT_REFUSALS:
                 text = (
                     f"the API server refuses KafkaStreamSubscription {job.name} of these annotations: {error.message}"
                 )

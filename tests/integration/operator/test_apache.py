@@ -156,7 +156,7 @@ def test_a_change_is_live_and_confirmed(apache: Apache, operator: OperatorProces
     assert apache.application_now()["metadata"]["generation"] == generation
 
 
-def test_what_its_driver_has_drained_is_let_go(apache: Apache, operator: OperatorProcess) -> None:
+def test_a_topic_that_its_driver_has_drained_is_removed(apache: Apache, operator: OperatorProcess) -> None:
     pod = apache.runs()
     apache.report(pod)
     apache.stream("orders", cluster("west"), quietPeriod="1s")
@@ -165,7 +165,7 @@ def test_what_its_driver_has_drained_is_let_go(apache: Apache, operator: Operato
     apache.reports_until(pod, {"west/orders": "Active"}, draining=[drained])
 
 
-def test_auto_says_that_a_restart_is_needed_and_makes_none(apache: Apache, operator: OperatorProcess) -> None:
+def test_auto_reports_a_needed_restart_and_makes_none(apache: Apache, operator: OperatorProcess) -> None:
     pod = apache.runs(secrets=[SECRET])
     apache.report(pod)
     apache.stream("orders", cluster("east"), cluster("west", secretRef={"name": "login"}))
@@ -199,7 +199,7 @@ def test_an_application_that_would_not_return_is_not_ended(apache: Apache, opera
 
 
 @pytest.mark.parametrize("operator", [False], ids=["without it"], indirect=True)
-def test_an_operator_without_the_right_to_end_drivers_says_so(apache: Apache, operator: OperatorProcess) -> None:
+def test_a_missing_right_to_delete_drivers_is_reported(apache: Apache, operator: OperatorProcess) -> None:
     apache.runs(updateStrategy="Restart")
     apache.stream("orders", cluster("east"), cluster("west"))
     found = apache.wait_condition("RolledOut", "PatchRefused")

@@ -49,9 +49,7 @@ def test_the_name_of_a_kind_names_that_kind_alone(stage: Stage, operator: Operat
     assert get(stage, tmp_path, "dynamic-kafka", "-o", "name") == both[1:]
 
 
-def test_kubectl_shows_every_cluster_and_what_became_of_it(
-    stage: Stage, operator: OperatorProcess, tmp_path: Path
-) -> None:
+def test_kubectl_shows_every_cluster_and_its_state(stage: Stage, operator: OperatorProcess, tmp_path: Path) -> None:
     stage.stream("orders", cluster("east"), cluster("west"), cluster("north"))
     stage.subscription()
     stage.wait_condition("RolledOut", "Adopted")
@@ -172,7 +170,7 @@ def test_a_label_that_is_taken_off_and_put_back_counts_at_once(stage: Stage, ope
 
 
 @pytest.mark.parametrize(("plural", "labels"), [("configmaps", ROLE_LABEL), ("pods", "spark-role=driver")])
-def test_only_what_concerns_the_operator_is_sent_to_it(
+def test_the_api_server_sends_only_relevant_objects(
     plural: str, labels: str, door: FrontDoor, operator: OperatorProcess
 ) -> None:
     door.wait_watched(plural)

@@ -73,7 +73,7 @@ def _nothing() -> None:
 
 
 def look(api: Api, namespace: str, later: timedelta = timedelta()) -> None:
-    """One look of an operator that has just started, at everything, until it writes nothing more.
+    """Reconcile everything, as an operator that has just started, until nothing more is written.
 
     Args:
         later: how much later than now its clock is.
@@ -128,7 +128,7 @@ def through(stage: Stage, change: Callable[[], None], later: timedelta = timedel
     raise AssertionError(f"twelve lives are not enough: {made}")
 
 
-def test_a_restart_is_one_patch_whatever_write_it_dies_after(prepared: Stage, spark_operator: SparkOperator) -> None:
+def test_a_restart_is_one_patch_after_a_death_at_any_write(prepared: Stage, spark_operator: SparkOperator) -> None:
     stage = prepared
     uid = stage.api.get(PODS, "app-driver", stage.namespace)["metadata"]["uid"]
     made = through(stage, lambda: stage.stream("orders", cluster("east"), cluster("west")))
@@ -195,7 +195,7 @@ def orphan(stage: Stage, operator: OperatorProcess, spark_operator: SparkOperato
 RETENTION = timedelta(days=400)
 
 
-def test_an_orphan_goes_whole_whatever_write_it_dies_after(orphan: Stage) -> None:
+def test_an_orphan_is_deleted_whole_after_a_death_at_any_write(orphan: Stage) -> None:
     stage = orphan
     made = through(stage, lambda: None, later=RETENTION)
     assert [each for each in made if each.startswith("DELETE")] == [

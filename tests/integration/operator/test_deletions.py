@@ -72,7 +72,7 @@ def test_the_document_survives_the_deletion_of_its_sources(draining: Stage) -> N
     stage.reports_until(stage.driver_runs(), {"west/orders": "Active"}, draining=[DRAINED])
 
 
-def test_a_driver_remembers_what_drains_when_all_else_is_deleted(draining: Stage) -> None:
+def test_the_drivers_report_restores_drains_after_deletions(draining: Stage) -> None:
     stage = draining
     without(stage, SUBSCRIPTIONS, "app")
     without(stage, CONFIG_MAPS, DOCUMENT)

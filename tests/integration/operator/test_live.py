@@ -27,7 +27,7 @@ def driver(stage: Stage, operator: OperatorProcess, spark_operator: SparkOperato
 
 
 def generation(stage: Stage) -> int:
-    """Return the revision annotation of the application's spec."""
+    """Return the generation of the application: a restart would change it."""
     return int(stage.application_now()["metadata"]["generation"])
 
 
@@ -38,7 +38,7 @@ def drains(stage: Stage, driver: Json) -> None:
     stage.report(driver)
 
 
-def test_a_driver_that_can_is_told_live_and_confirms(stage: Stage, driver: Json) -> None:
+def test_a_live_change_is_confirmed_without_a_restart(stage: Stage, driver: Json) -> None:
     before = generation(stage)
     stage.stream("orders", cluster("east"), cluster("west"), cluster("north"))
     document = stage.wait_document({"east/orders": "Active", "west/orders": "Active", "north/orders": "Active"})
@@ -53,7 +53,7 @@ def test_a_driver_that_can_is_told_live_and_confirms(stage: Stage, driver: Json)
     assert generation(stage) == before
 
 
-def test_a_driver_that_says_nothing_of_it_is_not_restarted(stage: Stage, driver: Json) -> None:
+def test_a_driver_that_does_not_confirm_is_not_restarted(stage: Stage, driver: Json) -> None:
     before = generation(stage)
     stage.stream("orders", cluster("east"), cluster("west"), cluster("north"))
     stage.wait_condition("RolledOut", "NotConfirmed")

@@ -216,7 +216,7 @@ def test_two_streams_that_disagree_about_a_cluster_are_both_held(stage: Stage, o
     stage.wait_document({"east/orders": "Active", "east/other": "Active"})
 
 
-def test_a_secret_goes_only_where_its_binding_says(stage: Stage, operator: OperatorProcess) -> None:
+def test_a_secret_goes_only_to_the_servers_of_its_binding(stage: Stage, operator: OperatorProcess) -> None:
     binding = {"cluster": "east", "name": "login", "allowedServers": ["east:9092"]}
     stage.stream("orders", cluster("east", secretRef={"name": "login"}))
     stage.subscription(secrets=[binding])

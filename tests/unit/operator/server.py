@@ -1,5 +1,8 @@
-"""An API server in memory, with Spark's operators beside it, for stories of a whole operator: of all that it writes, in
-which order, and with which preconditions."""
+"""An API server in memory, with Spark's operators, for stories of the whole operator.
+
+It records the operator's writes in their order, and enforces their preconditions. Stories of the core alone use
+`world.py`.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ from kafkastream_operator.kube.api import (
 )
 from kafkastream_operator.kube.cache import Cache, Ref
 from kafkastream_operator.spark.conf import ATTEMPT_ANNOTATION
-from tests.unit.operator.world import START
+from tests.unit.operator.world import START, DiedError
 
 NAMESPACE = "ns"
 TIMING = replace(USUAL, gather=timedelta())
@@ -42,12 +45,8 @@ DOCUMENT = "app-kafkastreams"
 _CONF = "spark.kubernetes.driver.annotation."
 
 
-class DiedError(BaseException):
-    """Not an Exception: nothing in the operator may catch its own death."""
-
-
 class Write(NamedTuple):
-    """One that was made."""
+    """A write that the operator made."""
 
     method: str
     plural: str
@@ -56,13 +55,13 @@ class Write(NamedTuple):
 
 
 class Server:
-    """What one namespace holds.
+    """An API server with one namespace.
 
     Attributes:
-        writes: of the operator.
-        dies_after: whether the operator dies right after a write; once.
-        refuses: HTTP's status for a write that is refused, 0: it is taken.
-        submissions: drivers that were started.
+        writes: the writes of the operator.
+        dies_after: returns whether the operator dies right after a write; it dies once.
+        refuses: returns the HTTP status for a refused write; 0: the write is accepted.
+        submissions: how many drivers were started.
     """
 
     def __init__(self) -> None:
@@ -82,45 +81,45 @@ class Server:
     # -- users ------------------------------------------------------------------------------------------------------
 
     def put(self, resource: Resource, name: str, spec: Mapping[str, Any], **metadata: Any) -> None:
-        """`kubectl apply` of all of it."""
+        """Apply a whole object."""
         ref = Ref(resource, NAMESPACE, name)
         known = self.objects.get(ref)
         meta = {**(known["metadata"] if known else self._new(ref)), "annotations": {}, **metadata}
         self._store(ref, {"status": {}, **(known or {}), "metadata": meta, "spec": dict(spec)})
 
     def stream(self, *clusters: Mapping[str, Any]) -> None:
-        """`kubectl apply` of the stream `orders`."""
+        """Apply the stream `orders`."""
         self.put(STREAMS, "orders", {"clusters": list(clusters)})
 
     def subscription(self, **spec: Any) -> None:
-        """`kubectl apply` of a subscription of `app`."""
+        """Apply a subscription of `app`."""
         self.put(SUBSCRIPTIONS, "app", {"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}, **spec})
 
     def remove(self, resource: Resource, name: str) -> None:
-        """`kubectl delete`, also of what is not there."""
+        """Delete an object, if it exists."""
         self.objects.pop(Ref(resource, NAMESPACE, name), None)
 
     def find(self, resource: Resource, name: str = "app") -> dict[str, Any] | None:
-        """An object, or None."""
+        """Return an object, or None."""
         return self.objects.get(Ref(resource, NAMESPACE, name))
 
     def document(self) -> Document | None:
-        """The rendered document."""
+        """Return the rendered document."""
         found = self.find(CONFIG_MAPS, DOCUMENT)
         return None if found is None else read_document(found.get("data") or {}, found.get("binaryData") or {})
 
     # -- Spark, its operators, the driver ---------------------------------------------------------------------------
 
     def spark(self) -> None:
-        """What Spark's operators do by now: a driver for each application, with what its spec says."""
+        """Act as Spark's operators: start a driver for each application, with the annotations of its spec."""
         kubeflow, apache = self.find(KUBEFLOW_APPLICATIONS), self.find(APACHE_APPLICATIONS)
         pods = {ref.name: found for ref, found in self.objects.items() if ref.resource == PODS}
         if kubeflow is not None:
             wanted = dict((kubeflow["spec"].get("driver") or {}).get("annotations") or {})
             pod = pods.get("app-driver")
-            said = pod["metadata"]["annotations"] if pod is not None else {}
+            shown = pod["metadata"]["annotations"] if pod is not None else {}
             if pod is None or any(
-                said.get(key) != wanted.get(key) for key in (REVISION_ANNOTATION, ATTEMPT_ANNOTATION)
+                shown.get(key) != wanted.get(key) for key in (REVISION_ANNOTATION, ATTEMPT_ANNOTATION)
             ):
                 self._driver("app-driver", "sparkoperator.k8s.io/app-name", kubeflow, wanted)
                 state = {"applicationState": {"state": "RUNNING"}, "driverInfo": {"podName": "app-driver"}}
@@ -152,14 +151,14 @@ class Server:
         self._store(ref, {**self.objects[ref], "status": dict(status)})
 
     def report(self, beat: int = 1, **draining: Mapping[str, Any]) -> None:
-        """The driver has the newest document in force. Topics are written `cluster__topic`."""
+        """Report the newest document as in force. Topics are written `cluster__topic`."""
         document, pod = self.document(), self.find(PODS, "app-driver")
         assert document is not None
         assert pod is not None
         topics = [
             dict(zip(("cluster", "topic"), key.split("__"), strict=True)) | each for key, each in draining.items()
         ]
-        said = {
+        report = {
             "abilities": ["live"],
             "applied": document.revision.token,
             "hash": document.hash,
@@ -169,7 +168,7 @@ class Server:
             "draining": topics,
             "streams": document.streams,
         }
-        annotations = {**pod["metadata"]["annotations"], REPORT_ANNOTATION: json.dumps(said)}
+        annotations = {**pod["metadata"]["annotations"], REPORT_ANNOTATION: json.dumps(report)}
         self.put(PODS, "app-driver", pod["spec"], annotations=annotations)
 
     # -- what the operator calls: see `kafkastream_operator.kube.api.Api` ---------------------------------------------
@@ -274,7 +273,7 @@ class Server:
 
 
 class Operator:
-    """One life of an operator: it knows nothing but what it sees."""
+    """One life of an operator, which starts with an empty cache."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -282,7 +281,7 @@ class Operator:
         self._reconciler = Reconciler(cast(Api, server), self._cache, TIMING, lambda: server.now)
 
     def works(self) -> None:
-        """Look at everything, until nothing more is written."""
+        """Reconcile everything until nothing more is written."""
         for _ in range(20):
             before = len(self._server.writes)
             for resource, _labels in WATCHED:
@@ -301,11 +300,11 @@ class Operator:
         try:
             self._reconciler(ref)
         except ApiError:
-            """Its queue brings it back."""
+            """The queue would retry it."""
 
 
 def rest(server: Server) -> None:
-    """Operators, each of which has just started, and Spark go on until nothing changes any more."""
+    """Alternate operators that have just started and Spark's operators, until nothing changes any more."""
     for _ in range(10):
         before = (len(server.writes), server.submissions)
         Operator(server).works()

@@ -14,8 +14,8 @@ from dynamic_kafka.metadata.kubernetes_names import REFRESH_ANNOTATION, STREAMS_
 from kafkastream_operator.handlers import subscription_view
 from kafkastream_operator.kube.api import APACHE_APPLICATIONS, KUBEFLOW_APPLICATIONS, Api
 from kafkastream_operator.kube.lease import Lease
-from tests.unit.operator.server import DiedError, Server, Write, rest
-from tests.unit.operator.world import cluster
+from tests.unit.operator.server import Server, Write, rest
+from tests.unit.operator.world import DiedError, cluster
 
 EAST, WEST = cluster("east"), cluster("west")
 ANNOTATED = {STREAMS_ANNOTATION: "orders"}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.operator.teller import BROKEN, STREAMS, BrokenPromiseError, Happening, OverError, Teller
+from tests.unit.operator.checked_world import BROKEN, STREAMS, BrokenPromiseError, CheckedWorld, Happening, OverError
 from tests.unit.operator.world import cluster
 
 CLUSTERS, TOPICS = ("east", "west", "north"), ("x", "y")
@@ -117,9 +117,9 @@ def a_story(seed: int, length: int = 40) -> list[Happening]:
     return begin + [_happening(dice, mood) for _ in range(length)]
 
 
-def tell(story: Iterable[Happening], *, made: bool = False) -> Teller:
+def tell(story: Iterable[Happening], *, made: bool = False) -> CheckedWorld:
     """Let it happen, and see after each step that all promises hold."""
-    world = Teller(annotated=made)
+    world = CheckedWorld(annotated=made)
     world.changes(orphanRetention="1d")
     world.generation = 1
     for what, *arguments in story:
@@ -129,7 +129,7 @@ def tell(story: Iterable[Happening], *, made: bool = False) -> Teller:
     return world
 
 
-def ends_well(world: Teller) -> None:
+def ends_well(world: CheckedWorld) -> None:
     """When everybody does what they should, all comes to rest: what is asked for is in force, and nothing waits."""
     wanted = [cluster("west", "x")]
     world.config_maps.clear()

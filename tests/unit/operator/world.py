@@ -1,4 +1,8 @@
-"""A small world for stories about one subscription: what the API server would hold, and an operator that may die."""
+"""A world for stories about one subscription: the objects as the core sees them, and an operator that may die.
+
+The operator's core runs alone here, without an API server. `server.py` has one in memory, for stories of the whole
+operator; `checked_world.py` checks the operator's promises after each event of a random story.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +26,17 @@ START = datetime(2026, 11, 1, tzinfo=UTC)
 UID = "kss-uid"
 
 
-class DiedError(Exception):
-    """The operator died between two writes."""
+class DiedError(BaseException):
+    """The death of the operator between two writes. It is no Exception, so that the operator cannot catch it."""
 
 
 def cluster(name: str, *topics: str, **more: Any) -> dict[str, Any]:
-    """A cluster of a KafkaStream."""
+    """Return a cluster of a KafkaStream."""
     return {"id": name, "bootstrapServers": f"{name}:9092", "topics": list(topics or ["orders"]), **more}
 
 
 def make_catalog(streams: Mapping[str, Mapping[str, Any]], config_maps: Iterable[ConfigMapText]) -> Catalog:
-    """The catalog of a namespace: `streams` are the specs of its KafkaStreams by name."""
+    """Return the catalog of a namespace. `streams` are the specs of its KafkaStreams by name."""
     return put_together(
         {name: stream_entry(name, spec) for name, spec in streams.items()},
         {each.name: config_map_entries(each) for each in config_maps},
@@ -41,7 +45,7 @@ def make_catalog(streams: Mapping[str, Mapping[str, Any]], config_maps: Iterable
 
 @dataclass
 class World:
-    """One namespace with one application.
+    """A namespace with one application.
 
     Attributes:
         streams: specs of KafkaStreams by name.
@@ -81,20 +85,20 @@ class World:
     # -- what users and Spark do ------------------------------------------------------------------------------------
 
     def stream(self, name: str, *clusters: Mapping[str, Any], **drain: Any) -> None:
-        """`kubectl apply` of a KafkaStream."""
+        """Apply a KafkaStream."""
         self.streams[name] = {"clusters": list(clusters), **({"drain": drain} if drain else {})}
 
     def changes(self, **spec: Any) -> None:
-        """`kubectl apply` of the subscription with another spec."""
+        """Apply the subscription with another spec."""
         self.spec, self.generation = {**self.spec, **spec}, self.generation + 1
 
     def application_is(self, life: Life, **more: Any) -> None:
-        """The application is in this state now."""
+        """Set the state of the application."""
         known = self.application or Application("app", "app-uid", "1", life, document=True)
         self.application = replace(known, life=life, **more)
 
     def driver_starts(self, *, reports: bool = True) -> None:
-        """A driver's pod runs, started for the token of the spec, with the newest document."""
+        """Start a driver's pod for the token of the spec, with the newest document."""
         assert self.application is not None
         count = int(self.application.submission.removeprefix("s") or 0) + 1
         self.application_is("Running", submission=f"s{count}")
@@ -112,29 +116,33 @@ class World:
             self.driver_reports()
 
     def driver_reports(self, *, abilities: tuple[str, ...] = ("live",), **draining: TopicReport) -> None:
-        """The driver has the newest document in force. Topics are written `cluster__topic`."""
+        """Report the newest document as in force. Topics are written `cluster__topic`."""
         assert self.driver is not None
         assert self.document is not None
         topics = {Key(*name.split("__")): each for name, each in draining.items()}
-        report = Report(
+        self.driver = replace(self.driver, report=self.report_of(self.document, abilities, topics), silent_s=0.0)
+
+    def report_of(self, document: Document, abilities: Iterable[str], draining: Mapping[Key, TopicReport]) -> Report:
+        """Return the report of the present driver when it has a document in force."""
+        assert self.driver is not None
+        return Report(
             abilities=frozenset(abilities),
-            applied=self.document.revision,
-            hash=self.document.hash,
+            applied=document.revision,
+            hash=document.hash,
             subscription=UID,
             pod=self.driver.uid,
-            draining=topics,
-            streams=self.document.streams,
+            draining=draining,
+            streams=document.streams,
         )
-        self.driver = replace(self.driver, report=report, silent_s=0.0)
 
     def later(self, **delta: float) -> None:
-        """Time passes."""
+        """Let time pass."""
         self.now += timedelta(**delta)
 
     # -- what the operator does -------------------------------------------------------------------------------------
 
     def look(self) -> Plan:
-        """One reconciliation: decide, then write in order, or die in the middle."""
+        """Reconcile once: decide, and write in order, or die between two writes."""
         plan = decide(self.view())
         if plan.document is not None:
             self._write("document")
@@ -166,7 +174,7 @@ class World:
         raise AssertionError(f"it never comes to rest: {self.writes[-10:]}")
 
     def settle_with_deaths(self, after: int) -> None:
-        """The same, with an operator that dies after `after` writes and is started again."""
+        """Reconcile until nothing more is written, with an operator that dies after `after` writes and starts again."""
         self.dies_after = len(self.writes) + after
         try:
             self.settle()
@@ -175,8 +183,7 @@ class World:
         self.dies_after = None
 
     def view(self) -> View:
-        """What the operator sees."""
-        texts = [ConfigMapText(name, {"streams.yaml": text}) for name, text in self.config_maps.items()]
+        """Return the view of the operator."""
         found = None
         if self.document is not None or self.edited or self.taken:
             document = None if self.edited or self.taken else self.document
@@ -187,7 +194,7 @@ class World:
             generation=self.generation,
             spec=SubscriptionSpec.model_validate(self.spec),
             status=self.status,
-            catalog=make_catalog(self.streams, texts),
+            catalog=self.catalog(),
             config_map=found,
             application=self.application,
             driver=self.driver,
@@ -199,27 +206,32 @@ class World:
             timing=self.timing,
         )
 
-    # -- what can be asked ------------------------------------------------------------------------------------------
+    def catalog(self) -> Catalog:
+        """Return the catalog of the namespace."""
+        texts = [ConfigMapText(name, {"streams.yaml": text}) for name, text in self.config_maps.items()]
+        return make_catalog(self.streams, texts)
+
+    # -- observations -----------------------------------------------------------------------------------------------
 
     def condition(self, kind: str) -> tuple[str, str]:
-        """Status and reason of a condition."""
+        """Return status and reason of a condition."""
         (found,) = [each for each in self.status.conditions if each.type == kind]
         return found.status, found.reason
 
     def message(self, kind: str) -> str:
-        """Message of a condition."""
+        """Return the message of a condition."""
         (found,) = [each for each in self.status.conditions if each.type == kind]
         return found.message
 
     def rendered(self) -> dict[str, str]:
-        """What the document says: `cluster/topic` to `Active` or `Draining`."""
+        """Return the states in the document: {`cluster/topic`: `Active` or `Draining`}."""
         found = states(self.document)
         assert found is not None
         return found
 
     @property
     def patches(self) -> int:
-        """Patches of the application so far."""
+        """The number of patches of the application so far."""
         return self.writes.count("patch")
 
     def _write(self, what: str) -> None:
@@ -239,7 +251,7 @@ class World:
         attempted = f"{effect.token}#{effect.attempt}"
         self._write("patch")
         if attempted != self.attempted:
-            # Only what changes the spec does anything.
+            # A patch that changes nothing has no effect.
             self.attempted = attempted
             self.application = replace(
                 self.application,
@@ -255,7 +267,7 @@ class World:
 
 
 def running(**spec: Any) -> World:
-    """An application that runs on cluster east, adopted."""
+    """Return the world of an application that runs on cluster east, with its document adopted."""
     world = World(spec=spec)
     world.stream("orders", cluster("east"))
     world.application_is("Starting")

@@ -1,6 +1,6 @@
-"""A namespace in which anything happens, and what has to hold after each happening.
+"""A world that checks the operator's promises after each event of a random story.
 
-The rules are those of docs/operator.md, not of the code: servers and topics stand for the Kafka clusters themselves.
+The promises are those of docs/operator.md, not of the code. Servers and topics stand for the Kafka clusters themselves.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from datetime import timedelta
 from typing import Any
 
 from dynamic_kafka.metadata.model import Revision
-from kafkastream_operator.core.catalog import ConfigMapText
 from kafkastream_operator.core.document import Document, Key, draining_in, entries
-from kafkastream_operator.core.drain_evidence import Driver, Report, TopicReport
+from kafkastream_operator.core.drain_evidence import Driver, TopicReport
 from kafkastream_operator.core.render import renames
 from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.core.stream_status import Subscriber, stream_status
@@ -21,7 +20,7 @@ from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.core.view import Plan, View
 from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
-from tests.unit.operator.world import UID, DiedError, World, cluster, make_catalog
+from tests.unit.operator.world import UID, DiedError, World, cluster
 
 STREAMS = ("a", "b", "c")
 BROKEN = "- streamId: [\n"
@@ -29,30 +28,30 @@ Happening = tuple[Any, ...]
 
 
 class OverError(Exception):
-    """The subscription has outlived its application, and is gone."""
+    """The end of a story: the subscription was deleted after its orphan retention."""
 
 
 class BrokenPromiseError(AssertionError):
-    """What the documents promise does not hold."""
+    """A broken promise of docs/operator.md."""
 
 
 @dataclass
-class Teller(World):
-    """A world in which anything may happen.
+class CheckedWorld(World):
+    """A world in which anything may happen, and whose promises are checked.
 
     Attributes:
-        last: the document that must be known to somebody: what it has may leave by the rules only.
-        since: the first revision in which what drains now did so.
-        hashes: by version, of all documents of the lineages.
+        last: the newest document that is still stored or reported somewhere; its topics may leave by the rules only.
+        since: the first revision in which each draining topic drained.
+        hashes: the hash of each revision so far.
         old: documents by version, as drivers had them.
-        in_force: what the running driver goes by.
-        stands: the streams' statuses.
-        confirmed: tokens that the status has said to be in force.
-        rules: every drain that a stream ever had.
-        patched_at, gone_since: the last restart; since when there is no application.
-        forgotten: status and document were lost, and no driver has taken a document since.
-        anew: streams that were deleted: what a status knew of them is gone.
-        generations: of streams.
+        in_force: the document that the running driver uses.
+        stands: the statuses of the streams.
+        confirmed: the tokens that a status has shown as confirmed.
+        rules: every `drain` that a stream ever had.
+        patched_at, gone_since: the time of the last restart; the time since which there is no application.
+        forgotten: whether status and document were lost, and no driver has started with a document since.
+        anew: the streams that were deleted, whose statuses are lost.
+        generations: the generation of each stream.
     """
 
     last: Document | None = None
@@ -70,7 +69,7 @@ class Teller(World):
     generations: dict[str, int] = field(default_factory=dict)
     timing: Timing = field(default_factory=Timing)
 
-    # -- what happens ---------------------------------------------------------------------------------------------
+    # -- events of a story ----------------------------------------------------------------------------------------
 
     def apply(self, name: str, clusters: list[dict[str, Any]], drain: dict[str, Any]) -> None:
         self.streams_looked_at()
@@ -116,7 +115,7 @@ class Teller(World):
         self.gone_since = self.gone_since or self.now
 
     def starts(self, reports: bool) -> None:
-        """A pod waits for the document, and for the revision that it was started for."""
+        """Start a driver. It waits for a document that has the revision for which it was started."""
         if self.application is None or self.document is None or self.edited:
             return
         awaited = Revision.parse(self.application.token)
@@ -131,36 +130,36 @@ class Teller(World):
             self.report("live", {}, news=False)
 
     def applies(self) -> None:
-        """The running driver takes the document up, and says nothing yet."""
+        """Let the running driver use the newest document, without a report."""
         if self.driver is not None and self.driver.running and self.document is not None and not self.edited:
             self.in_force, self.forgotten = self.document, False
 
-    def report(self, ability: str, said: dict[int, tuple[int | None, float, bool]], *, news: bool = True) -> None:
-        """Of what it has in force, honestly."""
+    def report(self, ability: str, progress: dict[int, tuple[int | None, float, bool]], *, news: bool = True) -> None:
+        """Report the document in force truthfully. `progress` has lag, quiet time and open transaction by position."""
         if self.driver is None or not self.driver.running or self.in_force is None:
             return
         self.streams_looked_at()  # before so much time has passed
         draining = {
-            key: TopicReport(*said[n % 3])
+            key: TopicReport(*progress[n % 3])
             for n, key in enumerate(sorted(set(draining_in(self.in_force.streams))))
-            if n % 3 in said
+            if n % 3 in progress
         }
         self.driver = replace(
-            self.driver, report=self._report(self.in_force, ability, draining), silent_s=0.0, seen_alive=news
+            self.driver, report=self.report_of(self.in_force, {ability} - {""}, draining), silent_s=0.0, seen_alive=news
         )
 
     def forged(self, how: str, back: int) -> None:
-        """A report that proves nothing: that all is drained."""
+        """Write a report which claims that all is drained, but is no evidence."""
         if self.driver is None or self.document is None or not self.old:
             return
         self.streams_looked_at()
         now = self.old[-1 - back % len(self.old)] if how == "old" else self.document
-        said = {key: TopicReport(0, 9999.0) for key in draining_in(self.document.streams)}
+        draining = {key: TopicReport(0, 9999.0) for key in draining_in(self.document.streams)}
         if how in ("silent", "news"):
             if self.in_force is None:
                 return
             now = self.in_force
-        report = self._report(now, "live", said)
+        report = self.report_of(now, {"live"}, draining)
         if how == "pod":
             report = replace(report, pod="another")
         elif how == "subscription":
@@ -172,7 +171,7 @@ class Teller(World):
         )
 
     def ends(self) -> None:
-        """The driver's pod ends; the application does not say so yet."""
+        """End the driver's pod, while the application's status does not show it yet."""
         if self.driver is not None:
             self.driver, self.in_force = replace(self.driver, running=False), None
 
@@ -194,14 +193,14 @@ class Teller(World):
             )
         )
         if what in ("document", "edited") and behind:
-            return  # two at once is `both`
+            return  # `both` is the event that loses two at once
         if what == "status" and (self.document is None or self.edited):
             return
         if what in ("document", "both"):
             self.document = None
         if what in ("document", "edited"):
             for stream in STREAMS:
-                self.rules.setdefault(stream, []).append({})  # how a stream drained that is gone was in it alone
+                self.rules.setdefault(stream, []).append({})  # only the document had the `drain` of a deleted stream
         if what == "edited":
             self.edited = True
         if what in ("status", "both"):
@@ -212,7 +211,7 @@ class Teller(World):
             self.forgotten = True
 
     def reverts(self) -> None:
-        """A GitOps tool takes the operator's keys out."""
+        """Remove the operator's keys, as a GitOps tool does."""
         if self.application is not None:
             self.application = replace(
                 self.application,
@@ -228,7 +227,7 @@ class Teller(World):
             self.driver = replace(self.driver, silent_s=self.driver.silent_s + seconds)
 
     def glance(self) -> None:
-        """The operator looks once, and is called away."""
+        """Reconcile once."""
         self.look()
 
     def rests(self) -> None:
@@ -248,8 +247,8 @@ class Teller(World):
         self.dies_after = None
 
     def streams_looked_at(self) -> None:
-        """The streams' own reconciliation."""
-        catalog = make_catalog(self.streams, self._texts())
+        """Reconcile the streams."""
+        catalog = self.catalog()
         for name in self.streams:
             before = self.stands.get(name, KafkaStreamStatus())
             readers = self._readers(name, before)
@@ -270,7 +269,7 @@ class Teller(World):
                 raise BrokenPromiseError(f"the status of stream {name} moves while nothing happens: {found} {again}")
             _agrees({each.type: each.status for each in found.conditions}, f"stream {name}")
 
-    # -- what must hold ---------------------------------------------------------------------------------------------
+    # -- promises ---------------------------------------------------------------------------------------------------
 
     def look(self) -> Plan:
         driver, before, patches = self.driver, self.status, self.patches
@@ -370,22 +369,22 @@ class Teller(World):
         return "; ".join(f"it is not so that {what}" for what, met in needed.items() if not met)
 
     def _rules(self, stream: str) -> list[Mapping[str, Any]]:
-        """Those that may count for it; of a stream that is not there, or not valid, any that it ever had."""
-        entry = make_catalog(self.streams, self._texts()).streams.get(stream)
+        """Return the drains that may count for a stream: the present one, or all earlier ones if it is gone."""
+        entry = self.catalog().streams.get(stream)
         asked = self.spec["streams"].get("pattern") == ".*" or stream in (self.spec["streams"].get("ids") or ())
         if entry is not None and entry.content is not None and asked:
             return [entry.drain.model_dump(by_alias=True)]
         return self.rules.get(stream) or [{}]
 
     def check_safe(self) -> None:
-        """What is called safe, nobody reads."""
-        catalog = make_catalog(self.streams, self._texts())
+        """Check that no document reads a cluster that is safe to decommission."""
+        catalog = self.catalog()
         for name, status in self.stands.items():
-            said = {each.type: each.status for each in status.conditions}
+            conditions = {each.type: each.status for each in status.conditions}
             entry = catalog.streams[name]
-            if said["SafeToDecommission"] != "True" or entry.content is None:
+            if conditions["SafeToDecommission"] != "True" or entry.content is None:
                 continue
-            # Of what another stream names one says nothing.
+            # The condition of a stream does not cover clusters that another stream names.
             others = {each: found for each, found in (self.last.streams if self.last else {}).items() if each != name}
             named = {*_physical({name: entry.content}), *_physical(others)}
             runs = self.application is not None and self.application.life == "Running" and not self.forgotten
@@ -399,9 +398,6 @@ class Teller(World):
 
     def view(self) -> View:
         return replace(super().view(), fresh_lineage=f"fresh-{len(self.old)}")
-
-    def _texts(self) -> list[ConfigMapText]:
-        return [ConfigMapText(name, {"streams.yaml": text}) for name, text in self.config_maps.items()]
 
     def _readers(self, stream: str, before: KafkaStreamStatus) -> list[Subscriber]:
         document = self.document if not self.edited else None
@@ -419,26 +415,14 @@ class Teller(World):
         known = any(each.name == "app" for each in before.subscribers)
         return [reader] if reads or (known and reader.is_behind) else []
 
-    def _report(self, of: Document, ability: str, draining: Mapping[Key, TopicReport]) -> Report:
-        assert self.driver is not None
-        return Report(
-            abilities=frozenset({ability} - {""}),
-            applied=of.revision,
-            hash=of.hash,
-            subscription=UID,
-            pod=self.driver.uid,
-            draining=draining,
-            streams=of.streams,
-        )
-
 
 def _physical(streams: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for _, key, content in entries(streams):
         yield str(content["bootstrapServers"]), key.topic
 
 
-def _agrees(said: Mapping[str, str], whose: str) -> None:
-    if said.get("Ready") == "True" and "True" in (said.get("Stalled"), said.get("Reconciling")):
-        if whose.startswith("stream") and said.get("Stalled") != "True":
+def _agrees(conditions: Mapping[str, str], whose: str) -> None:
+    if conditions.get("Ready") == "True" and "True" in (conditions.get("Stalled"), conditions.get("Reconciling")):
+        if whose.startswith("stream") and conditions.get("Stalled") != "True":
             return
-        raise BrokenPromiseError(f"conditions of {whose} contradict: {said}")
+        raise BrokenPromiseError(f"conditions of {whose} contradict: {conditions}")
