@@ -255,31 +255,24 @@ class Telemetry:
         """
         if self.config.file.metrics is None or self._counts is None:
             return {}
-        return _receive_read_reports(resources, spark, self.config, self._counts, self.config.file.metrics.reports_port)
+        from dynamic_kafka.app.telemetry.metrics_receiver import serve_read_reports
 
-
-def _receive_read_reports(
-    resources: contextlib.ExitStack, spark: SparkSession, config: AppConfig, counts: ReadCounts, port: int
-) -> Mapping[str, str]:
-    """Listen on the address that Spark's executors already use to reach the driver."""
-    from dynamic_kafka.app.telemetry.metrics_receiver import serve_read_reports
-
-    settings = spark.sparkContext.getConf()
-    local = (spark.sparkContext.master or "").startswith("local")
-    host = "127.0.0.1" if local else settings.get("spark.driver.host", "127.0.0.1")
-    listen = host if local else settings.get("spark.driver.bindAddress", host)
-    try:
-        addresses, stop = serve_read_reports(
-            counts, [sink.name for sink in config.sinks], host=host, listen=listen, port=port
-        )
-    except OSError as error:
-        where = f"{listen}:{port}"
-        raise OptionError(
-            f"{config.source}: metrics: reportsPort: cannot listen on {where}: {error.strerror};"
-            " set another port, or none for any free one"
-        ) from None
-    resources.callback(stop)
-    return addresses
+        # Listen on the address that Spark's executors already use to reach the driver.
+        settings = spark.sparkContext.getConf()
+        local = (spark.sparkContext.master or "").startswith("local")
+        host = "127.0.0.1" if local else settings.get("spark.driver.host", "127.0.0.1")
+        listen = host if local else settings.get("spark.driver.bindAddress", host)
+        port = self.config.file.metrics.reports_port
+        try:
+            sinks = [sink.name for sink in self.config.sinks]
+            addresses, stop = serve_read_reports(self._counts, sinks, host=host, listen=listen, port=port)
+        except OSError as error:
+            raise OptionError(
+                f"{self.config.source}: metrics: reportsPort: cannot listen on {listen}:{port}: {error.strerror};"
+                " set another port, or none for any free one"
+            ) from None
+        resources.callback(stop)
+        return addresses
 
 
 def _stop_on_request(stop: StopRequest, discovery: MetadataDiscovery) -> None:

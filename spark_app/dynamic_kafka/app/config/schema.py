@@ -73,7 +73,7 @@ def _mapping_like(form: str) -> Callable[[Any], Any]:
 Names = Annotated[list[str], BeforeValidator(_list_of_names)]
 Text = Annotated[str, BeforeValidator(_text)]
 Name = Annotated[str, BeforeValidator(_name)]
-Callable_ = Annotated[str, BeforeValidator(_callable)]
+FunctionPath = Annotated[str, BeforeValidator(_callable)]
 Duration = Annotated[int, BeforeValidator(_milliseconds)]
 
 
@@ -105,7 +105,7 @@ class Transformation(_Part):
     """The step between the source and the sinks: a query over the view `stream`, then a function of DataFrames."""
 
     sql: str | None = None
-    function: Callable_ | None = None
+    function: FunctionPath | None = None
 
     @model_validator(mode="after")
     def _any(self) -> Transformation:
@@ -154,7 +154,7 @@ class Sink(_Part):
     name: Name
     type: Literal["parquet", "kafka", "console", "format"] | None = None
     format: str | None = None
-    foreach_batch: Callable_ | None = None
+    foreach_batch: FunctionPath | None = None
     options: dict[str, Text] = Field(default_factory=dict)
     output_mode: Literal["append", "update", "complete"] = "append"
     partition_by: Names = Field(default_factory=list)
