@@ -215,3 +215,35 @@ def test_a_missing_file_is_refused_with_exit_code_2(tmp_path: Path, capsys: pyte
 def test_the_example_is_valid() -> None:
     config = load_config(ROOT / "examples" / "app.yaml")
     assert len(config.sinks) >= 2
+
+
+TEMPLATE = """\
+name: orders
+metadata: /etc/kafkastreams
+streams: {streams}
+checkpoint: /data/checkpoint
+sinks:
+  - {{name: out, type: console{sink}}}
+{more}
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"streams": "{id: [orders]}"}, "streams.id: unknown field; did you mean 'ids'?"),
+        ({"streams": "{patern: 'a.*'}"}, "streams.patern: unknown field; did you mean 'pattern'?"),
+        ({"more": "metrics: {prot: 9108}"}, "metrics.prot: unknown field; did you mean 'port'?"),
+        ({"more": "metrics: {port: 9108, reportPort: 1}"}, "did you mean 'reportsPort'?"),
+        ({"sink": ", trigger: {intervall: 10s}"}, "trigger.intervall: unknown field; did you mean 'interval'?"),
+        ({"more": "trigger: {intervall: 10s}"}, "trigger.intervall: unknown field; did you mean 'interval'?"),
+        ({"more": "transformation: {slq: x}"}, "transformation.slq: unknown field; did you mean 'sql'?"),
+        ({"sink": ", grupId: x"}, "did you mean 'groupId'?"),
+    ],
+)
+def test_a_misspelt_field_is_reported_with_the_nearest_one(given: dict[str, str], message: str) -> None:
+    # at every depth of the file
+    text = TEMPLATE.format(**{"streams": "{ids: [orders]}", "sink": "", "more": "", **given})
+    found = refused(text)
+    assert message in found
+    assert "is missing" not in found

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--identity",
         metavar="CLUSTER=KAFKA_ID",
         action="append",
-        help="the Kafka cluster with this cluster.id now belongs to the cluster id; it is read as a new cluster",
+        help="from now on, CLUSTER is the Kafka cluster with the cluster.id KAFKA_ID; it is read as a new cluster",
     )
     parser.add_argument(
         "--data-loss",

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="operator",
         choices=sorted(_ACCOUNTS),
         required=True,
-        help="the operator that runs the SparkApplication",
+        help="the Spark operator that runs the application",
     )
     parser.add_argument("--name", help="the SparkApplication's name, if it differs from the application's")
     parser.add_argument("--namespace", default="default", help="the SparkApplication's namespace (default: default)")
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a file with KafkaStreams that it reads, for their Secrets; may be repeated",
     )
-    parser.add_argument("--service-account", metavar="NAME", help="the driver's, instead of the operator's usual one")
+    parser.add_argument("--service-account", metavar="NAME", help="the driver's service account, if not the usual one")
 
 
 def run(arguments: argparse.Namespace) -> int:
