@@ -69,16 +69,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="kafkastream_operator", description="Run the operator of KafkaStreams and KafkaStreamSubscriptions."
     )
     parser.add_argument(
-        "--kubeconfig", help="log in to the API server by this file (default: as the pod in which the operator runs)"
+        "--kubeconfig",
+        metavar="FILE",
+        help="log in to the API server by this file (default: as the pod in which the operator runs)",
     )
     parser.add_argument(
         "--namespace",
+        metavar="NAME",
         action="append",
         default=[],
         help="serve this namespace; may be repeated (default: all namespaces)",
     )
     parser.add_argument(
-        "--workers", type=_count, default=4, help="how many objects are reconciled at the same time (%(default)s)"
+        "--workers",
+        type=_count,
+        metavar="N",
+        default=4,
+        help="how many objects are reconciled at the same time (%(default)s)",
     )
     parser.add_argument(
         "--lease",
@@ -89,6 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--lease-duration",
         type=_lease_duration,
+        metavar="DURATION",
         default="15s",
         help="how long after its last renewal another operator may take the Lease (%(default)s)",
     )
@@ -106,7 +114,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ("gather", "how long a restart waits for further changes, so that one restart brings all of them"),
     ):
         default = getattr(Timing(), name.replace("-", "_")).total_seconds()
-        parser.add_argument(f"--{name}", type=_duration, default=f"{default:.0f}s", help=f"{doc} (%(default)s)")
+        parser.add_argument(
+            f"--{name}", type=_duration, metavar="DURATION", default=f"{default:.0f}s", help=f"{doc} (%(default)s)"
+        )
     given = parse_flags(parser, sys.argv[1:] if arguments is None else arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("kopf").setLevel(logging.WARNING)
