@@ -157,7 +157,7 @@ def test_a_cluster_removed_too_early_is_read_until_drained(job: Job) -> None:
         job.produce("a", 50)
         drained = condition(found, "Drained")
         return drained.get("reason") == "Draining" and any(
-            why in drained["message"] for why in ("not everything", "quiet")
+            why in drained["message"] for why in ("not committed all", "quiet")
         )
 
     wait_until(lambda: is_blocked(stage.subscription_now()), "the blocker", timeout_s=PATIENCE_S)

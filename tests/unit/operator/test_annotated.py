@@ -1,4 +1,4 @@
-"""Annotations on applications of both kinds: each has its own subscription, and none takes another's away."""
+"""Subscriptions from annotations: applications of both kinds get one each, and delete no other."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ ANNOTATED = {STREAMS_ANNOTATION: "orders"}
 
 
 class Server:
-    """An API server that has what is in the cache, and notes what is asked of it."""
+    """An API server that holds the objects of the cache, and records the requests."""
 
     def __init__(self) -> None:
         self.cache, self.count = Cache(), 0
         self.refuses = ""
         self.applied: list[dict[str, Any]] = []
         self.deleted: list[str] = []
-        self.told: list[str] = []
+        self.events: list[str] = []
         self.reconciler = Reconciler(cast(Api, self), self.cache)
 
     def application(self, resource: Resource, annotations: dict[str, str], name: str = "app") -> None:
-        """An application, looked at."""
+        """Put an application and reconcile it."""
         self.put(resource, {"metadata": {"name": name, "namespace": "ns", "annotations": annotations}, "spec": {}})
         self.reconciler(Ref(resource, "ns", name))
 
@@ -51,7 +51,7 @@ class Server:
         self.deleted.append(name)
 
     def create(self, resource: Resource, body: dict[str, Any]) -> None:
-        self.told.append(f"{body['reason']}: {body['note']}")
+        self.events.append(f"{body['reason']}: {body['note']}")
 
 
 @pytest.fixture
@@ -77,8 +77,8 @@ def test_the_other_kind_of_application_deletes_no_subscription(server: Server) -
     assert server.deleted == []
     server.application(KUBEFLOW_APPLICATIONS, ANNOTATED)
     assert len(server.applied) == 1
-    (said,) = server.told
-    assert said.startswith(
+    (event,) = server.events
+    assert event.startswith(
         "SubscriptionExists: KafkaStreamSubscription app is for the SparkApplication app of spark.apa"
     )
 
@@ -87,12 +87,12 @@ def test_the_other_kind_of_application_deletes_no_subscription(server: Server) -
 def test_too_long_an_application_name_is_an_event(server: Server, length: int) -> None:
     server.application(KUBEFLOW_APPLICATIONS, ANNOTATED, "a" * length)
     if length == 63:
-        assert (len(server.applied), server.told) == (1, [])
+        assert (len(server.applied), server.events) == (1, [])
         return
     assert server.applied == []
-    (said,) = server.told
-    assert said.startswith("InvalidAnnotation: the application's name has 64 characters")
-    assert "apply a KafkaStreamSubscription with a name of its own" in said
+    (event,) = server.events
+    assert event.startswith("InvalidAnnotation: the application's name has 64 characters")
+    assert "apply a KafkaStreamSubscription with a name of its own" in event
 
 
 def test_a_refused_subscription_is_one_event(server: Server) -> None:
@@ -100,7 +100,7 @@ def test_a_refused_subscription_is_one_event(server: Server) -> None:
     for _ in range(2):
         with pytest.raises(ApiError):
             server.application(KUBEFLOW_APPLICATIONS, ANNOTATED)
-    assert server.told == [
+    assert server.events == [
         "SubscriptionRefused: the API server refuses KafkaStreamSubscription app of these annotations: "
         + server.refuses
     ]
@@ -113,25 +113,25 @@ def test_a_misspelt_annotation_deletes_no_subscription(server: Server) -> None:
     server.application(KUBEFLOW_APPLICATIONS, ANNOTATED)
     server.application(KUBEFLOW_APPLICATIONS, {STREAMS_ANNOTATION[:-1]: "orders"})
     assert server.deleted == []
-    assert [each.partition(":")[0] for each in server.told] == ["InvalidAnnotation"]
+    assert [each.partition(":")[0] for each in server.events] == ["InvalidAnnotation"]
     server.application(KUBEFLOW_APPLICATIONS, {})
     assert server.deleted == ["app"]
 
 
 @pytest.mark.parametrize(
-    ("key", "said"),
+    ("key", "remedy"),
     [
         ("kafkastream.dev/updateStrategy", f"if you mean {STRATEGY_ANNOTATION}, write that"),
         (RELEASE_ANNOTATION, "annotate its KafkaStreamSubscription"),
     ],
 )
-def test_an_annotation_without_effect_is_an_event(server: Server, key: str, said: str) -> None:
+def test_an_annotation_without_effect_is_an_event(server: Server, key: str, remedy: str) -> None:
     for _ in range(2):
         server.application(KUBEFLOW_APPLICATIONS, {**ANNOTATED, key: "x"})
     assert len(server.applied) == 1
-    (told,) = server.told
-    assert told.startswith(f"InvalidAnnotation: {key}")
-    assert told.endswith(said)
+    (event,) = server.events
+    assert event.startswith(f"InvalidAnnotation: {key}")
+    assert event.endswith(remedy)
 
 
 @pytest.mark.parametrize("why", ["StreamMissing", "ApplicationTaken", "ConfigMapTaken"])

@@ -1,4 +1,4 @@
-"""What users, drivers and other tools get wrong is said where it belongs, and stops nothing else."""
+"""Mistakes of users, drivers and other tools: each is reported where it belongs, and stops nothing else."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FLINKS = """
 
 
 def from_flink(stream: str, servers: str, **spec: object) -> World:
-    """An application that runs on a stream of a ConfigMap, whose cluster has no id of its own."""
+    """Return an application on a stream of a ConfigMap, whose cluster has no id of its own."""
     world = World(spec={"updateStrategy": "Reload", **spec})
     world.config_maps["flink"] = FLINKS.format(stream=stream, servers=servers)
     world.application_is("Starting")
@@ -48,7 +48,7 @@ def test_a_cluster_named_by_its_servers_can_get_an_id() -> None:
     world.stream("orders", cluster("east", bootstrapServers=servers, renamedFrom=servers))
     world.settle()
     assert world.rendered() == {"east/orders": "Active"}
-    # It wins over the ConfigMap, which can go by then.
+    # The KafkaStream wins over the ConfigMap, which can be deleted then.
     world.config_maps.clear()
     world.settle()
     assert world.rendered() == {"east/orders": "Active"}
@@ -89,7 +89,7 @@ def test_a_stream_with_an_invalid_duration_is_held(duration: str) -> None:
 def test_too_large_a_document_leaves_the_last_one_in_force() -> None:
     world = running(updateStrategy="Reload")
     before = world.document
-    # Names that do not pack well.
+    # These names compress badly.
     names = [hashlib.sha512(str(each).encode()).hexdigest() for each in range(63 * 250)]
     many = [cluster(f"c{n}", *names[250 * n : 250 * (n + 1)]) for n in range(63)]
     world.stream("orders", cluster("east"), *many)
@@ -171,11 +171,11 @@ ANNOTATIONS = {
 
 @pytest.mark.parametrize("what", ANNOTATIONS)
 def test_wrong_annotations_are_a_problem(what: str) -> None:
-    annotations, said = ANNOTATIONS[what]
+    annotations, problem = ANNOTATIONS[what]
     asked = requested_subscription("app", KUBEFLOW, annotations)
     assert asked is not None
     assert asked.spec is None
-    assert said in asked.problem
+    assert problem in asked.problem
 
 
 def test_right_annotations_ask_for_a_subscription() -> None:

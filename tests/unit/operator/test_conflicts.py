@@ -1,4 +1,4 @@
-"""Streams that say different things of one cluster: whatever is rendered, all of it agrees."""
+"""Streams that disagree about a cluster: a rendered document never contradicts itself."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.unit.operator.world import World, cluster, make_catalog
 
 
 def east(servers: str, **more: Any) -> dict[str, Any]:
-    """Cluster east on these servers."""
+    """Return cluster east on these servers."""
     return cluster("east", bootstrapServers=f"{servers}:9092", **more)
 
 
 def both(*names: str) -> World:
-    """An application that runs on the streams of these names, which agree about east."""
+    """Return an application that runs on these streams, which agree about east."""
     world = World(spec={"streams": {"ids": list(names)}, "updateStrategy": "Reload"})
     for name in names:
         world.stream(name, east("old"))
@@ -33,7 +33,7 @@ def both(*names: str) -> World:
 
 
 def servers(world: World) -> dict[str, str]:
-    """{stream: its servers of east} of the document, which a driver would take as a whole."""
+    """Return {stream: servers of east} of the document, after checking that a driver would accept it."""
     assert world.document is not None
     parsed = parse_document(world.document.text(), source="document")
     unite(parsed.streams.values())
@@ -165,14 +165,14 @@ def test_offsets_that_only_two_of_three_streams_share_conflict() -> None:
 
 
 def kafka_stream(name: str, servers: str, version: int = 1) -> dict[str, Any]:
-    """A KafkaStream on the cluster `east`."""
+    """Return a KafkaStream on the cluster `east`."""
     meta = {"name": name, "namespace": "jobs", "uid": f"uid-{name}", "resourceVersion": str(version)}
     clusters = [{"id": "east", "bootstrapServers": servers, "topics": [name]}]
     return {"metadata": meta, "spec": {"clusters": clusters}}
 
 
-def looked_at(kind: str) -> set[str]:
-    """The streams that are looked at when `bills` comes, changes or goes; no subscription reads either."""
+def reconciled_after(kind: str) -> set[str]:
+    """Return the streams that are reconciled after this event of `bills`, which no subscription reads."""
     seen: set[str] = set()
 
     async def story() -> None:
@@ -194,12 +194,12 @@ def looked_at(kind: str) -> set[str]:
 
 
 def test_a_new_stream_is_reconciled_with_its_rival() -> None:
-    assert looked_at("ADDED") == {"orders", "bills"}
+    assert reconciled_after("ADDED") == {"orders", "bills"}
 
 
 def test_a_changed_stream_is_reconciled_with_its_rival() -> None:
-    assert looked_at("MODIFIED") == {"orders", "bills"}
+    assert reconciled_after("MODIFIED") == {"orders", "bills"}
 
 
 def test_the_rival_of_a_deleted_stream_is_reconciled() -> None:
-    assert "orders" in looked_at("DELETED")
+    assert "orders" in reconciled_after("DELETED")

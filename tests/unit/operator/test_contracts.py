@@ -1,4 +1,4 @@
-"""Operator N beside images N-1 and N+1, and after an operator N+1 that was taken back."""
+"""Operator N with images N-1 and N+1, and after a downgrade from operator N+1."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.unit.operator.world import UID, World, cluster, revision_of, running
 TOPIC = {"cluster": "east", "topic": "orders", "lag": 0, "quiet": 301.0, "openTransaction": False}
 
 
-def said(world: World, **content: Any) -> None:
-    """The driver's report as it stands in its annotation, which this operator's edition need not have written."""
+def set_report(world: World, **content: Any) -> None:
+    """Set the driver's report as the text of an annotation, also of another edition."""
     assert world.driver is not None
     report = {
         "applied": revision_of(world).token,
@@ -32,7 +32,7 @@ def said(world: World, **content: Any) -> None:
 
 
 def removed() -> World:
-    """An application on east and west, whose east was removed."""
+    """Return an application on east and west, after east was removed."""
     world = running()
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
@@ -57,10 +57,10 @@ def test_newer_and_older_images_confirm_and_drain(
     image: dict[str, Any],
 ) -> None:
     world = removed()
-    said(world, **image)
+    set_report(world, **image)
     world.settle()
     assert world.condition("RolledOut") == ("True", "Confirmed")
-    said(world, **image, draining=[{**TOPIC, "newest": True}])
+    set_report(world, **image, draining=[{**TOPIC, "newest": True}])
     world.settle()
     assert world.rendered() == {"west/orders": "Active"}
     assert world.patches == 0
@@ -68,7 +68,7 @@ def test_newer_and_older_images_confirm_and_drain(
 
 def test_an_image_from_before_drains_were_reported_ends_none() -> None:
     world = removed()
-    said(world, **{"contract": CONTRACT, "reader": CONTRACT, "abilities": []}, draining=[])
+    set_report(world, **{"contract": CONTRACT, "reader": CONTRACT, "abilities": []}, draining=[])
     world.settle()
     assert world.rendered()["east/orders"] == "Draining"
     assert "reports nothing about east/orders" in world.message("Drained")
@@ -77,7 +77,7 @@ def test_an_image_from_before_drains_were_reported_ends_none() -> None:
 def test_an_image_that_cannot_read_documents_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The day on which documents need another reader: operator N, image N-1."""
+    """Operator N writes documents that image N-1 cannot read."""
     for module in ("document", "conditions.driver"):
         monkeypatch.setattr(f"kafkastream_operator.core.{module}.MIN_READER", CONTRACT + 1)
     world = removed()
@@ -86,7 +86,7 @@ def test_an_image_that_cannot_read_documents_is_named(
         parse_document(world.document.text(), source="f")
     before = f"{revision_of(world).lineage}/{revision_of(world).counter - 1}"
     rejected = {"revision": revision_of(world).token, "reason": str(refused.value)}
-    said(world, contract=CONTRACT, reader=CONTRACT, abilities=["live"], applied=before, rejected=rejected)
+    set_report(world, contract=CONTRACT, reader=CONTRACT, abilities=["live"], applied=before, rejected=rejected)
     world.settle()
     assert world.condition("Reporting") == ("False", "ImageTooOld")
     assert world.condition("RolledOut") == ("False", "Rejected")
@@ -101,7 +101,7 @@ def test_a_newer_operators_document_is_adopted_and_rewritten() -> None:
     data = {DOCUMENT_KEY: json.dumps(newer)}
     found = read_document(data, {})
     assert found == world.document
-    assert pack(found) != (data, {})  # so that it counts as edited: written again, with its revision
+    assert pack(found) != (data, {})  # so the document counts as edited, and is written again with its revision
     world.edited = True
     before = revision_of(world)
     world.settle()

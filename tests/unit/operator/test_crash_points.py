@@ -1,4 +1,4 @@
-"""An operator that dies right after any write: one point at least for each row of docs/decisions/013."""
+"""Deaths of the operator right after a write: at least one for each row of docs/decisions/013."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ TOLERATIONS = {"restartConfig": {"restartPolicy": "Always", "maxRestartAttempts"
 
 @pytest.fixture(autouse=True)
 def one_lineage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two runs of one story are compared word by word."""
+    """Fix the lineage, so that two runs of one story can be compared."""
     monkeypatch.setattr(subscription_view, "uuid", SimpleNamespace(uuid4=lambda: SimpleNamespace(hex="l" * 32)))
 
 
-# -- what is there, and what then changes ---------------------------------------------------------------------------
+# -- the objects, and the change that follows------------------------------------------------------------------------
 
 
 def first_document(server: Server) -> None:
@@ -104,8 +104,8 @@ def made(method: str, plural: str) -> Callable[[Write], bool]:
     return lambda write: (write.method, write.plural) == (method, plural)
 
 
-def said(reason: str) -> Callable[[Write], bool]:
-    """A status with this reason of `StreamsResolved`."""
+def resolved_as(reason: str) -> Callable[[Write], bool]:
+    """Return a check for a status with this reason of `StreamsResolved`."""
 
     def is_it(write: Write) -> bool:
         found = write.body.get("status", {}).get("conditions", [])
@@ -116,7 +116,7 @@ def said(reason: str) -> Callable[[Write], bool]:
 
 
 def rolled_out(phase: str) -> Callable[[Write], bool]:
-    """A status with this phase of a roll-out."""
+    """Return a check for a status with this phase of a roll-out."""
 
     def is_it(write: Write) -> bool:
         found = write.body.get("status", {}).get("rollout") or {}
@@ -129,10 +129,10 @@ Arrange = Callable[[Server], None]
 POINTS: list[tuple[str, Arrange, Callable[[Write], bool]]] = [
     ("1", first_document, made("POST", "configmaps")),
     ("2", restart, made("PUT", "configmaps")),
-    ("2'", refused_document, said("DocumentRefused")),
+    ("2'", refused_document, resolved_as("DocumentRefused")),
     ("3", restart, rolled_out("Pending")),
     ("3", live_change, rolled_out("Patched")),
-    ("3'", newer_spec, said("InvalidSubscription")),
+    ("3'", newer_spec, resolved_as("InvalidSubscription")),
     ("4", restart, made("PATCH", "sparkapplications")),
     ("4", restart_of_apaches, made("PATCH", "sparkapplications")),
     ("4'", restart_of_apaches, made("DELETE", "pods")),
@@ -148,12 +148,12 @@ POINTS: list[tuple[str, Arrange, Callable[[Write], bool]]] = [
     ("11", refused_patch, made("POST", "events")),
     ("11", refused_document, made("POST", "events")),
 ]
-"""Rows of the table, each with a story in which its write is made. The Lease's is apart."""
+"""The rows of the table, each with a story that makes its write. The row of the Lease has a test of its own."""
 LEASE = "12"
 
 
 def picture(server: Server) -> list[Mapping[str, Any]]:
-    """Everything that there is, but for how often it was written, and for what only makes the kubelet look earlier."""
+    """Return all objects without resourceVersions, and without the annotation that only wakes the kubelet."""
     found = copy.deepcopy(list(server.objects.values()))
     for each in found:
         del each["metadata"]["resourceVersion"]

@@ -1,4 +1,4 @@
-"""Whatever is deleted, in any order: the document of a running driver loses nothing, and what drains is remembered."""
+"""Deletions in any order: the document of a running driver loses nothing, and no drain is forgotten."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ DRAINED: Mapping[str, Any] = {"lag": 0, "quiet": 400}
 
 
 class Story:
-    """East was taken out of the stream and drains; the driver reads on, with west beside it.
+    """A story in which east was removed from the stream and drains, while the driver reads east and west.
 
     Attributes:
-        read: the newest document that the driver's mount has had: the kubelet keeps what was there when it goes.
+        read: the newest document in the driver's mount; the kubelet keeps it after the ConfigMap was deleted.
     """
 
     def __init__(self, *, annotated: bool) -> None:
@@ -43,21 +43,21 @@ class Story:
         assert states(self.read) == {"east/orders": "Draining", "west/orders": "Active"}
 
     def applies_again(self) -> None:
-        """The application, and what subscribes it."""
+        """Apply the application, and its subscription or annotations."""
         self.server.put(KUBEFLOW_APPLICATIONS, "app", {}, annotations=ANNOTATED if self.annotated else {})
         if not self.annotated:
             self.server.subscription()
         self.rests()
 
     def rests(self) -> None:
-        """Operator and Spark go on until nothing changes."""
+        """Let operator and Spark work until nothing changes."""
         for _ in range(5):
             self.operator.works()
             self.server.spark()
         self.read = self.server.document() or self.read
 
     def deletes(self, what: str) -> None:
-        """`kubectl delete`; a subscription by annotations goes with these, while there is where to take them out."""
+        """Delete the object; a subscription from annotations by removing these, while the application exists."""
         if what == "stream":
             self.server.remove(STREAMS, "orders")
         elif what == "application":
@@ -71,7 +71,7 @@ class Story:
         self.rests()
 
     def drains(self) -> bool:
-        """Whether east stays in the document until its driver shows that it is drained, and no longer."""
+        """Return whether east is in the document until the driver reports that it is drained, and not after that."""
         found = states(self.server.document())
         assert found is not None
         if found.get("east/orders") != "Draining":
@@ -94,7 +94,7 @@ def test_deletions_in_any_order_lose_no_drain(order: tuple[str, ...], annotated:
         story.deletes(what)
         assert set(states(story.read) or {}) == {"east/orders", "west/orders"}, f"after {what}"
         assert (states(story.read) or {})["east/orders"] == "Draining"
-    # Only who deletes the subscription and then its document has told everybody to forget it.
+    # Only if the subscription goes before its document, nothing remembers the drain.
     left = story.server.document() is not None
     assert left == (order.index("document") < order.index("subscription"))
     story.server.stream(cluster("west"))

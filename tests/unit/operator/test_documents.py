@@ -1,4 +1,4 @@
-"""Documents and what they are made of: packing, catalogues, what is held."""
+"""Documents: how they are packed, which streams they have, and which forms of streams are held."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STREAMS = {"orders": {"clusters": {"east": {"bootstrapServers": "e:9092", "topic
 
 
 def large(clusters: int) -> dict[str, object]:
-    """Streams of some size."""
+    """Return streams of this many clusters with 200 topics each."""
     topics = [f"topic-{number:05d}" for number in range(200)]
     found = {f"c{n}": {"bootstrapServers": f"host-{n}.example:9092", "topics": topics} for n in range(clusters)}
     return {"orders": {"clusters": found}}
@@ -67,7 +67,7 @@ def test_other_texts_are_no_document(text: str) -> None:
 def test_a_packed_document_with_any_damage_is_none() -> None:
     _, binary = pack(make_document(Revision(lineage="l", counter=4), large(60), {}, "uid"))  # type: ignore[arg-type]
     packed = base64.b64decode(binary[PACKED_DOCUMENT_KEY])
-    for at in range(10, len(packed), 7):  # behind gzip's head, of which some bytes mean nothing
+    for at in range(10, len(packed), 7):  # after gzip's header, in which some bytes have no meaning
         damaged = packed[:at] + bytes([packed[at] ^ 0xFF]) + packed[at + 1 :]
         assert read_document({}, {PACKED_DOCUMENT_KEY: base64.b64encode(damaged).decode()}) is None
 
@@ -138,7 +138,7 @@ def test_the_first_document_waits_for_what_is_there_and_held(what: str) -> None:
     world.stream("other", cluster("west", **more))
     world.application_is("Starting")
     world.settle()
-    # A bounded run would have been over without it.
+    # A bounded run would end without the missing stream.
     assert world.document is None
     assert world.condition("StreamsResolved") == ("False", reason)
     assert world.message("Ready").endswith("the first document waits until that is mended")
@@ -157,7 +157,7 @@ def test_a_held_stream_of_a_pattern_delays_no_first_document() -> None:
 
 
 def on_two_streams() -> World:
-    """An application that reads two streams of one cluster."""
+    """Return an application that reads two streams of one cluster."""
     world = World(spec={"streams": {"ids": ["orders", "other"]}})
     world.stream("orders", cluster("east"))
     world.stream("other", cluster("east", "x"))
@@ -191,7 +191,7 @@ def test_no_document_is_written_that_no_driver_would_start_with(what: str, lost:
     world.document = None if lost else before
     world.settle()
     assert world.document == before
-    # The first reason of several: what is invalid is what has to be mended, and what does not fit waits for that.
+    # The condition has the first of several reasons: the invalid stream has to be mended first.
     reason = "InvalidStream" if "invalid" in what else "Conflict"
     assert world.condition("StreamsResolved") == ("False", reason)
     assert world.condition("RolledOut")[0] == "True"
@@ -299,7 +299,7 @@ CONFIG_MAP = """
 
 
 def held_by(what: str) -> World:
-    """An application that runs on east, while something keeps anything newer from being rolled out."""
+    """Return an application on east, while this obstacle holds every newer form."""
     spec: dict[str, Any] = {"streams": {"pattern": "ord.*"}} if what == "pattern" else {}
     world = running(updateStrategy="Reload", **spec)
     if what == "ConfigMap":
@@ -325,17 +325,17 @@ HOLDS = ["stream", "ConfigMap", "pattern", "pause"]
 @pytest.mark.parametrize("what", HOLDS)
 def test_held_streams_survive_the_loss_of_document_and_status(what: str) -> None:
     world = held_by(what)
-    said = world.condition("StreamsResolved")
+    reason = world.condition("StreamsResolved")
     last = revision_of(world)
     world.document, world.status = None, SubscriptionStatus()
     world.settle()
     assert world.rendered() == {"east/orders": "Active"}
-    assert world.condition("StreamsResolved") == said
+    assert world.condition("StreamsResolved") == reason
     assert revision_of(world) == last if what in ("pattern", "pause") else revision_of(world).counter > last.counter
 
 
 def forged(world: World, owned: bool = True, **more: Any) -> None:
-    """The driver's report says something else than the driver would."""
+    """Replace parts of the driver's report."""
     assert world.driver is not None
     assert world.driver.report is not None
     world.driver = replace(world.driver, owned=owned, report=replace(world.driver.report, **more))
@@ -375,6 +375,6 @@ def test_a_forged_report_makes_nothing_active(how: str, what: str) -> None:
 
 def test_a_configmap_names_its_mistake_with_line_and_field() -> None:
     catalog = make_catalog({}, [ConfigMapText("flink", {"streams.yaml": "- streamId: a\n  clusterMetadataLst: []\n"})])
-    (said,) = catalog.broken.values()
-    assert "ConfigMap flink, key streams.yaml:2" in said
-    assert "did you mean 'clusterMetadataList'" in said
+    (reason,) = catalog.broken.values()
+    assert "ConfigMap flink, key streams.yaml:2" in reason
+    assert "did you mean 'clusterMetadataList'" in reason

@@ -1,4 +1,4 @@
-"""Stories of drains: what is removed stays until there is evidence, and nothing else lets it go."""
+"""Stories of drains: a removed topic stays in the document until there is evidence that it is drained."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DRAINED = TopicReport(lag=0, quiet_s=400)
 
 
 def removed(**drain: str) -> World:
-    """An application on east and west, whose east was just removed, and whose driver has the draining revision."""
+    """Return an application on east and west, after east was removed and before the driver has that revision."""
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("east"), cluster("west"), **drain)
     world.settle()
@@ -107,8 +107,8 @@ def test_a_user_may_release_a_topic() -> None:
     assert ("Released", "east/orders leaves the document: released by hand") in world.events
 
 
-def told_in_vain(world: World) -> list[str]:
-    """What was said of releases that let go of nothing."""
+def unused_release_events(world: World) -> list[str]:
+    """Return the texts of the Events about releases that name nothing."""
     return [text for reason, text in world.events if reason == "NothingReleased"]
 
 
@@ -118,13 +118,13 @@ def test_a_misspelt_release_is_one_event() -> None:
     world.settle()
     world.later(minutes=30)
     world.settle()
-    (said,) = told_in_vain(world)
-    assert said.startswith("the release esat/orders names nothing that drains")
-    assert said.endswith("draining now: east/orders")
+    (text,) = unused_release_events(world)
+    assert text.startswith("the release esat/orders names nothing that drains")
+    assert text.endswith("draining now: east/orders")
     world.released = frozenset({"esat/orders", "east@2"})
     world.settle()
     assert world.rendered() == {"west/orders": "Active"}
-    assert len(told_in_vain(world)) == 1
+    assert len(unused_release_events(world)) == 1
 
 
 def test_a_release_in_a_pause_is_no_unused_one() -> None:
@@ -135,7 +135,7 @@ def test_a_release_in_a_pause_is_no_unused_one() -> None:
     world.changes(pause=None)
     world.settle()
     assert world.rendered() == {"west/orders": "Active"}
-    assert told_in_vain(world) == []
+    assert unused_release_events(world) == []
 
 
 def test_a_release_counts_for_no_later_drain() -> None:
@@ -227,7 +227,7 @@ def test_a_renamed_cluster_does_not_drain() -> None:
 
 
 def two_topics() -> World:
-    """East has two topics in force."""
+    """Return an application on two topics of east."""
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("east", "orders", "retry"))
     world.settle()
@@ -262,7 +262,7 @@ SECRET = {"cluster": "east", "name": "login", "allowedServers": ["east:9092"]}
 
 
 def with_secret(*bindings: dict[str, object]) -> World:
-    """East, read with a Secret, was removed; these bindings are left."""
+    """Return an application after east, which needs a Secret, was removed; these bindings are left."""
     world = World(spec={"secrets": [SECRET]})
     world.stream("orders", cluster("east", secretRef={"name": "login"}), cluster("west"))
     world.application_is("Starting", mounts=frozenset({"login"}))
@@ -276,7 +276,7 @@ def with_secret(*bindings: dict[str, object]) -> World:
 
 
 def east_of(world: World) -> dict[str, object]:
-    """Cluster east as the document has it."""
+    """Return cluster east of the document."""
     assert world.document is not None
     return dict(world.document.streams["orders"]["clusters"]["east"])
 
@@ -393,7 +393,7 @@ def test_each_state_without_a_driver_has_its_remedy(life: Life) -> None:
 
 
 def safe_to_decommission(world: World, life: str) -> str:
-    """What the stream says of its subscriber."""
+    """Return the message of the stream's `SafeToDecommission`."""
     assert world.document is not None
     reader = Subscriber("app", "app", life, world.status, world.document.streams)
     catalog = make_catalog(world.streams, [])
@@ -404,7 +404,7 @@ def safe_to_decommission(world: World, life: str) -> str:
 
 
 def east_drains(world: World) -> bool:
-    """Whether the drain of east ends once its driver has the newest document, and says that it is over."""
+    """Return whether the drain of east ends, after the driver has the newest document and reports east as drained."""
     world.driver_reports()
     world.settle()
     assert world.rendered()["east/orders"] == "Draining"
@@ -444,7 +444,7 @@ def test_a_restored_document_hides_no_later_drain() -> None:
 
 @pytest.mark.parametrize("since", ["a cluster", "a property"])
 def test_a_full_restore_gets_a_revision_that_drivers_take(since: str) -> None:
-    """It goes by a later one than document and status know, and leaves the earlier one aside."""
+    """The driver uses a later revision than document and status have, and ignores the earlier one."""
     world = running(updateStrategy="Reload")
     document, status = world.document, world.status
     more = {"properties": {"fetch.min.bytes": "1000"}} if since == "a property" else {}
@@ -583,7 +583,7 @@ def test_a_topic_of_two_streams_drains_in_both() -> None:
 
 
 def shared(a: dict[str, str], b: dict[str, str]) -> World:
-    """East was read for two streams, which drain by different rules, and was just taken out of both."""
+    """Return an application after east was removed from two streams with these `drain` settings."""
     world = World(spec={"streams": {"ids": ["a", "b"]}, "updateStrategy": "Reload"})
     world.stream("a", cluster("east"), cluster("west", "other"), **a)
     world.stream("b", cluster("east"), cluster("west", "other"), **b)
@@ -611,7 +611,7 @@ def test_the_longest_quiet_period_of_two_streams_counts(turned: bool) -> None:
     long, short = {"quietPeriod": "1h", "timeout": "2h"}, {"quietPeriod": "1m", "timeout": "2d"}
     world = shared(short, long) if turned else shared(long, short)
     assert {(each.quiet_period, each.timeout) for each in world.status.draining} == {("1h", "2d")}
-    del world.streams["a"], world.streams["b"]  # what they asked for stays in the document
+    del world.streams["a"], world.streams["b"]  # the document keeps their settings
     world.settle()
     world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=3599))
     world.settle()

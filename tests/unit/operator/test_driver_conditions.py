@@ -1,4 +1,4 @@
-"""A driver that does not mount, or does not report: what is said of it, and told, and what to run."""
+"""The conditions and Events of a driver that does not mount the document, or does not report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE_S = USUAL.confirm_live.total_seconds()
 
 
 def silent() -> World:
-    """A driver has started, and has not reported."""
+    """Return a world whose driver has started, and has not reported."""
     world = World(spec={"updateStrategy": "Reload"})
     world.stream("orders", cluster("east"))
     world.application_is("Starting")
@@ -36,16 +36,16 @@ def silent() -> World:
     return world
 
 
-def goes_on(world: World, seconds: float) -> None:
-    """Its driver says nothing for so long."""
+def stays_silent(world: World, seconds: float) -> None:
+    """Let this time pass without a report."""
     assert world.driver is not None
     world.later(seconds=seconds)
     world.driver = replace(world.driver, silent_s=world.driver.silent_s + seconds)
     world.settle()
 
 
-def told(world: World, reason: str) -> int:
-    """How often this was an Event."""
+def events_of(world: World, reason: str) -> int:
+    """Return the number of Events with this reason."""
     return [each for each, _ in world.events].count(reason)
 
 
@@ -54,12 +54,12 @@ def test_a_silent_driver_is_one_event_after_its_time() -> None:
     assert world.condition("Reporting") == ("Unknown", "AwaitsReport")
     assert world.again is not None
     assert (world.again - world.now).total_seconds() == PATIENCE_S
-    goes_on(world, PATIENCE_S - 1)
+    stays_silent(world, PATIENCE_S - 1)
     assert world.condition("Reporting") == ("Unknown", "AwaitsReport")
-    goes_on(world, 1)
+    stays_silent(world, 1)
     assert world.condition("Reporting") == ("False", "NoReport")
-    goes_on(world, 3600)
-    assert told(world, "NoReport") == 1
+    stays_silent(world, 3600)
+    assert events_of(world, "NoReport") == 1
     world.driver_reports()
     world.settle()
     assert world.condition("Reporting") == ("True", "Reporting")
@@ -67,7 +67,7 @@ def test_a_silent_driver_is_one_event_after_its_time() -> None:
 
 def test_a_new_operator_still_calls_a_silent_driver_silent() -> None:
     world = silent()
-    goes_on(world, PATIENCE_S)
+    stays_silent(world, PATIENCE_S)
     assert world.driver is not None
     world.driver = replace(world.driver, silent_s=0.0)
     before = len(world.writes)
@@ -76,13 +76,13 @@ def test_a_new_operator_still_calls_a_silent_driver_silent() -> None:
 
 
 def commands(message: str) -> list[str]:
-    """What a message tells to run."""
+    """Return the commands in a message."""
     return re.findall(r"`(kubectl [^`]+)`", message)
 
 
 def test_the_commands_for_a_silent_driver_run_as_written() -> None:
     world = silent()
-    goes_on(world, PATIENCE_S)
+    stays_silent(world, PATIENCE_S)
     assert commands(world.message("Reporting")) == [
         "kubectl create role kafkastream-reporter -n jobs --verb=get,patch --resource=pods",
         "kubectl create rolebinding kafkastream-reporter-shop -n jobs --role=kafkastream-reporter"
@@ -95,7 +95,7 @@ def test_the_commands_for_a_silent_driver_run_as_written() -> None:
 
 def test_the_commands_fit_into_a_message_with_long_names() -> None:
     world = silent()
-    goes_on(world, PATIENCE_S)
+    stays_silent(world, PATIENCE_S)
     assert world.driver is not None
     world.driver = replace(world.driver, name="p" * 253, namespace="n" * 63, account="a" * 253)
     world.status = world.status.model_copy(update={"conditions": ()})
@@ -115,7 +115,7 @@ SECRET = {"cluster": "east", "name": "login", "allowedServers": ["east:9092"]}
 
 
 def with_a_secret(*, mounts: frozenset[str] = frozenset()) -> World:
-    """An application on east, which takes a Secret."""
+    """Return an application on east, which needs a Secret."""
     world = World(spec={"secrets": [SECRET]})
     world.stream("orders", cluster("east", secretRef={"name": "login"}))
     world.application_is("Starting", mounts=mounts)
@@ -127,9 +127,9 @@ def with_a_secret(*, mounts: frozenset[str] = frozenset()) -> World:
 
 def test_missing_secrets_of_the_first_document_are_one_event() -> None:
     world = with_a_secret()
-    goes_on(world, 60)
+    stays_silent(world, 60)
     assert world.condition("Mounted") == ("False", "SecretsNotMounted")
-    assert told(world, "SecretsNotMounted") == 1
+    assert events_of(world, "SecretsNotMounted") == 1
 
 
 @pytest.mark.parametrize(("strategy", "times"), [("Restart", 0), ("Reload", 1)])
@@ -137,7 +137,7 @@ def test_missing_secrets_are_an_event_without_a_restart(strategy: str, times: in
     world = running(updateStrategy=strategy, secrets=[SECRET | {"cluster": "west", "allowedServers": ["west:9092"]}])
     world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "login"}))
     world.settle()
-    assert told(world, "SecretsNotMounted") == times
+    assert events_of(world, "SecretsNotMounted") == times
 
 
 def test_missing_secrets_are_an_event_after_giving_up() -> None:
@@ -145,11 +145,11 @@ def test_missing_secrets_are_an_event_after_giving_up() -> None:
     world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "login"}))
     world.look()
     assert world.condition("Mounted") == ("False", "SecretsNotMounted")
-    assert told(world, "SecretsNotMounted") == 0
+    assert events_of(world, "SecretsNotMounted") == 0
     world.changes(updateStrategy="Reload")
     world.settle()
     assert world.condition("RolledOut") == ("False", "RestartRequired")
-    assert told(world, "SecretsNotMounted") == 1
+    assert events_of(world, "SecretsNotMounted") == 1
 
 
 DRIVER = "spark-kubernetes-driver"
@@ -159,7 +159,7 @@ FOLDER = {"name": "streams", "mountPath": "/etc/kafkastreams"}
 
 
 def seen(spec: Mapping[str, Any], report: str | None = None) -> View:
-    """What the operator sees of a driver whose pod has this spec."""
+    """Return the view of a driver whose pod has this spec."""
     cache = Cache()
     meta = {"namespace": "ns", "resourceVersion": "1", "creationTimestamp": "x"}
     asked = {"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}}
@@ -176,7 +176,7 @@ def seen(spec: Mapping[str, Any], report: str | None = None) -> View:
 
 
 def pod(*volumes: Mapping[str, Any], mounts: list[dict[str, Any]], container: str = DRIVER) -> dict[str, Any]:
-    """A pod's spec, in which one container beside an idle one has these mounts."""
+    """Return a pod's spec with an idle container and one with these mounts."""
     containers = [{"name": container, "volumeMounts": mounts}]
     return {"volumes": [{"name": "other", "emptyDir": {}}, *volumes], "containers": [{"name": "idle"}, *containers]}
 
@@ -249,7 +249,7 @@ def test_a_pod_that_looks_like_the_driver_has_no_conditions() -> None:
     world = silent()
     assert world.driver is not None
     world.driver = replace(world.driver, owned=False, mounted=False, account="evil")
-    goes_on(world, PATIENCE_S)
+    stays_silent(world, PATIENCE_S)
     assert world.condition("Reporting") == ("Unknown", "NoDriver")
     assert world.condition("Mounted") == ("Unknown", "NoDriver")
     assert "evil" not in str(world.status)

@@ -1,4 +1,4 @@
-"""What goes wrong is an Event where it belongs, once, as a warning."""
+"""Problems become Events: each once, as a warning, on the object that has it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.operator.world import START, World, cluster, running
 
 
 def reasons(world: World) -> list[str]:
-    """Of the events since they were asked for last."""
+    """Return the reasons of the Events since the last call."""
     found = [reason for reason, _ in world.events]
     world.events.clear()
     return found
@@ -90,10 +90,10 @@ def test_a_restored_document_has_an_event_of_its_own(what: str) -> None:
 
 
 class Server:
-    """An API server that has what is in the cache, and notes what it is told.
+    """An API server that holds the objects of the cache, and records the Events.
 
     Attributes:
-        refuses: HTTP's status for each ConfigMap; 0: it takes them.
+        refuses: the HTTP status for each ConfigMap; 0 if it accepts them.
     """
 
     def __init__(self) -> None:
@@ -103,14 +103,14 @@ class Server:
         self.reconciler = Reconciler(cast(Api, self), self.cache, now=lambda: self.now)
 
     def put(self, resource: Resource, name: str, **content: Any) -> None:
-        """An object of a user's, looked at."""
+        """Put an object of a user."""
         self.count += 1
         metadata = {"name": name, "namespace": "ns", "uid": f"{resource.plural}/{name}", "creationTimestamp": "x"}
         metadata |= {"resourceVersion": str(self.count), **content.pop("metadata", {})}
         self.cache.put(resource, {"metadata": metadata, **content})
 
     def look(self, resource: Resource, name: str) -> float | None:
-        """As its queue would have it; in how many seconds to look again."""
+        """Reconcile an object, and return the seconds until the next reconcile."""
         return self.reconciler(Ref(resource, "ns", name))
 
     def replace(self, resource: Resource, body: Mapping[str, Any], *, subresource: str | None = None) -> dict[str, Any]:
@@ -165,10 +165,10 @@ def test_a_subscription_of_a_newer_crd_is_invalid(server: Server) -> None:
     found = server.cache.get(SUBSCRIPTIONS, "ns", "app")
     assert found is not None
     assert found["status"]["rendered"] == kept["rendered"]
-    said = {each["type"]: each for each in found["status"]["conditions"]}
-    assert (said["Ready"]["status"], said["Ready"]["reason"]) == ("False", "InvalidSubscription")
-    assert "spec.updateStrategy: must be 'Restart', 'Reload' or 'Auto'" in said["Ready"]["message"]
-    assert "hunter2" not in str(said)
+    found_by_type = {each["type"]: each for each in found["status"]["conditions"]}
+    assert (found_by_type["Ready"]["status"], found_by_type["Ready"]["reason"]) == ("False", "InvalidSubscription")
+    assert "spec.updateStrategy: must be 'Restart', 'Reload' or 'Auto'" in found_by_type["Ready"]["message"]
+    assert "hunter2" not in str(found_by_type)
 
 
 def test_wrong_annotations_repeat_their_event(server: Server) -> None:
@@ -192,19 +192,23 @@ def test_a_refused_document_is_a_condition_and_one_event(server: Server, status:
     server.put(STREAMS, "orders", spec={"clusters": [cluster("east")]})
     server.put(SUBSCRIPTIONS, "app", spec={"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}})
     for _ in range(3):
-        with pytest.raises(ApiError):  # which brings it back later and later
+        with pytest.raises(ApiError):  # the queue retries it with a growing back-off
             server.look(SUBSCRIPTIONS, "app")
     assert server.events == [("KafkaStreamSubscription", "app", "Warning", "DocumentRefused")]
     found = server.cache.get(SUBSCRIPTIONS, "ns", "app")
     assert found is not None
-    said = {each["type"]: each for each in found["status"]["conditions"]}
-    assert [said[kind]["status"] for kind in ("StreamsResolved", "Ready", "Stalled")] == ["False", "False", "True"]
-    assert "exceeded quota: count/configmaps" in said["Ready"]["message"]
+    found_by_type = {each["type"]: each for each in found["status"]["conditions"]}
+    assert [found_by_type[kind]["status"] for kind in ("StreamsResolved", "Ready", "Stalled")] == [
+        "False",
+        "False",
+        "True",
+    ]
+    assert "exceeded quota: count/configmaps" in found_by_type["Ready"]["message"]
     assert "rendered" not in found["status"]
     server.refuses = 0
     server.look(SUBSCRIPTIONS, "app")
     found = server.cache.get(SUBSCRIPTIONS, "ns", "app")
     assert found is not None
-    said = {each["type"]: each for each in found["status"]["conditions"]}
-    assert (said["StreamsResolved"]["status"], said["Stalled"]["status"]) == ("True", "False")
+    found_by_type = {each["type"]: each for each in found["status"]["conditions"]}
+    assert (found_by_type["StreamsResolved"]["status"], found_by_type["Stalled"]["status"]) == ("True", "False")
     assert found["status"]["rendered"]["counter"] == 1

@@ -1,4 +1,4 @@
-"""What random stories found (`test_stories.py`), each told by itself."""
+"""Defects that random stories (`test_stories.py`) found, each as a story of its own."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kafkastream_operator.models.subscription import SubscriptionStatus
 from tests.unit.operator.world import DiedError, World, cluster, make_catalog, running
 
 
-def looked_at(world: World, before: KafkaStreamStatus, generation: int) -> tuple[KafkaStreamStatus, str]:
-    """The status of stream `orders`, and whether it is safe to decommission."""
+def stream_status_of(world: World, before: KafkaStreamStatus, generation: int) -> tuple[KafkaStreamStatus, str]:
+    """Return the status of stream `orders`, and whether it is safe to decommission."""
     assert world.document is not None
     reader = Subscriber(
         "app", "app", "Running", world.status, world.document.streams, revision=world.document.revision.token
@@ -29,19 +29,19 @@ def test_an_immediate_removal_is_not_safe_before_its_revision() -> None:
     world.settle()
     world.driver_reports()
     world.settle()
-    before, safe = looked_at(world, KafkaStreamStatus(), 1)
+    before, safe = stream_status_of(world, KafkaStreamStatus(), 1)
     assert safe == "True"
     world.stream("orders", cluster("east", "orders"), policy="Immediate")
-    world.settle()  # looked at before the stream is
+    world.settle()  # the subscription is reconciled before the stream
     assert world.rendered() == {"east/orders": "Active"}
     assert world.condition("RolledOut") == ("False", "RollingOut")
-    # The driver goes by the document with east/retry.
-    held, safe = looked_at(world, before, 2)
+    # The driver still uses the document with east/retry.
+    held, safe = stream_status_of(world, before, 2)
     assert safe == "False"
-    assert looked_at(world, held, 2)[1] == "False"
+    assert stream_status_of(world, held, 2)[1] == "False"
     world.driver_reports()
     world.settle()
-    assert looked_at(world, held, 2)[1] == "True"
+    assert stream_status_of(world, held, 2)[1] == "True"
 
 
 def test_an_unrecorded_restart_counts_as_the_last_one() -> None:
@@ -79,7 +79,7 @@ def test_a_change_with_a_lost_status_is_rolled_out() -> None:
     world.status = SubscriptionStatus()
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
-    # The driver runs with revision 1, and does not report: it takes a restart.
+    # The driver runs with revision 1 and does not report, so it needs a restart.
     assert world.condition("RolledOut") == ("False", "RollingOut")
     assert world.patches == 1
 

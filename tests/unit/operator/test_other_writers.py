@@ -1,4 +1,4 @@
-"""Somebody beside the operator: another writer, a front end that speaks for the API server, an event in between."""
+"""Other writers, a front end in place of the API server, and events between a write and its note."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_second_writer_of_a_subscription_is_fought_slowly() -> None:
     rest(server)
     operator = Operator(server)
     before = len(server.writes)
-    for _ in range(50):  # all within one second: a GitOps tool, or another controller, has another manifest of it
+    for _ in range(50):  # within one second: a GitOps tool or another controller applies its own manifest
         found = server.find(SUBSCRIPTIONS)
         assert found is not None
         server.put(
@@ -39,12 +39,12 @@ def test_a_second_writer_of_a_subscription_is_fought_slowly() -> None:
         operator.works()
     applied = [each for each in server.writes[before:] if (each.method, each.plural) == ("PATCH", SUBSCRIPTIONS.plural)]
     assert 2 <= len(applied) < 10
-    told = [each.body["reason"] for each in server.writes if "somebody keeps changing" in each.body.get("note", "")]
-    assert told == ["SubscriptionTakenBack"]
+    reasons = [each.body["reason"] for each in server.writes if "somebody keeps changing" in each.body.get("note", "")]
+    assert reasons == ["SubscriptionTakenBack"]
 
 
 def test_an_event_between_a_write_and_its_note_counts() -> None:
-    """The answer to a write of ours is taken in by a worker's thread, the event of the same by the loop's."""
+    """A worker's thread caches the answer to a write, while the event loop caches the watch event of the same write."""
     seconds = [0.0]
     health = Health(lambda: seconds[0])
     api: Any = Nothing()
@@ -52,19 +52,19 @@ def test_an_event_between_a_write_and_its_note_counts() -> None:
 
     async def story() -> None:
         await operator._start(settings=kopf.OperatorSettings())
-        tells = operator._handler(CONFIG_MAPS)
-        await tells({"type": "ADDED", "object": config_map(1, **LABEL)})
+        handle = operator._handler(CONFIG_MAPS)
+        await handle({"type": "ADDED", "object": config_map(1, **LABEL)})
         look, between = operator.cache.on_change, threading.Event()
 
-        def told_meanwhile(ref: Ref, found: Any) -> None:
+        def pause_between(ref: Ref, found: Any) -> None:
             between.set()
-            time.sleep(0.2)  # the worker's thread has to wait for its turn
+            time.sleep(0.2)  # the worker's thread has to wait
             look(ref, found)
 
-        operator.cache.on_change = told_meanwhile
+        operator.cache.on_change = pause_between
         worker = asyncio.create_task(asyncio.to_thread(operator.cache.put, CONFIG_MAPS, config_map(2, **LABEL)))
         await asyncio.to_thread(between.wait, 10)
-        await tells({"type": "MODIFIED", "object": config_map(2, **LABEL)})
+        await handle({"type": "MODIFIED", "object": config_map(2, **LABEL)})
         await worker
         await operator._stop()
 
@@ -93,16 +93,16 @@ def test_an_object_wrongly_reported_missing_is_listed_again(after_s: float) -> N
     assert safe(server) == "False"  # west drains
     well = server.get, server.replace
     server.get = server.replace = absent  # type: ignore[method-assign]
-    server.subscription(updateStrategy="Reload")  # its status is to be written
+    server.subscription(updateStrategy="Reload")  # so that its status has to be written
     operator.works()
     server.get, server.replace = well  # type: ignore[method-assign]
     server.now += timedelta(seconds=after_s)
-    operator.works()  # everything is listed anew, as every five minutes
+    operator.works()  # the resync, as every five minutes
     assert (operator._cache.get(SUBSCRIPTIONS, "ns", "app") is not None, safe(server)) == (True, "False")
 
 
 def safe(server: Server) -> str:
-    """Whether the stream says that what it no longer names may be taken down."""
+    """Return the status of the stream's `SafeToDecommission`."""
     found = server.find(STREAMS, "orders")
     assert found is not None
     return next(each["status"] for each in found["status"]["conditions"] if each["type"] == "SafeToDecommission")

@@ -1,4 +1,4 @@
-"""Stories of renames: offsets go on under the new id only if a driver has seen where they come from."""
+"""Stories of renames: a driver keeps the offsets only if it has seen `renamedFrom`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.unit.operator.world import World, cluster, running
 
 
 def east(name: str, *topics: str, **more: Any) -> dict[str, Any]:
-    """The Kafka cluster that was `east` at first, under another id."""
+    """Return the Kafka cluster of `east` under another id."""
     return cluster(name, *topics, bootstrapServers="east:9092", **more)
 
 
 def begun_anew(world: World, has: str = "east") -> set[str]:
-    """The clusters that a driver would begin anew with the document as it is now, if its checkpoint has that one id."""
+    """Return the clusters that a driver would begin anew with this document, if its checkpoint has this one id."""
     assert world.document is not None
     wire = MappingDocument.model_validate({"streams": world.document.streams}, extra="ignore")
     found = unite(
@@ -35,7 +35,7 @@ def begun_anew(world: World, has: str = "east") -> set[str]:
 
 
 def renamed(life: Life = "Running", **spec: Any) -> World:
-    """East has just become e2, and no driver has that yet."""
+    """Return a world after east was renamed to e2, before a driver has the rename."""
     world = running(updateStrategy="Reload", **spec)
     world.driver_reports()
     world.settle()

@@ -20,7 +20,7 @@ WEST = cluster("west", secretRef={"name": "login"})
 
 
 def changing(count: int, **between: float) -> World:
-    """So many changes of a stream, each with another cluster."""
+    """Return an application after this many changes of its stream, each with one more cluster."""
     world = running(updateStrategy="Restart")
     world.timing = Timing()
     world.later(hours=1)
@@ -47,7 +47,7 @@ def test_a_burst_of_changes_is_one_restart() -> None:
 
 def test_changes_that_go_on_and_on_hold_up_no_restart() -> None:
     world = changing(5, seconds=0.9)
-    assert world.patches == 1  # two seconds after the first of them, with what there was by then
+    assert world.patches == 1  # two seconds after the first change, with all changes until then
     assert world.condition("RolledOut") == ("False", "Coalescing")
 
 
@@ -69,7 +69,7 @@ def test_a_live_report_does_not_confirm_a_restart() -> None:
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
-    world.driver_reports()  # Kubeflow's operator is down, the patch is lost, and the driver has the document live
+    world.driver_reports()  # Kubeflow's operator is down, the patch is lost, and the driver takes the document live
     world.settle()
     assert world.condition("RolledOut") == ("False", "RollingOut")
     world.later(seconds=91)
@@ -99,7 +99,9 @@ def test_a_driver_submitted_since_confirms_by_its_report() -> None:
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
     assert world.application is not None
-    world.application = replace(world.application, token="")  # taken back, and restarted by somebody's own means
+    world.application = replace(
+        world.application, token=""
+    )  # the patch was removed, and somebody restarted the application
     world.driver_starts()
     world.settle()
     assert (world.patches, world.condition("RolledOut")) == (1, ("True", "Confirmed"))
@@ -132,7 +134,7 @@ def test_reload_reports_a_driver_that_takes_nothing_live() -> None:
 
 
 def mounted(strategy: str) -> World:
-    """Its Secret was mounted by a restart, and a later revision went live or by another restart."""
+    """Return an application whose Secret was mounted by a confirmed restart."""
     world = running(updateStrategy=strategy, secrets=[SECRET])
     world.stream("orders", cluster("east"), WEST)
     world.settle()
@@ -144,7 +146,7 @@ def mounted(strategy: str) -> World:
 
 
 def lacks_its_secret(world: World, life: Life = "Running", **more: Any) -> None:
-    """The application as its manifest has it."""
+    """Apply the application's manifest, which has no operator's keys."""
     world.application_is(life, token="", attempt=0, mounts=frozenset(), **more)
     world.attempted = ""
     world.settle()
@@ -228,7 +230,7 @@ def test_nothing_is_gathered_twice() -> None:
 
 
 def test_apaches_driver_confirms_the_patch_it_started_with() -> None:
-    """Its operator has begun an attempt whose driver has no pod yet: that is made from the patched spec."""
+    """Apache's operator has begun an attempt without a driver's pod, and makes the pod from the patched spec."""
     world = apaches(updateStrategy="Restart")
     world.driver = None
     world.application_is("Starting", submission="s2")  # ScheduledToRestart, after a failure of its driver
@@ -252,7 +254,7 @@ def test_a_revision_promised_to_a_new_driver_is_not_patched(life: Life) -> None:
     world.later(hours=1)
     world.stream("orders", cluster("east"), cluster("west"))
     world.settle()
-    assert world.patches == 0  # it is gathered
+    assert world.patches == 0  # it waits for more changes
     world.driver = None
     world.application_is(life)
     world.settle()
@@ -277,8 +279,8 @@ def test_a_start_with_a_restored_document_needs_no_restart() -> None:
     world.driver_starts()
     world.settle()
     assert world.condition("RolledOut") == ("True", "Confirmed")
-    # The rendered ConfigMap comes from the backup, the subscription without its status, the application as Git has it:
-    # without the operator's keys. No pod of it is there yet: the first one mounts the newest document.
+    # The backup has the rendered ConfigMap and a subscription without status; Git has the application without the
+    # operator's keys. No pod exists yet, and the first one mounts the newest document.
     world.status, world.driver = SubscriptionStatus(), None
     world.application_is("Starting", token="", attempt=0, uid="restored", submission="s0")
     patches = world.patches

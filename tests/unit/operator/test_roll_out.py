@@ -1,4 +1,4 @@
-"""Stories of roll-outs: how a change reaches the application, whatever happens on the way."""
+"""Stories of roll-outs: how a change reaches the application."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.operator.world import World, cluster, revision_of, running
 
 
 def restarted(world: World) -> None:
-    """Kubeflow's operator follows the patch: a new driver."""
+    """Let Kubeflow's operator follow the patch with a new driver."""
     world.application_is("Starting")
     world.driver = None
     world.settle()
@@ -99,7 +99,7 @@ def test_a_refused_patch_is_retried_on_a_new_application() -> None:
     world.settle()
     assert world.patches == 0
     assert world.condition("RolledOut") == ("False", "FieldTaken")
-    # Deleted and applied without that field: its generation counts from 1 again.
+    # The application was deleted and applied without that field, so its generation starts from 1 again.
     world.application_is("Running", uid="another", submission="another")
     world.settle()
     assert world.patches == 1
@@ -125,7 +125,7 @@ def test_a_driver_that_awaits_a_foreign_revision_is_reported(token: str) -> None
     world.stream("orders", cluster("east"))
     world.settle()
     assert revision_of(world).lineage == "fresh"
-    # A manifest that was taken from another Kubernetes, or a backup: it has the keys of the operator that was there.
+    # The manifest is from another Kubernetes or a backup, with the keys of the operator there.
     world.application_is("Starting", token=token)
     world.settle()
     awaited = AwaitedRevision.of_environment({"KAFKASTREAMS_REVISION": token})
@@ -139,7 +139,7 @@ def test_a_driver_that_awaits_a_foreign_revision_is_reported(token: str) -> None
     world.settle()
     assert world.condition("Ready") == ("False", "AwaitsAnother")
     assert world.patches == 0
-    # Somebody follows the message.
+    # A user follows the message.
     world.application_is("Starting", token="")
     world.driver_starts()
     world.settle()
@@ -155,7 +155,7 @@ def test_a_driver_that_has_begun_awaits_no_revision() -> None:
 
 
 def given_up() -> World:
-    """A patch that was taken back three times."""
+    """Return a world in which somebody removed the patch three times."""
     world = running(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west"))
     for _ in range(6):
@@ -249,7 +249,7 @@ def test_an_application_that_does_not_run_is_left_alone(life: str) -> None:
 
 
 def resumed() -> World:
-    """A stopped application that was told to take revision 2 when it starts, and does so."""
+    """Return an application that was stopped before revision 2, and has started again."""
     world = running(updateStrategy="Restart")
     world.application_is("Suspended")
     world.driver = None
@@ -424,9 +424,9 @@ def test_a_pause_shows_while_nothing_else_is_wrong() -> None:
     world.changes(pause={"reason": "freeze"})
     world.stream("orders", cluster("west"))
     world.settle()
-    said = "nothing newer is rolled out: paused: freeze; take spec.pause out to go on"
-    assert said in world.message("RolledOut")
-    assert said in world.message("Ready")
+    text = "nothing newer is rolled out: paused: freeze; take spec.pause out to go on"
+    assert text in world.message("RolledOut")
+    assert text in world.message("Ready")
     world.changes(pause=None)
     world.settle()
     assert "paused" not in world.message("RolledOut") + world.message("Drained")
@@ -448,7 +448,7 @@ def test_a_lost_status_costs_no_restart_and_loses_no_change() -> None:
     world.status = type(world.status)()
     world.later(minutes=2)
     world.settle()
-    # The patch that was made is made again, as it was: nothing changes.
+    # The same patch is made again, and changes nothing.
     assert world.application is not None
     assert world.application.resource_version == "3"
     restarted(world)
@@ -483,7 +483,7 @@ def test_a_change_after_the_loss_of_everything_is_rolled_out() -> None:
 def test_a_report_confirms_no_revision_without_its_secret() -> None:
     world = running(secrets=[{"cluster": "west", "name": "login", "allowedServers": ["west:9092"]}])
     world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "login"}))
-    for _ in range(6):  # the patch is lost, and the driver goes by the new document live, but for west
+    for _ in range(6):  # the patch is lost, and the driver takes the new document live except for west
         world.look()
         world.driver_reports()
     assert world.patches == 1

@@ -1,6 +1,6 @@
-"""Random stories of one namespace: whatever happens in whatever order, what the documents promise holds.
+"""Random stories of one namespace: the promises of the documentation hold in each of them.
 
-A story is a list of happenings, each a name with its arguments, so that it can be told again, or shortened.
+A story is a list of happenings, each a name with its arguments. So a failing story can be repeated, and shortened.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _some_text(dice: random.Random) -> str | None:
     )
 
 
-def _some_said(dice: random.Random) -> dict[int, tuple[int | None, float, bool]]:
+def _some_report(dice: random.Random) -> dict[int, tuple[int | None, float, bool]]:
     return {
         n: (dice.choice((0, 0, 0, 0, 3, None)), dice.choice((400.0, 700.0, 700.0, 0.0)), dice.random() < 0.1)
         for n in range(3)
@@ -73,7 +73,7 @@ def _some_change(dice: random.Random) -> dict[str, Any]:
     )
 
 
-# What may happen: how likely, and with which arguments.
+# The happenings, each with its likelihood and its arguments.
 MAY: dict[str, tuple[int, Callable[[random.Random, list[str]], tuple[Any, ...]]]] = {
     "apply": (12, lambda dice, mood: (dice.choice(STREAMS), _some_clusters(dice, mood), _some_drain(dice))),
     "apply_invalid": (1, lambda dice, _: (dice.choice(STREAMS),)),
@@ -86,7 +86,7 @@ MAY: dict[str, tuple[int, Callable[[random.Random, list[str]], tuple[Any, ...]]]
     "vanishes": (1, lambda *_: ()),
     "starts": (8, lambda dice, _: (dice.random() < 0.7,)),
     "applies": (5, lambda *_: ()),
-    "report": (14, lambda dice, _: (dice.choice(("live", "live", "")), _some_said(dice))),
+    "report": (14, lambda dice, _: (dice.choice(("live", "live", "")), _some_report(dice))),
     "forged": (3, lambda dice, _: (dice.choice(FORGED), dice.randrange(5))),
     "ends": (1, lambda *_: ()),
     "silence": (1, lambda dice, _: (dice.choice((20.0, 31.0, 200.0)),)),
@@ -107,7 +107,7 @@ def _happening(dice: random.Random, mood: list[str]) -> Happening:
 
 
 def a_story(seed: int, length: int = 40) -> list[Happening]:
-    """The story of a seed."""
+    """Return the story of a seed."""
     dice, mood = random.Random(seed), ["east"]
     spec: dict[str, Any] = {"streams": dice.choice([{"ids": ["a"]}, {"ids": ["a", "b"]}, {"pattern": ".*"}])}
     spec["updateStrategy"] = dice.choice(("Auto", "Auto", "Reload", "Restart"))
@@ -117,8 +117,8 @@ def a_story(seed: int, length: int = 40) -> list[Happening]:
     return begin + [_happening(dice, mood) for _ in range(length)]
 
 
-def tell(story: Iterable[Happening], *, made: bool = False) -> CheckedWorld:
-    """Let it happen, and see after each step that all promises hold."""
+def play(story: Iterable[Happening], *, made: bool = False) -> CheckedWorld:
+    """Play the story, and check after each step that all promises hold."""
     world = CheckedWorld(annotated=made)
     world.changes(orphanRetention="1d")
     world.generation = 1
@@ -130,7 +130,7 @@ def tell(story: Iterable[Happening], *, made: bool = False) -> CheckedWorld:
 
 
 def ends_well(world: CheckedWorld) -> None:
-    """When everybody does what they should, all comes to rest: what is asked for is in force, and nothing waits."""
+    """Check that all comes to rest once everybody acts: the wanted streams are in force, and nothing waits."""
     wanted = [cluster("west", "x")]
     world.config_maps.clear()
     for name in [each for each in world.streams if each != "a"]:
@@ -157,13 +157,13 @@ def ends_well(world: CheckedWorld) -> None:
         world.silence(0.0)
     world.streams_looked_at()
     world.check_safe()
-    said = {each.type: each.status for each in world.status.conditions}
+    statuses = {each.type: each.status for each in world.status.conditions}
     if "AwaitsAnother" in {each.reason for each in world.status.conditions}:
         return
     expected = {"Ready": "True", "Reconciling": "False", "Stalled": "False", "Drained": "True", "RolledOut": "True"}
-    if {kind: said.get(kind) for kind in expected} != expected:
-        told = [(each.type, each.status, each.reason, each.message) for each in world.status.conditions]
-        raise BrokenPromiseError(f"it does not end well: {told}")
+    if {kind: statuses.get(kind) for kind in expected} != expected:
+        found = [(each.type, each.status, each.reason, each.message) for each in world.status.conditions]
+        raise BrokenPromiseError(f"it does not end well: {found}")
     if world.rendered() != {"west/x": "Active"}:
         raise BrokenPromiseError(f"it does not end well: {world.rendered()}")
     stream = {each.type: each.status for each in world.stands["a"].conditions}
@@ -171,11 +171,11 @@ def ends_well(world: CheckedWorld) -> None:
         raise BrokenPromiseError(f"the stream does not end well: {world.stands['a'].conditions}")
 
 
-def told_well(seed: int) -> None:
-    """The story of a seed, with what was broken."""
+def play_seed(seed: int) -> None:
+    """Play the story of a seed; a failure prints it."""
     story = a_story(seed)
     try:
-        ends_well(tell(story, made=seed % 3 == 0))
+        ends_well(play(story, made=seed % 3 == 0))
     except OverError:
         pass
     except AssertionError as error:
@@ -185,4 +185,4 @@ def told_well(seed: int) -> None:
 @pytest.mark.parametrize("seeds", [range(at, at + 10) for at in range(0, 40, 10)], ids=str)
 def test_the_promises_hold_in_random_stories(seeds: range) -> None:
     for seed in seeds:
-        told_well(seed)
+        play_seed(seed)

@@ -1,4 +1,4 @@
-"""Whether a cluster may be shut down: only once no document has what its stream no longer names."""
+"""The status of a stream: a cluster may be shut down once no document in force has it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.operator.world import World, cluster, make_catalog, running
 def status_of(
     world: World, before: KafkaStreamStatus | None = None, life: Life = "Running", stream: str = "orders"
 ) -> KafkaStreamStatus:
-    """The stream's, as its own reconciliation would have it now, before or after the subscription's."""
+    """Return the stream's status, as its own reconcile would write it now."""
     assert world.document is not None
     asks = stream in (world.spec["streams"].get("ids") or ())
     streams = json.loads(world.document.text())["streams"]
@@ -30,7 +30,7 @@ def status_of(
 
 
 def safe(world: World, before: KafkaStreamStatus | None = None, life: Life = "Running") -> tuple[str, str]:
-    """Status and message of SafeToDecommission."""
+    """Return status and message of `SafeToDecommission`."""
     (found,) = [each for each in status_of(world, before, life).conditions if each.type == "SafeToDecommission"]
     return found.status, found.message
 
@@ -117,8 +117,8 @@ def test_nothing_is_safe_while_the_stream_is_invalid() -> None:
     assert safe(world)[0] == "False"
 
 
-def let_go(**spec: Any) -> tuple[World, KafkaStreamStatus]:
-    """East has drained and is gone from the document, which the driver has not in force yet; the status before that."""
+def east_let_go(**spec: Any) -> tuple[World, KafkaStreamStatus]:
+    """Return a world in which east has left the document, before the driver has that; and the status before."""
     world = running(**spec)
     world.stream("orders", cluster("west"))
     world.settle()
@@ -133,11 +133,11 @@ def let_go(**spec: Any) -> tuple[World, KafkaStreamStatus]:
 
 @pytest.mark.parametrize("strategy", ["Reload", "Restart"])
 def test_it_is_not_safe_before_the_revision_is_in_force(strategy: str) -> None:
-    world, before = let_go(updateStrategy=strategy)
+    world, before = east_let_go(updateStrategy=strategy)
     status, message = safe(world, before)
     assert status == "False"
     assert "waiting for app (Running, revision 3 is not in force yet" in message
-    # The operator may look again and again, or be another process: it stays so until the driver has it.
+    # Further reconciles, also by another operator, change nothing until the driver has the revision.
     held = status_of(world, before)
     assert status_of(world, held) == held
     assert [(each.id, each.state) for each in held.clusters] == [("west", "Active"), ("east", "Draining")]
@@ -153,18 +153,18 @@ def test_it_is_not_safe_before_the_revision_is_in_force(strategy: str) -> None:
 
 
 def test_it_is_not_safe_when_the_streams_status_is_lost() -> None:
-    world, _ = let_go(updateStrategy="Reload")
+    world, _ = east_let_go(updateStrategy="Reload")
     assert safe(world)[0] == "False"
 
 
 def test_it_is_not_safe_when_the_subscriptions_status_is_lost() -> None:
-    world, before = let_go(updateStrategy="Reload")
+    world, before = east_let_go(updateStrategy="Reload")
     world.status = SubscriptionStatus()
     assert safe(world, before)[0] == "False"
 
 
 def test_a_pod_that_looks_like_the_driver_confirms_nothing() -> None:
-    world, before = let_go(updateStrategy="Reload")
+    world, before = east_let_go(updateStrategy="Reload")
     world.driver_reports()
     driver = world.driver
     assert driver is not None
@@ -177,7 +177,7 @@ def test_a_pod_that_looks_like_the_driver_confirms_nothing() -> None:
 
 @pytest.mark.parametrize("life", ["Suspended", "Completed", "Absent"])
 def test_an_application_that_does_not_run_holds_nothing_up(life: Life) -> None:
-    world, before = let_go(updateStrategy="Reload")
+    world, before = east_let_go(updateStrategy="Reload")
     assert safe(world, before, life)[0] == "True"
 
 
@@ -191,7 +191,7 @@ def test_an_addition_that_is_under_way_makes_nothing_unsafe() -> None:
 
 
 def test_subscribers_beyond_the_status_limit_are_counted() -> None:
-    """Else none could be written any more, and the last one would go on to say that it is safe."""
+    """Without the limit the API server would refuse the status, and the last one would stay safe."""
     world = running(updateStrategy="Reload")
     assert world.document is not None
     world.stream("orders", cluster("west"))
@@ -234,7 +234,7 @@ def test_a_shared_cluster_is_safe_for_neither_stream(stream: str) -> None:
 
 
 def kstatus(world: World, before: KafkaStreamStatus | None = None) -> dict[str, tuple[str, str]]:
-    """Status and reason of what GitOps tools look at."""
+    """Return status and reason of the conditions that GitOps tools read."""
     found = status_of(world, before).conditions
     return {each.type: (each.status, each.reason) for each in found if each.type != "SafeToDecommission"}
 
@@ -305,13 +305,13 @@ def test_a_stream_does_not_wait_for_a_stalled_subscription() -> None:
 
 
 def reconciling(world: World) -> tuple[str, str]:
-    """Status and message of Reconciling."""
+    """Return status and message of `Reconciling`."""
     (found,) = [each for each in status_of(world).conditions if each.type == "Reconciling"]
     return found.status, found.message
 
 
 def test_a_stream_does_not_wait_for_an_unsubscribed_reader() -> None:
-    """It only drains what it had: nothing that the stream says is ever on its way to it."""
+    """The subscription only drains what it had, and gets no change of the stream."""
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("east", "orders", "retry"))
     world.stream("other", cluster("west"))
@@ -322,7 +322,7 @@ def test_a_stream_does_not_wait_for_an_unsubscribed_reader() -> None:
     world.settle()
     assert world.rendered() == {"east/orders": "Draining", "east/retry": "Draining", "west/orders": "Active"}
     assert reconciling(world) == ("False", "")
-    # One of the topics has drained and leaves the document; the other has a producer that was forgotten.
+    # One topic has drained and leaves the document. The other still has a producer.
     world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=400))
     world.settle()
     world.driver_reports(east__retry=TopicReport(lag=5, quiet_s=0))

@@ -42,7 +42,7 @@ FLINKS = """
 
 @pytest.mark.parametrize("what", DANGEROUS)
 def test_a_stream_changes_nothing_if_it(what: str) -> None:
-    # Also where the API server has let it through: rules of the CRD may be older, or taken out.
+    # The operator checks this by itself, because the CRD's rules may be older, or removed.
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("west", properties=DANGEROUS[what]))
     world.settle()
@@ -72,12 +72,12 @@ def test_a_configmap_cannot_ask_for_a_secret(field: str) -> None:
 
 
 def binding(name: str, *servers: str) -> dict[str, Any]:
-    """The Secret `login` for a cluster."""
+    """Return a binding of the Secret `login` to a cluster."""
     return {"cluster": name, "name": "login", "allowedServers": list(servers)}
 
 
 def with_secret(name: str, **more: Any) -> dict[str, Any]:
-    """A cluster that asks for it."""
+    """Return a cluster that asks for that Secret."""
     return cluster(name, secretRef={"name": "login"}, **more)
 
 
@@ -108,8 +108,8 @@ def test_the_message_names_the_asked_and_the_bound_secret() -> None:
     world = running(updateStrategy="Reload", secrets=[binding("east", "east:9092")])
     world.stream("orders", cluster("east", secretRef={"name": "other"}))
     world.settle()
-    said = "asks for Secret 'other' on cluster 'east', and spec.secrets[cluster=east] binds 'login'"
-    assert said in world.message("StreamsResolved")
+    text = "asks for Secret 'other' on cluster 'east', and spec.secrets[cluster=east] binds 'login'"
+    assert text in world.message("StreamsResolved")
 
 
 def test_a_forged_status_neither_lets_go_nor_adds_anything() -> None:
@@ -156,7 +156,7 @@ def test_a_revision_in_a_manifest_leaves_room_for_the_next_one() -> None:
     assert revision_of(world).counter == 1
 
 
-# -- what is seen of a cluster ---------------------------------------------------------------------------------
+# -- the view of a cluster --------------------------------------------------------------------------------------
 
 
 class Cluster:
@@ -167,7 +167,7 @@ class Cluster:
         self.cache = Cache(lambda: self.now)
 
     def put(self, resource: Resource, name: str, namespace: str = "ours", **content: Any) -> dict[str, Any]:
-        """An object; the later, the younger."""
+        """Put an object, younger than the ones before."""
         self.count += 1
         meta = {
             "name": name,
@@ -182,14 +182,14 @@ class Cluster:
         return found
 
     def driver(self, name: str, report: str = "") -> Mapping[str, Any]:
-        """A pod with the labels of the application's driver."""
+        """Put a pod with the labels of the application's driver."""
         labels = {"sparkoperator.k8s.io/app-name": "app", "spark-role": "driver"}
         annotations = {REPORT_ANNOTATION: report} if report else {}
         metadata = {"labels": labels, "annotations": annotations}
         return self.put(PODS, name, metadata=metadata, status={"phase": "Running"})
 
     def observe_subscription(self, name: str = "app") -> ObservedSubscription:
-        """The subscription."""
+        """Return the view of the subscription."""
         seen = observe_subscription(self.cache, "ours", name, START, USUAL)
         assert seen is not None
         return seen
@@ -197,7 +197,7 @@ class Cluster:
 
 @pytest.fixture
 def found() -> Cluster:
-    """An application that runs, with its subscription."""
+    """Return a cluster with a running application and its subscription."""
     made = Cluster()
     spec = {"applicationRef": {"name": "app"}, "streams": {"pattern": ".*"}}
     made.put(SUBSCRIPTIONS, "app", spec=spec)
@@ -270,12 +270,12 @@ def test_the_younger_of_two_subscriptions_gives_way(found: Cluster, made: str) -
 def test_the_example_policy_refuses_changes_of_reports() -> None:
     policy, binding = yaml.safe_load_all((RESTART_ROLE.parent / "policy-driver-reports.yaml").read_text())
     (rule,) = policy["spec"]["matchConstraints"]["resourceRules"]
-    # The status of a pod is written with its annotations.
+    # A write of a pod's status may change its annotations.
     assert (rule["resources"], rule["operations"]) == (["pods", "pods/status"], ["UPDATE"])
     (changed,), (allowed,) = policy["spec"]["matchConditions"], policy["spec"]["validations"]
     assert changed["expression"].count(f"'{REPORT_ANNOTATION}' in ") == 2
     assert changed["expression"].count(f"['{REPORT_ANNOTATION}']") == 2
-    # Of the pod as it was: what is written cannot name its own account.
+    # The policy reads the old pod, because the new one could name any account.
     assert "oldObject.spec.serviceAccountName" in allowed["expression"]
     assert " object." not in allowed["expression"]
     assert (policy["spec"]["failurePolicy"], binding["spec"]["validationActions"]) == ("Fail", ["Deny"])
