@@ -1,4 +1,4 @@
-"""The probes of the clusters in force, made without asking any cluster."""
+"""The probes of subscribed clusters, made without contact to any cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUBSCRIPTION = Subscription({"east": SubscribedCluster({"t": "s"}, {"bootstrap.s
 
 
 @pytest.mark.parametrize(("read_timeout", "deadline_s"), [("45s", 45.0), ("2h", 3600.0)])
-def test_a_call_takes_as_long_as_a_range_may_but_no_longer_than_librdkafka_lets_it(
+def test_a_call_may_take_as_long_as_a_range_within_librdkafka(
     monkeypatch: pytest.MonkeyPatch, read_timeout: str, deadline_s: float
 ) -> None:
     def made(*_: Any, **settings: Any) -> Any:
@@ -29,12 +29,12 @@ def test_a_call_takes_as_long_as_a_range_may_but_no_longer_than_librdkafka_lets_
     given = {"streamIds": "s", "metadataPath": "streams.yaml", "readTimeout": read_timeout}
     probes = ClusterProbes(parse_options(given, mode="streaming"))
     found, _ = probes.for_subscription(SUBSCRIPTION)
-    told = found["east"].ask(lambda admin: admin.deadline_s).result(30)  # type: ignore[attr-defined]
+    deadline = found["east"].ask(lambda admin: admin.deadline_s).result(30)  # type: ignore[attr-defined]
     probes.close()
-    assert told == deadline_s
+    assert deadline == deadline_s
 
 
-def test_a_timeout_that_a_reference_turns_into_no_number_is_refused_without_showing_it(
+def test_a_secret_timeout_that_is_no_number_is_refused_unseen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TIMEOUT", "hunter2")
@@ -55,11 +55,11 @@ def named(**properties: str) -> Subscription:
     return Subscription({"east": SubscribedCluster({"t": "s"}, {"bootstrap.servers": "127.0.0.1:1"} | given)}, ("s",))
 
 
-def test_what_tasks_read_with_is_judged_once_for_each_set_of_properties(monkeypatch: pytest.MonkeyPatch) -> None:
-    judged: list[str] = []
+def test_consumer_properties_are_checked_once_per_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
 
     def check(cluster: str, config: Mapping[str, str]) -> None:
-        judged.append(config.get("max.poll.interval.ms", ""))
+        checked.append(config.get("max.poll.interval.ms", ""))
         check_client(cluster, config)
 
     monkeypatch.setattr(clusters, "check_client", check)
@@ -75,4 +75,4 @@ def test_what_tasks_read_with_is_judged_once_for_each_set_of_properties(monkeypa
         assert not broken
     finally:
         probes.close()
-    assert judged == ["", "2000", "", "400000"]
+    assert checked == ["", "2000", "", "400000"]

@@ -29,7 +29,7 @@ NORTH = SecretError("cluster 'north': the folder is not there")
 
 
 def failing(*errors: tuple[str, DynamicKafkaError]) -> DynamicKafkaError:
-    """What the query ends with under `fail`."""
+    """Return the error that ends the query under `fail`."""
     options = parse_options({"streamIds": "orders", "metadataPath": "streams.yaml"}, mode="streaming")
     with pytest.raises(DynamicKafkaError) as raised:
         Observer(options, PlanStatus()).handle_failures(dict(errors))
@@ -50,29 +50,29 @@ def test_all_clusters_that_fail_are_named_in_one_error() -> None:
 
 
 @pytest.mark.parametrize("policy", ["fail", "stall"])
-def test_a_cluster_that_does_not_answer_is_told_with_its_servers_and_the_ways_out(policy: str) -> None:
+def test_an_unreachable_cluster_is_named_with_servers_and_advice(policy: str) -> None:
     given = {"streamIds": "s", "metadataPath": "streams.yaml", "stateLocation": "/s", "clusterFailurePolicy": policy}
     options = parse_options(given, mode="streaming")
     named = {name: SubscribedCluster({"t": "s"}, {"bootstrap.servers": f"{name}-1:9092"}) for name in ("east", "west")}
 
-    told = str(with_choices(EAST, ["east"], options, Subscription(named, ("s",))))
+    text = str(with_choices(EAST, ["east"], options, Subscription(named, ("s",))))
 
-    assert ErrorCode.find(told) == ErrorCode("CLUSTER_UNREACHABLE", "east")
+    assert ErrorCode.find(text) == ErrorCode("CLUSTER_UNREACHABLE", "east")
     assert (
         "timed out. east has the bootstrap servers east-1:9092. Correct a wrong address, or bring the cluster back"
-        in told
-        and "west" not in told
+        in text
+        and "west" not in text
     )
-    assert "remove it from the metadata: its offsets are kept for removedClusterRetention" in told
-    assert ("clusterFailurePolicy=stall" in told) is (policy == "fail")
+    assert "remove it from the metadata: its offsets are kept for removedClusterRetention" in text
+    assert ("clusterFailurePolicy=stall" in text) is (policy == "fail")
 
 
 def test_a_single_cluster_has_no_metadata_to_be_taken_out_of() -> None:
     given = {"kafka.bootstrap.servers": "east-1:9092", "subscribe": "t"}
     options = parse_options(given, mode="streaming")
     named = {"east": SubscribedCluster({"t": "s"}, {"bootstrap.servers": "east-1:9092"})}
-    told = str(with_choices(EAST, ["east"], options, Subscription(named, ("s",))))
-    assert told.endswith("servers east-1:9092. Correct a wrong address, or bring the cluster back")
+    text = str(with_choices(EAST, ["east"], options, Subscription(named, ("s",))))
+    assert text.endswith("servers east-1:9092. Correct a wrong address, or bring the cluster back")
 
 
 def test_an_error_of_another_kind_is_left_as_it_is() -> None:
@@ -94,17 +94,17 @@ def test_a_cluster_that_goes_on_being_stalled_is_mentioned_again(caplog: pytest.
     stalled = {"west": "timed out"}
     for now in (0.0, REMIND_S - 1, REMIND_S, REMIND_S + 1):  # noqa: B007
         reminders.check(stalled)
-    (said,) = [record.getMessage() for record in caplog.records]
-    assert said.startswith("cluster west is still stalled, since 2") and said.endswith("Z: timed out")
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("cluster west is still stalled, since 2") and line.endswith("Z: timed out")
 
     reminders.check({})
     now = 3 * REMIND_S
-    reminders.check(stalled)  # news again, which others tell
+    reminders.check(stalled)  # a new failure, which the observer logs
     assert len(caplog.records) == 1
 
 
 class Metadata:
-    """A discovery that has what a test says."""
+    """A discovery with the metadata that a test sets."""
 
     def __init__(self) -> None:
         self.found = Discovered(Subscription({}, ()), Revision("sha256:1"), 1)
@@ -125,7 +125,7 @@ class Metadata:
         self.found, self.rejected = keep, reason
 
     def name(self, *clusters: str, **more: Any) -> None:
-        """From now on it names these, each with a secret folder that is nowhere."""
+        """Name these clusters from now on, each with a secret folder that does not exist."""
         named = {
             each: SubscribedCluster({"t": "s"}, {"bootstrap.servers": "x:1"}, secret_folder=each, **more)
             for each in clusters
@@ -145,7 +145,7 @@ def running() -> Iterator[tuple[Observer, Metadata]]:
     observer._probes.close()
 
 
-def test_a_cluster_whose_secret_is_not_mounted_is_rejected_with_its_revision_while_running(
+def test_a_new_cluster_without_its_secret_is_rejected_later(
     running: tuple[Observer, Metadata],
 ) -> None:
     observer, metadata = running
@@ -158,7 +158,7 @@ def test_a_cluster_whose_secret_is_not_mounted_is_rejected_with_its_revision_whi
     assert observer.observe().found is good
 
 
-def test_a_secret_that_goes_missing_under_a_cluster_that_is_read_is_its_failure(
+def test_a_lost_secret_of_a_cluster_in_use_is_its_failure(
     running: tuple[Observer, Metadata],
 ) -> None:
     observer, metadata = running
@@ -183,7 +183,7 @@ def test_metadata_that_bounds_the_run_is_looked_up_once(running: tuple[Observer,
     assert observer.newest_metadata() is first
 
 
-def test_what_a_run_that_ends_by_itself_began_with_is_not_replaced(running: tuple[Observer, Metadata]) -> None:
+def test_metadata_of_a_run_that_ends_by_itself_is_not_replaced(running: tuple[Observer, Metadata]) -> None:
     observer, metadata = running
     metadata.name("west")
     observer.newest_metadata()
@@ -193,7 +193,7 @@ def test_what_a_run_that_ends_by_itself_began_with_is_not_replaced(running: tupl
     assert not observer.reject(str(rejected.value))
 
 
-def test_a_stream_that_is_missing_is_refused_only_where_a_query_begins(running: tuple[Observer, Metadata]) -> None:
+def test_a_missing_stream_is_refused_only_at_a_querys_start(running: tuple[Observer, Metadata]) -> None:
     observer, metadata = running
     metadata.deferred_refusal = MetadataInvalidError("the subscribed stream 'returns' does not exist")
     observer.observe()

@@ -1,4 +1,4 @@
-"""What a query keeps beside the checkpoint: whole files, written once, that survive the process."""
+"""The state location: whole files, written once, that survive the process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_an_amendment_is_there_for_the_next_process(uri: str) -> None:
 
 @pytest.mark.parametrize("uri", ["dbfs:/x", "s3a:/x", "dbfs:///x", "file:x", "dbfs:x", "file://"])
 def test_a_uri_is_never_a_folder_of_the_working_directory(uri: str) -> None:
-    # To Spark, `hdfs:/data` is in HDFS: on this disk nobody would find again what was kept.
+    # For Spark, `hdfs:/data` is in HDFS: files on this disk would never be found again.
     with pytest.raises(OptionError, match=r"stateLocation '.*' cannot be opened"):
         StateLocation(uri)
 
@@ -120,7 +120,7 @@ def test_acceptances_are_told_apart(uri: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("folder", "content", "said"),
+    ("folder", "content", "problem"),
     [
         ("amendments", "[]", "it is not a JSON object"),
         ("amendments", '{"version": 9}', "version 9"),
@@ -131,14 +131,16 @@ def test_acceptances_are_told_apart(uri: str) -> None:
         ("accepted", '{"kind": "data-loss", "cluster": "e", "topic": "t", "partition": "x", "from": 1}', "'x'"),
     ],
 )
-def test_a_malformed_record_is_named_with_what_to_do(tmp_path: Path, folder: str, content: str, said: str) -> None:
+def test_a_malformed_record_is_named_with_what_to_do(tmp_path: Path, folder: str, content: str, problem: str) -> None:
     (tmp_path / "q" / folder).mkdir(parents=True)
     (tmp_path / "q" / folder / "1.json").write_text(content, encoding="utf-8")
     state = StateLocation(str(tmp_path))
     with pytest.raises(OffsetDocumentError) as caught:
         state.amendments("q") if folder == "amendments" else state.accepted_losses("q")
     text = str(caught.value)
-    assert text.startswith(f"{tmp_path}/q/{folder}/1.json is damaged") and said in text and "restore the file" in text
+    assert (
+        text.startswith(f"{tmp_path}/q/{folder}/1.json is damaged") and problem in text and "restore the file" in text
+    )
 
 
 def test_a_file_where_the_folder_should_be_is_named(tmp_path: Path) -> None:
@@ -149,7 +151,7 @@ def test_a_file_where_the_folder_should_be_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_may_not_be_written_is_an_option_to_put_right(tmp_path: Path) -> None:
+def test_a_folder_that_may_not_be_written_is_an_option_error(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(OptionError, match=r"cannot be written: .*may read and write"):
         StateLocation(str(tmp_path)).save_amendment(MADE)
@@ -179,24 +181,24 @@ def test_credentials_in_a_place_are_refused_and_not_shown() -> None:
 @pytest.mark.parametrize(
     "query", ["client_secret=topsecret", "sv=2022-11-02&sig=topsecret", "X-Amz-Signature=topsecret"]
 )
-def test_a_secret_in_the_query_of_a_place_is_refused_and_not_shown(query: str) -> None:
+def test_a_secret_in_the_query_of_a_uri_is_refused_and_not_shown(query: str) -> None:
     with pytest.raises(OptionError, match="a secret in the query of its URL") as caught:
         StateLocation(f"abfs://container@account.dfs.core.windows.net/state?{query}")
     assert "topsecret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("wrong", ["nosuchfs://folder", "file:relative"])
-def test_a_place_that_nobody_reaches_is_refused(wrong: str) -> None:
+def test_an_unreachable_location_is_refused(wrong: str) -> None:
     with pytest.raises(OptionError, match="stateLocation"):
         StateLocation(wrong)
 
 
-def test_an_amendment_that_was_undone_is_obeyed_no_more_until_it_is_made_anew(tmp_path: Path) -> None:
+def test_an_undone_amendment_is_void_until_it_is_made_again(tmp_path: Path) -> None:
     state = StateLocation(str(tmp_path))
     made = Amendment("q", 3, "s", "e", (SplitRange(Split("a", "t", 0), 1, 5),), {"a": "removed"}, 7)
     state.save_amendment(made)
     state.undo_amendments("q", [made])
     assert state.amendments("q") == []
-    anew = replace(made, made_ms=8)
-    state.save_amendment(anew)
-    assert state.amendments("q") == [anew]
+    again = replace(made, made_ms=8)
+    state.save_amendment(again)
+    assert state.amendments("q") == [again]

@@ -1,4 +1,4 @@
-"""What a progress event says beside the numbers."""
+"""The summary of a progress event, besides its numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dynamic_kafka.driver.status import PlanStatus
 from dynamic_kafka.planning.progress import OffsetDocument
 
 
-def test_streams_that_are_missing_are_named_as_long_as_they_are() -> None:
+def test_missing_streams_are_named_while_they_are_missing() -> None:
     status = PlanStatus(missing=("orders",))
     assert status.summary(OffsetDocument(), finished=False)["missingStreams"] == ["orders"]
     status.missing = ()

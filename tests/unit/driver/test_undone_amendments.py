@@ -1,4 +1,4 @@
-"""A start with an older checkpoint (`allowOldCheckpoint`), and the newer one put back after all."""
+"""A start with an older checkpoint (`allowOldCheckpoint`), and the return to the newer one."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ LAST = document(2, 9, FIRST)
 
 
 def started(folder: Path, checkpoint: OffsetDocument, **more: str) -> Replays:
-    """What a start does with its checkpoint before it asks for anything: that may fail next, and the start with it."""
+    """Do what a start does with its checkpoint before any I/O, which may fail and end the start."""
     enumerator = Enumerator(parse_options(GIVEN | {"stateLocation": str(folder)} | more, mode="streaming"))
     enumerator._restore(checkpoint)
     return enumerator.replays
 
 
 def left_out(folder: Path) -> None:
-    """The query's last batch had to leave 5..9 out."""
+    """Save an amendment: the query's last batch left 5..9 out."""
     part = SplitRange(SPLIT, 5, 9)
     made = Amendment("q", 2, fingerprint(FIRST), fingerprint(LAST), (part,), {"east": "unreachable"}, 1)
     StateLocation(str(folder)).save_amendment(made)
@@ -45,7 +45,7 @@ def test_ranges_that_were_left_out_are_still_not_read(tmp_path: Path) -> None:
     left_out(tmp_path)
     assert started(tmp_path, LAST).amendments.after(LAST).next_of(SPLIT) == 5
 
-    # When somebody starts it with a backup, which does not get far, and puts its own checkpoint back
+    # When a user starts it with a backup, which fails early, and restores its own checkpoint
     started(tmp_path, FIRST, allowOldCheckpoint="true")
     back = started(tmp_path, LAST)
 
@@ -53,7 +53,7 @@ def test_ranges_that_were_left_out_are_still_not_read(tmp_path: Path) -> None:
     assert back.amendments.after(LAST).next_of(SPLIT) == 5, "5..9 are never delivered"
 
 
-def test_a_batch_that_is_planned_anew_reads_all_of_its_ranges_also_when_it_is_repeated(tmp_path: Path) -> None:
+def test_a_batch_planned_anew_reads_all_ranges_in_replays_too(tmp_path: Path) -> None:
     left_out(tmp_path)
     started(tmp_path, FIRST, allowOldCheckpoint="true").planned(FIRST, LAST)
     assert started(tmp_path, LAST).amendments.after(LAST).next_of(SPLIT) == 9

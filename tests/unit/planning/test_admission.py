@@ -33,9 +33,7 @@ def test_the_same_turn_shares_the_same_way() -> None:
 
 
 @given(lags=LAGS, limit=st.integers(1, 2_000), turn=st.integers(0, 1_000))
-def test_never_more_than_the_limit_nor_than_the_lag_nor_less_than_there_is(
-    lags: dict[int, int], limit: int, turn: int
-) -> None:
+def test_a_share_is_within_limit_and_lag_and_complete(lags: dict[int, int], limit: int, turn: int) -> None:
     granted = share(lags, limit, turn)
     assert sum(granted.values()) == min(limit, sum(lags.values()))
     assert all(0 < count <= lags[split] for split, count in granted.items())
@@ -51,7 +49,7 @@ def test_no_split_starves_while_all_of_them_wait(lags: dict[int, int], limit: in
 
 
 @given(lags=st.dictionaries(st.integers(0, 9), st.integers(0, 40), max_size=6), limit=st.integers(1, 20))
-def test_a_backlog_is_drained_in_as_few_turns_as_the_limit_allows(lags: dict[int, int], limit: int) -> None:
+def test_a_backlog_is_read_in_as_few_turns_as_the_limit_allows(lags: dict[int, int], limit: int) -> None:
     left, turn = dict(lags), 0
     while any(left.values()):
         for split, count in share(left, limit, turn).items():

@@ -59,10 +59,8 @@ def test_its_splits_go_back_to_the_start_of_their_range() -> None:
 
 
 @pytest.mark.parametrize(("reason", "epochs"), [("removed", {0: 7, 1: 8}), ("abandoned", {1: 8})])
-def test_of_a_range_that_a_person_gave_up_the_old_leader_epoch_is_forgotten(
-    reason: Reason, epochs: dict[int, int]
-) -> None:
-    # With it the broker would tell of the same truncation again, at the very next read
+def test_an_abandoned_range_loses_its_old_leader_epoch(reason: Reason, epochs: dict[int, int]) -> None:
+    # With it, the very next read would report the same truncation again
     topic = TopicProgress("s", {0: 9, 1: 4}, epochs={0: 7, 1: 8})
     document = replace(DOCUMENT, clusters={"east": ClusterProgress({"t": topic})})
     made = replace(MADE, end=fingerprint(document), reasons={"east": reason})

@@ -73,7 +73,7 @@ def test_gaps_in_partitions_are_written_by_number() -> None:
     assert decode(encode(with_topic(topic))) == with_topic(topic)
 
 
-def test_a_start_of_the_first_partitions_only_is_not_taken_for_a_start_of_all() -> None:
+def test_a_start_of_the_first_partitions_is_not_one_of_all() -> None:
     topic = TopicProgress("s", {0: 5, 1: 5, 2: 5}, starts={0: 3, 1: 3})
     assert written(topic)["start"] == {"0": 3, "1": 3}
     assert decode(encode(with_topic(topic))) == with_topic(topic)
@@ -136,12 +136,12 @@ def test_a_newer_version_is_refused_with_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("offsets", ['{"orders":{"0":42}}', '{"version":{"0":42}}', "[]", "7", '{"version": true}'])
-def test_offsets_of_sparks_own_source_are_refused_with_the_way_over(offsets: str) -> None:
+def test_offsets_of_sparks_own_source_are_refused_with_advice(offsets: str) -> None:
     with pytest.raises(OffsetDocumentError, match=r"`kafka` source\? `python -m dynamic_kafka\.app import-checkpoint`"):
         decode(offsets)
 
 
-def test_what_is_no_json_is_refused() -> None:
+def test_text_that_is_not_json_is_refused() -> None:
     with pytest.raises(OffsetDocumentError, match="not JSON"):
         decode('{"version": 2')
 
@@ -165,7 +165,7 @@ def test_a_missing_field_is_a_damage(field: str) -> None:
         decode(wire)
 
 
-def test_one_number_for_nobody_knows_how_many_partitions_is_a_damage() -> None:
+def test_one_number_without_a_partition_count_is_damage() -> None:
     wire = encode(with_topic(TopicProgress("s", {0: 5})))
     del wire["clusters"]["east"]["topics"]["orders"]["partitions"]
     with pytest.raises(OffsetDocumentError, match="count is missing"):

@@ -1,4 +1,4 @@
-"""Records that should have been read and are gone."""
+"""Data losses: records that should have been read and are gone."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_partition_less() -> None:
     assert loss == DataLoss(Split("east", "t", 1), "the partition no longer exists", None)
 
 
-def test_a_partition_that_this_broker_has_not_heard_of_yet_is_not_lost() -> None:
+def test_a_partition_that_a_broker_does_not_list_yet_exists() -> None:
     # Partitions never leave a topic: with the same id, the description is merely behind
     document = OffsetDocument(
         "q", 1, "p", clusters={"east": ClusterProgress({"t": TopicProgress("s", {0: 5, 1: 5}, topic_id="T")})}
@@ -55,10 +55,10 @@ def test_a_partition_that_this_broker_has_not_heard_of_yet_is_not_lost() -> None
 
     assert find_data_loss(document, {"east": behind}) == []
     first, second = find_data_loss(document, {"east": another})
-    told = "the topic was re-created (id T, now U): "
+    recreated = "the topic was re-created (id T, now U): "
     assert (first.reason, second.reason) == (
-        f"{told}offset 5 belongs to the old one",
-        f"{told}the partition no longer exists",
+        f"{recreated}offset 5 belongs to the old one",
+        f"{recreated}the partition no longer exists",
     )
     assert second.resume_at is None
     # The id that counts is the saved one, not the one that was just taken over
@@ -74,7 +74,7 @@ def of_topic(topic_id: str | None, following: dict[int, int], **more: dict[int, 
 
 
 @pytest.mark.parametrize("end", [2, 4, 12])
-def test_an_offset_of_a_topic_that_was_recreated_means_nothing_in_the_new_one(end: int) -> None:
+def test_offsets_of_an_old_topic_are_lost_in_a_recreated_one(end: int) -> None:
     # However long the new log is: what stands before the saved offset would never be read
     answer = ClusterObservation({"t": TopicObservation({0: end, 1: end}, {0: 1, 1: 0}, topic_id="U")})
     found = find_data_loss(of_topic("U", {0: 4, 1: 0}), {"east": answer}, before=of_topic("T", {0: 4, 1: 0}))
@@ -86,19 +86,19 @@ def test_an_offset_of_a_topic_that_was_recreated_means_nothing_in_the_new_one(en
 
 
 @pytest.mark.parametrize(("saved", "seen"), [("T", None), (None, "T"), (None, None), ("T", "T")])
-def test_where_an_id_is_not_known_a_topic_is_taken_for_the_saved_one(saved: str | None, seen: str | None) -> None:
+def test_a_topic_without_a_known_id_counts_as_the_saved_one(saved: str | None, seen: str | None) -> None:
     answer = ClusterObservation({"t": TopicObservation({0: 9}, topic_id=seen)})
     assert find_data_loss(of_topic(seen, {0: 4}), {"east": answer}, before=of_topic(saved, {0: 4})) == []
 
 
-def test_what_is_finished_of_a_topic_that_was_recreated_stays_finished() -> None:
+def test_finished_splits_of_a_recreated_topic_stay_finished() -> None:
     document = of_topic("T", {0: 4, 1: 4}, stops={0: 4, 1: 9})
     answer = ClusterObservation({"t": TopicObservation({0: 9, 1: 9}, topic_id="U")})
     (loss,) = find_data_loss(document, {"east": answer})
     assert loss.split.partition == 1
 
 
-def test_a_topic_that_was_recreated_is_read_from_its_first_record_without_what_was_known_of_the_old_one() -> None:
+def test_a_recreated_topic_starts_without_epochs_and_stops() -> None:
     document = of_topic("U", {0: 4, 1: 9}, epochs={0: 7, 1: 7}, stops={0: 8, 1: 9})
     answer = ClusterObservation({"t": TopicObservation({0: 12, 1: 12}, {0: 2, 1: 0}, topic_id="U")})
     found = find_data_loss(document, {"east": answer}, before=of_topic("T", {0: 4, 1: 9}))
@@ -122,7 +122,7 @@ def test_a_topic_that_was_recreated_is_read_from_its_first_record_without_what_w
         (AcceptedLoss(4, "T", 2, document=6, epoch=1), DataLoss(SPLIT, "", 3, "T"), False),
         # Only other clusters were read since.
         (AcceptedLoss(4, "T", 2, document=6, epoch=2), DataLoss(SPLIT, "", 3, "T"), True),
-        # Behind records that have expired nobody comes to the same offset again.
+        # Behind expired records, reading cannot come to the same offset again.
         (AcceptedLoss(4, "T", 9, document=6), DataLoss(SPLIT, "", 9, "T"), True),
         (AcceptedLoss(4, None, 9, document=6), DataLoss(SPLIT, "", 9), False),
         (AcceptedLoss(4, None, 9, document=7), DataLoss(SPLIT, "", 9), True),
@@ -144,11 +144,11 @@ def test_an_acceptance_holds_for_one_offset_of_one_topic(word: AcceptedLoss, los
         (AcceptedLoss(9, to=4), DataLoss(SPLIT, "gone", None), None),
     ],
 )
-def test_after_an_acceptance_reading_goes_on_where_it_said(word: AcceptedLoss, loss: DataLoss, at: int | None) -> None:
+def test_an_accepted_loss_resumes_at_the_accepted_offset(word: AcceptedLoss, loss: DataLoss, at: int | None) -> None:
     assert word.resume_at(loss) == at
 
 
-def test_after_an_acceptance_reading_does_not_go_back_to_what_has_expired_since() -> None:
+def test_an_accepted_loss_does_not_resume_at_expired_records() -> None:
     assert AcceptedLoss(9, to=4).resume_at(DataLoss(SPLIT, "cut off, and grown since", 7), first=6) == 6
 
 
@@ -182,10 +182,10 @@ def test_what_is_gone_is_dropped_with_all_that_was_said_of_it() -> None:
     assert after.clusters["east"].topics == {"t": TopicProgress("s", {1: 6})}
 
 
-def test_many_findings_are_told_in_a_few_lines() -> None:
+def test_many_losses_are_described_in_short() -> None:
     many = [DataLoss(Split("east", "t", partition), "gone", None) for partition in range(12)]
     assert describe(many).endswith("east/t[9]: gone and 2 more")
 
 
-def test_a_word_of_a_split_that_is_parked_holds_whatever_documents_follow() -> None:
+def test_an_acceptance_for_a_parked_split_outlasts_documents() -> None:
     assert AcceptedLoss(4, "T", 2, document=6).covers(DataLoss(SPLIT, "", 3, "T"), 4, None)

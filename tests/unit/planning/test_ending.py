@@ -1,4 +1,4 @@
-"""When a run that ends by itself has read everything."""
+"""The end of a run that ends by itself."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def fixed(**ends: int) -> Targets:
     return targets
 
 
-def test_the_ends_of_a_cluster_are_those_of_its_first_answer_in_the_run() -> None:
+def test_a_clusters_ends_are_fixed_at_its_first_answer_in_a_run() -> None:
     targets = fixed(east=5)
     targets.fix(answers(east=9, west=7))
     assert targets.ends == {Split("east", "t", 0): 5, Split("west", "t", 0): 7}
 
 
-def test_a_run_that_goes_on_for_ever_waits_for_nobody() -> None:
+def test_a_run_without_an_end_waits_for_no_cluster() -> None:
     assert still_to_read(progress(east=0), ["east", "west"], None) == frozenset()
 
 
@@ -46,7 +46,7 @@ def test_a_run_that_goes_on_for_ever_waits_for_nobody() -> None:
         (progress(east=9), fixed(east=5), set()),
         (progress(east=0), fixed(east=0), set()),
         (progress(), fixed(east=0), {"east"}),  # it was seen and is not yet entered
-        (progress(east=5), fixed(), {"east"}),  # it has not answered in this run: who knows what it has
+        (progress(east=5), fixed(), {"east"}),  # it has not answered in this run: its ends are unknown
         (progress(), fixed(), {"east"}),
     ],
 )
@@ -65,11 +65,9 @@ def test_a_run_of_available_now_is_over_at_its_ends(found: OffsetDocument, targe
         (8, fixed(east=9), {"east"}),
     ],
 )
-def test_a_bounded_run_is_over_at_its_stops_or_before_them_at_the_ends_of_available_now(
-    at: int, targets: Targets | None, wanted: set[str]
-) -> None:
+def test_a_bounded_run_ends_at_its_stops_or_earlier_targets(at: int, targets: Targets | None, wanted: set[str]) -> None:
     assert still_to_read(progress(bounded=True, stops={0: 10}, east=at), ["east"], targets) == wanted
 
 
-def test_a_cluster_that_a_bounded_run_did_not_find_at_its_beginning_is_no_part_of_it() -> None:
+def test_a_bounded_run_ignores_clusters_found_after_its_start() -> None:
     assert still_to_read(progress(bounded=True, stops={0: 10}, east=10), ["east", "new"], None) == frozenset()

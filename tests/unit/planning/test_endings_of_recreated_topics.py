@@ -1,4 +1,4 @@
-"""Runs that end by themselves, and topics that are other ones by then: they end when those are read."""
+"""Runs that end by themselves, with topics that were re-created: they end when the new topics are read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def after_plan(document: OffsetDocument, seen: TopicObservation) -> OffsetDocume
     return plan(given).plan.document
 
 
-def test_available_now_does_not_end_at_the_offsets_of_a_topic_that_is_another_one() -> None:
+def test_available_now_does_not_end_at_offsets_of_an_old_topic() -> None:
     # The topic was re-created before the run; its cluster answered when the run began, and is silent at its plans.
     old = OffsetDocument("q", 3, "p", clusters={"east": ClusterProgress({"t": TopicProgress("s", {0: 5}, "old")})})
     targets = Targets()
@@ -28,14 +28,14 @@ def test_available_now_does_not_end_at_the_offsets_of_a_topic_that_is_another_on
     assert still_to_read(old, ["east"], targets) == {"east"}
 
 
-def test_a_bounded_run_reads_a_topic_that_was_created_anew_while_it_was_parked() -> None:
+def test_a_bounded_run_reads_a_topic_recreated_while_parked() -> None:
     parked = ParkedCluster({"t": ParkedTopic("s", {0: 5}, 1000, "old", stops={0: 9})}, "K")
     document = OffsetDocument("q", 3, "p", bounded=True, parked={"east": parked})
     end = after_plan(document, TopicObservation({0: 2}, {0: 0}, topic_id="new"))
     assert end.next_of(Split("east", "t", 0)) == 2, f"finished: {end.finished}"
 
 
-def test_a_bounded_run_reads_all_partitions_of_a_topic_that_was_created_anew() -> None:
+def test_a_bounded_run_reads_all_partitions_of_a_recreated_topic() -> None:
     topic = TopicProgress("s", {0: 5}, "old", stops={0: 9})
     document = OffsetDocument("q", 3, "p", bounded=True, clusters={"east": ClusterProgress({"t": topic}, "K")})
     end = after_plan(document, TopicObservation({0: 2, 1: 3}, {0: 0, 1: 0}, topic_id="new"))
@@ -45,14 +45,14 @@ def test_a_bounded_run_reads_all_partitions_of_a_topic_that_was_created_anew() -
     }, f"finished: {end.finished}"
 
 
-def test_a_bounded_run_reads_a_topic_that_came_back_past_its_retention() -> None:
+def test_a_bounded_run_reads_a_topic_back_past_its_retention() -> None:
     parked = ParkedCluster({"t": ParkedTopic("s", {0: 5}, 4, "T", stops={0: 9})}, "K")
     document = OffsetDocument("q", 3, "p", bounded=True, parked={"east": parked})
     end = after_plan(document, TopicObservation({0: 9}, {0: 0}, topic_id="T"))
     assert end.next_of(Split("east", "t", 0)) == 9, f"finished: {end.finished}"
 
 
-def test_a_bounded_run_still_finds_nothing_new_in_a_topic_that_came_back() -> None:
+def test_a_bounded_run_finds_nothing_new_in_a_resumed_topic() -> None:
     parked = ParkedCluster({"t": ParkedTopic("s", {0: 5}, 1000, "T", stops={0: 9})}, "K")
     document = OffsetDocument("q", 3, "p", bounded=True, parked={"east": parked})
     end = after_plan(document, TopicObservation({0: 9, 1: 4}, {0: 0, 1: 0}, topic_id="T"))

@@ -1,4 +1,4 @@
-"""The leader epoch that a reader is told: without it a log that was cut off and has grown again looks whole."""
+"""The leader epoch of a range: without it, a log that was cut off and has grown again looks complete."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def first_epoch(start: OffsetDocument, end: OffsetDocument) -> int:
     return part.epoch
 
 
-def test_a_range_that_goes_on_has_the_epoch_that_was_saved() -> None:
+def test_a_continued_range_has_the_saved_epoch() -> None:
     before = saved(100)
     assert first_epoch(before, planned(before, WANTED, 200)) == 5
 
 
-def test_a_range_that_goes_on_after_parking_has_the_epoch_that_was_saved() -> None:
+def test_a_range_after_parking_has_the_saved_epoch() -> None:
     parked = planned(saved(100), {}, None)
     assert first_epoch(parked, planned(parked, WANTED, 200)) == 5
 
 
-def test_a_range_of_a_renamed_cluster_has_the_epoch_that_was_saved() -> None:
+def test_a_range_of_a_renamed_cluster_has_the_saved_epoch() -> None:
     before = saved(100)
     renamed = {"eastern": SubscribedCluster({"t": "s"}, {}, renamed_from="east")}
     assert first_epoch(before, planned(before, renamed, 200)) == 5
@@ -72,8 +72,8 @@ def test_a_range_that_was_left_out_has_an_epoch_when_it_is_read(away: bool) -> N
     assert first_epoch(end, planned(end, WANTED, 200, amendments=amendments)) == 5
 
 
-def test_after_a_truncation_that_was_accepted_the_old_epoch_is_not_asked_for_again() -> None:
-    # A reader that asks where epoch 5 ended is told an offset before 90, and calls it a truncation once more
+def test_after_an_accepted_truncation_the_old_epoch_is_dropped() -> None:
+    # For the end of epoch 5 a reader would get an offset before 90, and report a truncation again
     before = saved(120)
     accepted = planned(before, WANTED, 100)
     assert accepted.clusters["east"].topics["t"].next == {0: 100}

@@ -23,7 +23,7 @@ CHANGES: st.SearchStrategy[Change] = st.tuples(st.sets(TOPICS), st.sampled_from(
 
 
 class AQueryAndItsWorld(RuleBasedStateMachine):
-    """Two physical clusters with two topics each; metadata, brokers and Spark do what they like."""
+    """Two physical clusters with two topics each; metadata, brokers and Spark change in any order."""
 
     @initialize(starting=st.sampled_from(["earliest", "latest"]), refuse=st.booleans(), ids=st.booleans())
     def a_query(self, starting: Literal["earliest", "latest"], refuse: bool, ids: bool) -> None:
@@ -54,14 +54,14 @@ class AQueryAndItsWorld(RuleBasedStateMachine):
         self.world.clusters[cluster].topics[topic].described = described
 
     @rule(cluster=CLUSTERS, topic=TOPICS)
-    def a_topic_that_nobody_reads_is_created_anew(self, cluster: str, topic: str) -> None:
+    def a_topic_is_recreated_while_it_is_not_read(self, cluster: str, topic: str) -> None:
         physical = self.world.clusters[cluster]
         active = {split.topic for split in self.world.last_document().splits() if self.is_of(split.cluster, physical)}
         if self.world.reports_topic_ids and topic not in physical.named and topic not in active:
             self.world.create_anew(physical, topic, {0: 1})
 
     @rule(cluster=CLUSTERS, topic=TOPICS, crash=CRASHES, end=st.integers(0, 6))
-    def a_topic_is_created_anew_while_it_is_read(self, cluster: str, topic: str, crash: CrashPoint, end: int) -> None:
+    def a_topic_is_recreated_while_it_is_read(self, cluster: str, topic: str, crash: CrashPoint, end: int) -> None:
         if self.world.reports_topic_ids:
             self.world.step(crash=crash)
             self.world.create_anew(self.world.clusters[cluster], topic, {0: end})

@@ -1,4 +1,4 @@
-"""As `test_exactly_once`, in a wilder world: what changes rarely, in every order."""
+"""The properties of `test_exactly_once` under rarer changes: chains of renames, deletions, stops, expired records."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LIMITS = st.sampled_from(
 
 
 class AQueryInAWildWorld(RuleBasedStateMachine):
-    """Two physical clusters with two topics each; whoever runs them does what is rarely done."""
+    """Two physical clusters with two topics each; operators do rare things to them."""
 
     @initialize(
         starting=st.sampled_from(["earliest", "latest"]),
@@ -115,7 +115,7 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
         crash=st.none() | CRASHES,
         ends=st.lists(st.integers(0, 5), min_size=1, max_size=3),
     )
-    def a_topic_is_created_anew(self, cluster: str, topic: str, crash: CrashPoint | None, ends: list[int]) -> None:
+    def a_topic_is_recreated(self, cluster: str, topic: str, crash: CrashPoint | None, ends: list[int]) -> None:
         if crash is not None:
             self.world.step(crash=crash)
         self.world.create_anew(self.world.clusters[cluster], topic, dict(enumerate(ends)))

@@ -19,7 +19,7 @@ def test_the_same_cluster_behind_other_servers_goes_on() -> None:
     assert identity_problems(SAVED, {"east": answer("Mk")}, {}) == []
 
 
-def test_another_cluster_is_a_problem_that_names_both_and_the_way_out() -> None:
+def test_another_cluster_is_a_problem_with_both_names_and_advice() -> None:
     (problem,) = identity_problems(SAVED, {"east": answer("Qx")}, {})
     assert problem.cluster == "east"
     assert "Mk" in problem.text
@@ -27,7 +27,7 @@ def test_another_cluster_is_a_problem_that_names_both_and_the_way_out() -> None:
     assert "dynamic_kafka.app accept" in problem.text
 
 
-def test_a_parked_cluster_that_comes_back_as_another_is_a_problem_too() -> None:
+def test_a_parked_cluster_back_as_another_one_is_a_problem() -> None:
     assert len(identity_problems(PARKED, {"east": answer("Qx")}, {})) == 1
 
 
@@ -41,7 +41,7 @@ def test_two_ids_for_one_cluster_would_read_everything_twice() -> None:
     assert "'east' and 'ost' are one and the same" in problem.text
 
 
-def test_a_cluster_that_has_not_answered_this_time_still_owns_its_identity() -> None:
+def test_a_cluster_without_an_answer_keeps_its_identity() -> None:
     (problem,) = identity_problems(SAVED, {"west": answer("Mk")}, {}, {"east", "west"})
     assert "'east' and 'west' are one and the same" in problem.text
 
@@ -50,13 +50,13 @@ def test_a_cluster_that_metadata_names_no_more_owns_nothing() -> None:
     assert identity_problems(SAVED, {"west": answer("Mk")}, {}, {"west"}) == []
 
 
-def test_a_parked_cluster_that_comes_back_slowly_owns_its_identity_too() -> None:
+def test_a_parked_cluster_without_an_answer_keeps_its_identity() -> None:
     (problem,) = identity_problems(PARKED, {"west": answer("Mk")}, {}, {"east", "west"})
     assert "'east' and 'west' are one and the same" in problem.text
     assert identity_problems(PARKED, {"west": answer("Mk")}, {}, {"west"}) == []
 
 
-def test_a_cluster_that_was_accepted_as_another_stands_for_that_one() -> None:
+def test_an_accepted_cluster_keeps_its_accepted_identity() -> None:
     accepted, wanted = {"east": "Qx"}, {"east", "west"}
     assert identity_problems(SAVED, {"west": answer("Mk")}, accepted, wanted) == []
     assert len(identity_problems(SAVED, {"west": answer("Qx")}, accepted, wanted)) == 1

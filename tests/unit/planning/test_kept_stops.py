@@ -1,4 +1,4 @@
-"""Warnings of stopping offsets that metadata change after they were resolved."""
+"""Warnings of stopping offsets that metadata changed after they were resolved."""
 
 from __future__ import annotations
 

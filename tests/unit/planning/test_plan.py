@@ -1,4 +1,4 @@
-"""From progress to the next document, and from two documents to the ranges of a batch."""
+"""The next document of a plan, and the ranges of a batch between two documents."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_holding_back_a_split_touches_just_that_split() -> None:
         after = [plan.document.next_of(split) for split in (held, neighbour, WEST)]
         assert (after, plan.admitted) == ([5, 9, 9], 8), why
         assert [part.split for part in ranges_between(document, plan.document)] == [neighbour, WEST], why
-    # And when nothing holds it back any more, it takes what it left, and nobody takes anything twice
+    # And when nothing holds it back any more, it takes the rest, and no record twice
     for why in ("limit", "no answer"):
         later = planned(plans[why].document, world).document
         assert ranges_between(plans[why].document, later) == [SplitRange(held, 5, 9)], why
@@ -136,7 +136,7 @@ def test_a_leader_epoch_moves_with_its_split_only() -> None:
     assert planned(document, ends(epoch=2, east=6)).document.topic("east", "t") == at(6, epochs={0: 2})
 
 
-def test_the_first_document_is_written_even_when_there_is_nothing_to_read() -> None:
+def test_the_first_document_is_written_without_records_too() -> None:
     opened = replace(logged(east=at(5)), query="", number=0, previous="")
     plan = planned(opened, ends(east=5), of=OffsetDocument())
     assert plan.document.query == "q"
@@ -146,7 +146,7 @@ def test_the_first_document_is_written_even_when_there_is_nothing_to_read() -> N
 # -- starts ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_start_is_written_where_the_document_before_does_not_show_it() -> None:
+def test_a_start_that_the_last_document_does_not_show_is_written() -> None:
     before = logged(east=at(5, 6))
     progress = logged(east=at(2, 6, 1))  # 0 went back, 2 is new
     topic = planned(progress, {}, of=before).document.topic("east", "t")
@@ -160,7 +160,7 @@ def test_a_cluster_under_a_new_id_has_all_its_starts() -> None:
     assert ranges_between(before, document) == [SplitRange(Split("ost", "t", 0), 5, 9)]
 
 
-def test_a_range_that_is_taken_again_is_news_although_it_ends_where_the_logged_one_ended() -> None:
+def test_a_range_taken_again_is_news_even_with_the_same_end() -> None:
     before, rewound = logged(east=at(9)), logged(east=at(5))
     document = planned(rewound, ends(east=9), of=before).document
     assert ranges_between(before, document) == [SplitRange(EAST, 5, 9)]
@@ -175,19 +175,19 @@ def test_starts_are_those_of_one_batch() -> None:
 # -- new splits --------------------------------------------------------------------------------------------------------
 
 
-def test_new_splits_are_entered_at_their_start_and_with_their_stop() -> None:
+def test_new_splits_are_added_at_their_start_with_their_stop() -> None:
     opened = open_splits(logged(east=at()), {EAST: 7}, {EAST: 9}, {})
     assert opened.topic("east", "t") == at(7, stops={0: 9})
 
 
 @pytest.mark.parametrize(("start", "epochs"), [(7, {0: 3}), (8, {0: 3}), (9, {})])
-def test_new_splits_are_entered_with_the_leader_epoch_of_the_look(start: int, epochs: dict[int, int]) -> None:
+def test_new_splits_are_added_with_the_observed_leader_epoch(start: int, epochs: dict[int, int]) -> None:
     # A start behind the end that was seen belongs to a later look
     opened = open_splits(logged(east=at()), {EAST: start}, {}, ends(epoch=3, east=8))
     assert opened.topic("east", "t") == at(start, epochs=epochs)
 
 
-def test_a_topic_of_which_nobody_knows_the_start_waits() -> None:
+def test_a_topic_without_a_known_start_waits() -> None:
     assert open_splits(logged(east=at(), west=at(1)), {}, {}, {}) == logged(west=at(1))
 
 

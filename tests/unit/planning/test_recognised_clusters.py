@@ -1,4 +1,4 @@
-"""A cluster that comes under another id without `renamedFrom`: its own `cluster.id` says that it is the same one."""
+"""A cluster under another id without `renamedFrom`: its own `cluster.id` shows that it is the same one."""
 
 from __future__ import annotations
 
@@ -65,19 +65,19 @@ def test_a_rename_that_is_taken_back_reads_nothing_twice(query: Plans) -> None:
     assert not query.document.parked
 
 
-def test_a_rename_with_a_slip_in_its_servers_that_is_taken_back_reads_nothing_twice(query: Plans) -> None:
+def test_undoing_a_rename_with_wrong_servers_reads_nothing_twice(query: Plans) -> None:
     # Its servers do not answer within the grace of a plan; then the query ends, and the edit is taken back
     query.plan({"eastern": named(renamed_from="east")}, {})
     query.plan({"east": named()}, {"east": answer(6)})
     assert query.offsets == list(range(6))
 
 
-def test_of_two_renames_at_once_the_second_one_reads_nothing_twice(query: Plans) -> None:
+def test_two_renames_at_once_read_nothing_twice(query: Plans) -> None:
     query.plan({"oriental": named(renamed_from="eastern")}, {"oriental": answer(6)})
     assert query.offsets == list(range(6))
 
 
-def test_other_servers_of_a_cluster_without_an_id_are_no_other_cluster() -> None:
+def test_a_cluster_named_by_its_servers_survives_a_server_change() -> None:
     # The list form's default for `clusterId` is the bootstrap servers
     query = Plans()
     query.plan({"e1:9092": named()}, {"e1:9092": answer(5)})
@@ -85,7 +85,7 @@ def test_other_servers_of_a_cluster_without_an_id_are_no_other_cluster() -> None
     assert query.offsets == list(range(6))
 
 
-def test_one_that_answers_only_after_its_old_id_was_parked_is_known_too(query: Plans) -> None:
+def test_a_cluster_is_recognised_after_its_old_id_was_parked(query: Plans) -> None:
     query.plan({"eastern": named()}, {})
     assert set(query.document.parked) == {"east"}
     query.plan({"eastern": named()}, {"eastern": answer(6)}, now_ms=999)
@@ -94,7 +94,7 @@ def test_one_that_answers_only_after_its_old_id_was_parked_is_known_too(query: P
     assert not query.document.parked
 
 
-def test_one_that_answers_too_late_starts_as_new_and_that_is_said(query: Plans) -> None:
+def test_a_cluster_that_answers_too_late_starts_as_new(query: Plans) -> None:
     query.plan({"eastern": named()}, {})
     query.plan({"eastern": named()}, {"eastern": answer(6)}, now_ms=1000)
     assert query.offsets == [*range(5), *range(6)]
@@ -153,7 +153,7 @@ def test_what_is_read_under_an_id_already_is_left_alone() -> None:
     assert recognise(document, WANTED, {"new": answer(9)}) == (document, [])
 
 
-def test_active_offsets_win_over_parked_ones_and_those_parked_last_over_earlier_ones() -> None:
+def test_active_offsets_win_then_those_parked_last() -> None:
     document = OffsetDocument("q", 1, "", parked=parked(a=1, b=3, c=2))
     after, notes = recognise(document, WANTED, {"new": answer(9)})
     assert after == replace(document, parked={"new": parked(b=3)["b"]})

@@ -1,4 +1,4 @@
-"""Saved splits meet fresh metadata."""
+"""Saved splits brought in line with fresh metadata."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_back_too_late_it_starts_as_new_and_says_so() -> None:
     assert "starts as new" in found.notes[0].text
 
 
-def test_named_in_time_it_resumes_however_late_its_cluster_answers() -> None:
+def test_a_topic_named_in_time_resumes_however_late_the_answer() -> None:
     # Given a cluster that is named again in time, and silent
     silent = done(parked(NOW + 1, east={0: 5}), {"east": named("t")}).document
     assert silent == parked(NOW + 1, awaited=True, east={0: 5})
@@ -153,7 +153,7 @@ def test_named_in_time_it_resumes_however_late_its_cluster_answers() -> None:
     assert found.document.next_of(Split("east", "t", 0)) == 5
 
 
-def test_named_too_late_it_is_not_awaited() -> None:
+def test_a_topic_named_too_late_is_not_awaited() -> None:
     assert done(parked(NOW, east={0: 5}), {"east": named("t")}).document.parked == {}
 
 
@@ -175,7 +175,7 @@ def test_recreated_while_it_was_parked_it_starts_as_new() -> None:
     assert found.document.clusters["east"].topics["t"].topic_id == "other"
 
 
-def test_recreated_while_it_was_read_it_is_told() -> None:
+def test_a_topic_recreated_while_it_was_read_gets_a_note() -> None:
     found = done(active(east=READING), {"east": named("t")}, {"east": seen("other", t={0: 9, 1: 9})})
     assert kinds(found) == ["recreated"]
     assert found.document.next_of(Split("east", "t", 0)) == 5
@@ -186,7 +186,7 @@ def test_brokers_that_tell_no_topic_ids_are_believed() -> None:
     assert kinds(found) == ["resumed"]
 
 
-def test_known_twice_the_active_progress_wins_never_the_larger_offset() -> None:
+def test_active_progress_wins_over_parked_even_if_smaller() -> None:
     both = OffsetDocument(
         "q", 3, "p", clusters=active(east=READING).clusters, parked=parked(east={0: 900, 2: 7}).parked
     )
@@ -202,7 +202,7 @@ def test_parked_twice_the_progress_that_was_active_wins() -> None:
     assert done(both, {}).document.parked["east"].topics["t"].next == {0: 5, 1: 6, 2: 7}
 
 
-def test_a_version_1_document_gets_its_stream_and_identity_with_the_next_plan() -> None:
+def test_a_version_1_document_gets_stream_and_identity() -> None:
     old = OffsetDocument("", 1, clusters={"east": ClusterProgress({"t": TopicProgress("", {0: 5})})})
     found = done(old, {"east": named("t")}, {"east": seen(t={0: 9})})
     assert found.document.clusters == {"east": ClusterProgress({"t": TopicProgress("s", {0: 5}, topic_id="T")}, "Mk")}
@@ -222,7 +222,7 @@ def test_a_parked_cluster_is_renamed_too() -> None:
     assert document == parked(ost={0: 5})
 
 
-def test_what_is_parked_under_the_new_id_of_the_same_cluster_stays_parked() -> None:
+def test_topics_parked_under_the_new_id_stay_parked() -> None:
     # Given a cluster that was read under two ids, one topic each, at different times
     document = replace(active(east=READING), parked=parked_topics(ost={"u": 77}))
     after, _ = rename(document, {"ost": named("t", "u", renamed_from="east")})
@@ -231,7 +231,7 @@ def test_what_is_parked_under_the_new_id_of_the_same_cluster_stays_parked() -> N
     assert after.parked == parked_topics(ost={"u": 77})
 
 
-def test_what_is_parked_under_both_ids_is_united_and_the_new_id_s_offsets_win() -> None:
+def test_topics_parked_under_both_ids_merge_and_the_new_id_wins() -> None:
     document = OffsetDocument("q", 3, "p", parked=parked_topics(east={"t": 5, "u": 6}, ost={"u": 77, "v": 8}))
     after, _ = rename(document, {"ost": named("t", renamed_from="east")})
 
@@ -246,7 +246,7 @@ def test_a_topic_that_is_being_read_is_not_parked_beside_that() -> None:
     assert after.parked == {}
 
 
-def test_offsets_of_another_cluster_are_not_parked_with_a_renamed_one() -> None:
+def test_parked_offsets_of_another_cluster_are_not_merged() -> None:
     document = replace(active(east=READING), parked=parked_topics("Qx", ost={"u": 77}))
     after, _ = rename(document, {"ost": named("t", renamed_from="east")})
 

@@ -1,4 +1,4 @@
-"""A topic that is another one by now, under the name and in the place of the one that was read."""
+"""A topic that was re-created under the name of the one that was read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def planned(document: OffsetDocument, seen: TopicObservation, *, stop: int | Non
     return plan(plan_input(document, {"east": east}, answers, options={"failOnDataLoss": "false"})).plan.document
 
 
-def test_once_accepted_the_new_topic_is_read_from_its_first_record_with_all_its_partitions() -> None:
+def test_an_accepted_new_topic_is_read_whole_in_all_partitions() -> None:
     before = saved("old", 4, epochs={0: 9})
     after = planned(before, TopicObservation({0: 12, 1: 3}, {0: 0, 1: 0}, {0: 0}, "new"))
     assert ranges_between(before, after) == [SplitRange(SPLIT, 0, 12), SplitRange(Split("east", "t", 1), 0, 3)]
@@ -44,14 +44,14 @@ def test_once_accepted_the_new_topic_is_read_from_its_first_record_with_all_its_
     assert planned(after, TopicObservation({0: 12, 1: 3}, {}, {0: 0}, "new")) is after
 
 
-def test_where_the_new_topic_begins_at_the_very_offset_no_epoch_of_the_old_one_is_handed_on() -> None:
+def test_a_new_topic_at_the_same_offset_gets_no_old_epoch() -> None:
     # A reader would take the leader epoch of another topic for a truncation
     before = saved("old", 4, epochs={0: 9})
     after = planned(before, TopicObservation({0: 12}, {0: 4}, {0: 0}, "new"))
     assert ranges_between(before, after) == [SplitRange(SPLIT, 4, 12, epoch=-1)]
 
 
-def test_the_stop_of_a_bounded_run_is_resolved_anew_in_the_same_plan() -> None:
+def test_a_bounded_runs_stop_is_resolved_again_in_the_same_plan() -> None:
     # Without, this batch would run past it
     before = replace(saved("old", 4, stops={0: 100}), bounded=True)
     after = planned(before, TopicObservation({0: 12}, {0: 0}, topic_id="new"), stop=6)
@@ -76,17 +76,17 @@ def replays(state: MemoryState | None, topic_id: str | None, fail: str) -> Repla
     return made
 
 
-def test_a_pending_batch_of_the_old_topic_is_refused_with_both_words_to_say() -> None:
+def test_a_pending_batch_of_an_old_topic_is_refused_with_advice() -> None:
     state = MemoryState()
     with pytest.raises(DataLossError) as refused:
         replays(state, "new", "true").ranges(START, END)
-    said = str(refused.value)
-    assert "the pending batch holds east/t[0] 4..9, but the topic was re-created (id old, now new)" in said
-    assert said.index("abandon app.yaml east/t`") < said.index("accept app.yaml --data-loss`")
+    message = str(refused.value)
+    assert "the pending batch holds east/t[0] 4..9, but the topic was re-created (id old, now new)" in message
+    assert message.index("abandon app.yaml east/t`") < message.index("accept app.yaml --data-loss`")
     assert not state.files
 
 
-def test_with_losses_accepted_a_pending_batch_of_the_old_topic_is_left_out_for_good() -> None:
+def test_with_losses_accepted_an_old_topics_batch_is_left_out() -> None:
     # Read, its offsets would be delivered now and once more from the new topic's first record on
     state = MemoryState()
     made = replays(state, "new", "false")

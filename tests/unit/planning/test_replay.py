@@ -1,4 +1,4 @@
-"""A batch that was planned and not committed is read again, the same ranges, but for what is durably left out."""
+"""Replays of a pending batch: the same ranges, except for those that an amendment leaves out."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def test_the_same_ranges_are_read_again() -> None:
 
 
 def test_a_batch_planned_just_now_is_not_checked_again() -> None:
-    def nobody_looks() -> Observation:
+    def never_called() -> Observation:
         raise AssertionError("looked")
 
-    replays = Replays(OPTIONS, None, nobody_looks)
+    replays = Replays(OPTIONS, None, never_called)
     replays.planned(START, END)
     assert len(replays.ranges(START, END)) == 3
 
@@ -117,7 +117,7 @@ def test_a_silent_cluster_is_left_out_under_stall() -> None:
 
 
 @pytest.mark.parametrize("first", [EAST_T, EAST_U], ids=str)
-def test_two_amendments_of_a_batch_go_back_both_in_whatever_order_they_are_found(first: SplitRange) -> None:
+def test_two_amendments_of_a_batch_apply_in_any_order(first: SplitRange) -> None:
     state = MemoryState()
     (other,) = {EAST_T, EAST_U} - {first}
     restarted(state, observation({"east": (other.split.topic,), "west": ("t",)})).ranges(START, END)
@@ -133,7 +133,7 @@ def test_refused_on_request_with_the_choices() -> None:
     assert not state.files
 
 
-def test_a_removed_topic_is_refused_also_when_its_cluster_is_silent() -> None:
+def test_a_removed_topic_of_a_silent_cluster_is_refused() -> None:
     state = MemoryState()
     found = observation({"east": ("u",), "west": ("t",)}, silent="east")
     with pytest.raises(PendingRangesError, match=r"east/t\[0\]"):
@@ -148,7 +148,7 @@ def test_without_a_state_location_nothing_is_left_out() -> None:
         restarted(None, observation(silent="west")).ranges(START, END)
 
 
-def test_nothing_is_left_out_of_a_batch_of_version_1_which_names_no_query_to_record_it_for() -> None:
+def test_nothing_is_left_out_of_a_version_1_batch() -> None:
     start, end = (decode({"version": 1, "clusters": {"west": {"t": {"0": offset}}}}) for offset in (5, 9))
     state = MemoryState()
     for found, error in (
@@ -176,11 +176,11 @@ def test_a_range_is_never_read_from_another_physical_cluster() -> None:
     with pytest.raises(IdentityError, match=r"west/t\[0\] 7\.\.8 of Kafka cluster Qx.*answer with Other") as refused:
         replays.ranges(START, END)
     # Both words are needed, in this order
-    said = str(refused.value)
-    assert said.index("abandon app.yaml west`") < said.index("accept app.yaml --identity west=Other`")
+    message = str(refused.value)
+    assert message.index("abandon app.yaml west`") < message.index("accept app.yaml --identity west=Other`")
 
 
-def test_a_checkpoint_older_than_its_amendments_is_refused_unless_allowed() -> None:
+def test_a_checkpoint_older_than_its_amendments_is_refused() -> None:
     state = MemoryState()
     restarted(state, observation({"east": ("t", "u")})).ranges(START, END)
     with pytest.raises(StaleCheckpointError, match=r"ends at document 1 .*amendment of document 2.*allowOldCheckpoint"):

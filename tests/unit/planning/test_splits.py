@@ -42,7 +42,7 @@ def test_a_range_is_never_cut_below_one_offset() -> None:
 
 
 @pytest.mark.scenario(9)
-def test_clusters_take_turns_so_that_a_slow_one_never_holds_every_slot() -> None:
+def test_clusters_take_turns_so_a_slow_one_never_holds_all_slots() -> None:
     ranges = [part("a", 0, 0, 1), part("a", 1, 0, 1), part("a", 2, 0, 1), part("b", 0, 0, 1), part("b", 1, 0, 1)]
     turns = slice_ranges(ranges, min_partitions=None, max_records=None)
     assert [piece.split.cluster for piece in turns] == ["a", "b", "a", "b", "a"]

@@ -41,13 +41,13 @@ def test_a_partition_added_to_a_topic_in_use_skips_nothing(own: OffsetSpec) -> N
 
 
 @pytest.mark.parametrize("topic_is_new", [True, False])
-def test_offsets_are_not_those_of_a_topic_that_has_taken_the_name(topic_is_new: bool) -> None:
+def test_explicit_offsets_do_not_apply_to_a_recreated_topic(topic_is_new: bool) -> None:
     rules = {"first_plan": False, "new_topic": topic_is_new, "configured": None, "recreated": True}
     assert starting_spec(**rules, own=EXPLICIT) == EARLIEST  # type: ignore[arg-type]
     assert starting_spec(**rules, own=NOON) == NOON  # type: ignore[arg-type]
 
 
-def test_a_partition_added_to_a_topic_in_use_still_honours_a_point_in_time() -> None:
+def test_a_partition_added_to_a_topic_honours_a_timestamp() -> None:
     assert spec(first=False, topic_is_new=False, own=NOON) == NOON
 
 
@@ -81,12 +81,12 @@ def test_timestamps_have_to_name_every_partition_too() -> None:
         resolve_start(given, SPLIT, lenient=False, strict=True)
 
 
-def test_no_record_that_new_is_an_error_unless_the_strategy_is_latest() -> None:
+def test_no_record_as_new_is_an_error_unless_strategy_is_latest() -> None:
     assert resolve_start(NOON, SPLIT, lenient=False) == OffsetQuery("timestamp", 1_000, lenient=False)
     assert resolve_start(NOON, SPLIT, lenient=False, strategy="latest") == OffsetQuery("timestamp", 1_000, lenient=True)
 
 
-def test_without_a_commit_what_is_found_later_does_not_fail_the_query() -> None:
+def test_splits_found_later_need_no_commit() -> None:
     assert resolve_start(COMMITTED, SPLIT, lenient=False) == OffsetQuery("committed")
     assert resolve_start(COMMITTED, SPLIT, lenient=True) == OffsetQuery("committed", lenient=True)
 

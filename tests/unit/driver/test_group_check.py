@@ -1,4 +1,4 @@
-"""The look at a cluster's consumer group, as part of a plan: who is waited for, and when it counts."""
+"""The check of a cluster's consumer group in a plan: when a plan waits for it, and when it counts."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ LOGGED = OffsetDocument(query="mine", number=3)
 
 
 class Probe:
-    """Of a cluster that says what its group has committed when a test lets it."""
+    """A probe of a cluster that answers with the commits of its group when a test lets it."""
 
     def __init__(self) -> None:
-        self.look: Future[Any] = Future()
+        self.commits: Future[Any] = Future()
         self.asked = 0
 
     def ask(self, question: object) -> Future[Any]:
         self.asked += 1
-        return self.look
+        return self.commits
 
 
 @pytest.fixture
 def planning(monkeypatch: pytest.MonkeyPatch) -> Iterator[Enumerator]:
-    """A query whose plans wait a moment only."""
+    """A query whose plans wait only a moment."""
     monkeypatch.setattr(module, "GRACE_S", 0.01)
     made = Enumerator(parse_options(OPTIONS, mode="streaming"))
     yield made
@@ -47,55 +47,57 @@ def planning(monkeypatch: pytest.MonkeyPatch) -> Iterator[Enumerator]:
 
 
 def seen(**probes: Probe) -> LiveObservation:
-    """A look at these clusters, which have all answered."""
+    """Return an observation of these clusters, which have all answered."""
     answers = {name: ClusterObservation(kafka_id=name, topics={}, missing=frozenset()) for name in probes}
     subscription = SimpleNamespace(clusters=dict.fromkeys(probes))
     return cast(LiveObservation, SimpleNamespace(answers=answers, probes=probes, subscription=subscription))
 
 
 def begun(planning: Enumerator) -> Probe:
-    """The query has begun, on east."""
+    """Start the query on east, and return its probe."""
     east = Probe()
-    east.look.set_result({})
+    east.commits.set_result({})
     planning.check_group(LOGGED, seen(east=east))
     return east
 
 
 def of_another() -> dict[tuple[str, int], tuple[int, str]]:
-    """What a group has in which another query has committed just now."""
+    """Return the commits of a group in which another query has just committed."""
     return {("orders", 0): (7, str(CommitMark("another", 1, time.time_ns() // 1_000_000)))}
 
 
-def test_a_start_waits_until_it_knows(planning: Enumerator) -> None:
+def test_a_start_waits_for_the_group_check(planning: Enumerator) -> None:
     east = Probe()
-    threading.Timer(0.3, east.look.set_result, [of_another()]).start()
+    threading.Timer(0.3, east.commits.set_result, [of_another()]).start()
     with pytest.raises(GroupInUseError):
         planning.check_group(LOGGED, seen(east=east))
 
 
-def test_a_new_cluster_that_hangs_holds_up_no_plan_and_counts_when_it_answers(planning: Enumerator) -> None:
+def test_a_new_cluster_that_hangs_is_checked_when_it_answers(planning: Enumerator) -> None:
     east, west = begun(planning), Probe()
     for _ in range(3):
         planning.check_group(LOGGED, seen(east=east, west=west))
     assert (east.asked, west.asked) == (1, 1)
 
-    west.look.set_result(of_another())
+    west.commits.set_result(of_another())
     with pytest.raises(GroupInUseError, match="of cluster 'west'"):
         planning.check_group(LOGGED, seen(east=east, west=west))
 
 
-def test_what_a_cluster_says_that_is_gone_counts_no_more(planning: Enumerator) -> None:
+def test_the_answer_of_a_removed_cluster_is_ignored(planning: Enumerator) -> None:
     east, west = begun(planning), Probe()
     planning.check_group(LOGGED, seen(east=east, west=west))
-    west.look.set_result(of_another())
+    west.commits.set_result(of_another())
     planning.check_group(LOGGED, seen(east=east))
 
 
-def test_a_look_that_fails_is_told_and_not_made_again(planning: Enumerator, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_lookup_is_logged_once_and_not_repeated(
+    planning: Enumerator, caplog: pytest.LogCaptureFixture
+) -> None:
     east, west = begun(planning), Probe()
-    west.look.set_exception(ClusterUnreachableError("west", "no answer"))
+    west.commits.set_exception(ClusterUnreachableError("west", "no answer"))
     for _ in range(3):
         planning.check_group(LOGGED, seen(east=east, west=west))
     assert west.asked == 1
-    told = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
-    assert len(told) == 1 and "cannot read the commits of group" in told[0]
+    warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(warnings) == 1 and "cannot read the commits of group" in warnings[0]
