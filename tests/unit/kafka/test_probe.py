@@ -16,6 +16,8 @@ from dynamic_kafka.planning.starting import OffsetQuery
 
 ORDERS = Question(topics=("orders",), describe=False)
 
+Observe = Callable[..., ClusterObservation]
+
 
 class Cluster:
     """A fake admin client. A topic is its id and the ends of its partitions.
@@ -67,7 +69,7 @@ def east(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 @pytest.fixture
-def observe(east: Cluster) -> Iterator[Callable[..., ClusterObservation]]:
+def observe(east: Cluster) -> Iterator[Observe]:
     probing = ClusterProbe("east", lambda: cast_admin(east))
 
     def once(question: Question = ORDERS) -> ClusterObservation:
@@ -89,16 +91,14 @@ def seen(found: ClusterObservation) -> dict[str, tuple[str | None, dict[int, int
     return {name: (topic.topic_id, dict(topic.latest)) for name, topic in found.topics.items()}
 
 
-def test_a_recreated_topic_has_its_new_id(east: Cluster, observe: Callable[..., ClusterObservation]) -> None:
+def test_a_recreated_topic_has_its_new_id(east: Cluster, observe: Observe) -> None:
     assert seen(observe()) == {"orders": ("old", {0: 9})}
     east.topics["orders"] = ("new", [12])
     assert seen(observe()) == {"orders": ("new", {0: 12})}
 
 
 @pytest.mark.parametrize("ends", [[4], [12], [12, 3]], ids=["shorter", "longer", "wider"])
-def test_a_topic_recreated_between_the_calls_has_its_new_id(
-    east: Cluster, observe: Callable[..., ClusterObservation], ends: list[int]
-) -> None:
+def test_a_topic_recreated_between_the_calls_has_its_new_id(east: Cluster, observe: Observe, ends: list[int]) -> None:
     observe()
 
     def recreate(call: str) -> None:
@@ -109,23 +109,21 @@ def test_a_topic_recreated_between_the_calls_has_its_new_id(
     assert seen(observe()) == {"orders": ("new", dict(enumerate(ends)))}
 
 
-def test_a_recreated_topic_with_fewer_partitions(east: Cluster, observe: Callable[..., ClusterObservation]) -> None:
+def test_a_recreated_topic_with_fewer_partitions(east: Cluster, observe: Observe) -> None:
     east.topics["orders"] = ("old", [9, 9])
     observe()
     east.topics["orders"] = ("new", [5])
     assert seen(observe()) == {"orders": ("new", {0: 5})}
 
 
-def test_a_topic_deleted_between_the_calls_is_missing(
-    east: Cluster, observe: Callable[..., ClusterObservation]
-) -> None:
+def test_a_topic_deleted_between_the_calls_is_missing(east: Cluster, observe: Observe) -> None:
     observe()
     east.before = lambda call: east.topics.clear() if east.asked[-2:] == ["offsets", "describe"] else None
     found = observe()
     assert (seen(found), found.missing) == ({}, {"orders"})
 
 
-def test_an_always_recreated_topic_is_an_error(east: Cluster, observe: Callable[..., ClusterObservation]) -> None:
+def test_an_always_recreated_topic_is_an_error(east: Cluster, observe: Observe) -> None:
     lives = iter(range(1000))
 
     def recreate(call: str) -> None:
@@ -137,9 +135,7 @@ def test_an_always_recreated_topic_is_an_error(east: Cluster, observe: Callable[
         observe()
 
 
-def test_new_partitions_are_found_only_by_a_due_description(
-    east: Cluster, observe: Callable[..., ClusterObservation]
-) -> None:
+def test_new_partitions_are_found_only_by_a_due_description(east: Cluster, observe: Observe) -> None:
     observe()
     east.topics["orders"] = ("old", [9, 2])
     east.asked.clear()

@@ -6,36 +6,10 @@ import pickle
 
 import pytest
 
-from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.model import COMMITTED, EARLIEST, LATEST
-from dynamic_kafka.options import (
-    CustomSubscriber,
-    Mode,
-    SingleCluster,
-    SourceOptions,
-    StreamIds,
-    StreamPattern,
-    parse_options,
-)
+from tests.unit.options.parsing import FROM_FILE, GROUP, SINGLE, STATE, parse, refusal
 
-FROM_FILE = {"streamIds": "orders", "metadataPath": "/etc/kafkastreams"}
-SINGLE = {"kafka.bootstrap.servers": "b:9092", "subscribe": "orders"}
-GROUP = {"kafka.group.id": "g"}
-STATE = {"stateLocation": "s3://bucket/state"}
 SECRET = "hunter2"
-
-
-def parse(*parts: dict[str, str], mode: Mode = "streaming") -> SourceOptions:
-    given: dict[str, str] = {}
-    for part in parts:
-        given |= part
-    return parse_options(given, mode=mode)
-
-
-def refusal(*parts: dict[str, str], mode: Mode = "streaming") -> str:
-    with pytest.raises(OptionError) as refused:
-        parse(*parts, mode=mode)
-    return str(refused.value)
 
 
 def test_absent_options_have_their_documented_defaults() -> None:
@@ -72,86 +46,6 @@ def test_keys_match_in_the_lower_case_of_spark() -> None:
 def test_options_can_be_pickled() -> None:
     options = parse(SINGLE, {"startingOffsets": '{"orders":{"0":1}}'})
     assert pickle.loads(pickle.dumps(options)) == options
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ({"streamIds": " a; b;a "}, StreamIds(("a", "b"))),
-        ({"stream-ids": "a"}, StreamIds(("a",))),
-        ({"streamPattern": "orders-.*"}, StreamPattern("orders-.*")),
-        ({"streamSubscriber": "acme.streams:Ours"}, CustomSubscriber("acme.streams:Ours")),
-    ],
-)
-def test_streams_are_chosen_in_one_of_three_ways(given: dict[str, str], expected: object) -> None:
-    assert parse(given, {"metadataPath": "/m"}).subscribe == expected
-
-
-@pytest.mark.parametrize(
-    ("given", "single", "subscribe"),
-    [
-        ({"subscribe": "b, a,"}, SingleCluster(topics=("b", "a")), StreamIds(("b", "a"))),
-        ({"subscribePattern": "o.*"}, SingleCluster(pattern="o.*"), StreamPattern("o.*")),
-        (
-            {"assign": '{"b":[1,0,1],"a":[2]}'},
-            SingleCluster(assign={"a": (2,), "b": (0, 1)}),
-            StreamIds(("a", "b")),
-        ),
-        (
-            {"metadataService": "single-cluster", "streamIds": "a;b"},
-            SingleCluster(topics=("a", "b")),
-            StreamIds(("a", "b")),
-        ),
-        (
-            {"metadataService": "single-cluster", "streamSubscriber": "m:C"},
-            SingleCluster(),
-            CustomSubscriber("m:C"),
-        ),
-    ],
-)
-def test_sparks_own_form_is_a_single_cluster(given: dict[str, str], single: SingleCluster, subscribe: object) -> None:
-    options = parse(given, {"kafka.bootstrap.servers": "b:9092"})
-    assert (options.service, options.single, options.subscribe) == ("single-cluster", single, subscribe)
-
-
-@pytest.mark.scenario(42)
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"metadataPath": "/m"}, "no streams are chosen"),
-        ({**FROM_FILE, "streamPattern": "a"}, "'streamIds', 'streamPattern' exclude each other"),
-        ({**SINGLE, "assign": '{"a":[0]}'}, "'subscribe', 'assign' exclude each other"),
-        ({**SINGLE, "streamIds": "a"}, "'streamIds', 'subscribe' exclude each other"),
-        ({"streamIds": " ; ", "metadataPath": "/m"}, "names nothing"),
-        ({"streamIds": "a,b", "metadataPath": "/m"}, "separate ids with ';'"),
-        ({"streamPattern": "(", "metadataPath": "/m"}, "not a regular expression"),
-        ({"streamSubscriber": "org.acme.Ours", "metadataPath": "/m"}, "package.module:Class"),
-        ({"kafka.bootstrap.servers": "b", "subscribe": " , "}, "names nothing"),
-        ({"kafka.bootstrap.servers": "b", "subscribePattern": " "}, "is empty"),
-        ({"kafka.bootstrap.servers": "b", "assign": "orders"}, "it is not JSON"),
-        ({"kafka.bootstrap.servers": "b", "assign": '{"a":[-1]}'}, "no partition"),
-        ({"subscribe": "a"}, "'kafka.bootstrap.servers' must be set"),
-        ({"streamIds": "a"}, "needs 'metadataPath'"),
-        ({"streamIds": "a", "metadataService": "static"}, "needs 'metadataDocument'"),
-        ({**FROM_FILE, "metadataDocument": "[]"}, "is for metadataService=static"),
-        ({**FROM_FILE, "metadataService": "static", "metadataDocument": "[]"}, "with static set"),
-        ({**SINGLE, "metadataPath": "/m"}, "can't be combined with a single cluster"),
-        ({**SINGLE, "metadataRevision": "3"}, "can't be combined with a single cluster"),
-        ({**FROM_FILE, "kafka.bootstrap.servers": "b"}, "each cluster brings its own servers"),
-        ({**FROM_FILE, "kafka.metadata.broker.list": "b"}, "each cluster brings its own servers"),
-        ({"subscribe": "a", "metadataService": "file", "metadataPath": "/m"}, "is for a single cluster"),
-        ({**FROM_FILE, "metadataService": "org.acme.Service"}, "a class of yours as package.module:Class"),
-        ({**FROM_FILE, "metadataRevision": "latest"}, "it must be a counter"),
-        ({**FROM_FILE, "metadataService.url": "http://x"}, "none is named"),
-    ],
-)
-def test_streams_and_services_that_do_not_fit_are_refused(given: dict[str, str], message: str) -> None:
-    assert message in refusal(given)
-
-
-@pytest.mark.parametrize("revision", ["17", "lineage/17", "team a/orders/17", "sha256:" + "0f" * 32])
-def test_every_revision_that_a_document_may_have_can_be_awaited(revision: str) -> None:
-    assert parse(FROM_FILE, {"metadataRevision": revision}).metadata_revision == revision
 
 
 @pytest.mark.scenario(42)
