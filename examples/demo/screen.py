@@ -50,7 +50,7 @@ class ClusterState:
             return "in the stream"
         if self.draining:
             return "removed, draining"
-        return "removed, offsets kept" if self.known else "not in the stream yet"
+        return "removed, offsets parked" if self.known else "not in the stream yet"
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ class Story:
         drain.drained_s = time.time() - drain.removed
         stage.draining.discard(cluster)
         journal.end(stage.journal.member, cluster, time.time())
-        stage.log("change", f"{cluster} is drained, as the driver reports, {drain.drained_s:.1f} s after the apply")
+        stage.log("change", f"{cluster} is drained, by the driver's report, {drain.drained_s:.1f} s after the apply")
         self._in_force(change)
         stage.wait("SafeToDecommission", lambda: self._is_safe(drain))
         drain.safe_s = time.time() - drain.removed
@@ -160,7 +160,7 @@ class Story:
         stage.log(
             "story",
             f"SafeToDecommission after {drain.safe_s:.1f} s: only now the broker of {cluster} is stopped;"
-            f" kept offsets: {sorted(kept.items())}",
+            f" parked offsets: {sorted(kept.items())}",
         )
 
     def _move_last_producers(self, cluster: str, drain: Drain, before: int, late: int) -> None:
