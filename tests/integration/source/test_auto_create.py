@@ -152,7 +152,7 @@ def test_a_topic_deleted_while_being_read_is_not_re_created(
             wanted += produce("east", eager, existing, 5)
 
             # Then the other is read on, and the deleted one is not created again
-            run.until(lambda: (run.rows() - late).total() >= wanted.total(), "the topic that is left")
+            run.until(lambda: (run.rows() - late).total() >= wanted.total(), "the records of the other topic")
             run_batches(run)
         finally:
             prober.stop()

@@ -136,7 +136,7 @@ def test_stall_reads_a_cluster_absent_at_the_start_from_earliest(
     with reading(path, clusterFailurePolicy="stall") as run:
         run.until_rows(of_a)
         assert run.next == {("a", orders): {0: 5}}
-        run.until(lambda: "waiting" in run.report(), "the report of who is waited for")
+        run.until(lambda: "waiting" in run.report(), "the report of the awaited clusters")
         assert "CLUSTER_UNREACHABLE cluster=s" in run.report()["waiting"]["s"]
         shaky.resume()
         run.until_rows(of_a + of_s)
@@ -154,9 +154,9 @@ def test_stall_does_not_wait_for_a_removed_cluster(
     shaky.pause()
     with reading(path, clusterFailurePolicy="stall") as run:
         run.until_rows(of_a)
-        run.until(lambda: "waiting" in run.report(), "the report of who is waited for")
+        run.until(lambda: "waiting" in run.report(), "the report of the awaited clusters")
         write_metadata(path, stream("orders", a))
-        run.until(lambda: "waiting" not in run.report(), "the end of the waiting")
+        run.until(lambda: "waiting" not in run.report(), "an empty report of the awaited clusters")
 
 
 # -- while running -----------------------------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ def test_a_bounded_run_waits_for_a_cluster_of_its_last_batch(
         # When one of its clusters hangs
         shaky.pause()
         run.until_rows(of_a)
-        run.until(lambda: "the bounded run waits for s" in caplog.text, "the word on who is waited for")
+        run.until(lambda: "the bounded run waits for s" in caplog.text, "the report of the awaited clusters")
 
         # Then the others are read, but the run does not end, even after restarts
         assert saved_amendments(path) == [([["s", orders, 0, 0, 6]], {"s": "unreachable"})]
@@ -446,11 +446,11 @@ def test_a_removed_hanging_cluster_leaves_with_the_next_plan(
         run.until_rows(wanted)
         shaky.pause()
         wanted += produce("a", brokers.a, orders, 1)
-        run.until(lambda: run.rows() == wanted, "a plan that it holds up, but does not stop")
+        run.until(lambda: run.rows() == wanted, "a plan that waits for the cluster")
         monkeypatch.setattr(observer, "GRACE_S", 60.0)
         write_metadata(path, stream("orders", a))
         begun = time.monotonic()
-        run.until(lambda: bool(run.parked), "it to be parked")
+        run.until(lambda: bool(run.parked), "the cluster to be parked")
         wanted += produce("a", brokers.a, orders, 1)
         run.until_rows(wanted)
         assert time.monotonic() - begun < 30
@@ -488,7 +488,7 @@ def test_a_cluster_removed_while_read_leaves_after_the_timeout(
     sink = Collected()
     with start_query(spark, options, path.parent, sink=sink) as query:
         query.wait_rows(of_a)
-        query.wait_document(lambda found: bool(parked_offsets(found)), "it to be parked")
+        query.wait_document(lambda found: bool(parked_offsets(found)), "the cluster to be parked")
         assert saved_amendments(path) == [([["s", orders, 0, 0, 6]], {"s": "removed"})]
         shaky.resume()
         write_metadata(path, stream("orders", a, s))

@@ -105,7 +105,7 @@ def test_a_damaged_document_leaves_the_last_good_one_in_force(
             assert len(messages) == 1 and str(path) in messages[0], what
             assert run.report()["revision"] == revision
             write_text(path, good)
-            run.until(lambda: not rejection(run), "the good one to be back")
+            run.until(lambda: not rejection(run), "the good document to be in force")
 
         assert run.next == {("a", orders): {0: 3 + 2 * len(damaged_versions(good))}}
 
@@ -211,7 +211,7 @@ def test_unusable_properties_change_nothing_while_running(brokers: Brokers, orde
                 wanted += produce("a", brokers.a, orders, 1)
                 run.until_rows(wanted)
                 write_metadata(path, stream("orders", good))
-                run.until(lambda: not rejection(run), "the good one to be back")
+                run.until(lambda: not rejection(run), "the good document to be in force")
 
 
 # -- files as they come ------------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def test_failed_lookups_are_tolerated_until_the_threshold(brokers: Brokers, orde
             wanted += produce("a", brokers.a, orders, 2)
             run.until_rows(wanted)
             write_text(path, good)
-            run.until(lambda: "metadataFailures" not in run.report(), "the count to start anew")
+            run.until(lambda: "metadataFailures" not in run.report(), "the count to restart")
 
         assert run.next == {("a", orders): {0: 7}}
 
@@ -377,7 +377,7 @@ def test_an_older_revision_changes_nothing_while_running(brokers: Brokers, order
 
         # When an earlier document, without `b`, is restored
         write_text(path, rendered(1, {"a": brokers.a.bootstrap}, orders))
-        run.until(lambda: "is older than l/2" in str(run.report().get("rejected")), "the older one to be found")
+        run.until(lambda: "is older than l/2" in str(run.report().get("rejected")), "the older revision to be found")
 
         # Then `b` is still read
         wanted += produce("b", brokers.b, orders, 2)
@@ -394,7 +394,7 @@ def test_a_missing_stream_is_reported_until_it_returns(brokers: Brokers, orders:
     with reading(path) as run:
         run.until_rows(wanted)
         write_metadata(path, stream("order", cluster("a", brokers.a, [orders])))
-        run.until(lambda: run.report().get("missingStreams") == ["orders"], "the stream to be missed")
+        run.until(lambda: run.report().get("missingStreams") == ["orders"], "the missing stream to be reported")
         run.until(lambda: bool(run.parked), "its cluster to be parked")
         write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
         wanted += produce("a", brokers.a, orders, 2)

@@ -73,7 +73,7 @@ def test_a_stream_migrates_to_two_clusters_and_back(
         document = query.document()
         assert next_offsets(document) == {("b", orders): {0: 40}}
         assert parked_offsets(document) == {("a", orders): {0: 20, 1: 5}}
-        report = query.wait_report(lambda found: "parked" in found, "the report of what is parked")
+        report = query.wait_report(lambda found: "parked" in found, "the report of the parked splits")
         assert (list(report["clusters"]), report["parked"]) == (["b"], {"a": 2})
         assert_rows(query.rows(), wanted)
 
@@ -217,7 +217,7 @@ def test_a_cluster_back_after_retention_starts_as_new(
     with reading(path, removedClusterRetention="1ms") as run:
         run.until_rows(wanted)
         write_metadata(path, stream("orders", cluster("b", brokers.b, [orders])))
-        run.until(lambda: ("a", orders) not in run.next and not run.parked, "a to be forgotten")
+        run.until(lambda: ("a", orders) not in run.next and not run.parked, "the offsets of a to expire")
         write_metadata(path, both)
         run.until_rows(wanted + first)  # from the start again
 

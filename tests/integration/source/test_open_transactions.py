@@ -32,7 +32,7 @@ def test_read_committed_during_a_transaction_is_no_loss(brokers: Brokers, topic:
         committed = cluster("east", brokers.a, [orders], properties={"isolation.level": "read_committed"})
         write_metadata(path, stream("orders", committed))
         seen = run.enumerator.observer
-        run.until(lambda: run.batch() or _committed(seen), "the change to be taken up")
+        run.until(lambda: run.batch() or _committed(seen), "the change to be in force")
         for _ in range(5):
             run.batch()
         transaction.commit()

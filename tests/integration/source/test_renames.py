@@ -47,7 +47,7 @@ def test_a_rename_in_a_rejected_revision_reads_nothing_twice(
             pass
 
         # Then no record is read again
-        assert run.rows().total() == wanted.total(), "records came twice"
+        assert run.rows().total() == wanted.total(), "records were read twice"
 
 
 def test_a_reverted_rename_reads_nothing_twice(brokers: Brokers, orders: str, path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_reverted_rename_reads_nothing_twice(brokers: Brokers, orders: str, pa
         more = produce("eastern", brokers.a, orders, 2)
         run.until_rows(wanted + more)
         write_metadata(path, before)
-        run.until(lambda: ("eastern", orders) not in run.next, "the rename to be taken back")
+        run.until(lambda: ("eastern", orders) not in run.next, "the revert of the rename")
         run.until_rows(wanted + more)
 
 

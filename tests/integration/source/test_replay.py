@@ -68,7 +68,7 @@ def test_spark_replays_a_pending_batch_without_left_out_ranges(
         query.wait_rows(of_b)
         document = query.wait_document(lambda found: bool(parked_offsets(found)), "a to be parked")
         assert (next_offsets(document), parked_offsets(document)) == ({("b", orders): {0: 9}}, {("a", orders): {0: 0}})
-        report = query.wait_report(lambda found: "parked" in found, "the report of what is parked")
+        report = query.wait_report(lambda found: "parked" in found, "the report of the parked splits")
         assert report["parked"] == {"a": 1}
         write_metadata(path, stream("orders", a, b))
         query.wait_rows(of_a + of_b)

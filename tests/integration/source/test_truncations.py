@@ -109,7 +109,7 @@ def accept_loss(truncated: SourceRun, elected: KafkaCluster, path: Path) -> int:
 def test_an_accepted_truncation_is_reported_once(truncated: SourceRun, elected: KafkaCluster, path: Path) -> None:
     # Given a log that is shorter than the saved offset, and an accepted loss
     end = accept_loss(truncated, elected, path)
-    truncated.until(lambda: truncated.next["east", "orders"] == {0: end}, "reading to go on at the end")
+    truncated.until(lambda: truncated.next["east", "orders"] == {0: end}, "reading to continue at the end")
 
     # When records arrive afterwards
     wanted = produce("east", elected, "orders", 3)
