@@ -22,6 +22,7 @@ from dynamic_kafka.app.query.sinks import query_name, start_query
 from dynamic_kafka.app.query.stop_request import StopRequest
 from dynamic_kafka.errors import DynamicKafkaError, ErrorCode
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
+from dynamic_kafka.planning.progress import OffsetDocument
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,7 +113,7 @@ class Supervisor:
             if each.finished:
                 continue
             if recommit:
-                self._commit_again(each)
+                self._commit(each, self._board.sinks()[each.sink.name].document)
             if each.failure is not None:
                 raise each.failure
             if each.restart_at is not None:
@@ -161,8 +162,8 @@ class Supervisor:
         log.warning("sink %s: restarted in %.1f s", each.sink.name, pause, extra=fields)
         each.restart_at = time.monotonic() + pause
 
-    def _commit_again(self, each: SinkQuery) -> None:
-        document = self._board.sinks()[each.sink.name].document
+    def _commit(self, each: SinkQuery, document: OffsetDocument) -> None:
+        """Hand the progress of a committed document to the committer, and show the commits so far."""
         if each.committer is None or document.is_initial:
             return
         try:
@@ -179,12 +180,7 @@ class Supervisor:
             return
         if status.rows:
             each.restarts.progressed()
-        if each.committer is not None:
-            try:
-                each.commit(status.document)
-            except DynamicKafkaError as error:
-                each.failure = error
-            self._board.update(each.sink.name, commits=each.committer.counts(), committed=each.committer.committed())
+        self._commit(each, status.document)
         fields = {
             "event": "batch", "sink": each.sink.name, "batch": status.batch, "rows": status.rows,
             "documentQuery": status.document.query, "milliseconds": status.batch_ms, "summary": status.summary,
