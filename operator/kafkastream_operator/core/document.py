@@ -105,6 +105,19 @@ def draining_in(streams: Streams) -> Iterator[Key]:
             yield key
 
 
+def active(stream: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stream of a document without its draining topics."""
+    clusters = {}
+    for name, content in stream["clusters"].items():
+        if content.get("state") == "Draining":
+            continue
+        draining = content.get("drainingTopics", ())
+        kept = {key: value for key, value in content.items() if key not in ("drainingTopics", "state")}
+        kept["topics"] = [topic for topic in content["topics"] if topic not in draining]
+        clusters[name] = kept
+    return {"clusters": clusters}
+
+
 def without_foreign_offsets(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the cluster without explicit offsets of topics that it does not have, because documents refuse those."""
     found = dict(content)

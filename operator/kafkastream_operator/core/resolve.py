@@ -6,7 +6,7 @@ changes nothing that works.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from dynamic_kafka.metadata.model import KafkaStream
 from dynamic_kafka.metadata.subscription import differing_fields
 from kafkastream_operator.core.catalog import Catalog, StreamEntry, disagreements
-from kafkastream_operator.core.document import Document, Streams, parse_streams, without_foreign_offsets
+from kafkastream_operator.core.document import Document, Streams, active, parse_streams, without_foreign_offsets
 from kafkastream_operator.core.patterns import PatternError, pattern_of
 from kafkastream_operator.models.stream import Drain
 from kafkastream_operator.models.subscription import SecretBinding, SubscriptionSpec
@@ -289,7 +289,8 @@ def _binding_problem(
         if binding is not None:
             text = f"{asks}, and spec.secrets[cluster={cluster}] binds {binding.name!r}: change one of the two"
         return Held(stream, "SecretNotBound", text, cluster)
-    foreign = [each for each in _servers(content) if each not in binding.allowed_servers]
+    servers = [each.strip() for each in str(content["bootstrapServers"]).split(",")]
+    foreign = [each for each in servers if each not in binding.allowed_servers]
     if foreign:
         text = (
             f"{subject} would send Secret {wanted!r} to {', '.join(foreign)}, which"
@@ -297,21 +298,3 @@ def _binding_problem(
         )
         return Held(stream, "ServerNotAllowed", text, cluster)
     return None
-
-
-def _servers(content: Mapping[str, Any]) -> Iterator[str]:
-    for each in str(content["bootstrapServers"]).split(","):
-        yield each.strip()
-
-
-def active(stream: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stream of a document without its draining topics."""
-    clusters = {}
-    for name, content in stream["clusters"].items():
-        if content.get("state") == "Draining":
-            continue
-        draining = content.get("drainingTopics", ())
-        kept = {key: value for key, value in content.items() if key not in ("drainingTopics", "state")}
-        kept["topics"] = [topic for topic in content["topics"] if topic not in draining]
-        clusters[name] = kept
-    return {"clusters": clusters}

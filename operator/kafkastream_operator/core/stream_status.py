@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from dynamic_kafka.metadata.document import document_hash
 from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.catalog import Catalog, StreamEntry
-from kafkastream_operator.core.document import Key, Streams, entries
+from kafkastream_operator.core.document import Key, Streams, active, entries
 from kafkastream_operator.core.render import renamed_to, renames
-from kafkastream_operator.core.resolve import active
 from kafkastream_operator.models.conditions import Condition, condition, settled
 from kafkastream_operator.models.fields import MAX_CLUSTERS
 from kafkastream_operator.models.stream import (
