@@ -69,9 +69,9 @@ class ClusterAdmin:
         renewed = False
         described: ClusterMetadata | None = None
         while True:
-            left = max(0.1, deadline - time.monotonic())
+            left_s = max(0.1, deadline - time.monotonic())
             try:
-                described = retry_while_transient(partial(self._metadata, topic), left if renewed else left / 2)
+                described = retry_while_transient(partial(self._metadata, topic), left_s if renewed else left_s / 2)
             except Exception as raised:
                 translated = self._translated("describe the cluster", raised)
                 if renewed or not isinstance(translated, ClusterUnreachableError):
@@ -147,12 +147,12 @@ class ClusterAdmin:
         deadline = time.monotonic() + self._deadline_s
         while waiting:
             asked = {TopicPartition(topic, partition): spec for (topic, partition), spec in waiting.items()}
-            left = max(0.1, deadline - time.monotonic())
-            futures = self._client.list_offsets(asked, isolation_level=isolation, request_timeout=left)
+            left_s = max(0.1, deadline - time.monotonic())
+            futures = self._client.list_offsets(asked, isolation_level=isolation, request_timeout=left_s)
             for partition_asked, future in futures.items():
                 key = (partition_asked.topic, partition_asked.partition)
                 try:
-                    found = future.result(timeout=left + 1)
+                    found = future.result(timeout=left_s + 1)
                 except Exception as raised:
                     if not is_transient(raised) or time.monotonic() > deadline:
                         raise self._translated(f"list offsets of {key[0]}[{key[1]}]", raised) from None
@@ -191,8 +191,8 @@ class ClusterAdmin:
         drop_in_background([self.__dict__.pop("_client", None)], f"close-{self.cluster}")
         self._client = client
 
-    def _metadata(self, topic: str, left: float) -> ClusterMetadata:
-        return self._client.list_topics(topic, timeout=left)
+    def _metadata(self, topic: str, left_s: float) -> ClusterMetadata:
+        return self._client.list_topics(topic, timeout=left_s)
 
     def _translated(self, action: str, raised: BaseException) -> ClusterError:
         self._client.poll(0)  # serve error_cb, which records connection problems

@@ -60,7 +60,7 @@ class GroupClient:
         if not asked:
             return {}
         found = self._ask(
-            f"list the offsets of group {self._group!r}", lambda client, left: client.committed(asked, timeout=left)
+            f"list the offsets of group {self._group!r}", lambda client, left_s: client.committed(asked, timeout=left_s)
         )
         return {
             (f.topic, f.partition): (f.offset, f.metadata or "") for f in found if f.error is None and f.offset >= 0
@@ -70,15 +70,15 @@ class GroupClient:
         """Commit offsets, with a metadata text of at most 4 KiB. Raises ClusterError."""
         asked = [TopicPartition(topic, p, offset, metadata) for (topic, p), offset in offsets.items()]
         action = f"commit offsets to group {self._group!r}"
-        results = self._ask(action, lambda client, left: self._commit(client, asked, left))
+        results = self._ask(action, lambda client, left_s: self._commit(client, asked, left_s))
         failed = [found for found in results if found.error is not None]
         if failed:
             raise ClusterError(self._cluster, f"could not {action}: {failed[0].error}")
 
-    def _commit(self, client: Consumer, asked: list[TopicPartition], left: float) -> list[TopicPartition]:
+    def _commit(self, client: Consumer, asked: list[TopicPartition], left_s: float) -> list[TopicPartition]:
         # A synchronous commit has no deadline: with a hung broker it never returns.
         client.commit(offsets=asked, asynchronous=True)
-        deadline = time.monotonic() + left
+        deadline = time.monotonic() + left_s
         wanted = {(each.topic, each.partition, each.offset) for each in asked}
         while time.monotonic() < deadline:
             client.poll(min(POLL_S, max(0.0, deadline - time.monotonic())))
@@ -90,7 +90,7 @@ class GroupClient:
                         raise KafkaException(error)
                     return results
         raise ClusterUnreachableError(
-            self._cluster, f"no answer to a commit to group {self._group!r} within {left:.0f} s"
+            self._cluster, f"no answer to a commit to group {self._group!r} within {left_s:.0f} s"
         )
 
     def _on_commit(self, error: KafkaError | None, results: list[TopicPartition]) -> None:

@@ -33,7 +33,7 @@ class Admin(ClusterAdmin):
         client: Any = Client()
         return client
 
-    def _metadata(self, topic: str, left: float) -> ClusterMetadata:
+    def _metadata(self, topic: str, left_s: float) -> ClusterMetadata:
         if self.problem is not None:
             self._on_error(self.problem)
         raise KafkaException(KafkaError(self.code))
