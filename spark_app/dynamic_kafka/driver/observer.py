@@ -10,13 +10,14 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, question_of
+from dynamic_kafka.driver.cluster_failures import as_one_error, with_choices
 from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.driver.status import PlanStatus, Reminders
-from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DynamicKafkaError
+from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.kafka.probe import ClusterProbe, Question, collect_observations
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.discovery_state import Discovered
@@ -188,7 +189,7 @@ class Observer:
         probes, broken = self._probes.for_subscription(subscription)
         unusable = self._newly_broken(broken, subscription) if self.options.cluster_failure_policy == "fail" else {}
         if unusable:
-            raise RevisionRejectedError(_as_one(unusable))
+            raise RevisionRejectedError(as_one_error(unusable))
         pending = {
             cluster: probe.observe(functools.partial(self._question, subscription, cluster))
             for cluster, probe in probes.items()
@@ -227,7 +228,7 @@ class Observer:
 
     def explained(self, failures: Mapping[str, DynamicKafkaError]) -> DynamicKafkaError:
         """Return the failures that end the query as one error, with advice."""
-        error = _as_one(failures)
+        error = as_one_error(failures)
         return with_choices(error, failures, self.options, self._found.subscription) if self._found else error
 
     def _is_new(self, found: Discovered) -> bool:
@@ -267,43 +268,3 @@ class Observer:
 
 def _access(named: SubscribedCluster) -> tuple[Mapping[str, str], str | None]:
     return named.properties, named.secret_folder
-
-
-def with_choices(
-    error: DynamicKafkaError, failed: Iterable[str], options: SourceOptions, subscription: Subscription
-) -> DynamicKafkaError:
-    """Return an error about clusters that do not answer with their servers and with advice; others unchanged.
-
-    Args:
-        failed: the clusters that it is about.
-    """
-    if not isinstance(error, ClusterUnreachableError):
-        return error
-    asked = {
-        cluster: {**options.kafka_properties, **subscription.clusters[cluster].properties}.get("bootstrap.servers")
-        for cluster in failed
-        if cluster in subscription.clusters
-    }
-    servers = "; ".join(f"{cluster} has the bootstrap servers {found}" for cluster, found in asked.items())
-    choices = [f"{error.message}. {servers}. Correct a wrong address, or bring the cluster back"]
-    if options.single is None:
-        choices.append("or remove it from the metadata: its offsets are kept for removedClusterRetention")
-        if options.cluster_failure_policy == "fail":
-            choices.append(
-                "or set clusterFailurePolicy=stall (with stateLocation): the source then reads the other clusters, and"
-                " a pending batch leaves out the ranges of this one"
-            )
-    return type(error)(error.cluster, ", ".join(choices))
-
-
-def _as_one(failures: Mapping[str, DynamicKafkaError]) -> DynamicKafkaError:
-    """Return the first failure, whose kind decides what the application does, with all other clusters named in it."""
-    (_, first), *others = failures.items()
-    if not others:
-        return first
-    # Without their codes: an error has one code, at its head.
-    texts = [f"{cluster}: {error.message if isinstance(error, ClusterError) else error}" for cluster, error in others]
-    more = f". Further clusters failed: {'; '.join(texts)}"
-    if isinstance(first, ClusterError):
-        return type(first)(first.cluster, first.message + more)
-    return type(first)(f"{first}{more}")

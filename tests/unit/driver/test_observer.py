@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.driver.observer import Observer, with_choices
+from dynamic_kafka.driver.cluster_failures import with_choices
+from dynamic_kafka.driver.observer import Observer
 from dynamic_kafka.driver.status import REMIND_S, PlanStatus, Reminders
 from dynamic_kafka.errors import (
     ClusterUnreachableError,

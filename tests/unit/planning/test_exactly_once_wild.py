@@ -206,7 +206,7 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
 
 TestAQueryInAWildWorld = AQueryInAWildWorld.TestCase
 TestAQueryInAWildWorld.settings = settings(
-    max_examples=settings().max_examples,
+    max_examples=2 * settings().max_examples,
     stateful_step_count=40,
     report_multiple_bugs=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],

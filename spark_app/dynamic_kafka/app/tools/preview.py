@@ -17,9 +17,10 @@ from functools import partial
 from dynamic_kafka.app.tools.saved_query import SavedProgress
 from dynamic_kafka.app.tools.unreadable_ranges import find_unreadable, unreadable_error
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, question_of
+from dynamic_kafka.driver.cluster_failures import with_choices
 from dynamic_kafka.driver.enumerator import Enumerator
 from dynamic_kafka.driver.metadata_services import make_discovery
-from dynamic_kafka.driver.observer import LiveObservation, with_choices
+from dynamic_kafka.driver.observer import LiveObservation
 from dynamic_kafka.driver.replay import current_id
 from dynamic_kafka.errors import (
     ClusterError,
