@@ -54,19 +54,13 @@ class TopicReport:
 
 @dataclass(frozen=True)
 class Report:
-    """A driver report, from the annotation of the driver's pod.
+    """A driver report in the terms of the core. `DriverReport` describes all fields.
 
     Attributes:
-        contract: the edition of the report.
-        reader: the edition of the documents that the image reads.
-        abilities: what the driver can do, such as `live`.
-        applied: the revision in force; None before the first.
+        applied: the revision in force; None before the first, or if the report names none that a status can hold.
         rejected: (token, reason) of a newer revision that the driver does not use.
-        subscription: the UID of the subscription in the document; "" if it has none.
         pod: the UID of the pod that the driver runs in, according to the driver.
-        beat: a number that grows with each report.
         draining: {topic: its progress}.
-        streams: the streams in force, from which a lost document can be made again; None if they are too large.
     """
 
     contract: int = 1
