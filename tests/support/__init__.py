@@ -1,1 +1,1 @@
-"""What tests and the demo run against: real brokers, Spark sessions, the jars they need."""
+"""The test harness, shared with the demo: real brokers, Spark sessions, a Kubernetes, and their downloads."""

@@ -1,6 +1,6 @@
-"""A little of a Kubernetes API server, over real HTTPS: one pod that can be read and annotated, and trouble on demand.
+"""A small fake of a Kubernetes API server over HTTPS: one pod to read and annotate, and failures on demand.
 
-For drivers that report; what the operator needs of Kubernetes is tested on a real one (`tests/support/kube`).
+Tests of the driver's reporting use it. Tests of the operator use a real API server (`tests/support/kube`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TOKEN = "token-that-must-not-be-shown-1"
 
 @dataclass(frozen=True)
 class Request:
-    """One request that came."""
+    """One request that the server received."""
 
     method: str
     path: str
@@ -40,10 +40,10 @@ class FakeApiServer:
     Attributes:
         folder: for certificates and the service account.
         name, uid: of the pod.
-        refuse: answers with this status and message instead; None: as a server that is well.
+        refuse: the status and message of every answer; None: answer normally.
         token: the only one that is accepted.
         before_answer: called before each answer; may wait.
-        between_bytes: called between any two bytes of an answer; None: it comes at once.
+        between_bytes: called between any two bytes of an answer; None: the answer is sent at once.
     """
 
     folder: Path
@@ -73,7 +73,7 @@ class FakeApiServer:
         return self._server.port
 
     def environment(self) -> dict[str, str]:
-        """What Kubernetes and the user would put into a driver's environment."""
+        """Return the variables that Kubernetes and the user would put into a driver's environment."""
         return {
             SERVICE_ACCOUNT_ENVIRONMENT: str(self.account),
             "KUBERNETES_SERVICE_HOST": "127.0.0.1",
@@ -82,7 +82,7 @@ class FakeApiServer:
         }
 
     def reports(self) -> list[dict[str, Any]]:
-        """The reports that came, in order; each with `at`, monotonic seconds."""
+        """Return the reports received so far, in order; each with `at`, monotonic seconds."""
         with self._changed:
             found = list(self.requests)
         texts = [

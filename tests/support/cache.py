@@ -1,4 +1,4 @@
-"""The user's cache: what is fetched or built once per machine, so that a fresh clone does not do it again."""
+"""The user's cache of downloads and built programs, shared by all clones on a machine."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from typing import TextIO
 
 
 def cache_folder() -> Path:
-    """`$XDG_CACHE_HOME/dynamic-kafka`, by default below `~/.cache`."""
+    """Return `$XDG_CACHE_HOME/dynamic-kafka`, by default below `~/.cache`."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "dynamic-kafka"
 
 
 def made_once(name: str, make: Callable[[Path], None]) -> Path:
-    """The folder `name` of the cache; `make` makes it the first time. The name has to say all that it depends on.
+    """Return the folder `name` of the cache, and let `make` fill it the first time.
 
-    Safe against interruption and against a second process: `make` writes to a path beside it, which does not
-    exist yet and is renamed when complete; others wait meanwhile. What `make` raises comes through.
+    The name must contain all that the content depends on, such as a hash of its pins. `make` writes to a path that does
+    not exist yet, and the folder is renamed when it is complete: an interruption leaves nothing half made. A second
+    process waits meanwhile. Errors of `make` are raised.
     """
     target = cache_folder() / name
     if target.is_dir():

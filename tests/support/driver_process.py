@@ -16,7 +16,7 @@ from tests.support.spark import spark_environment
 from tests.support.waiting import wait_until
 
 DEADLINE_S = 240.0
-"""How long anything is waited for: a JVM has to start first, on a machine that may be busy."""
+"""The deadline of every wait: a JVM has to start first, on a machine that may be busy."""
 
 
 class DriverProcess:
@@ -41,7 +41,7 @@ class DriverProcess:
             )
 
     def wait_until(self, done: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S) -> None:
-        """Wait for something to come true while the driver runs."""
+        """Wait until `done()` is true, and fail at once if the driver ends first."""
         wait_until(
             done,
             what,
@@ -51,14 +51,14 @@ class DriverProcess:
         )
 
     def kill(self) -> None:
-        """kill -9 to driver, JVM and all that they started and that did not leave their group; returns when gone."""
+        """Kill driver, JVM and their process group with -9, and return when they are gone."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         shutil.rmtree(BUILD / "spark" / str(self._process.pid), ignore_errors=True)
 
     def last_words(self, lines: int = 30) -> str:
-        """The end of its output."""
+        """Return the last lines of the driver's output."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def __enter__(self) -> DriverProcess:

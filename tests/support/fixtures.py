@@ -35,7 +35,7 @@ class Brokers(NamedTuple):
 
 
 class FreshCluster(Protocol):
-    """Makes clusters of the test's own, to kill, pause and wipe; closed after the test."""
+    """A function that makes clusters of the test's own, to kill, pause and wipe; they are closed after the test."""
 
     def __call__(
         self,
@@ -46,12 +46,12 @@ class FreshCluster(Protocol):
         authority: CertificateAuthority | None = None,
         overrides: Mapping[str, str] | None = None,
     ) -> KafkaCluster:
-        """A cluster, ready unless `start` is false (then `start_all` starts several side by side)."""
+        """Return a cluster, ready unless `start` is false: `start_all` then starts several side by side."""
 
 
 @pytest.fixture(scope="session")
 def brokers(pytestconfig: pytest.Config) -> Iterator[Brokers]:
-    """Three plain clusters `a`, `b` and `c`."""
+    """Yield three plain clusters `a`, `b` and `c`."""
     clusters = Brokers(KafkaCluster("a"), KafkaCluster("b"), KafkaCluster("c"))
     with kept_open(pytestconfig, pytestconfig.stash, list(clusters)):
         start_all(clusters)
@@ -60,7 +60,7 @@ def brokers(pytestconfig: pytest.Config) -> Iterator[Brokers]:
 
 @pytest.fixture(scope="session")
 def secure_cluster(pytestconfig: pytest.Config) -> Iterator[KafkaCluster]:
-    """A cluster with a SASL_SSL listener too, and the users `alice` and `bob`."""
+    """Yield a cluster that has a SASL_SSL listener too, and the users `alice` and `bob`."""
     cluster = KafkaCluster("secure", users={"alice": "alice-secret-1", "bob": "bob-secret-1"})
     with kept_open(pytestconfig, pytestconfig.stash, [cluster]):
         start_all([cluster])
@@ -69,7 +69,7 @@ def secure_cluster(pytestconfig: pytest.Config) -> Iterator[KafkaCluster]:
 
 @pytest.fixture
 def fresh_cluster(request: pytest.FixtureRequest) -> Iterator[FreshCluster]:
-    """Makes clusters that the test may harm."""
+    """Yield a function that makes clusters which the test may kill, pause and wipe."""
     made: list[KafkaCluster] = []
 
     def make(name: str = "fresh", *, start: bool = True, **options: Any) -> KafkaCluster:
@@ -84,7 +84,7 @@ def fresh_cluster(request: pytest.FixtureRequest) -> Iterator[FreshCluster]:
 
 @pytest.fixture
 def topic() -> Callable[[str], str]:
-    """Makes topic names that no other test uses: `topic("orders")` is `orders-7`."""
+    """Return a function that makes topic names no other test uses: `topic("orders")` is `orders-7`."""
 
     def unused(name: str) -> str:
         return f"{name}-{next(_topic_numbers)}"
@@ -94,7 +94,7 @@ def topic() -> Callable[[str], str]:
 
 @pytest.fixture(scope="session")
 def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
-    """A Spark session on two cores whose workers can import `dynamic_kafka` and the tests."""
+    """Yield a Spark session on two cores whose workers can import `dynamic_kafka` and the tests."""
     session = start_spark("tests")
     try:
         yield session
@@ -106,9 +106,9 @@ def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
 
 @contextmanager
 def kept_open(config: pytest.Config, outcome: pytest.Stash, servers: Sequence[Server]) -> Iterator[None]:
-    """Closes `servers` at the end, and keeps their logs when `outcome` says that a test failed meanwhile.
+    """Close `servers` at the end, and keep their logs if `outcome` shows that a test failed meanwhile.
 
-    `servers` may grow; those that are there at the start are named in reports of failures.
+    `servers` may grow. A failure report names those that existed at the start.
     """
     registered = config.stash[_OPEN]
     registered.extend(servers)
@@ -125,7 +125,7 @@ def kept_open(config: pytest.Config, outcome: pytest.Stash, servers: Sequence[Se
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Nothing is open yet."""
+    """Begin with no open server."""
     config.stash[_OPEN] = []
 
 

@@ -21,7 +21,7 @@ _counter = itertools.count(1)
 
 
 def new_folder(kind: str, name: str) -> Path:
-    """An empty folder for a server of this run."""
+    """Make an empty folder for a server of this run."""
     folder = _run(BUILD / kind) / f"{next(_counter):02d}-{name}"
     folder.mkdir(parents=True)
     return folder

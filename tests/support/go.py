@@ -37,7 +37,7 @@ class GoUnavailableError(RuntimeError):
 
 @dataclass(frozen=True)
 class GoProgram:
-    """What to build, and from what.
+    """A Go program and the pinned modules that it is built from.
 
     Attributes:
         name: of the executable.
@@ -86,9 +86,13 @@ class GoProgram:
 
 
 def built(program: GoProgram, complete: Callable[[Path], None] | None = None) -> Path:
-    """The folder with the executable of `program`; built the first time, which takes minutes.
+    """Return the folder with the executable of `program`; build it the first time, which takes minutes.
 
-    `complete` adds to the folder what belongs beside the executable. Raises `GoUnavailableError`.
+    Args:
+        complete: adds other files to the folder.
+
+    Raises:
+        GoUnavailableError: Go is missing, too old, or failed.
     """
 
     def make(arriving: Path) -> None:
@@ -126,7 +130,7 @@ class _Progress:
 
     def __init__(self, name: str, what: str) -> None:
         self._name, self._what = name, what
-        self._begin = self._said = time.monotonic()
+        self._begin = self._printed_at = time.monotonic()
         self._lines = 0
 
     @property
@@ -135,16 +139,16 @@ class _Progress:
 
     def line(self) -> None:
         self._lines += 1
-        if time.monotonic() - self._said > _PROGRESS_SECONDS:
-            self._said = time.monotonic()
+        if time.monotonic() - self._printed_at > _PROGRESS_SECONDS:
+            self._printed_at = time.monotonic()
             print(f"  {self._name}: {self._what.format(self._lines)}, {self.seconds:.0f} s", file=sys.stderr)
 
 
 def _run(program: GoProgram, command: list[str], scratch: Path, progress: _Progress) -> list[str]:
-    """Run it and return the lines it printed.
+    """Run a command and return the lines it printed.
 
-    It shares our terminal's signals, so that Ctrl-C ends it, too; and it dies with us when we are killed. What it
-    then leaves is in `scratch`.
+    The command gets the terminal's signals, so Ctrl-C ends it too, and the kernel kills it when this process is killed.
+    Its files are in `scratch` until then.
     """
     lines: list[str] = []
     last = deque[str](maxlen=30)
@@ -190,8 +194,10 @@ def _find_go() -> str:
     go = shutil.which("go") or shutil.which("go", path=_GO_HOME)
     if go is None:
         raise GoUnavailableError("No Go: install Go >= 1.21 (https://go.dev/doc/install), or `golang` of your system.")
-    said = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout.strip()
-    found = re.match(r"go(\d+)\.(\d+)", said)
+    version = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout.strip()
+    found = re.match(r"go(\d+)\.(\d+)", version)
     if found is None or (int(found[1]), int(found[2])) < _OLDEST_GO:
-        raise GoUnavailableError(f"{go} is {said or 'no working Go'}: >= 1.21 is needed (https://go.dev/doc/install).")
+        raise GoUnavailableError(
+            f"{go} is {version or 'no working Go'}: >= 1.21 is needed (https://go.dev/doc/install)."
+        )
     return go

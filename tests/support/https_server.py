@@ -53,4 +53,4 @@ class HttpsServer(ThreadingHTTPServer):
         self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is its own business."""
+        """Ignore a client that has closed its connection."""

@@ -22,9 +22,10 @@ class JarsUnavailableError(RuntimeError):
 
 
 def jars(pom: Path) -> Path:
-    """The folder with all jars that `pom` depends on; resolved by Maven the first time.
+    """Return the folder with all jars that `pom` depends on; Maven resolves them the first time.
 
-    Raises `JarsUnavailableError`.
+    Raises:
+        JarsUnavailableError: Maven is missing, or failed.
     """
     return made_once(_folder_name(pom), lambda arriving: _resolve(pom, arriving))
 

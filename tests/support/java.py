@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def find_java() -> Path | None:
-    """The executable that JAVA_HOME or PATH names, as Spark's own scripts find it."""
+    """Return the JVM that JAVA_HOME or PATH names, as Spark's own scripts do; None without one."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     return Path(java).resolve() if java is not None and Path(java).exists() else None

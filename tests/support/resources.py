@@ -1,4 +1,4 @@
-"""What tests and the demo read off the operator's resources, as a user would."""
+"""Conditions and states, as tests and the demo read them from the operator's resources."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkastream_operator.core.document import Document
 
 
 def condition(found: Mapping[str, Any] | None, kind: str) -> dict[str, Any]:
-    """A condition of an object; empty if it has none of that type."""
+    """Return a condition of an object; an empty one if it has none of that type."""
     conditions = ((found or {}).get("status") or {}).get("conditions", [])
     return next((dict(each) for each in conditions if each["type"] == kind), {})
 

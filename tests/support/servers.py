@@ -1,4 +1,4 @@
-"""What servers of tests and of the demo share: a folder of logs, and an end that keeps them when it went wrong."""
+"""The base of all servers of tests and of the demo: a folder of logs, which stays after a failure."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ class Server:
         raise NotImplementedError
 
     def _called(self) -> str:
-        """What it is, in a message."""
+        """Return the server's name in messages."""
         return self.name

@@ -1,4 +1,4 @@
-"""A session of its own, such as somebody's terminal, that is ended while servers run in it: what outlives it?"""
+"""A terminal session that ends while servers run in it, to test that no process outlives it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def ended_session(script: str, how: signal.Signals, build: Path) -> tuple[list[i
         text=True,
     )
     assert session.stdout is not None
-    with session.stdout as said:
-        pids = [int(pid) for pid in said.readline().split()]
+    with session.stdout as output:
+        pids = [int(pid) for pid in output.readline().split()]
         alive_before = [is_alive(pid) for pid in pids]
         os.killpg(session.pid, how)
         session.wait(20)
@@ -38,7 +38,7 @@ def ended_session(script: str, how: signal.Signals, build: Path) -> tuple[list[i
 
 
 def is_alive(pid: int) -> bool:
-    """A zombie has ended: who reaps it is the business of its new parent."""
+    """Return whether the process runs; a zombie has ended, whether or not its parent has reaped it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

@@ -186,26 +186,26 @@ class SourceRun:
         return parked_offsets(self.document)
 
     def report(self) -> Mapping[str, Any]:
-        """The summary that progress events show."""
+        """Return the summary that progress events show."""
         return self.enumerator.report()
 
 
 @contextmanager
 def reading(path: Path, **options: object) -> Iterator[SourceRun]:
-    """A query on the stream `orders` of a metadata file, with a state location beside that."""
+    """Yield a query on the stream `orders` of a metadata file, with a state location beside the file."""
     given: dict[str, object] = {"streamIds": "orders", "metadataPath": path, "stateLocation": path.parent / "state"}
     with SourceRun(**(given | options)) as run:
         yield run
 
 
 def read(task: ReadTask) -> Iterator[Row]:
-    """The records of one task, as an executor reads them."""
+    """Yield the records of one task, as an executor reads them."""
     for batch in read_range(task):
         yield from rows_of(batch)
 
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
-    """The rows of one Arrow batch."""
+    """Yield the rows of one Arrow batch."""
     columns = (batch.column(name).to_pylist() for name in ("kafka_cluster", "topic", "partition", "offset", "value"))
     for cluster, topic, partition, offset, value in zip(*columns, strict=True):
         yield Row(cluster, topic, partition, offset, value.decode())

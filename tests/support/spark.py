@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""Starting Spark is mostly loading and compiling classes on two cores: half of the compiling is saved, and a short life
-never earns the rest."""
+"""A start of Spark is mostly loading and compiling classes. A short session never regains the cost of the second compiler."""
 
 _LOGGING = """\
 <Configuration status="ERROR">
@@ -44,20 +43,20 @@ _LOUD = """\
 
 
 def loud_logging(target: Path, log: Path) -> Path:
-    """Write a configuration of log4j to `target` that has Spark log nearly all it knows, plans too, to `log`."""
+    """Write a log4j configuration to `target` with which Spark logs nearly everything to `log`, plans included."""
     target.write_text(_LOUD.format(file=log))
     return target
 
 
 def spark_folder() -> Path:
-    """This process's own folder for Spark: warehouse, scratch files, `spark.log`."""
+    """Return this process's own folder for Spark: warehouse, scratch files, `spark.log`."""
     folder = BUILD / "spark" / str(os.getpid())
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def spark_environment() -> dict[str, str]:
-    """For the JVM: its Python workers are to be this interpreter, and to find our packages."""
+    """Return the JVM's environment: its Python workers run this interpreter and find our packages."""
     paths = [str(ROOT / "spark_app"), str(ROOT / "examples"), str(ROOT)]
     if inherited := os.environ.get("PYTHONPATH"):
         paths += [path for path in inherited.split(os.pathsep) if path not in paths]
@@ -70,7 +69,7 @@ def spark_environment() -> dict[str, str]:
 
 
 def spark_settings(folder: Path, cores: int = 2, *, short_lived: bool = True) -> dict[str, str]:
-    """Settings of a local session that writes below `folder` only; `short_lived`: it starts quickly, at lower speed."""
+    """Return settings of a session that writes below `folder` only; a `short_lived` one starts faster and runs slower."""
     logging = folder / "log4j2.xml"
     logging.write_text(_LOGGING.format(file=folder / "spark.log"))
     java = [f"-Dlog4j2.configurationFile={logging}", f"-Djava.io.tmpdir={folder}", "-XX:-UsePerfData"]
@@ -91,7 +90,7 @@ def spark_settings(folder: Path, cores: int = 2, *, short_lived: bool = True) ->
 
 
 def class_archive() -> Path | None:
-    """Where this interpreter's Spark has its class archive, or would have it; None without a JVM."""
+    """Return the path of the class archive of this interpreter's Spark; None without a JVM."""
     java = find_java()
     if java is None:
         return None
@@ -99,13 +98,13 @@ def class_archive() -> Path | None:
 
 
 def _loaded_classes() -> list[str]:
-    """A JVM with other jars, or in another order, leaves the archive alone; it is not to say so in a log of a test."""
+    """Return the JVM's options for the class archive; a JVM with other jars ignores it, without a line in the log."""
     archive = class_archive()
     return [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off"] if archive is not None and archive.exists() else []
 
 
 def start_spark(name: str, settings: Mapping[str, str] | None = None, *, short_lived: bool = True) -> SparkSession:
-    """A local session; `settings` win over ours. There is one per process, whose master stays as it is."""
+    """Return the local session of this process; `settings` override ours. Its master never changes."""
     from pyspark.sql import SparkSession
 
     os.environ.update(spark_environment())

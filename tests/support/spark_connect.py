@@ -1,7 +1,7 @@
 """A Spark Connect server for tests: a session of its own in a process of its own, on loopback and a free port.
 
-Runs as `python -m tests.support.spark_connect` in the interpreter whose Spark is to serve, tells its port in the first
-line, and ends when nobody holds its standard input any more: so it outlives no test, however that one ends.
+`python -m tests.support.spark_connect` runs it in the interpreter whose Spark is to serve, and prints the port in the first
+line. The server ends when its standard input is closed, so it never outlives its test.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SETTINGS = {
 
 @contextmanager
 def connect_server(python: Path | str) -> Iterator[str]:
-    """The URL of a server that runs as long as this does. Workers find this project's packages."""
+    """Run a server and yield its URL; its workers find this project's packages."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK", "SPARK"))}
     log = spark_folder() / "connect-server.log"
     with log.open("wb") as kept:

@@ -1,7 +1,7 @@
 """Streams for tests: metadata files, queries on the source, and what they delivered, row by row.
 
-Runs in the test's process, which is Spark's driver. What a query is told to read stands in a metadata file that
-`write_metadata` swaps whole; what it delivered is a multiset of `Row`, compared with the one that `produce` returned.
+The test's process is Spark's driver. A query reads the streams of a metadata file that `write_metadata` replaces
+atomically. The delivered records are a multiset of `Row`, which is compared with the one that `produce` returned.
 `source_run.py` drives the same source without Spark.
 """
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 DEADLINE_S = 90.0
-"""How long anything is waited for: generous, since nothing waits longer than the event takes."""
+"""The deadline of every wait; generous, since a wait ends with its event."""
 POLL_S = 0.05
 
 
 class Row(NamedTuple):
-    """A delivered record, as far as it says which one it is. `cluster` is the user's id."""
+    """The fields of a delivered record that identify it. `cluster` is the user's id."""
 
     cluster: str
     topic: str
@@ -93,19 +93,19 @@ def _end_offset(at: KafkaCluster, topic: str, partition: int) -> int:
         try:
             return at.end_offsets(topic)[partition]
         except KafkaException as error:
-            # A partition that was just made has its leader in the metadata a moment before the leader knows.
+            # The metadata names the leader of a new partition a moment before the leader serves it.
             if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > deadline:
                 raise
             time.sleep(POLL_S)
 
 
 def renamed(rows: Rows, cluster_id: str) -> Rows:
-    """The same records, read under another cluster id."""
+    """Return the same records, read under another cluster id."""
     return Rows({row._replace(cluster=cluster_id): count for row, count in rows.items()})
 
 
 def difference(found: Rows, wanted: Rows) -> str:
-    """What is missing and what is too much, for a message; empty if they are the same multiset."""
+    """Return the missing and the surplus rows as text; empty if both are the same multiset."""
     missing, extra = wanted - found, found - wanted
     if not missing and not extra:
         return ""
@@ -115,8 +115,8 @@ def difference(found: Rows, wanted: Rows) -> str:
 
 def assert_rows(found: Rows, wanted: Rows) -> None:
     """Exactly the wanted rows, each as often as wanted."""
-    said = difference(found, wanted)
-    assert not said, said
+    problem = difference(found, wanted)
+    assert not problem, problem
 
 
 # -- queries -----------------------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ class Collected:
 
 
 def collect(frame: DataFrame) -> Rows:
-    """The rows of a batch frame."""
+    """Return the rows of a batch frame."""
     chosen = frame.selectExpr("kafka_cluster", "topic", "partition", "offset", "CAST(value AS STRING)")
     return Rows(Row(*found) for found in chosen.collect())
 
@@ -160,7 +160,7 @@ class RunningQuery:
         self.query, self.checkpoint, self.sink, self.output = query, checkpoint, sink, output
 
     def rows(self) -> Rows:
-        """What was delivered: to the collecting sink, or to Parquet as the sink's own log has it."""
+        """Return the delivered rows: of the collecting sink, or of Parquet by the sink's own log."""
         return parquet_rows(self.output) if self.sink is None else self.sink.rows()
 
     def wait_rows(self, wanted: Rows | int, timeout_s: float = DEADLINE_S) -> Rows:
@@ -209,21 +209,21 @@ class RunningQuery:
     def wait_failed(self, timeout_s: float = DEADLINE_S) -> str:
         """Wait until the query has failed; returns the error's text."""
         wait_until(lambda: not self.query.isActive, "the query's failure", timeout_s=timeout_s)
-        said = self.error()
-        assert said, "the query ended without an error"
-        return said
+        text = self.error()
+        assert text, "the query ended without an error"
+        return text
 
     def error(self) -> str:
-        """The text of the error that ended the query; empty if none did."""
+        """Return the text of the error that ended the query; empty if none did."""
         raised = self.query.exception()
         return "" if raised is None else str(raised)
 
     def document(self) -> OffsetDocument | None:
-        """The last offset document that Spark has saved, committed or not."""
+        """Return the last offset document that Spark has saved, committed or not."""
         return last_document(self.checkpoint)
 
     def report(self) -> Mapping[str, Any]:
-        """The summary of the last progress event; empty before the first."""
+        """Return the summary of the last progress event; empty before the first."""
         progress = self.query.lastProgress
         found = json.loads(progress.json)["sources"][0].get("latestOffset") if progress is not None else None
         return found if isinstance(found, dict) else {}
@@ -267,7 +267,7 @@ def start_query(
 
 
 def parquet_rows(output: Path) -> Rows:
-    """What a Parquet sink has committed: the files that its own log names, whatever else lies beside them."""
+    """Return the rows that a Parquet sink has committed: only of the files that its own log names."""
     log = output / "_spark_metadata"
     last = last_batch(log)
     found = Rows()
@@ -291,30 +291,30 @@ def _file_rows(file: Path) -> Iterator[Row]:
 
 
 def last_batch(log: Path) -> int:
-    """The number of the last batch in one of Spark's logs (`offsets`, `commits`, `_spark_metadata`); -1 if none."""
+    """Return the number of the last batch in one of Spark's logs (`offsets`, `commits`, `_spark_metadata`); -1 if none."""
     names = (path.name.removesuffix(".compact") for path in log.iterdir()) if log.is_dir() else ()
     return max((int(name) for name in names if name.isdecimal()), default=-1)
 
 
 def saved_offset(checkpoint: Path, batch: int) -> dict[str, Any]:
-    """The offset document of one batch, as Spark saved it: the last line of its offset log's file."""
+    """Return the offset document of one batch, as Spark saved it: the last line of its offset log's file."""
     found: dict[str, Any] = json.loads((checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1])
     return found
 
 
 def last_document(checkpoint: Path) -> OffsetDocument | None:
-    """The last offset document in a checkpoint, None if there is none."""
+    """Return the last offset document in a checkpoint, None if there is none."""
     batch = last_batch(checkpoint / "offsets")
     return decode(saved_offset(checkpoint, batch)) if batch >= 0 else None
 
 
 def next_offsets(document: OffsetDocument | None) -> dict[tuple[str, str], dict[int, int]]:
-    """The saved offsets of all active splits: {(cluster, topic): {partition: next offset}}."""
+    """Return the saved offsets of all active splits: {(cluster, topic): {partition: next offset}}."""
     clusters = document.clusters if document else {}
     return {(c, t): dict(topic.next) for c, found in clusters.items() for t, topic in found.topics.items()}
 
 
 def parked_offsets(document: OffsetDocument | None) -> dict[tuple[str, str], dict[int, int]]:
-    """The saved offsets of all parked splits, in the same form."""
+    """Return the saved offsets of all parked splits, in the same form."""
     clusters = document.parked if document else {}
     return {(c, t): dict(topic.next) for c, found in clusters.items() for t, topic in found.topics.items()}

@@ -79,7 +79,7 @@ def kill_session(process: subprocess.Popen[bytes], marked: str = "") -> int:
 
 
 def _members(session: int, mark: bytes) -> Iterator[int]:
-    """The processes of a session, or with a mark, except those that are dead and only wait to be collected."""
+    """Return the processes of a session, or with a mark in their environment, without zombies."""
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -160,7 +160,7 @@ class Process:
 
 
 def last_lines(*logs: Path, lines: int = 15) -> str:
-    """The ends of log files, those that are there, for messages."""
+    """Return the last lines of the log files that exist, for messages."""
     tails: list[str] = []
     for log in logs:
         if log.exists():

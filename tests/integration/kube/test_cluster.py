@@ -63,7 +63,7 @@ def test_a_cluster_role_allows_it_everywhere(kube: KubeCluster, namespace: str) 
     assert status_of(lambda: reader.list("v1/secrets")) == 403
 
 
-def test_namespaces_are_the_tests_own_and_vanish_with_their_content(kube: KubeCluster) -> None:
+def test_a_test_has_namespaces_of_its_own_that_vanish_whole(kube: KubeCluster) -> None:
     first, second = kube.new_namespace(), kube.new_namespace()
     kube.api.create(
         "v1/pods", {"metadata": {"name": "at-once"}, "spec": {"containers": [{"name": "a", "image": "b"}]}}, first

@@ -83,7 +83,7 @@ def test_a_pod_deleted_by_force_loses_its_process(kube: KubeCluster, namespace: 
         assert all_end([pid])
 
 
-WHEN_TOLD = """
+WHEN_THE_FILE_EXISTS = """
 import os, sys, time
 while not os.path.exists(sys.argv[1]):
     time.sleep(0.01)
@@ -92,15 +92,15 @@ os._exit(4)
 
 
 def test_a_process_ends_while_the_api_server_is_away(kube: KubeCluster, namespace: str, tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    with LocalNode(kube, namespace, lambda pod: [sys.executable, "-c", WHEN_TOLD, str(told)]).start() as node:
+    go = tmp_path / "go"
+    with LocalNode(kube, namespace, lambda pod: [sys.executable, "-c", WHEN_THE_FILE_EXISTS, str(go)]).start() as node:
         kube.api.create(PODS, pod(namespace))
         kube.api.wait(PODS, "driver", namespace, until=phase("Running"))
         pid = node.pid("driver")
 
         kube.stop_api_server()
         lives_on = not all_end([pid], 0)
-        told.touch()
+        go.touch()
         ends = all_end([pid])
         kube.start_api_server()
 

@@ -1,6 +1,6 @@
 """One Kafka broker as a process: its folder, its configuration, and the signals it gets.
 
-Knows nothing of topics and clients; `cluster.py` adds them. Linux only (parent-death signals, abstract
+`cluster.py` adds topics and clients. Linux only (parent-death signals, abstract
 sockets).
 """
 
@@ -58,7 +58,7 @@ _LOGGING = """\
 
 
 def random_id() -> str:
-    """A new id in Kafka's form: a random UUID, base64 for URLs, without a leading dash."""
+    """Return a new id in Kafka's form: a random UUID, base64 for URLs, without a leading dash."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
@@ -74,7 +74,7 @@ class Broker(Process):
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
-        """`settings` come over the harness's own; listeners must be among them. Starts nothing."""
+        """Prepare a broker without starting it; `settings` override the harness's own and must name the listeners."""
         super().__init__(f"The broker in {folder}", folder / "output.log")
         self.folder = folder
         self.kafka_id = random_id()
@@ -107,11 +107,11 @@ class Broker(Process):
         self.kafka_id = random_id()
 
     def last_words(self) -> str:
-        """The end of its logs, for messages."""
+        """Return the last lines of the broker's logs, for messages."""
         return last_lines(self.log, self.folder / "server.log")
 
     def _format(self, bootstrap_checkpoint: Path) -> None:
-        """What `kafka-storage format` does, without its JVM: mark the folder, add the feature levels."""
+        """Do the work of `kafka-storage format` without its JVM: mark the folder, add the feature levels."""
         marker = self._data / "meta.properties"
         if marker.exists():
             return

@@ -70,7 +70,7 @@ class KafkaCluster(Content, Server):
 
     @property
     def authority(self) -> CertificateAuthority:
-        """Who signed the broker's certificate."""
+        """Return the authority that signed the broker's certificate."""
         if self._authority is None:
             self._authority = CertificateAuthority(self.folder)
         return self._authority
@@ -83,7 +83,7 @@ class KafkaCluster(Content, Server):
         return self
 
     def wait_ready(self, timeout: float = 60.0) -> Self:
-        """Wait until the broker serves clients and knows its users. Raises `BrokerError` with its log."""
+        """Wait until the broker serves clients and its users are made. Raises `BrokerError` with its log."""
         deadline = time.monotonic() + timeout
         host, port = self.bootstrap.split(":")
         while not _accepts(host, int(port)):

@@ -1,6 +1,6 @@
-"""What is in a cluster: topics, records and offsets, over its plaintext listener.
+"""The content of a cluster: topics, records and offsets, over its plaintext listener.
 
-`KafkaCluster` inherits these. Each waits until the broker has done it, and raises what the broker refused.
+`KafkaCluster` inherits these methods. Each waits until the broker is done, and raises the broker's refusal.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Content:
     """
 
     def __init__(self, name: str, bootstrap: str, folder: Path) -> None:
-        """Connects to nothing yet."""
+        """Connect to nothing yet."""
         self.name = name
         self.bootstrap = bootstrap
         self.folder = folder
@@ -46,7 +46,7 @@ class Content:
         return self._admin
 
     def forget_admin(self) -> None:
-        """Close the admin client; the next use makes another, which knows nothing of the former cluster."""
+        """Close the admin client; the next use makes another one without its cached metadata."""
         self._admin = None
 
     def create_topic(self, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
@@ -69,7 +69,7 @@ class Content:
         self._wait(f"topic {topic} to vanish", lambda: self._leaders(topic) == 0)
 
     def topic_id(self, topic: str) -> str:
-        """The topic's id as Kafka prints it; a topic that is created again has another."""
+        """Return the topic's id as Kafka prints it; a topic that is created again has another one."""
         described = results(self.admin.describe_topics(TopicCollection([topic])))
         return str(described[topic].topic_id)
 
@@ -86,11 +86,11 @@ class Content:
         results(self.admin.delete_records([TopicPartition(topic, partition, before)]))
 
     def start_offsets(self, topic: str) -> dict[int, int]:
-        """The first offset of every partition."""
+        """Return the first offset of every partition."""
         return self._offsets(topic, OffsetSpec.earliest())
 
     def end_offsets(self, topic: str, *, committed: bool = False) -> dict[int, int]:
-        """The offset after the last record of every partition; `committed`: the last stable offset."""
+        """Return the end offset of every partition; with `committed` the last stable offset."""
         return self._offsets(topic, OffsetSpec.latest(), committed=committed)
 
     def wait_decided(self, topic: str) -> None:
@@ -98,11 +98,11 @@ class Content:
         self._wait(f"{topic} to be decided", lambda: self.end_offsets(topic, committed=True) == self.end_offsets(topic))
 
     def committed_offsets(self, group: str) -> dict[tuple[str, int], int]:
-        """What `group` has committed here, by topic and partition."""
+        """Return the offsets that `group` has committed, by topic and partition."""
         return {(at.topic, at.partition): at.offset for at in self.committed(group)}
 
     def committed(self, group: str) -> list[TopicPartition]:
-        """The same with the commits' metadata."""
+        """Return the offsets and metadata that `group` has committed, by topic and partition."""
         listed = self.admin.list_topics(timeout=_SECONDS).topics
         asked = [TopicPartition(name, partition) for name, topic in listed.items() for partition in topic.partitions]
         found: list[TopicPartition] = []
@@ -189,5 +189,5 @@ _PASSING = (
 
 
 def results(futures: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
-    """The results of an admin call, once they are all there. Raises the first failure."""
+    """Wait for all results of an admin call and return them. Raises the first failure."""
     return {key: future.result(_SECONDS) for key, future in futures.items()}

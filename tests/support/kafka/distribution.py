@@ -1,4 +1,4 @@
-"""What every broker is started from: a JVM, jars, a bootstrap checkpoint, and a class archive.
+"""The files that every broker starts from: a JVM, jars, a bootstrap checkpoint, and a class archive.
 
 Prepared once per machine into the user's cache, keyed by the jars and the JDK. Used by `broker.py`;
 `warm_up.py` adds the class archive (`make setup`), which halves the start; brokers do without.
@@ -41,13 +41,18 @@ class Distribution:
     class_archive: Path
 
     def command(self, main: str, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
-        """The command line that runs `main`."""
+        """Return the command line that runs `main`."""
         return [str(self.java), *_QUICK_START, *options, "-cp", self.classpath, main, *arguments]
 
 
 @functools.cache
 def distribution() -> Distribution:
-    """This machine's; prepared at the first call. Raises `JarsUnavailableError` or `BrokerError`."""
+    """Return this machine's distribution, and prepare it at the first call.
+
+    Raises:
+        JarsUnavailableError: Maven is missing, or failed.
+        BrokerError: there is no JVM, or Kafka cannot format a folder.
+    """
     java = find_java()
     if java is None:
         raise BrokerError("No JVM: install a JDK >= 17, or point JAVA_HOME to one.")

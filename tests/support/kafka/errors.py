@@ -1,7 +1,7 @@
-"""What can go wrong with a test's brokers."""
+"""The error of a test's brokers."""
 
 from __future__ import annotations
 
 
 class BrokerError(RuntimeError):
-    """A broker did not do what the test told it to; the message names its log."""
+    """A broker failed, or did not do what a test asked for; the message names its log."""

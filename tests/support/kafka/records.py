@@ -18,7 +18,7 @@ _SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Record:
-    """What a producer sends; without a partition the key (or chance) chooses one."""
+    """A record to send; without a partition the key, or chance, chooses one."""
 
     value: bytes | None
     key: bytes | None = None

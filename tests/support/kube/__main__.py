@@ -1,8 +1,8 @@
 """`python -m tests.support.kube up` and `down` (`make cluster-up`, `make cluster-down`): a cluster to look around in.
 
-It has the resources of the spark-operator, but nobody who acts on them. A process of its own holds it, and the
-cluster ends with that process, however it ends. The two commands find the holder by a socket in the abstract
-namespace, which vanishes with it, too: it says `ready` to whoever connects, and ends when told to.
+The cluster has the resources of the spark-operator, but no controller acts on them. A process of its own, the holder,
+runs the cluster, which ends with it. The two commands connect to the holder by a socket in the abstract namespace,
+which vanishes with the holder. The holder sends `ready` to each connection, and ends when it receives `end`.
 """
 
 from __future__ import annotations
@@ -58,27 +58,27 @@ def down() -> int:
 
 
 def hold() -> int:
-    """Run the cluster until told to end."""
+    """Run the cluster until a connection sends `end`."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(_ADDRESS)
         server.listen()
         shutil.rmtree(FOLDER, ignore_errors=True)  # of a holder that was killed
-        told = b""
+        received = b""
         with KubeCluster("cluster", FOLDER) as cluster:
             cluster.start().install_crds(spark_operator_crds())
-            while told != _END:
+            while received != _END:
                 connection, _ = server.accept()
                 with connection:
                     connection.sendall(_READY)
-                    told = connection.recv(len(_END))
-                    if told == _END:
-                        cluster.close()  # while whoever told us waits
+                    received = connection.recv(len(_END))
+                    if received == _END:
+                        cluster.close()  # the command waits for the end of the connection
     return 0
 
 
 def _connection() -> socket.socket | None:
-    """A connection to the holder, if there is one."""
+    """Return a connection to the holder, if there is one."""
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(_ADDRESS)
@@ -101,7 +101,7 @@ def _new_holder() -> socket.socket:
 
 
 def _answer(holder: socket.socket) -> bytes:
-    """What the holder says, as soon as it says something; nothing when it ends."""
+    """Wait for the holder's message and return it; return nothing when the holder ends."""
     with suppress(ConnectionError):
         return holder.recv(len(_READY))
     return b""

@@ -33,7 +33,7 @@ class Api:
     """One user's connections to one API server. Every method may raise `ApiError` and `ApiUnreachableError`."""
 
     def __init__(self, config: Kubeconfig) -> None:
-        """Connects only when asked for something."""
+        """Connect to nothing yet."""
         self.config = config
         address = urlsplit(config.server)
         assert address.hostname is not None
@@ -51,11 +51,11 @@ class Api:
         return True
 
     def get(self, resource: str, name: str, namespace: str | None = None) -> Json:
-        """The object."""
+        """Return the object. Raises `ApiError` when there is none."""
         return self.request("GET", _address(resource, namespace, name))
 
     def find(self, resource: str, name: str, namespace: str | None = None) -> Json | None:
-        """The object, or None when there is none."""
+        """Return the object, or None when there is none."""
         try:
             return self.get(resource, name, namespace)
         except ApiError as error:
@@ -102,9 +102,10 @@ class Api:
         until: Callable[[Json | None], object],
         timeout: float = 60.0,
     ) -> Json | None:
-        """The object as soon as `until` is true of it (of None while there is none). Watches, and does not poll.
+        """Return the object as soon as `until` is true of it; `until` gets None while there is none.
 
-        An API server that is away is waited for. Raises `KubeError` with the last state after `timeout` seconds.
+        The call watches and does not poll. While the API server is away, it retries. Raises `KubeError` with the last
+        state after `timeout` seconds.
         """
         deadline = time.monotonic() + timeout
         seen: Json | None = None
@@ -137,7 +138,7 @@ class Api:
         return answer
 
     def _states(self, resource: str, name: str, namespace: str | None, seconds: float) -> Iterator[Json | None]:
-        """The object's state now and after each change, until the server ends the watch."""
+        """Yield the object's state now and after each change, until the server ends the watch."""
         address, query = _address(resource, namespace), {"fieldSelector": f"metadata.name={name}"}
         listed = self.request("GET", address, query=query)
         yield next(iter(listed["items"]), None)

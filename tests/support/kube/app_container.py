@@ -1,10 +1,10 @@
-"""Stands for an image with the bundled application: what its container finds and runs, as a process of this machine.
+"""A substitute for an image with the bundled application: its container as a process of this machine.
 
     LocalNode(kube, namespace, app_container.command)
 
-A process has no file system of its own, so the paths where the pod mounts its volumes are replaced by the folders where
-`LocalNode` keeps them: in the arguments, in the container's variables, and in `app.yaml`. Of what Spark's own image
-does, this leaves Spark's settings where its scripts look for them: a small local session instead of executors.
+A process has no file system of its own. So the paths of the pod's volumes are replaced by the folders of `LocalNode`,
+in the arguments, in the container's variables, and in `app.yaml`. As in Spark's own image, Spark's settings are where its
+scripts look for them; they name a small local session instead of executors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OWN_ARGUMENTS = 2
 
 
 def command(pod: Json) -> Sequence[str]:
-    """The process for a driver's pod."""
+    """Return the process for a driver's pod."""
     spec = pod["spec"]
     container = spec["containers"][0]
     folders = {each["name"]: (each.get("hostPath") or {}).get("path") for each in spec.get("volumes", [])}
@@ -69,7 +69,7 @@ def placed(text: str, mounts: Mapping[str, str]) -> str:
 
 
 def _own_copy(argument: str, mounts: Mapping[str, str], folder: Path) -> str:
-    """A YAML file is read with the paths that this process has."""
+    """Copy a YAML file, with the paths of this process in it, and return the copy."""
     if not argument.endswith(".yaml"):
         return argument
     copy = folder / Path(argument).name
@@ -78,7 +78,7 @@ def _own_copy(argument: str, mounts: Mapping[str, str], folder: Path) -> str:
 
 
 def _spark_defaults(folder: Path) -> Path:
-    """A file with Spark's settings."""
+    """Write a file with Spark's settings and return its path."""
     made = folder / "spark"
     made.mkdir()
     found = made / "spark-defaults.conf"

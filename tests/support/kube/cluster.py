@@ -80,7 +80,7 @@ class KubeCluster(Server):
         self._plane.resume_api_server()
 
     def pids(self) -> list[int]:
-        """The processes of the control plane; none when they are in containers."""
+        """Return the processes of the control plane; none when they are in containers."""
         return self._plane.pids()
 
     def _end(self) -> None:
@@ -103,7 +103,7 @@ class KubeCluster(Server):
         self.api.delete("v1/namespaces", name)
 
     def kubectl(self, *arguments: str, config: Path | None = None, stdin: str | None = None) -> str:
-        """What kubectl prints, as the administrator or with another `config`. Raises `KubeError` when it fails."""
+        """Run kubectl as the administrator, or with another `config`, and return its output. Raises `KubeError`."""
         done = subprocess.run(
             [str(kubebox()), "kubectl", *arguments],
             env=self.environment(config),
@@ -131,7 +131,7 @@ class KubeCluster(Server):
     def service_account(
         self, namespace: str, name: str, rules: Sequence[Json] = (), cluster_rules: Sequence[Json] = ()
     ) -> Path:
-        """A configuration for a new ServiceAccount that may do what the rules say, and nothing else.
+        """Make a ServiceAccount that has the rights of these rules only, and return its configuration.
 
         Args:
             rules: a Role's, for `namespace`.
@@ -151,16 +151,16 @@ class KubeCluster(Server):
         return self.kubeconfig_of(namespace, name)
 
     def kubeconfig_of(self, namespace: str, service_account: str) -> Path:
-        """A configuration for a ServiceAccount that exists, with a token for a day."""
+        """Return a configuration for an existing ServiceAccount, with a token for a day."""
         config = self._with_token(self._token(namespace, service_account))
         return config.write(self._data / f"{namespace}.{service_account}.kubeconfig")
 
     def anonymous(self) -> Api:
-        """A client that does not say who it is."""
+        """Return a client without credentials."""
         return Api(self._with_token(""))
 
     def client(self, kubeconfig: Path) -> Api:
-        """A client for a configuration that this cluster gave out. Raises `KubeError` for any other."""
+        """Return a client for a configuration of this cluster. Raises `KubeError` for any other."""
         return Api(read_own(kubeconfig, self.folder))
 
     def environment(self, kubeconfig: Path | None = None) -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""What can go wrong with the test cluster.
+"""The errors of the test cluster.
 
-KubeError                 a part of the cluster did not do what the test told it to
+KubeError                 a part of the cluster failed, or did not do what the test asked for
 ├── ApiError              the API server refused, and said why
 └── ApiUnreachableError   the API server did not answer
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 class KubeError(RuntimeError):
-    """A part of the cluster did not do what the test told it to; the message names its log, if it has one."""
+    """A part of the cluster failed, or did not do what the test asked for; the message names its log, if any."""
 
 
 class ApiError(KubeError):

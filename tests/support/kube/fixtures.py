@@ -16,10 +16,10 @@ from tests.support.kube import KubeCluster, SparkOperator
 
 @pytest.fixture(scope="session")
 def kube(pytestconfig: pytest.Config) -> Iterator[KubeCluster]:
-    """A cluster that all tests share: use a namespace of your own, and leave the API server running.
+    """Yield a cluster that all tests share: use a namespace of your own, and leave the API server running.
 
-    It is ours or none: nothing looks at the user's own configuration, here or in a process that inherits our
-    environment, and `KubeCluster` refuses to talk to a server that it did not start.
+    The tests never reach another cluster. Neither this process nor its children read the user's own configuration, and
+    `KubeCluster` refuses a server that it did not start.
     """
     cluster = KubeCluster()
     with pytest.MonkeyPatch.context() as environment, kept_open(pytestconfig, pytestconfig.stash, [cluster]):
@@ -30,7 +30,7 @@ def kube(pytestconfig: pytest.Config) -> Iterator[KubeCluster]:
 
 @pytest.fixture
 def namespace(kube: KubeCluster) -> Iterator[str]:
-    """A namespace of the test's own, on an API server that runs whatever the test before did to it."""
+    """Return a namespace of the test's own; an API server that an earlier test stopped runs again."""
     name = kube.start().new_namespace()
     yield name
     kube.start().delete_namespace(name)

@@ -1,7 +1,7 @@
-"""A door before an API server: everything goes through it, and a test may refuse a call or break a watch.
+"""A proxy before an API server, through which a test refuses a call or breaks a watch.
 
-What passes is the real server's; only what a real one does too rarely for a test is the door's: 429 under load, and 410
-when a watch has fallen behind what is remembered.
+All other answers are the real server's. The proxy adds two answers that a real one gives too rarely for a test: 429
+under load, and 410 when a watch is older than the server's history.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class _Watch:
 
 
 class FrontDoor:
-    """Listens on 127.0.0.1, with a certificate of its own; callers are whom their token says.
+    """A proxy on 127.0.0.1 with a certificate of its own; a caller is authenticated by its token.
 
     Attributes:
-        refuse: asked before each call but watches: after how many seconds to come again; None lets it through.
-        calls: those that were answered, watches apart. Whoever looks at them for what the server has shown already asks
-            `settled` instead: an object may be seen in the server before the call that wrote it has come back here.
+        refuse: called before each call except watches; returns the seconds of `Retry-After`, or None to let it through.
+        calls: the answered calls, without watches. A test that has seen an effect in the server asks `settled` instead:
+            the server may show an object before the call that wrote it has returned here.
     """
 
     def __init__(self, cluster: KubeCluster) -> None:
@@ -87,7 +87,7 @@ class FrontDoor:
             _cut(watch)
 
     def kubeconfig(self, given: Path) -> Path:
-        """The same user's configuration, but through this door."""
+        """Return the same user's configuration, through this proxy."""
         own = read_own(given, self._cluster.folder)
         assert own.token, "a certificate does not get through: it proves nothing to the server behind"
         server = f"https://127.0.0.1:{self._server.port}"
@@ -95,7 +95,7 @@ class FrontDoor:
         return config.write(self._folder / "kubeconfig")
 
     def mute(self, plural: str) -> None:
-        """From now on watches of this kind tell nothing more, as if what they say were held up."""
+        """Hold back all events of watches of this kind from now on."""
         self._muted.add(plural)
 
     def expire(self, plural: str) -> int:
@@ -128,7 +128,7 @@ class FrontDoor:
             assert self._changed.wait_for(lambda: done(self.calls), timeout_s), f"waited {timeout_s:g} s for {what}"
 
     def settled(self, timeout_s: float = 30) -> list[Call]:
-        """The calls so far, with every one that has begun by now: so with all whose effects may have been seen."""
+        """Wait for the calls that have begun, and return all calls so far."""
         with self._changed:
             begun = frozenset(self._under_way)
             ended = self._changed.wait_for(lambda: begun.isdisjoint(self._under_way), timeout_s)

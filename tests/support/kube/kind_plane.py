@@ -20,7 +20,7 @@ from tests.support.waiting import wait_until
 _PREFIX = "dynamic-kafka-test-"
 _CHOICE = "DYNAMIC_KAFKA_CLUSTER"
 _MANIFEST = "/etc/kubernetes/manifests/kube-apiserver.yaml"
-_ASIDE = "/kube-apiserver.yaml"
+_DISABLED_MANIFEST = "/kube-apiserver.yaml"
 
 
 def kind_is_usable() -> bool:
@@ -64,12 +64,12 @@ class KindPlane:
 
     def start_api_server(self) -> None:
         """Let the node start it again, and wait until it is ready."""
-        self._on_node(f"[ ! -e {_ASIDE} ] || mv {_ASIDE} {_MANIFEST}")
+        self._on_node(f"[ ! -e {_DISABLED_MANIFEST} ] || mv {_DISABLED_MANIFEST} {_MANIFEST}")
         wait_until(Api(self.admin).ready, "a ready API server", error=KubeError)
 
     def stop_api_server(self) -> None:
         """kill -9, and keep the node from starting it again."""
-        self._on_node(f"mv {_MANIFEST} {_ASIDE}; pkill -9 kube-apiserver")
+        self._on_node(f"mv {_MANIFEST} {_DISABLED_MANIFEST}; pkill -9 kube-apiserver")
         wait_until(lambda: not Api(self.admin).ready(), "the end of the API server", error=KubeError)
 
     def pause_api_server(self) -> None:

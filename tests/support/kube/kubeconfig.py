@@ -57,7 +57,11 @@ class Kubeconfig:
 
 
 def read_own(path: Path, folder: Path) -> Kubeconfig:
-    """The current context of `path`. Raises `KubeError` unless the file is in `folder` and the server on loopback."""
+    """Read the current context of `path`; refuse a file outside `folder` and a server that is not on loopback.
+
+    Raises:
+        KubeError: the file or the server is refused.
+    """
     if folder.resolve() not in path.resolve().parents:
         raise KubeError(f"{path} is not in {folder}: tests use only clusters that they started themselves.")
     content = yaml.safe_load(path.read_text())

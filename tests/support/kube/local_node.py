@@ -1,9 +1,8 @@
-"""Stands for scheduler, kubelet and container runtime: runs the pods of a namespace as local processes.
+"""A substitute for scheduler, kubelet and container runtime: it runs the pods of a namespace as local processes.
 
-A pod's life is that of one process: Pending → Running → Succeeded or Failed; deleting the pod is SIGTERM, and
-SIGKILL when the grace period is over; only then the pod is gone, so two of one name never run at once. An image
-is not run: which command it stands for is up to the test. While the API server is away processes go on, as on
-a real node.
+A pod is one process: Pending → Running → Succeeded or Failed. Deleting the pod sends SIGTERM, and SIGKILL after the
+grace period. Only then is the pod gone, so two pods of one name never run at once. Images are not run: the test names
+the command for each. While the API server is away, the processes go on, as on a real node.
 """
 
 from __future__ import annotations
@@ -52,12 +51,11 @@ class _Running:
 
 
 class LocalNode(Server):
-    """Runs the pods of one namespace that name the scheduler `local-node`, such as drivers of the stub spark-submit.
+    """A node for the pods of one namespace with the scheduler `local-node`, such as drivers of the stub spark-submit.
 
-    In the environment of a process are the variables of its container, the address of the API server, and
-    `POD_FOLDER`, its folder: below it `volumes/<volume>/` has what ConfigMaps and Secrets of that volume hold,
-    kept up to date as a kubelet does (`volumes.py`), and `serviceaccount/` what a pod finds in
-    /var/run/secrets/kubernetes.io/serviceaccount.
+    The environment of a process has the variables of its container, the address of the API server, and `POD_FOLDER`.
+    In that folder, `volumes/<volume>/` has the content of the volume's ConfigMap or Secret, kept up to date as by a
+    kubelet (`volumes.py`), and `serviceaccount/` the files of /var/run/secrets/kubernetes.io/serviceaccount.
 
     Attributes:
         name: how messages and its folder call it; also the node's name in the cluster.
@@ -91,7 +89,7 @@ class LocalNode(Server):
         return self
 
     def pid(self, pod: str) -> int:
-        """The process of the pod of that name. Raises `KeyError` when it has none."""
+        """Return the process of the pod of that name. Raises `KeyError` when it has none."""
         return self._alive(pod).process.pid
 
     def kill(self, pod: str) -> int:
@@ -102,7 +100,7 @@ class LocalNode(Server):
         return self._kill(self._alive(pod))
 
     def output(self, pod: str) -> str:
-        """What the processes of all pods of that name have printed, in the order they were started."""
+        """Return the output of all pods of that name, in the order of their starts."""
         return "".join(log.read_text(errors="replace") for log in self._logs.get(pod, []))
 
     def wait_for_output(self, pod: str, text: str, timeout: float = 30.0) -> None:
@@ -178,7 +176,7 @@ class LocalNode(Server):
         self.started.append(pod)
 
     def _bind(self, pod: Json) -> None:
-        """What a scheduler does. From now on the API server lets a deleted pod live until we say that it has ended."""
+        """Bind the pod to this node: the API server then keeps a deleted pod until the node confirms its end."""
         metadata = pod["metadata"]
         address = f"/api/v1/namespaces/{self._namespace}/pods/{metadata['name']}/binding"
         target = {"apiVersion": "v1", "kind": "Node", "name": self.name}
@@ -217,7 +215,7 @@ class LocalNode(Server):
         raise KeyError(f"{self.name} runs no pod {pod}; its logs: {self.folder}")
 
     def _kill(self, running: _Running) -> int:
-        # Not by its session alone: a container knows no such thing, and the application's JVM has one of its own.
+        # The session alone would miss the application's JVM, which has a session of its own.
         return kill_session(running.process, marked=f"{POD_FOLDER}={running.folder}\0")
 
     def _confirm_end(self, pod: Json) -> None:

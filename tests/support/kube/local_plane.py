@@ -19,7 +19,8 @@ from tests.support.ports import reserve_ports
 from tests.support.supervise import Process, last_lines
 from tests.support.waiting import wait_until
 
-# What namespaces and owner references need. Without the collector of pods a pod may belong to a node that is ours.
+# The controllers of namespaces and owner references. The garbage collector of pods is left out: it would delete pods of
+# the tests' own node.
 _CONTROLLERS = (
     "namespace-controller",
     "serviceaccount-controller",
@@ -92,7 +93,7 @@ class LocalPlane:
                 raise KubeError(f"{process.log.stem} has ended; its log: {process.log}\n{last_lines(process.log)}")
 
     def pids(self) -> list[int]:
-        """The processes that run."""
+        """Return the processes that run."""
         return [each.pid for each in (self._etcd, self._api_server, self._controllers) if each.running]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a kubelet writes into a pod's status, for tests that drive pods by hand and for `local_node.py`."""
+"""The status that a kubelet writes into a pod, for tests that drive pods by hand and for `local_node.py`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A node's entry in the cluster: without one, and without heartbeats, its pods would be taken for lost and deleted.
+"""A node's entry in the cluster, with heartbeats: without them, Kubernetes deletes the pods of the node.
 
-Our own control plane has nobody who does that; a kind cluster has.
+Our own control plane has no controller that does so; a kind cluster has one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Registration:
     """The Node and its Lease."""
 
     def __init__(self, api: Api, name: str) -> None:
-        """Writes nothing yet."""
+        """Write nothing yet."""
         self._api = api
         self._name = name
         self._beat_at = 0.0

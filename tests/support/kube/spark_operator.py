@@ -1,9 +1,9 @@
 """Kubeflow's spark-operator, the real controller, as a process beside a test cluster.
 
-Only what it calls is ours: `spark-submit` is `spark_submit.py`, which creates the driver's pod and nothing
-else. What becomes of the pod is up to the test: it writes the pod's status (`pods.py`), or has a `LocalNode`
-run a process. Its webhook does not run: what needs it (`driver.configMaps`, volumes) does not reach the pod,
-unless a pod template says so.
+Only its `spark-submit` is ours: `spark_submit.py` creates the driver's pod and nothing else. The test then writes the
+pod's
+status (`pods.py`), or a `LocalNode` runs a process for the pod. The webhook does not run, so `driver.configMaps` and
+volumes reach the pod only through a pod template.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.support.waiting import wait_until
 
 APPLICATIONS = "sparkoperator.k8s.io/v1beta2/sparkapplications"
 
-# What the chart allows the service account of drivers (templates/spark/rbac.yaml of the chart, 2.5.2).
+# The rights that the chart gives the service account of drivers (templates/spark/rbac.yaml of the chart, 2.5.2).
 DRIVER_RULES = (
     {
         "apiGroups": [""],
@@ -103,11 +103,11 @@ class SparkOperator(Server):
         self._process.stop()
 
     def kill(self) -> None:
-        """kill -9."""
+        """Kill the operator with -9."""
         self._process.kill()
 
     def submissions(self, application: str | None = None) -> list[Submission]:
-        """The calls of `spark-submit` so far, the refused ones too; those for one application, or all."""
+        """Return the calls of `spark-submit` so far, refused ones too; for one application, or for all."""
         records = self.folder / RECORDS
         lines = records.read_text().splitlines() if records.exists() else []
         calls = [Submission(tuple(arguments), parse(arguments)[0]) for arguments in map(json.loads, lines)]
@@ -118,7 +118,7 @@ class SparkOperator(Server):
         self._remove_pod_templates()
 
     def _remove_pod_templates(self) -> None:
-        """It writes them to a fixed folder of the machine, for `spark-submit`, and most of them it leaves there."""
+        """Remove the pod templates that the operator left in a fixed folder of the machine."""
         for submission in self.submissions():
             for role in ("driver", "executor"):
                 file = submission.conf.get(f"spark.kubernetes.{role}.podTemplateFile")

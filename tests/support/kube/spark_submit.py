@@ -1,8 +1,8 @@
-"""Stands for `spark-submit`: creates the driver's pod as Spark would, and writes down how it was called.
+"""A substitute for `spark-submit`: it creates the driver's pod as Spark would, and logs how it was called.
 
-A program of its own: the spark-operator runs it as `$SPARK_HOME/bin/spark-submit`, with the cluster in
-`KUBECONFIG`. Like Spark, it takes no notice of what becomes of the pod. What Spark would add beside the pod (a
-Service, a ConfigMap of its configuration) it leaves out.
+The spark-operator runs this program as `$SPARK_HOME/bin/spark-submit`, with the cluster in `KUBECONFIG`. Like Spark,
+the program does not watch the pod. It leaves out the objects that Spark adds beside the pod: a Service, and a ConfigMap
+of its configuration.
 
 The names are those of Spark's `KubernetesDriverConf`, `BasicDriverFeatureStep`, `MountSecretsFeatureStep` and
 `PodTemplateConfigMapStep` (org.apache.spark.deploy.k8s).
@@ -35,7 +35,7 @@ _FLAGS = {"--load-spark-defaults"}  # without a value; of those that the spark-o
 
 
 def main() -> int:
-    """Create the pod; what goes wrong is said on stderr, where the spark-operator looks for it."""
+    """Create the pod; write errors to stderr, where the spark-operator looks for them."""
     arguments = sys.argv[1:]
     folder = Path(os.environ[FOLDER])
     with (folder / RECORDS).open("a") as records:
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def parse(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """The configuration that the options amount to, and the application with its own arguments."""
+    """Return the configuration of these options, and the application with its own arguments."""
     conf: dict[str, str] = {}
     rest = list(arguments)
     while rest and rest[0].startswith("--"):
@@ -68,7 +68,7 @@ def parse(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def driver_pod(arguments: Sequence[str]) -> Json:
-    """The pod that Spark creates for these arguments, from the pod template if they name one."""
+    """Return the pod that Spark creates for these arguments, from the pod template if they name one."""
     conf, application = parse(arguments)
     template = conf.get(f"{_K8S}driver.podTemplateFile")
     pod: Json = yaml.safe_load(Path(template).read_text()) if template else {}
@@ -102,7 +102,7 @@ def driver_pod(arguments: Sequence[str]) -> Json:
 
 
 def _container(spec: Json, name: str | None) -> dict[str, Any]:
-    """The driver's container: the one of the template that has that name, or else the first, or a new one."""
+    """Return the driver's container: the one of that name in the template, else the first, else a new one."""
     containers: list[dict[str, Any]] = spec.setdefault("containers", [])
     if not containers:
         containers.append({})

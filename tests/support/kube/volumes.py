@@ -1,8 +1,7 @@
-"""What a kubelet puts into a pod's folders: ConfigMaps, Secrets, and the credentials of its service account.
+"""The folders that a kubelet mounts into a pod: ConfigMaps, Secrets, and the credentials of its service account.
 
-A folder changes at one stroke, as a kubelet's does: the files are links through `..data`, itself a link to the
-folder of the moment. When it changes is the kubelet's way, too: soon after the pod itself has changed, such as
-an annotation of it, otherwise only once a minute.
+A folder changes atomically, as with a kubelet: the files are links through `..data`, itself a link to the current folder.
+As with a kubelet, a folder is refreshed soon after a change of the pod, such as an annotation, and else once a minute.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class Volumes:
     """The volumes of one pod that are made from ConfigMaps and Secrets, below `folder/volumes`."""
 
     def __init__(self, api: Api, pod: Json, folder: Path) -> None:
-        """Writes nothing yet."""
+        """Write nothing yet."""
         self._api = api
         self._namespace: str = pod["metadata"]["namespace"]
         self._spec = pod["spec"]
@@ -41,7 +40,7 @@ class Volumes:
         return True
 
     def refresh(self, pod: Json) -> None:
-        """Write what has changed, if it is time to look. What was deleted stays, as with a kubelet."""
+        """Write the changed folders if a refresh is due; the content of a deleted object stays, as with a kubelet."""
         due = time.monotonic() > self._synced + _SYNC_SECONDS
         if due or _what_counts(pod) != self._seen:
             self._seen, self._synced = _what_counts(pod), time.monotonic()

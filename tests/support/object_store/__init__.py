@@ -25,7 +25,7 @@ GOFAKES3 = GoProgram(
 
 @functools.cache
 def gofakes3() -> Path:
-    """The program. Built the first time. Raises `GoUnavailableError`."""
+    """Return the program; build it the first time. Raises `GoUnavailableError`."""
     return built(GOFAKES3) / GOFAKES3.name
 
 

@@ -18,5 +18,5 @@ SPARK42_PYTHON = ROOT / ".venv-spark42" / "bin" / "python"
 
 @functools.cache
 def connector_jars() -> tuple[Path, ...]:
-    """The connector's jars, for `spark.jars`. Resolved by Maven the first time; raises `JarsUnavailableError`."""
+    """Return the connector's jars, for `spark.jars`; Maven resolves them the first time. Raises `JarsUnavailableError`."""
     return tuple(sorted(jars(SPARK_KAFKA_POM).glob("*.jar")))
