@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""A start of Spark is mostly loading and compiling classes. A short session never regains the cost of the second compiler."""
+"""A start of Spark mostly loads and compiles classes. A short session never regains the cost of the second compiler."""
 
 _LOGGING = """\
 <Configuration status="ERROR">
@@ -69,7 +69,7 @@ def spark_environment() -> dict[str, str]:
 
 
 def spark_settings(folder: Path, cores: int = 2, *, short_lived: bool = True) -> dict[str, str]:
-    """Return settings of a session that writes below `folder` only; a `short_lived` one starts faster and runs slower."""
+    """Return settings of a session that writes below `folder` only; a `short_lived` one starts faster, runs slower."""
     logging = folder / "log4j2.xml"
     logging.write_text(_LOGGING.format(file=folder / "spark.log"))
     java = [f"-Dlog4j2.configurationFile={logging}", f"-Djava.io.tmpdir={folder}", "-XX:-UsePerfData"]

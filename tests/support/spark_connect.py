@@ -1,7 +1,7 @@
 """A Spark Connect server for tests: a session of its own in a process of its own, on loopback and a free port.
 
-`python -m tests.support.spark_connect` runs it in the interpreter whose Spark is to serve, and prints the port in the first
-line. The server ends when its standard input is closed, so it never outlives its test.
+`python -m tests.support.spark_connect` runs it in the interpreter whose Spark is to serve, and prints the port in the
+first line. The server ends when its standard input is closed, so it never outlives its test.
 """
 
 from __future__ import annotations

@@ -291,7 +291,7 @@ def _file_rows(file: Path) -> Iterator[Row]:
 
 
 def last_batch(log: Path) -> int:
-    """Return the number of the last batch in one of Spark's logs (`offsets`, `commits`, `_spark_metadata`); -1 if none."""
+    """Return the number of the last batch in a log of Spark's (`offsets`, `commits`, `_spark_metadata`); -1 if none."""
     names = (path.name.removesuffix(".compact") for path in log.iterdir()) if log.is_dir() else ()
     return max((int(name) for name in names if name.isdecimal()), default=-1)
 

@@ -3,8 +3,8 @@
     LocalNode(kube, namespace, app_container.command)
 
 A process has no file system of its own. So the paths of the pod's volumes are replaced by the folders of `LocalNode`,
-in the arguments, in the container's variables, and in `app.yaml`. As in Spark's own image, Spark's settings are where its
-scripts look for them; they name a small local session instead of executors.
+in the arguments, in the container's variables, and in `app.yaml`. As in Spark's own image, Spark's settings are where
+its scripts look for them; they name a small local session instead of executors.
 """
 
 from __future__ import annotations

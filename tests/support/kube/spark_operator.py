@@ -1,9 +1,8 @@
 """Kubeflow's spark-operator, the real controller, as a process beside a test cluster.
 
 Only its `spark-submit` is ours: `spark_submit.py` creates the driver's pod and nothing else. The test then writes the
-pod's
-status (`pods.py`), or a `LocalNode` runs a process for the pod. The webhook does not run, so `driver.configMaps` and
-volumes reach the pod only through a pod template.
+pod's status (`pods.py`), or a `LocalNode` runs a process for the pod. The webhook does not run, so `driver.configMaps`
+and volumes reach the pod only through a pod template.
 """
 
 from __future__ import annotations

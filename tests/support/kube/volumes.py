@@ -1,6 +1,6 @@
 """The folders that a kubelet mounts into a pod: ConfigMaps, Secrets, and the credentials of its service account.
 
-A folder changes atomically, as with a kubelet: the files are links through `..data`, itself a link to the current folder.
+A folder changes atomically, as with a kubelet: the files are links through `..data`, a link to the current folder.
 As with a kubelet, a folder is refreshed soon after a change of the pod, such as an annotation, and else once a minute.
 """
 

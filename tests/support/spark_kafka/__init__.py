@@ -18,5 +18,9 @@ SPARK42_PYTHON = ROOT / ".venv-spark42" / "bin" / "python"
 
 @functools.cache
 def connector_jars() -> tuple[Path, ...]:
-    """Return the connector's jars, for `spark.jars`; Maven resolves them the first time. Raises `JarsUnavailableError`."""
+    """Return the connector's jars, for `spark.jars`; Maven resolves them the first time.
+
+    Raises:
+        JarsUnavailableError: Maven is missing, or failed.
+    """
     return tuple(sorted(jars(SPARK_KAFKA_POM).glob("*.jar")))
