@@ -109,7 +109,7 @@ def test_an_empty_version_1_is_a_beginning() -> None:
 
 @pytest.mark.scenario(39)
 def test_version_2_is_readable() -> None:
-    # A text as it was saved: what is written today must go on being readable to the letter.
+    # A saved text: later versions must read exactly the text that is written today.
     text = (
         '{"version": 2, "query": "5f", "number": 12, "previous": "9c", "bounded": true,'
         ' "clusters": {"east": {"kafkaId": "Mk", "topics": {"orders": {"id": "d4", "stream": "s", "next": [120, 98],'
@@ -173,7 +173,7 @@ def test_one_number_without_a_partition_count_is_damage() -> None:
 
 
 def damages(wire: Any) -> list[Any]:
-    """The document with each of its values, at any depth, replaced by something else or taken away."""
+    """Return copies of the document, each with one value at any depth replaced or removed."""
     found: list[Any] = [None, "x", [], [{}]]
     if isinstance(wire, dict):
         for key, value in wire.items():

@@ -61,7 +61,7 @@ def test_a_partition_that_a_broker_does_not_list_yet_exists() -> None:
         f"{recreated}the partition no longer exists",
     )
     assert second.resume_at is None
-    # The id that counts is the saved one, not the one that was just taken over
+    # The saved id counts, not the one that the plan has just taken over
     renewed = OffsetDocument(
         "q", 1, "p", clusters={"east": ClusterProgress({"t": TopicProgress("s", {0: 5, 1: 5}, topic_id="U")})}
     )
@@ -75,7 +75,7 @@ def of_topic(topic_id: str | None, following: dict[int, int], **more: dict[int, 
 
 @pytest.mark.parametrize("end", [2, 4, 12])
 def test_offsets_of_an_old_topic_are_lost_in_a_recreated_one(end: int) -> None:
-    # However long the new log is: what stands before the saved offset would never be read
+    # Records of the new log before the saved offset would never be read, however long the log is
     answer = ClusterObservation({"t": TopicObservation({0: end, 1: end}, {0: 1, 1: 0}, topic_id="U")})
     found = find_data_loss(of_topic("U", {0: 4, 1: 0}), {"east": answer}, before=of_topic("T", {0: 4, 1: 0}))
     assert [(loss.split.partition, loss.resume_at, loss.topic_id, loss.recreated) for loss in found] == [
@@ -117,7 +117,7 @@ def test_a_recreated_topic_starts_without_epochs_and_stops() -> None:
         (AcceptedLoss(4), DataLoss(SPLIT, "", 9, "T"), True),
         (AcceptedLoss(4, "S"), DataLoss(SPLIT, "", 9, "T"), False),
         (AcceptedLoss(4, "T", 2, document=7), DataLoss(SPLIT, "", 3, "T"), True),
-        # Cut off once more, after reading had gone on and come to the same offset.
+        # Cut off again, after reading had continued and reached the same offset.
         (AcceptedLoss(4, "T", 2, document=6), DataLoss(SPLIT, "", 3, "T"), False),
         (AcceptedLoss(4, "T", 2, document=6, epoch=1), DataLoss(SPLIT, "", 3, "T"), False),
         # Only other clusters were read since.

@@ -11,7 +11,7 @@ from dynamic_kafka.planning.splits import Split
 
 
 def progress(*, bounded: bool = False, stops: dict[int, int] | None = None, **following: int) -> OffsetDocument:
-    """How far clusters are: the next offset of the only partition of their only topic."""
+    """Return progress: the next offset of each cluster's only partition."""
     clusters = {
         name: ClusterProgress({"t": TopicProgress("s", {0: at}, stops=stops or {})}) for name, at in following.items()
     }

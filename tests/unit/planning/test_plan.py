@@ -73,7 +73,7 @@ def test_a_limit_is_shared_over_the_clusters() -> None:
 
 @pytest.mark.scenario(36)
 def test_holding_back_a_split_touches_just_that_split() -> None:
-    """Three ways to hold one split back; its neighbour on the same topic and the other cluster go on to their ends.
+    """Three ways to hold one split back; its neighbour on the same topic and the other cluster are read to their ends.
 
     Not covered yet: alignment by watermarks as the reason for holding back. The source has none so far; when it comes,
     it has to keep this rule.
@@ -93,7 +93,7 @@ def test_holding_back_a_split_touches_just_that_split() -> None:
         "stop": planned(stopped, world),
         "no answer": planned(document, unseen),
     }
-    # Then it stays exactly where it is, and the others take all they have
+    # Then it keeps its offset, and the others take all their records
     for why, plan in plans.items():
         after = [plan.document.next_of(split) for split in (held, neighbour, WEST)]
         assert (after, plan.admitted) == ([5, 9, 9], 8), why
@@ -182,7 +182,7 @@ def test_new_splits_are_added_at_their_start_with_their_stop() -> None:
 
 @pytest.mark.parametrize(("start", "epochs"), [(7, {0: 3}), (8, {0: 3}), (9, {})])
 def test_new_splits_are_added_with_the_observed_leader_epoch(start: int, epochs: dict[int, int]) -> None:
-    # A start behind the end that was seen belongs to a later look
+    # A start behind the observed end belongs to a later observation
     opened = open_splits(logged(east=at()), {EAST: start}, {}, ends(epoch=3, east=8))
     assert opened.topic("east", "t") == at(start, epochs=epochs)
 

@@ -66,7 +66,7 @@ def test_a_rename_that_is_taken_back_reads_nothing_twice(query: Plans) -> None:
 
 
 def test_undoing_a_rename_with_wrong_servers_reads_nothing_twice(query: Plans) -> None:
-    # Its servers do not answer within the grace of a plan; then the query ends, and the edit is taken back
+    # Its servers do not answer within the grace of a plan; then the query ends, and the user takes the edit back
     query.plan({"eastern": named(renamed_from="east")}, {})
     query.plan({"east": named()}, {"east": answer(6)})
     assert query.offsets == list(range(6))

@@ -142,14 +142,14 @@ def test_back_too_late_it_starts_as_new_and_says_so() -> None:
 
 
 def test_a_topic_named_in_time_resumes_however_late_the_answer() -> None:
-    # Given a cluster that is named again in time, and silent
+    # Given a cluster that is named again in time, but does not answer
     silent = done(parked(NOW + 1, east={0: 5}), {"east": named("t")}).document
     assert silent == parked(NOW + 1, awaited=True, east={0: 5})
     # When it answers long after its deadline
     found = reconcile(
         silent, {"east": named("t")}, {"east": seen(t={0: 9})}, now_ms=NOW + 10_000, retention_ms=RETENTION
     )
-    # Then it goes on where it was
+    # Then it continues at its offset
     assert found.document.next_of(Split("east", "t", 0)) == 5
 
 
@@ -276,13 +276,13 @@ def test_forgetting_a_cluster_drops_all_of_it() -> None:
     assert forget(both, {"east", "west"}) == OffsetDocument("q", 3, "p")
 
 
-# -- over any world ----------------------------------------------------------------------------------------------------
+# -- in any case -------------------------------------------------------------------------------------------------------
 
 
 @st.composite
 def worlds(draw: st.DrawFn) -> tuple[OffsetDocument, dict[str, SubscribedCluster], dict[str, ClusterObservation]]:
     document = draw(strategies.documents())
-    # A split is active or parked, as every document has it.
+    # In every document, a split is either active or parked.
     kept = {
         cluster: ParkedCluster(
             {n: t for n, t in found.topics.items() if document.topic(cluster, n) is None}, found.kafka_id

@@ -61,7 +61,7 @@ def observation(
 
 
 def restarted(state: MemoryState | None, found: Observation, **options: Any) -> Replays:
-    """The query's next process, as it finds its clusters."""
+    """Return the replays of the query's next process, with this observation."""
     replays = Replays(replace(OPTIONS, **options), state, lambda: found)
     replays.restore(END)
     return replays
@@ -175,7 +175,7 @@ def test_a_range_is_never_read_from_another_physical_cluster() -> None:
     replays = restarted(MemoryState(), observation(ids={"east": "Mk", "west": "Other"}))
     with pytest.raises(IdentityError, match=r"west/t\[0\] 7\.\.8 of Kafka cluster Qx.*answer with Other") as refused:
         replays.ranges(START, END)
-    # Both words are needed, in this order
+    # Both tools are needed, in this order
     message = str(refused.value)
     assert message.index("abandon app.yaml west`") < message.index("accept app.yaml --identity west=Other`")
 
