@@ -178,8 +178,7 @@ def evidence(server: FakeApiServer, topic: str, *, quiet_s: float) -> str:
     driver = Driver(server.name, server.uid, owned=True, running=True, report=report)
     return missing_evidence(
         Key("a", topic),
-        lineage="l",
-        revision=3,
+        since=Revision(lineage="l", counter=3),
         quiet_s=quiet_s,
         subscription=SUBSCRIPTION,
         life="Running",
