@@ -173,7 +173,7 @@ def test_a_drain_in_a_mounted_document_is_reported_as_evidence(
 
 
 def evidence(server: FakeApiServer, topic: str, *, quiet_s: float) -> str:
-    """What the operator misses to let the topic go, by the pod's annotation."""
+    """Return the evidence that the operator misses in the pod's annotation to end the drain of a topic."""
     report = Report.parse(server.annotations.get("kafkastream.dev/report"))
     driver = Driver(server.name, server.uid, owned=True, running=True, report=report)
     return missing_evidence(
