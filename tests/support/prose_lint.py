@@ -35,6 +35,7 @@ IMPERATIVES = re.compile(
 SENTENCE_END = re.compile(
     r"(?<=[.!?])\s+(?=[A-Z`*\"'(])|\n\s*\n|\n(?=\s*[-*|>#│├└])|\n(?=\s*\w[\w_]*: )|(?<=[:;])\s*\n\s*\n"
 )
+CELL_END = re.compile(r"(?<!\\)\|(?=\s|$)")
 BANNED_IN_NAMES = frozenset(
     {"tell", "tells", "told", "hear", "hears", "heard", "said", "says", "aside", "whoever", "knows"}
 )
@@ -63,8 +64,9 @@ class Finding(NamedTuple):
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Split prose into sentences; list items, table rows and paragraphs end one."""
-    for sentence in SENTENCE_END.split(text):
+    """Split prose into sentences; list items, cells of tables and paragraphs end one."""
+    parts = CELL_END.split(text) if text.lstrip().startswith("|") else [text]
+    for sentence in (each for part in parts for each in SENTENCE_END.split(part)):
         plain = " ".join(sentence.split()).lstrip("-*|># ")
         if plain:
             yield plain
@@ -136,7 +138,9 @@ def check_text(text: Text) -> Iterator[tuple[int, str]]:
     for sentence in sentences(text.text):
         plain = CODE.sub("code", sentence)
         at = text.line + text.text[: text.text.find(sentence.split()[0])].count("\n")
-        if BANNED_OPENING.match(plain) and (text.kind != "message" or words(sentence) > 3):
+        # Headings of columns and short messages are no sentences.
+        short = (text.kind == "message" or text.text.lstrip().startswith("|")) and words(sentence) <= 3
+        if BANNED_OPENING.match(plain) and not short:
             yield at, f"the sentence opens with {plain.split()[0]!r}: {sentence[:60]!r}"
         for found in BANNED_WORDS.finditer(plain):
             yield at, f"say it without {found[0]!r}: {sentence[:80]!r}"
