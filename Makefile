@@ -40,11 +40,12 @@ kube-programs:
 test: setup-all lint ## Run everything that passes or fails (TESTS='files', ARGS='options of pytest', WORKERS=)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(or $(TESTS),tests/unit tests/integration) $(ARGS)
 
-lint: setup ## Run ruff, mypy --strict, and the check of the layers
+lint: setup ## Run ruff, mypy --strict, and the checks of layers and English
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy spark_app operator tests/support $(wildcard examples)
 	$(BIN)/lint-imports --cache-dir build/import_linter
+	$(BIN)/python -m tests.support.prose_lint
 
 format: setup ## Sort imports and format the code with ruff
 	$(BIN)/ruff check --fix-only --select I .
