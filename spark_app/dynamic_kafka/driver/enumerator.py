@@ -211,7 +211,7 @@ class Enumerator:
                 raise type(error)(error.cluster, text) from None
         stalled = unread & self.status.stalled.keys()
         if stalled - self._waited_for:
-            log.warning("the bounded run has read the other clusters, and waits for %s", ", ".join(sorted(stalled)))
+            log.warning("the bounded run waits for %s; it has read the other clusters", ", ".join(sorted(stalled)))
         self._waited_for = stalled
         return plan
 
