@@ -112,7 +112,7 @@ def test_the_deployed_command_serves_with_the_given_rights(
     try:
         for probe in (content[each]["httpGet"] for each in PROBES if each in content):
             assert ports[probe["port"]]
-            wait_until(lambda url=f"http://127.0.0.1:{port}{probe['path']}": answers(url), "a probe", check=lives)  # type: ignore[misc]
+            wait_until(lambda url=f"http://127.0.0.1:{port}{probe['path']}": answers(url), "a probe", failed=lives)  # type: ignore[misc]
         stage.stream("orders", cluster("east"))
         stage.subscription()
         stage.wait_document({"east/orders": "Active"})
