@@ -269,7 +269,7 @@ def test_delivered_ranges_that_are_left_out_are_read_again(
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"stateLocation": None}, "there is no stateLocation to record it"),
+        ({"stateLocation": None}, "there is no stateLocation to record that"),
         ({"pendingRemovedRanges": "refuse"}, "pendingRemovedRanges=refuse"),
     ],
     ids=["without a state location", "asked to"],
