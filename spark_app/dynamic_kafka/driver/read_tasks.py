@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dynamic_kafka.driver.cluster_clients import client_of
-from dynamic_kafka.driver.replay import CHOICES, current_id
+from dynamic_kafka.driver.replay import REMOVED_RANGES_CHOICES, current_id
 from dynamic_kafka.errors import PendingRangesError
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.metadata.subscription import Subscription
@@ -29,7 +29,7 @@ def make_tasks(
     for part in ranges:
         cluster = current_id(subscription, part.split.cluster)
         if cluster is None:
-            raise PendingRangesError(f"metadata no longer names the cluster of {part}. {CHOICES}")
+            raise PendingRangesError(f"metadata no longer names the cluster of {part}. {REMOVED_RANGES_CHOICES}")
         if cluster not in clients:
             clients[cluster] = client_of(options, subscription, cluster)
         topic = document.topic(part.split.cluster, part.split.topic)

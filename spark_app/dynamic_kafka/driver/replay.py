@@ -30,14 +30,14 @@ from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.amendments import Amendment, Amendments, Reason
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.dataloss import is_recreated
-from dynamic_kafka.planning.identity import choices, saved_identity
+from dynamic_kafka.planning.identity import identity_choices, saved_identity
 from dynamic_kafka.planning.observation import Observation, TopicObservation
 from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.wording import first_few
 
-CHOICES = (
+REMOVED_RANGES_CHOICES = (
     "Choices: name the cluster and topic again until the batch is done (state Draining is enough), set stateLocation"
     " with pendingRemovedRanges=filter, or leave the ranges out once with"
     " `python -m dynamic_kafka.app abandon app.yaml CLUSTER`"
@@ -58,7 +58,6 @@ class Replays:
     """The amendments of one query, and the decision to make one.
 
     Args:
-        options: the source's options.
         state: the store of amendments; None without a `stateLocation`.
         observe: observes metadata and clusters; raises under `clusterFailurePolicy=fail` if a cluster does not answer.
 
@@ -199,7 +198,8 @@ class Replays:
         if saved is not None and answer.kafka_id is not None and saved != answer.kafka_id:
             raise IdentityError(
                 f"the pending batch holds {part} of Kafka cluster {saved}, but the servers of cluster {cluster!r}"
-                f" answer with {answer.kafka_id}. {choices(cluster, answer.kafka_id, pending_as=part.split.cluster)}"
+                f" answer with {answer.kafka_id}."
+                f" {identity_choices(cluster, answer.kafka_id, pending_as=part.split.cluster)}"
             )
         return self._recreated(part, end, answer.topics.get(part.split.topic))
 
@@ -234,7 +234,7 @@ class Replays:
             if cluster and saved and found and found not in (saved, accepted.get(cluster)):
                 raise IdentityError(
                     f"cluster {cluster!r} has the saved Kafka cluster.id {saved}, but its servers answer with {found}:"
-                    f" the pending batch is not read. {choices(cluster, found)}"
+                    f" the pending batch is not read. {identity_choices(cluster, found)}"
                 )
 
     def refusal(self, amendment: Amendment) -> DynamicKafkaError | None:
@@ -257,7 +257,8 @@ class Replays:
         if removed and (unrecorded or self._options.pending_removed_ranges == "refuse"):
             return PendingRangesError(
                 f"the batch that was planned before the restart reads ranges that metadata no longer names: {named}."
-                f" They are not left out, since {unrecorded or 'pendingRemovedRanges=refuse'}. {CHOICES}"
+                f" They are not left out, since {unrecorded or 'pendingRemovedRanges=refuse'}."
+                f" {REMOVED_RANGES_CHOICES}"
             )
         return None
 

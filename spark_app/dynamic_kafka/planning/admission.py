@@ -47,8 +47,6 @@ def must_wait(total_lag: int, *, min_offsets: int | None, waited_ms: int, max_de
 
     Args:
         total_lag: offsets waiting over all splits.
-        min_offsets: the fewest offsets that are worth a batch; None never waits.
         waited_ms: milliseconds since the last batch was planned.
-        max_delay_ms: after this long, any offsets are worth a batch.
     """
-    return bool(min_offsets) and 0 < total_lag < (min_offsets or 0) and waited_ms < max_delay_ms
+    return min_offsets is not None and 0 < total_lag < min_offsets and waited_ms < max_delay_ms

@@ -128,9 +128,5 @@ def rewind(
             next={**topic.next, partition: part.start},
             epochs={p: epoch for p, epoch in topic.epochs.items() if p != forgotten},
         )
-    return replace(
-        document,
-        clusters={
-            cluster: replace(progress, topics=clusters[cluster]) for cluster, progress in document.clusters.items()
-        },
-    )
+    kept = {cluster: replace(progress, topics=clusters[cluster]) for cluster, progress in document.clusters.items()}
+    return replace(document, clusters=kept)

@@ -64,14 +64,9 @@ def check_clusters(given: PlanInput, progress: OffsetDocument) -> Steps[OffsetDo
 
 def missing_id_warnings(given: PlanInput) -> dict[tuple[str, ...], str | None]:
     """Return a warning for each cluster that reports no `cluster.id`, by a key that names it."""
-    return {
-        (
-            "no-id",
-            cluster,
-        ): f"cluster {cluster!r} reports no cluster.id: nothing shows that it is still the same cluster"
-        for cluster, answer in given.observation.answers.items()
-        if answer.kafka_id is None
-    }
+    text = "reports no cluster.id: nothing shows that it is still the same cluster"
+    without_id = [cluster for cluster, answer in given.observation.answers.items() if answer.kafka_id is None]
+    return {("no-id", cluster): f"cluster {cluster!r} {text}" for cluster in without_id}
 
 
 def _check_topics(given: PlanInput, progress: OffsetDocument, cluster: str, answer: ClusterObservation) -> None:

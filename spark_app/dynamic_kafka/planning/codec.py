@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.planning.progress import (
@@ -94,6 +94,14 @@ def decode(wire: Mapping[str, Any] | str) -> OffsetDocument:
         return _decode_v1(document) if version == 1 else _decode_v2(document)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise OffsetDocumentError(f"the saved offsets (version {version}) are damaged: {error!r}; {_RESTORE}") from None
+
+
+def is_saved_document(value: object) -> TypeGuard[Mapping[str, Any]]:
+    """Return whether an offset in one of Spark's progress events is a document of ours, made by a plan.
+
+    Spark describes all Python sources alike: only the keys identify a source of ours.
+    """
+    return isinstance(value, Mapping) and {"version", "query", "clusters"} <= value.keys()
 
 
 def _decode_v1(wire: Mapping[str, Any]) -> OffsetDocument:

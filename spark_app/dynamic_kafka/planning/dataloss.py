@@ -2,7 +2,7 @@
 
 Pure; `planning.batch` searches for losses before a batch takes anything, and `planning.acceptance` judges them. A plan
 has first offsets only of clusters that it has just opened, since they cost each cluster a call. Executors notice
-expired records while they read (`executor.reader`).
+expired records while they read (`executor.range_reader`).
 """
 
 from __future__ import annotations
@@ -102,10 +102,8 @@ def _judge(following: int, earliest: int | None, latest: int | None) -> tuple[st
     if latest is None:
         return "the partition no longer exists", None
     if following > latest:
-        return (
-            f"the log ends at {latest}, before the next offset {following} (truncated, or the topic re-created)",
-            latest,
-        )
+        text = f"the log ends at {latest}, before the next offset {following} (truncated, or the topic re-created)"
+        return text, latest
     if earliest is not None and following < earliest:
         return f"offsets {following}..{earliest} have expired", earliest
     return None

@@ -31,7 +31,7 @@ def saved_identity(document: OffsetDocument, cluster: str) -> str | None:
     return parked.kafka_id if parked is not None else None
 
 
-def choices(cluster: str, kafka_id: str, *, pending_as: str | None = None) -> str:
+def identity_choices(cluster: str, kafka_id: str, *, pending_as: str | None = None) -> str:
     """Return the user's choices when another cluster answers for a cluster id.
 
     Args:
@@ -59,7 +59,6 @@ def identity_problems(
 
     Args:
         document: saved progress, renames already applied.
-        observed: the answer of each reachable cluster.
         wanted: cluster ids that metadata names. An id that has not answered this time keeps its saved or accepted
             identity, parked or not: another id must not open the same cluster meanwhile.
         accepted: {cluster id: Kafka `cluster.id`} that a user accepted in place of the saved one.
@@ -85,7 +84,7 @@ def identity_problems(
                     cluster,
                     f"cluster {cluster!r} has the saved Kafka cluster.id {saved}, but its servers answer with"
                     f" {answer.kafka_id}: its offsets do not belong to that cluster."
-                    f" {choices(cluster, answer.kafka_id, pending_as=pending.get(cluster))}",
+                    f" {identity_choices(cluster, answer.kafka_id, pending_as=pending.get(cluster))}",
                 )
             )
         if answer.kafka_id in owner:

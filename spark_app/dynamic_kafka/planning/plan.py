@@ -15,7 +15,7 @@ from dynamic_kafka.planning.admission import must_wait, share
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.dataloss import is_recreated
 from dynamic_kafka.planning.observation import ClusterObservation
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.progress import OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
 
 TopicChange = Callable[[str, str, TopicProgress], TopicProgress]
@@ -102,16 +102,11 @@ def advance(
         by_cluster[split.cluster] += lag
         left[split.cluster] += lag - granted.get(split, 0)
     # Compare with starts: a split that went back and takes the same range again ends where the logged document ends.
-    read = _with_starts(_read(progress, granted, observed), progress, logged)
+    read = _with_starts(_with_granted(progress, granted, observed), progress, logged)
     # The first document is always written: it holds the resolved starts. A later plan would resolve "latest" again.
     if read == logged.settled() and logged.query:
         return Plan(logged, by_cluster, left)
-    document = replace(
-        read,
-        query=logged.query or query,
-        number=logged.number + 1,
-        previous=fingerprint(logged),
-    )
+    document = replace(read, query=logged.query or query, number=logged.number + 1, previous=fingerprint(logged))
     return Plan(document, by_cluster, left, sum(granted.values()))
 
 
@@ -207,7 +202,7 @@ def _lags(
     return lags
 
 
-def _read(
+def _with_granted(
     progress: OffsetDocument, granted: Mapping[Split, int], observed: Mapping[str, ClusterObservation]
 ) -> OffsetDocument:
     """Advance the splits that take offsets; the others keep everything, leader epochs too."""
@@ -254,13 +249,8 @@ def _with_starts(document: OffsetDocument, before: OffsetDocument, logged: Offse
 
 
 def _map_topics(document: OffsetDocument, change: TopicChange) -> OffsetDocument:
-    return replace(
-        document,
-        clusters={
-            cluster: ClusterProgress(
-                {name: change(cluster, name, topic) for name, topic in progress.topics.items()},
-                progress.kafka_id,
-            )
-            for cluster, progress in document.clusters.items()
-        },
-    )
+    clusters = {
+        cluster: replace(progress, topics={name: change(cluster, name, t) for name, t in progress.topics.items()})
+        for cluster, progress in document.clusters.items()
+    }
+    return replace(document, clusters=clusters)

@@ -137,15 +137,8 @@ class OffsetDocument:
 
     def settled(self) -> OffsetDocument:
         """Return the same progress without the starts of its own batch: the base of the next plan."""
-        return replace(
-            self,
-            clusters={
-                cluster: replace(
-                    progress,
-                    topics={
-                        name: replace(topic, starts={}, start_epochs={}) for name, topic in progress.topics.items()
-                    },
-                )
-                for cluster, progress in self.clusters.items()
-            },
-        )
+        clusters = {}
+        for cluster, progress in self.clusters.items():
+            topics = {name: replace(topic, starts={}, start_epochs={}) for name, topic in progress.topics.items()}
+            clusters[cluster] = replace(progress, topics=topics)
+        return replace(self, clusters=clusters)

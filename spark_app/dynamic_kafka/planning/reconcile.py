@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.dataloss import is_recreated
-from dynamic_kafka.planning.observation import ClusterObservation, Note, TopicObservation
+from dynamic_kafka.planning.observation import ClusterObservation, Note, NoteKind, TopicObservation
 from dynamic_kafka.planning.progress import (
     ClusterProgress,
     OffsetDocument,
@@ -57,11 +57,8 @@ def rename(document: OffsetDocument, wanted: Mapping[str, SubscribedCluster]) ->
         if old in clusters:
             clusters[cluster] = clusters.pop(old)
         _park_together(clusters, parked, old, cluster)
-        notes.append(
-            Note(
-                "renamed", cluster, f"cluster {old!r} is now {cluster!r}, and continues at its offsets under the new id"
-            )
-        )
+        text = f"cluster {old!r} is now {cluster!r}, and continues at its offsets under the new id"
+        notes.append(Note("renamed", cluster, text))
     return replace(document, clusters=clusters, parked=parked), notes
 
 
@@ -80,19 +77,15 @@ def recognise(
     clusters, parked, notes = dict(document.clusters), dict(document.parked), []
     for cluster, answer in sorted(observed.items()):
         own = parked[cluster].kafka_id if cluster in parked else None
-        if (
-            cluster not in wanted
-            or cluster in clusters
-            or answer.kafka_id is None
-            or own not in (None, answer.kafka_id)
-        ):
+        if cluster not in wanted or cluster in clusters:
+            continue
+        if answer.kafka_id is None or own not in (None, answer.kafka_id):
             continue
         same = [name for name, progress in sorted(clusters.items()) if progress.kafka_id == answer.kafka_id]
         # The id that was parked last has the newest offsets of its topics.
         kept = [name for name, progress in parked.items() if progress.kafka_id == answer.kafka_id]
-        same += sorted(
-            kept, key=lambda name: -max((topic.until_ms for topic in parked[name].topics.values()), default=0)
-        )
+        until = {name: max((topic.until_ms for topic in parked[name].topics.values()), default=0) for name in kept}
+        same += sorted(kept, key=lambda name: -until[name])
         for old in dict.fromkeys(name for name in same if name not in wanted):
             if old in clusters and cluster not in clusters:
                 clusters[cluster] = clusters.pop(old)
@@ -232,9 +225,8 @@ class _Reconciliation:
                     topics[topic] = replace(kept, awaited=topic in named and not missing)
                 else:
                     del topics[topic]
-                    self.note(
-                        "expired", cluster, topic, "was parked past its retention: if it returns, it starts as new"
-                    )
+                    text = "was parked past its retention: if it returns, it starts as new"
+                    self.note("expired", cluster, topic, text)
 
     def take_up(self, cluster: str, topic: str, stream: str, seen: TopicObservation) -> None:
         active = self.active.setdefault(cluster, {})
@@ -271,8 +263,8 @@ class _Reconciliation:
             stops={**{p: parked.stops[p] for p in back if p in parked.stops}, **progress.stops},
         )
 
-    def note(self, kind: str, cluster: str, topic: str, text: str) -> None:
-        self.notes.append(Note(kind, cluster, f"topic {topic!r} of cluster {cluster!r} {text}", topic))  # type: ignore[arg-type]
+    def note(self, kind: NoteKind, cluster: str, topic: str, text: str) -> None:
+        self.notes.append(Note(kind, cluster, f"topic {topic!r} of cluster {cluster!r} {text}", topic))
 
     def result(self) -> OffsetDocument:
         return replace(

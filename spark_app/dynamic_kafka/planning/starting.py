@@ -37,6 +37,9 @@ class OffsetQuery:
 Resolution = int | OffsetQuery
 """An offset that is already known, or the query for it."""
 
+_MARKS: Mapping[int, Resolution] = {-2: OffsetQuery("earliest"), -1: OffsetQuery("latest")}
+"""The meaning of negative numbers among explicit offsets, as in Spark."""
+
 
 def starting_spec(
     *,
@@ -80,17 +83,8 @@ def resolve_start(
     Raises:
         OptionError: explicit offsets leave out a partition.
     """
-    if spec.kind == "timestamp" or spec.timestamps:
-        own = spec.timestamps.get(split.topic, {}).get(split.partition, spec.timestamp_ms)
-        if own is None:
-            return _unnamed(split, "timestamp", "starting", "earliest", strict)
-        return OffsetQuery("timestamp", own, lenient=lenient or strategy == "latest")
-    if spec.kind == "explicit":
-        offset = spec.offsets.get(split.topic, {}).get(split.partition)
-        if offset is None:
-            return _unnamed(split, "offset", "starting", "earliest", strict)
-        return _special(offset)
-    return OffsetQuery(spec.kind, lenient=lenient)
+    lenient_time = lenient or strategy == "latest"
+    return _resolve(spec, split, "starting", lenient=lenient, lenient_time=lenient_time, strict=strict)
 
 
 def resolve_stop(spec: OffsetSpec, split: Split, *, strict: bool = False) -> Resolution:
@@ -102,15 +96,7 @@ def resolve_stop(spec: OffsetSpec, split: Split, *, strict: bool = False) -> Res
     Raises:
         OptionError: explicit offsets leave out a partition.
     """
-    if spec.kind == "timestamp" or spec.timestamps:
-        own = spec.timestamps.get(split.topic, {}).get(split.partition, spec.timestamp_ms)
-        if own is None:
-            return _unnamed(split, "timestamp", "ending", "latest", strict)
-        return OffsetQuery("timestamp", own, lenient=True)
-    if spec.kind == "explicit":
-        offset = spec.offsets.get(split.topic, {}).get(split.partition)
-        return _unnamed(split, "offset", "ending", "latest", strict) if offset is None else _special(offset)
-    return OffsetQuery(spec.kind)
+    return _resolve(spec, split, "ending", lenient=False, lenient_time=True, strict=strict)
 
 
 def is_bounded(options: SourceOptions, subscription: Subscription) -> bool:
@@ -176,17 +162,21 @@ def _refuse_unknown(name: str, named: Mapping[str, OffsetSpec], known: Known) ->
         )
 
 
-def _special(offset: int) -> Resolution:
-    if offset == -2:
-        return OffsetQuery("earliest")
-    return OffsetQuery("latest") if offset == -1 else offset
-
-
-def _unnamed(split: Split, what: str, side: str, otherwise: str, strict: bool) -> Resolution:
+def _resolve(
+    spec: OffsetSpec, split: Split, side: str, *, lenient: bool, lenient_time: bool, strict: bool
+) -> Resolution:
+    if spec.kind == "timestamp" or spec.timestamps:
+        what, number = "timestamp", spec.timestamps.get(split.topic, {}).get(split.partition, spec.timestamp_ms)
+    elif spec.kind == "explicit":
+        what, number = "offset", spec.offsets.get(split.topic, {}).get(split.partition)
+    else:
+        return OffsetQuery(spec.kind, lenient=lenient)
+    if number is not None:
+        return OffsetQuery("timestamp", number, lenient_time) if what == "timestamp" else _MARKS.get(number, number)
     if strict:
         marks = "-1 stands for latest" if side == "ending" else "-2 stands for earliest, -1 for latest"
         raise OptionError(
             f"{side}Offsets name no {what} for {split}: explicit {side.removesuffix('ing')}s have to name every"
             f" partition of a topic ({marks})"
         )
-    return OffsetQuery(otherwise)
+    return OffsetQuery("latest" if side == "ending" else "earliest")

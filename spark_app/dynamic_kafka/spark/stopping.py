@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from dynamic_kafka.planning.codec import decode
+from dynamic_kafka.planning.codec import decode, is_saved_document
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -28,11 +28,10 @@ def is_finished(progress: Any) -> bool:
         progress: a query's `lastProgress`; None before its first event.
     """
     sources = json.loads(progress.json)["sources"] if progress is not None else []
-    # Spark describes all Python sources alike. Only the keys of an offset document identify a source of ours.
     ours = [
         (decode(end), source.get("latestOffset"))
         for source in sources
-        if isinstance(end := source.get("endOffset"), dict) and {"version", "query", "clusters"} <= end.keys()
+        if is_saved_document(end := source.get("endOffset"))
     ]
     return bool(ours) and all(
         document.finished and isinstance(report, dict) and report.get("finished") is True for document, report in ours

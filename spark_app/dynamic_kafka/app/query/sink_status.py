@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dynamic_kafka.kafka.commits import CommitCounts, Offsets
-from dynamic_kafka.planning.codec import decode
+from dynamic_kafka.planning.codec import decode, is_saved_document
 from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split
@@ -151,8 +151,4 @@ class StatusBoard:
 
 def our_sources(event: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the sources of ours in a progress event, each with its end offset."""
-    return [source for source in event.get("sources", []) if _is_ours(source.get("endOffset"))]
-
-
-def _is_ours(end: object) -> bool:
-    return isinstance(end, Mapping) and {"version", "query", "clusters"} <= end.keys()
+    return [source for source in event.get("sources", []) if is_saved_document(source.get("endOffset"))]
