@@ -12,9 +12,9 @@ from collections.abc import Mapping
 
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.kafka.admin import ClusterAdmin
-from dynamic_kafka.kafka.config import ClusterClient, admin_config, consumer_config
+from dynamic_kafka.kafka.config import ClusterClient, admin_config, config_digest, consumer_config
 from dynamic_kafka.kafka.config_checks import check_client
-from dynamic_kafka.kafka.probe import ClusterProbe, Question
+from dynamic_kafka.kafka.probe import ClusterProbe, ObservationRequest
 from dynamic_kafka.kafka.retries import LONGEST_CALL_S
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
@@ -35,7 +35,7 @@ def client_of(options: SourceOptions, subscription: Subscription, cluster: str) 
     )
 
 
-def question_of(
+def request_of(
     options: SourceOptions,
     subscription: Subscription,
     cluster: str,
@@ -43,11 +43,11 @@ def question_of(
     earliest: bool = False,
     describe: bool = True,
     high: frozenset[str] = frozenset(),
-) -> Question:
-    """Return the question to a subscribed cluster: its topics, or their assigned partitions; see `Question`."""
+) -> ObservationRequest:
+    """Return the request to a subscribed cluster: its topics, or their assigned partitions."""
     assigned = options.single.assign if options.single else None
     topics = tuple(sorted(subscription.clusters[cluster].topics))
-    return Question(topics, assigned, earliest=earliest, describe=describe, high=high)
+    return ObservationRequest(topics, assigned, earliest=earliest, describe=describe, high=high)
 
 
 class ClusterProbes:
@@ -76,7 +76,7 @@ class ClusterProbes:
                 self._check(client, resolved)
                 config = admin_config(cluster, resolved)
                 # The isolation level is a consumer's property, but the ends depend on it.
-                digest = client.digest({**config, "isolation.level": client.read_committed})
+                digest = config_digest({**config, "isolation.level": client.read_committed})
                 probes[cluster] = self._probe(client, digest, config)
             except DynamicKafkaError as error:
                 failures[cluster] = error
@@ -87,7 +87,7 @@ class ClusterProbes:
         return probes, failures
 
     def close(self) -> None:
-        """Close all of them in the background."""
+        """Close all probes in the background."""
         for _, probe in self._probes.values():
             probe.close()
         self._probes.clear()
@@ -101,7 +101,7 @@ class ClusterProbes:
             ClusterRefusedError: librdkafka makes no consumer of them.
         """
         config = consumer_config(client.cluster, resolved, group_id_prefix=client.group_id_prefix)
-        digest = client.digest(config)
+        digest = config_digest(config)
         if self._checked.get(client.cluster) != digest:
             check_client(client.cluster, config)
             self._checked[client.cluster] = digest
@@ -116,11 +116,11 @@ class ClusterProbes:
         # The deadline is the user's socket timeout, or as long as a range in flight may take. The value of a secret
         # reference may be no number: librdkafka refuses it when it makes the client.
         timeout = str(config.get("socket.timeout.ms", ""))
-        deadline = (int(timeout) if timeout.isdecimal() else self._options.read_timeout_ms) / 1000
-        deadline = min(deadline, LONGEST_CALL_S)
+        deadline_ms = int(timeout) if timeout.isdecimal() else self._options.read_timeout_ms
+        deadline_s = min(deadline_ms / 1000, LONGEST_CALL_S)
         probe = ClusterProbe(
             client.cluster,
-            lambda: ClusterAdmin(client.cluster, config, read_committed=client.read_committed, deadline_s=deadline),
+            lambda: ClusterAdmin(client.cluster, config, read_committed=client.read_committed, deadline_s=deadline_s),
         )
         self._probes[client.cluster] = (digest, probe)
         return probe

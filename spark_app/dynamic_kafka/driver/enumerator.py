@@ -95,7 +95,7 @@ class Enumerator:
         """Return the read tasks of the batch between two documents, planned just now or by an earlier run."""
         first, last = decode(start), decode(end)
         self._restore(last)
-        if self._commits and not self.replays.is_settled(first, last):
+        if self._commits_to_group and not self.replays.is_settled(first, last):
             # A restored backup usually has a pending batch, which would be delivered again before the first plan.
             self.check_group(last, self.observer.observe())
         ranges = self.replays.ranges(first, last)
@@ -252,7 +252,7 @@ class Enumerator:
         return planned
 
     @property
-    def _commits(self) -> bool:
+    def _commits_to_group(self) -> bool:
         return self.options.group_id is not None and (self.options.commit_offsets or self.options.application_commits)
 
     def check_group(self, logged: OffsetDocument, observed: LiveObservation) -> None:
@@ -265,7 +265,7 @@ class Enumerator:
             StaleCheckpointError: the group's commits are ahead of this checkpoint.
         """
         group = self.options.group_id
-        if not self._commits or group is None:
+        if not self._commits_to_group or group is None:
             return
         mark = CommitMark(logged.query or self._query, logged.number, 0)
         allow_old = self.options.allow_old_checkpoint

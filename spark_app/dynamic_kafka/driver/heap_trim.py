@@ -28,7 +28,7 @@ class HeapTrimmer:
             self._trim = None
 
     def count_round(self) -> None:
-        """Count a plan or a round of questions; trim after every `TRIM_EVERY`."""
+        """Count a plan or a round of requests; trim after every `TRIM_EVERY`."""
         self._rounds += 1
         if self._rounds % TRIM_EVERY == 0 and self._trim is not None:
             self._trim(0)

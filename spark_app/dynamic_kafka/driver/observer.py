@@ -13,12 +13,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dynamic_kafka.driver.cluster_clients import ClusterProbes, question_of
+from dynamic_kafka.driver.cluster_clients import ClusterProbes, request_of
 from dynamic_kafka.driver.cluster_failures import as_one_error, with_choices
 from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.driver.status import PlanStatus, Reminders
 from dynamic_kafka.errors import DynamicKafkaError
-from dynamic_kafka.kafka.probe import ClusterProbe, Question, collect_observations
+from dynamic_kafka.kafka.probe import ClusterProbe, ObservationRequest, collect_observations
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.discovery_state import Discovered
 from dynamic_kafka.metadata.model import Revision
@@ -191,7 +191,7 @@ class Observer:
         if unusable:
             raise RevisionRejectedError(as_one_error(unusable))
         pending = {
-            cluster: probe.observe(functools.partial(self._question, subscription, cluster))
+            cluster: probe.observe(functools.partial(self._request, subscription, cluster))
             for cluster, probe in probes.items()
         }
         first = self._good is None
@@ -250,7 +250,7 @@ class Observer:
             if cluster not in good or _access(good[cluster]) != _access(subscription.clusters[cluster])
         }
 
-    def _question(self, subscription: Subscription, cluster: str) -> Question:
+    def _request(self, subscription: Subscription, cluster: str) -> ObservationRequest:
         now, sequence = time.monotonic(), self.in_force().sequence
         at, seen = self._described_at.get(cluster, (0.0, -1))
         interval = self.options.partition_discovery_interval_ms
@@ -263,7 +263,7 @@ class Observer:
             self._described_at[cluster] = (now, sequence)
         # First offsets are fetched when a cluster is opened; later, executors notice records that have expired.
         opens = cluster not in self._opened
-        return question_of(self.options, subscription, cluster, earliest=opens, describe=describe_now)
+        return request_of(self.options, subscription, cluster, earliest=opens, describe=describe_now)
 
 
 def _access(named: SubscribedCluster) -> tuple[Mapping[str, str], str | None]:

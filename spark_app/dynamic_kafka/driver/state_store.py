@@ -31,7 +31,7 @@ from dynamic_kafka.planning.acceptance import AcceptedLoss
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.splits import Split
 
-_SETTLED = (PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError)
+_PERMANENT = (PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError)
 """File system errors that a retry cannot fix."""
 
 
@@ -60,7 +60,7 @@ class StateLocation:
         data = json.dumps(content, sort_keys=True, indent=1).encode()
         full = f"{self._root}/{path}"
         folder, _, name = full.rpartition("/")
-        with self._explained("written", path):
+        with self._explain_failure("written", path):
             self._fs.create_dir(folder, recursive=True)
             if isinstance(self._fs, fs.LocalFileSystem):
                 _write_local(Path(folder), name, data)
@@ -80,7 +80,7 @@ class StateLocation:
             OffsetDocumentError: a file does not hold a JSON object.
         """
         contents = {}
-        with self._explained("read", path):
+        with self._explain_failure("read", path):
             selector = fs.FileSelector(f"{self._root}/{path}", allow_not_found=True)
             files = [found for found in self._fs.get_file_info(selector) if found.is_file]
             for found in sorted(files, key=lambda info: info.base_name):
@@ -89,7 +89,7 @@ class StateLocation:
                     continue
                 with self._fs.open_input_stream(found.path) as stream:
                     data = stream.read()
-                with self._whole(f"{path}/{name}"):
+                with self._explain_damage(f"{path}/{name}"):
                     contents[name] = json.loads(data)
                     if not isinstance(contents[name], dict):
                         raise ValueError("it is not a JSON object")
@@ -99,7 +99,7 @@ class StateLocation:
         """Return all amendments of a query that were not undone, by batch; those of one batch in any order."""
         folder, found = f"{query}/amendments", []
         for name, wire in self.read_folder(folder).items():
-            with self._whole(f"{folder}/{name}"):
+            with self._explain_damage(f"{folder}/{name}"):
                 found.append(Amendment.from_wire(wire))
         undone = self._marks(query) if found else ()
         return [amendment for amendment in found if _digest(amendment) not in undone]
@@ -113,7 +113,7 @@ class StateLocation:
     def _marks(self, query: str) -> set[str]:
         marks: set[str] = set()
         for name, wire in self.read_folder(f"{query}/undone").items():
-            with self._whole(f"{query}/undone/{name}"):
+            with self._explain_damage(f"{query}/undone/{name}"):
                 marks.update(map(str, wire["amendments"]))
         return marks
 
@@ -138,7 +138,7 @@ class StateLocation:
         identities: dict[str, str] = {}
         losses: dict[Split, AcceptedLoss] = {}
         for name, wire in self.read_folder(folder).items():
-            with self._whole(f"{folder}/{name}"):
+            with self._explain_damage(f"{folder}/{name}"):
                 if wire["kind"] == "identity":
                     identities[str(wire["cluster"])] = str(wire["kafkaId"])
                 elif wire["kind"] == "data-loss":
@@ -151,18 +151,18 @@ class StateLocation:
         return identities, losses
 
     @contextmanager
-    def _explained(self, done: str, path: str) -> Iterator[None]:
+    def _explain_failure(self, done: str, path: str) -> Iterator[None]:
         """Add to an error of the file system where it happened and what to do."""
         try:
             yield
         except OSError as error:
             text = f"stateLocation: {self.uri}/{path} cannot be {done}: {error}"
-            if isinstance(error, _SETTLED):
+            if isinstance(error, _PERMANENT):
                 raise OptionError(f"{text}; name a folder that this user may read and write") from error
             raise DynamicKafkaError(f"{text}; check that the file system is available, and start again") from error
 
     @contextmanager
-    def _whole(self, path: str) -> Iterator[None]:
+    def _explain_damage(self, path: str) -> Iterator[None]:
         """Add to an error about a damaged or too new file its path and what to do."""
         try:
             yield

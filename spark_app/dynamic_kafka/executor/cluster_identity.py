@@ -26,8 +26,6 @@ def check_identity(task: ReadTask, cached: CachedConsumer, deadline: float) -> N
     A used consumer gets half of the time that is left, so that a new one can still try.
 
     Args:
-        task: the range to read, with the expected `cluster.id`.
-        cached: the consumer that will read the range.
         deadline: the time, of `time.monotonic`, by which an answer is needed.
 
     Raises:

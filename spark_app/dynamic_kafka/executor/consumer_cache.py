@@ -31,7 +31,6 @@ class CachedConsumer:
     """A consumer, with the last problem of its connections.
 
     Attributes:
-        cluster: the user's id of the cluster.
         hints: the last connection problem, or nothing.
         used_at: the time, of `time.monotonic`, at which the last range was done.
         identified_at: the time at which the brokers last confirmed their `cluster.id`; None if never.
@@ -70,7 +69,6 @@ class ConsumerCache:
         After an error the consumer is not used again: its connections are in an unknown state.
 
         Args:
-            cluster: the user's id of the cluster.
             digest: digest of the resolved configuration; kept in memory only.
             make_config: returns the resolved configuration; called only when a consumer has to be made.
             active: clusters that the plan names; consumers of other clusters are closed.

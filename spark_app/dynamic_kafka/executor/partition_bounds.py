@@ -38,12 +38,8 @@ def end_offset(task: ReadTask, timeout_s: float = LONGEST_CALL_S) -> int:
 
     A read_committed consumer only gets the offset of the first open transaction; records behind that are not lost.
 
-    Args:
-        task: the task whose split is meant.
-        timeout_s: longest wait; `readTimeout` bounds it as well.
-
     Raises:
-        ClusterError: no answer in time, or an error.
+        ClusterError: no answer within `timeout_s` or `readTimeout`, or an error.
     """
     split = task.part.split
     deadline_s = min(task.read_timeout_s, timeout_s)

@@ -23,6 +23,7 @@ from dynamic_kafka.executor.columns import arrow_schema, to_batch
 from dynamic_kafka.executor.consumer_cache import CONSUMERS, CachedConsumer
 from dynamic_kafka.executor.partition_bounds import end_offset, end_offset_if_known, first_offset
 from dynamic_kafka.executor.read_task import ReadTask
+from dynamic_kafka.kafka.config import config_digest
 from dynamic_kafka.kafka.errors import TRANSIENT, UNREACHABLE, translate
 from dynamic_kafka.kafka.retries import PAUSE_S
 
@@ -60,7 +61,7 @@ def read_range(task: ReadTask) -> Iterator[pa.RecordBatch]:
         OptionError: `includeHeaders` is set, and the headers of a record cannot be shown.
     """
     config = task.client.consumer_config()
-    digest = task.client.digest(config)
+    digest = config_digest(config)
     deadline = time.monotonic() + task.read_timeout_s
     while True:
         try:

@@ -23,11 +23,7 @@ MAX_TEXTS = 1000
 
 
 class RepeatFilter(logging.Filter):
-    """A filter that passes each text once per `REPEAT_S`. librdkafka retries and logs several times a second.
-
-    Args:
-        clock: returns seconds that never decrease.
-    """
+    """A filter that passes each text once per `REPEAT_S`. librdkafka retries and logs several times a second."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()

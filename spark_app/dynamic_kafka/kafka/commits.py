@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from dynamic_kafka.errors import DynamicKafkaError, GroupInUseError, StaleCheckpointError
 from dynamic_kafka.kafka.commit_marks import CommitMark, check_group
-from dynamic_kafka.kafka.config import ClusterClient
+from dynamic_kafka.kafka.config import ClusterClient, config_digest
 from dynamic_kafka.kafka.groups import Commits, GroupClient
 from dynamic_kafka.planning.progress import OffsetDocument
 
@@ -51,7 +51,6 @@ class GroupCommitter:
     """The committer of one query's offset documents.
 
     Args:
-        group: the consumer group.
         client_of: returns the present access to a cluster. Raises KeyError for one that has left the metadata.
         allow_old_checkpoint: whether the user accepts a checkpoint that is older than the group.
     """
@@ -59,7 +58,7 @@ class GroupCommitter:
     def __init__(
         self, group: str, client_of: Callable[[str], ClusterClient], *, allow_old_checkpoint: bool = False
     ) -> None:
-        self._group, self._client_of, self._allow_old = group, client_of, allow_old_checkpoint
+        self.group, self._client_of, self._allow_old = group, client_of, allow_old_checkpoint
         self._committers: dict[str, _ClusterCommitter] = {}
         self._lock = threading.Lock()  # progress events and retries come from different threads
         self._newest: tuple[str, int] | None = None
@@ -125,18 +124,13 @@ class GroupCommitter:
         """Stop all further commits with this error."""
         self._refused = error
 
-    @property
-    def group(self) -> str:
-        """The consumer group."""
-        return self._group
-
     def reach(self, cluster: str) -> ClusterClient:
         """Return the present access to a cluster."""
         return self._client_of(cluster)
 
     def check(self, cluster: str, commits: Commits, mark: CommitMark) -> None:
         """Check the group's commits for another query, and for later documents of this query."""
-        check_group(cluster, self._group, commits, mark, allow_old=self._allow_old)
+        check_group(cluster, self.group, commits, mark, allow_old=self._allow_old)
 
 
 class _ClusterCommitter:
@@ -210,7 +204,7 @@ class _ClusterCommitter:
     def _connect(self) -> GroupClient:
         client = self._owner.reach(self._cluster)
         config = client.admin_config()
-        digest = client.digest(config)
+        digest = config_digest(config)
         if self._client is None or self._client[0] != digest:
             self._drop_client()
             group = self._owner.group

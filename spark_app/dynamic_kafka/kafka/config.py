@@ -70,7 +70,6 @@ class ClusterClient:
     """The access to one cluster. Picklable; holds references to secrets, never secrets.
 
     Attributes:
-        cluster: the user's id of the cluster.
         common: `SourceOptions.kafka_properties`, which may hold references.
         own: the cluster's own properties, with `bootstrap.servers`. They win over `common`. They hold no references,
             and their paths are bare names of files in the secret folder.
@@ -92,19 +91,11 @@ class ClusterClient:
         return level.lower() == "read_committed"
 
     def consumer_config(self) -> dict[str, str]:
-        """Return the configuration of a consumer, with secrets resolved.
-
-        Raises:
-            SecretError, OptionError: as `resolved_properties`.
-        """
+        """Return the configuration of a consumer, with secrets resolved. Raises as `resolved_properties` does."""
         return consumer_config(self.cluster, self.resolved_properties(), group_id_prefix=self.group_id_prefix)
 
     def admin_config(self) -> dict[str, str]:
-        """Return the configuration of an admin client, with secrets resolved.
-
-        Raises:
-            SecretError, OptionError: as `resolved_properties`.
-        """
+        """Return the configuration of an admin client, with secrets resolved. Raises as `resolved_properties` does."""
         return admin_config(self.cluster, self.resolved_properties())
 
     def resolved_properties(self) -> dict[str, str]:
@@ -131,11 +122,6 @@ class ClusterClient:
                 f"{where} has no bootstrap.servers; put them into its metadata, or set kafka.bootstrap.servers"
             )
         return resolved
-
-    @staticmethod
-    def digest(config: Mapping[str, object]) -> str:
-        """Return the digest of a configuration; see the function `digest`."""
-        return digest(config)
 
     def _own_paths(self, own: Mapping[str, str]) -> dict[str, str]:
         return {key: self._own_path(key, value) if key in LOCATION_KEYS else value for key, value in own.items()}
@@ -171,13 +157,10 @@ def merge(common: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
 def consumer_config(
     cluster: str, properties: Mapping[str, str], *, group_id_prefix: str | None = None
 ) -> dict[str, str]:
-    """Return a consumer's configuration: our defaults, then the user's properties, then the settings we rely on.
+    """Return a consumer's configuration: our defaults, then the resolved properties, then the settings we rely on.
 
     librdkafka requires a group id. If the user sets none, the consumer gets a generated one. Nothing is ever committed
     to it, because the source assigns partitions itself.
-
-    Args:
-        properties: the merged and resolved properties.
     """
     mark = hashlib.blake2b(cluster.encode(), digest_size=6).hexdigest()
     generated = {
@@ -194,7 +177,7 @@ def admin_config(cluster: str, properties: Mapping[str, str]) -> dict[str, str]:
     return {**defaults, **kept, "allow.auto.create.topics": "false"}
 
 
-def digest(config: Mapping[str, object]) -> str:
+def config_digest(config: Mapping[str, object]) -> str:
     """Return a digest of a configuration and of the identity of the files that it names.
 
     The digest is keyed with a random key of this process, so digests of different processes cannot be compared.

@@ -125,9 +125,7 @@ def translate(
     """Return the error to raise for a failed call.
 
     Args:
-        cluster: the user's id of the cluster.
         action: the request, as in "list offsets".
-        raised: the exception of the client.
         problem: the last connection problem that the client reported, such as a failed authentication. librdkafka
             retries after those, and the call ends in a time-out without the reason.
     """

@@ -31,7 +31,6 @@ class GroupClient:
     """A client for the offsets of one group.
 
     Args:
-        cluster: the user's id of the cluster, for messages.
         config: resolved librdkafka properties of an admin client.
         deadline_s: the longest duration of one call in seconds.
 

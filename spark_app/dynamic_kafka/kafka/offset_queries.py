@@ -24,8 +24,6 @@ def answer_queries(
     """Return the offset of each split, with one bulk call per kind and cluster, for all clusters at once.
 
     Args:
-        probes: the probes of the clusters.
-        queries: the query of each split.
         group: the consumer group whose commits count.
         ends: the end of each split with a timestamp, listed before this call. A split without a record as new as its
             timestamp starts there. A later end would skip records that were produced in between.

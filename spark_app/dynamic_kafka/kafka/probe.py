@@ -31,11 +31,10 @@ UNKNOWN_RETRIES = 10
 
 
 @dataclass(frozen=True)
-class Question:
+class ObservationRequest:
     """The request of one plan to one cluster.
 
     Attributes:
-        topics: the wanted topics.
         partitions: with `assign`: the wanted partitions per topic; None wants all.
         earliest: whether to list the earliest offsets too.
         describe: whether to look for new topics and partitions, instead of using the last description.
@@ -53,7 +52,6 @@ class ClusterProbe:
     """The thread that talks to one cluster.
 
     Args:
-        cluster: the user's id of the cluster.
         make_admin: makes the client, with secrets resolved; runs in the probe's thread.
     """
 
@@ -67,13 +65,13 @@ class ClusterProbe:
         self._observing: Future[ClusterObservation] | None = None
         threading.Thread(target=self._work, name=f"dynamic-kafka-probe-{cluster}", daemon=True).start()
 
-    def observe(self, question: Callable[[], Question]) -> Future[ClusterObservation]:
-        """Return the running observation, or start one. Only a new one calls `question`.
+    def observe(self, request: Callable[[], ObservationRequest]) -> Future[ClusterObservation]:
+        """Return the running observation, or start one. Only a new one calls `request`.
 
-        A running one may answer an earlier plan's question. Its offsets are then older than possible, but not wrong.
+        A running one may answer an earlier plan's request. Its offsets are then older than possible, but not wrong.
         """
         if self._observing is None:
-            asked = question()
+            asked = request()
             self._observing = self.ask(lambda admin: self._observe(admin, asked))
         return self._observing
 
@@ -111,17 +109,17 @@ class ClusterProbe:
         if admin is not None:
             admin.close_in_background()
 
-    def _observe(self, admin: ClusterAdmin, question: Question) -> ClusterObservation:
+    def _observe(self, admin: ClusterAdmin, request: ObservationRequest) -> ClusterObservation:
         for _ in range(UNKNOWN_RETRIES):
             try:
-                return self._observe_once(admin, question)
+                return self._observe_once(admin, request)
             except UnknownTopicError:
                 # The topic was deleted, re-created or just created: the last description is out of date.
                 self._described = None
                 time.sleep(PAUSE_S)
-        return self._observe_once(admin, question)
+        return self._observe_once(admin, request)
 
-    def _observe_once(self, admin: ClusterAdmin, question: Question) -> ClusterObservation:
+    def _observe_once(self, admin: ClusterAdmin, request: ObservationRequest) -> ClusterObservation:
         """Observe the cluster once, in an order that makes the answers consistent.
 
         Raises:
@@ -129,27 +127,27 @@ class ClusterProbe:
         """
         # Ask for the cluster's id each time: another cluster may answer at the same address, with offsets of its own.
         known = self._described[1] if self._described is not None else {}
-        topics = [name for name in question.topics if name in known] or question.topics or (ANY_TOPIC,)
+        topics = [name for name in request.topics if name in known] or request.topics or (ANY_TOPIC,)
         kafka_id = admin.kafka_id(min(topics, key=lambda name: len(known[name][1]) if name in known else 0))
-        due = question.describe or self._described is None or self._described_for != question.topics
+        due = request.describe or self._described is None or self._described_for != request.topics
         if due or (self._described and self._described[0] != kafka_id):
             self._described = None  # if the next call fails, the next observation has to describe again
-            self._described = (kafka_id, *admin.describe_topics(question.topics))
+            self._described = (kafka_id, *admin.describe_topics(request.topics))
             # A topic that is being created or moved is in neither result: the next plan describes again.
-            complete = not set(question.topics) - self._described[1].keys() - self._described[2]
-            self._described_for = question.topics if complete else None
+            complete = not set(request.topics) - self._described[1].keys() - self._described[2]
+            self._described_for = request.topics if complete else None
         assert self._described is not None
         _, described, missing = self._described
         partitions = {
-            name: [p for p in found if p in question.partitions[name]] if question.partitions else found
+            name: [p for p in found if p in request.partitions[name]] if request.partitions else found
             for name, (_, found) in described.items()
         }
         keys = [(name, partition) for name, found in partitions.items() for partition in found]
-        earliest = admin.offsets(dict.fromkeys(keys, EARLIEST)) if question.earliest else {}
+        earliest = admin.offsets(dict.fromkeys(keys, EARLIEST)) if request.earliest else {}
         # List ends after starts, so that no start is after its end.
         latest = admin.offsets(dict.fromkeys(keys, LATEST))
         # List high watermarks after ends, so that they cover a transaction that was open then.
-        watched = [key for key in keys if key[0] in question.high] if admin.read_committed else []
+        watched = [key for key in keys if key[0] in request.high] if admin.read_committed else []
         high = admin.offsets(dict.fromkeys(watched, LATEST), uncommitted=True) if watched else {}
         self._check_same_topics(admin, described)
         return ClusterObservation(
@@ -181,7 +179,6 @@ def collect_observations(
     """Return the observations that are ready.
 
     Args:
-        pending: the running observation of each cluster.
         timeout_s: seconds to wait for the slower clusters. None waits until each has answered or failed, however long
             its own deadline is (a query's first plan).
 

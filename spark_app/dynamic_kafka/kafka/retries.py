@@ -1,4 +1,4 @@
-"""Retries of calls while a leader or coordinator moves. Runs on the driver and blocks the calling thread."""
+"""Retries of calls while a leader or coordinator moves. Driver and executors; blocks the calling thread."""
 
 from __future__ import annotations
 

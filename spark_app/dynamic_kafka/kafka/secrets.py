@@ -38,7 +38,6 @@ def resolve(properties: Mapping[str, str], *, cluster: str) -> dict[str, str]:
 
     Args:
         properties: properties of the application's own options; metadata may not use references.
-        cluster: the cluster of the client, for messages.
 
     Raises:
         SecretError: a reference does not resolve; the message names it, the property and the cluster.
@@ -54,7 +53,6 @@ def read_secret_folder(root: str, folder: str, *, cluster: str, located: Iterabl
 
     Args:
         root: the folder with the clusters' folders.
-        folder: the name of this cluster's folder.
         located: the bare names of files in this cluster's `*.location` properties from metadata.
 
     Raises:

@@ -10,11 +10,11 @@ import pytest
 from dynamic_kafka.kafka import probe
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.errors import UnknownTopicError
-from dynamic_kafka.kafka.probe import ClusterProbe, Question
+from dynamic_kafka.kafka.probe import ClusterProbe, ObservationRequest
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.starting import OffsetQuery
 
-ORDERS = Question(topics=("orders",), describe=False)
+ORDERS = ObservationRequest(topics=("orders",), describe=False)
 
 Observe = Callable[..., ClusterObservation]
 
@@ -72,9 +72,9 @@ def east(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 def observe(east: Cluster) -> Iterator[Observe]:
     probing = ClusterProbe("east", lambda: cast_admin(east))
 
-    def once(question: Question = ORDERS) -> ClusterObservation:
+    def once(request: ObservationRequest = ORDERS) -> ClusterObservation:
         try:
-            return probing.observe(lambda: question).result(10)
+            return probing.observe(lambda: request).result(10)
         finally:
             probing.mark_used()
 
@@ -141,4 +141,4 @@ def test_new_partitions_are_found_only_by_a_due_description(east: Cluster, obser
     east.asked.clear()
     assert seen(observe()) == {"orders": ("old", {0: 9})}
     assert east.asked == ["offsets", "describe"]
-    assert seen(observe(Question(topics=("orders",), describe=True))) == {"orders": ("old", {0: 9, 1: 2})}
+    assert seen(observe(ObservationRequest(topics=("orders",), describe=True))) == {"orders": ("old", {0: 9, 1: 2})}

@@ -23,7 +23,7 @@ class ClusterListing:
 
     Attributes:
         asked_s, answered_s: when it was asked, and when its answer was there at the latest; monotonic seconds.
-        draining: the topics that were draining by the metadata of the question.
+        draining: the topics that were draining by the metadata of the request.
         answer: the offsets that it answered with.
     """
 
@@ -121,13 +121,13 @@ def _unmoved(topic: str, listing: ClusterListing | None, before: _Unmoved | None
     if listing is None:
         return before
     found = listing.answer.topics.get(topic)
-    # If the question was sent before the drain began, producers may still have been writing. A topic without partitions
+    # If the request was sent before the drain began, producers may still have been writing. A topic without partitions
     # has no ends that could stand still.
     if topic not in listing.draining or found is None or not found.latest:
         return None
     ends = _Ends(listing.answer.kafka_id, found.topic_id, found.latest, found.high)
-    # The cluster read the ends at some moment between question and answer. Only the time from the first answer to the
-    # last question is certain.
+    # The cluster read the ends at some moment between request and answer. Only the time from the first answer to the
+    # last request is certain.
     since_s = before.since_s if before is not None and before.ends == ends else listing.answered_s
     return _Unmoved(ends, since_s, listing.asked_s)
 

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Mapping
 
 from dynamic_kafka.app.telemetry.drain_tracker import ClusterListing, DrainTracker
-from dynamic_kafka.driver.cluster_clients import ClusterProbes, question_of
+from dynamic_kafka.driver.cluster_clients import ClusterProbes, request_of
 from dynamic_kafka.driver.heap_trim import HeapTrimmer
 from dynamic_kafka.errors import DynamicKafkaError
-from dynamic_kafka.kafka.probe import Question, collect_observations
+from dynamic_kafka.kafka.probe import ObservationRequest, collect_observations
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.options import SourceOptions
@@ -121,17 +121,17 @@ class LagProber:
         self._draining = draining
         probes, broken = self._probes.for_subscription(subscription)
 
-        def question(cluster: str) -> Question:
+        def request(cluster: str) -> ObservationRequest:
             high = draining.get(cluster, frozenset())
-            # Set when the question is sent: if an older question is still under way, its time and topics stay.
+            # Set when the request is sent: if an older request is still under way, its time and topics stay.
             self._asked[cluster] = (self._clock(), high)
-            return question_of(self._options, subscription, cluster, high=high)
+            return request_of(self._options, subscription, cluster, high=high)
 
-        pending = {name: probe.observe(lambda name=name: question(name)) for name, probe in probes.items()}  # type: ignore[misc]
+        pending = {name: probe.observe(lambda name=name: request(name)) for name, probe in probes.items()}  # type: ignore[misc]
         answers, failures = collect_observations(pending, timeout_s=ANSWER_TIMEOUT_S)
         for cluster in (*answers, *failures):
             probes[cluster].mark_used()
-        # A cluster without an answer yet stays as it was: if it hangs, its question takes as long as its client waits.
+        # A cluster without an answer yet stays as it was: if it hangs, its request takes as long as its client waits.
         unanswered = {c: why for c, why in self._unreachable.items() if c in pending and c not in answers}
         failed = {cluster: str(error) for cluster, error in {**broken, **failures}.items()}
         self._named, self._unreachable = frozenset(subscription.clusters), {**unanswered, **failed}

@@ -16,7 +16,7 @@ from functools import partial
 
 from dynamic_kafka.app.tools.saved_query import SavedProgress
 from dynamic_kafka.app.tools.unreadable_ranges import find_unreadable, unreadable_error
-from dynamic_kafka.driver.cluster_clients import ClusterProbes, question_of
+from dynamic_kafka.driver.cluster_clients import ClusterProbes, request_of
 from dynamic_kafka.driver.cluster_failures import with_choices
 from dynamic_kafka.driver.enumerator import Enumerator
 from dynamic_kafka.driver.metadata_services import make_discovery
@@ -132,7 +132,7 @@ def _observe(
         # Ask for high watermarks too, since records after the start of an open transaction are not gone.
         cluster: probe.observe(
             partial(
-                question_of,
+                request_of,
                 options,
                 subscription,
                 cluster,
