@@ -23,8 +23,8 @@ class Application:
         driver_pod: the name of the driver's pod, from its status.
         restarts_itself: a change of its spec restarts it (Kubeflow's). If not (Apache's), it reads its spec at the next
             start only: a restart takes the deletion of its driver, and only `updateStrategy: Restart` makes one.
-        unwilling: why it would not start again after its driver ended, with a remedy; "" if it would.
-        willing_at: when `unwilling` ends by itself.
+        restart_refusal: why it would not start again after its driver ended, with a remedy; "" if it would.
+        restart_allowed_at: from when on it would start again, if `restart_refusal` ends by itself.
     """
 
     name: str
@@ -39,12 +39,12 @@ class Application:
     driver_pod: str = ""
     generation: int = 0
     restarts_itself: bool = True
-    unwilling: str = ""
-    willing_at: datetime | None = None
+    restart_refusal: str = ""
+    restart_allowed_at: datetime | None = None
 
     def refuses_restart(self, now: datetime) -> bool:
         """Return whether the application would end for good if its driver ended now."""
-        return bool(self.unwilling) and (self.willing_at is None or now < self.willing_at)
+        return bool(self.restart_refusal) and (self.restart_allowed_at is None or now < self.restart_allowed_at)
 
 
 class Pod(NamedTuple):
@@ -62,14 +62,14 @@ class Patch:
         attempt: a number that makes every patch a change of the spec. If a patch was lost, the spec already has its
             content, and the same patch again would restart nothing.
         expected: the application's resourceVersion; the patch is refused if the application has changed since.
-        ends: the driver's pod to delete after the patch, for an application that does not restart by itself.
+        pod_to_delete: the driver's pod, deleted after the patch if the application does not restart by itself.
     """
 
     token: str
     secrets: frozenset[str]
     attempt: int
     expected: str
-    ends: Pod | None = None
+    pod_to_delete: Pod | None = None
 
 
 @dataclass(frozen=True)

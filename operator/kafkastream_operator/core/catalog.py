@@ -1,4 +1,4 @@
-"""The catalog: all streams of a namespace, with the problems of each. Pure; `handlers.observe` builds it.
+"""The catalog: all streams of a namespace, with the problems of each. Pure; `handlers.subscription_view` builds it.
 
 Streams come from KafkaStreams and from labelled ConfigMaps. If both have one stream id, the KafkaStream wins. Two
 streams that disagree about a cluster conflict, and an application that reads both gets neither change.
@@ -18,6 +18,7 @@ from dynamic_kafka.metadata.document_models import MappingStream
 from dynamic_kafka.metadata.model import KafkaStream
 from dynamic_kafka.metadata.subscription import find_conflicts
 from dynamic_kafka.metadata.validation_errors import explain
+from dynamic_kafka.metadata.yaml.located import Findings
 from dynamic_kafka.metadata.yaml.reader import read_yaml
 from kafkastream_operator.core.document import misfit
 from kafkastream_operator.models.stream import Drain, KafkaStreamSpec
@@ -73,14 +74,13 @@ def stream_entry(name: str, spec: Mapping[str, Any]) -> StreamEntry:
     try:
         model = KafkaStreamSpec.model_validate(spec)
     except ValidationError as error:
-        text = "; ".join(f"spec.{_path(p.path)}: {p.text}" for p in explain(error, KafkaStreamSpec))
-        return StreamEntry(name, origin, None, problem=text)
+        return StreamEntry(name, origin, None, problem=str(Findings(explain(error, KafkaStreamSpec, at=("spec",)))))
     content = {"clusters": {cluster.id: cluster.wire() for cluster in model.clusters}}
     try:
         found = MappingStream.model_validate(content)
     except ValidationError as error:
         # The message names the document's fields; a KafkaStream calls one of them otherwise.
-        text = "; ".join(f"{_path(p.path)}: {p.text}" for p in explain(error, MappingStream))
+        text = str(Findings(explain(error, MappingStream)))
         text = text.replace("secret folder", "Secret").replace("`secretFolder`", "`secretRef`")
         return StreamEntry(name, origin, None, drain=model.drain, problem=text)
     if why := misfit({name: content}):
@@ -153,14 +153,6 @@ def disagreements(streams: Iterable[KafkaStream]) -> dict[str, dict[str, str]]:
     # A conflict names two streams. Any further stream with the cluster agrees with one of them, and not with the other.
     for stream in found:
         for cluster in rivals.keys() & stream.clusters.keys() - texts.get(stream.stream_id, {}).keys():
-            text = next((text for rival, text in rivals[cluster] if rival != stream.stream_id), "")
-            if text:
+            if text := next((text for rival, text in rivals[cluster] if rival != stream.stream_id), ""):
                 texts.setdefault(stream.stream_id, {})[cluster] = text
     return texts
-
-
-def _path(steps: Iterable[str | int]) -> str:
-    text = ""
-    for step in steps:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
-    return text

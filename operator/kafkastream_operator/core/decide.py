@@ -1,11 +1,11 @@
 """The decision about one subscription: from everything that the operator sees of it to the writes that follow. Pure.
 
 `handlers.apply_plan` makes the writes in the order of `Plan`: document, status, effect on the application, status. The
-operator may die after any of them. The next look then decides from what is there:
+operator may die after any of them. The next reconciliation then decides from what is there:
 
-- after the document: the status is behind. The next look finds the same document and writes the status.
-- after the status: a token without its effect is a roll-out that is `Pending`, and the next look goes on with it.
-- after the effect: the next look patches the same attempt again, which changes nothing.
+- after the document: the status is behind. The next reconciliation renders the same document and writes the status.
+- after the status: a token without its effect is a roll-out that is `Pending`. The next reconciliation continues it.
+- after the effect: the next reconciliation patches the same attempt again, which changes nothing.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from dynamic_kafka.metadata.kubernetes_names import DOCUMENT_KEY, PACKED_DOCUMEN
 from dynamic_kafka.metadata.model import KafkaStream, Revision
 from dynamic_kafka.metadata.subscription import unite
 from dynamic_kafka.metadata.validation_errors import explain
+from dynamic_kafka.metadata.yaml.located import Findings
 
 MIN_READER = 1
 """The oldest contract whose readers can read the documents of this operator."""
@@ -155,7 +156,7 @@ def misfit(streams: Streams) -> str:
     try:
         unite(parse_streams(streams))
     except ValidationError as error:
-        return "; ".join(f"{'.'.join(map(str, each.path))}: {each.text}" for each in explain(error, MappingDocument))
+        return str(Findings(explain(error, MappingDocument)))
     except MetadataConflictError as error:
         return str(error)
     return ""

@@ -1,4 +1,4 @@
-"""The evidence that a topic is drained, from the driver's report. Pure.
+"""The evidence that a topic is drained, from the driver's report. Pure; `core.next_document` calls it.
 
 A report is evidence only if all of this holds:
 
@@ -27,7 +27,7 @@ _WITHOUT_DRIVER: Mapping[Life, str] = {
     "Running": "is Running, and its driver has no pod: see its status, and whether the Spark operator runs",
     "Starting": "is Starting: if that lasts, kubectl describe it and its driver's pod",
     "Suspended": "is Suspended: set its spec.suspend to false",
-    "Failed": "is Failed: mend what its status and its driver's log say, and start it again",
+    "Failed": "is Failed: correct the cause that its status and its driver's log name, and start it again",
     "Completed": "is Completed: start it again",
     "Absent": "does not exist: apply it",
 }

@@ -11,7 +11,7 @@ from kafkastream_operator.core.conditions import subscription as conditions
 from kafkastream_operator.core.document import MAX_BYTES, Document, Key, make_document, misfit, pack, size
 from kafkastream_operator.core.drain_evidence import missing_evidence
 from kafkastream_operator.core.release import released_topics, unused
-from kafkastream_operator.core.render import Rendering, known, render
+from kafkastream_operator.core.render import Rendering, previous_streams, render
 from kafkastream_operator.core.resolve import Resolved, secret_problem
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.core.view import View
@@ -51,7 +51,7 @@ def next_document(
     """
     reported = view.driver.report.streams if view.driver is not None and view.driver.report is not None else None
     copies = (view.status.kept or None, reported, older.streams if older is not None else None)
-    before = known(previous, view.status.draining, *copies)
+    before = previous_streams(previous, view.status.draining, *copies)
     if previous is None and not before.entries and _must_wait(view, resolved):
         # The driver's pod waits for the first document, and so starts with everything that was asked for.
         return NextDocument(None, False, None, conditions.streams_resolved(resolved, first=True))
@@ -60,7 +60,7 @@ def next_document(
         return NextDocument(previous, drifted, None, ())
     behind = previous is not None and recovery.is_behind_its_driver(view, previous)
     if previous is not None and behind:
-        before = replace(known(None, view.status.draining, previous.streams, reported), drain=previous.drain)
+        before = replace(previous_streams(None, view.status.draining, previous.streams, reported), drain=previous.drain)
     last = _last_document(view)
     if (paused or resolved.problem) and last is not None:
         return NextDocument(last, True, None, ())

@@ -1,4 +1,4 @@
-"""Orphans: subscriptions from annotations whose application is gone. Pure.
+"""Orphans: subscriptions from annotations whose application is gone. Pure; `core.decide` calls it.
 
 An orphan keeps its document and its drains for `spec.orphanRetention`, so that delete-and-apply of the application does
 not end a drain. Then the operator deletes it.

@@ -1,4 +1,4 @@
-"""The streams of the next document: the desired ones, and the topics that still drain. Pure.
+"""The streams of the next document: desired ones, and topics that still drain. Pure; `core.next_document` calls it.
 
 A topic that was rendered and is no longer desired drains: it stays in the document until a driver report has evidence,
 or a user releases it. Both the document and the subscription's status remember it, because either can be lost.
@@ -37,7 +37,7 @@ class Rendering:
 
 
 @dataclass(frozen=True)
-class Known:
+class PreviousStreams:
     """The streams as they were rendered before, according to the document, the status or a driver's report.
 
     Attributes:
@@ -53,7 +53,9 @@ class Known:
     drain: Mapping[str, Mapping[str, str]]
 
 
-def known(document: Document | None, draining: tuple[DrainingTopic, ...], *copies: Streams | None) -> Known:
+def previous_streams(
+    document: Document | None, draining: tuple[DrainingTopic, ...], *copies: Streams | None
+) -> PreviousStreams:
     """Return everything that a driver may still read.
 
     Args:
@@ -75,12 +77,12 @@ def known(document: Document | None, draining: tuple[DrainingTopic, ...], *copie
         found = {**here, **found}
         drains.update(draining_in(streams or {}))
     drain = {each.stream: {"quietPeriod": each.quiet_period, "timeout": each.timeout} for each in draining}
-    return Known(found, marked, frozenset(drains), document.drain if document is not None else drain)
+    return PreviousStreams(found, marked, frozenset(drains), document.drain if document is not None else drain)
 
 
 def render(
     resolved: Resolved,
-    before: Known,
+    before: PreviousStreams,
     *,
     next_counter: int,
     now: str,
@@ -159,7 +161,7 @@ def _seconds(duration: str) -> float:
     return parse_duration_ms(duration, where="drain") / 1000
 
 
-def _drain_of(stream: str, resolved: Resolved, before: Known) -> Drain:
+def _drain_of(stream: str, resolved: Resolved, before: PreviousStreams) -> Drain:
     if stream in resolved.drain:
         return resolved.drain[stream]
     return Drain.model_validate(before.drain.get(stream, {}))
@@ -175,7 +177,7 @@ def _most_careful(settings: Sequence[Drain]) -> Drain:
     )
 
 
-def _drains(streams: Streams, resolved: Resolved, before: Known) -> dict[str, Mapping[str, str]]:
+def _drains(streams: Streams, resolved: Resolved, before: PreviousStreams) -> dict[str, Mapping[str, str]]:
     return {
         stream: _drain_of(stream, resolved, before).model_dump(by_alias=True, exclude_defaults=True)
         for stream in streams

@@ -1,4 +1,4 @@
-"""The desired streams of a subscription, from its spec and the catalog. Pure.
+"""The desired streams of a subscription, from its spec and the catalog. Pure; `core.decide` calls it.
 
 A stream or cluster with a problem is held: the document keeps its last good form, and a condition says why. A problem
 changes nothing that works.
@@ -234,7 +234,7 @@ def _hold_for_held(wanted: Iterable[StreamEntry], before: Streams, streams: dict
         if not conflicts:
             return held
         for stream, conflict in conflicts.items():
-            text = f"{origins.get(stream, stream)} {conflict}, which is held: both are rolled out when that is mended"
+            text = f"{origins.get(stream, stream)} {conflict}, which is held: both are rolled out once it is corrected"
             held.append(Held(stream, "Conflict", text))
             if stream in kept:
                 streams[stream] = kept[stream]

@@ -6,7 +6,7 @@ that its removal has not even begun. A document without the cluster is not enoug
 driver uses the one before.
 
 `Reconciling` and `Stalled` are kstatus's, for GitOps tools: a change is on its way to the subscriptions, or a person
-has to mend the stream. If a subscription needs a person, its own `Stalled` is True.
+has to correct the stream. If a subscription needs a person, its own `Stalled` is True.
 """
 
 from __future__ import annotations
@@ -78,11 +78,7 @@ class Subscriber:
 
 @dataclass(frozen=True)
 class _Remainder:
-    """The clusters that a subscriber still reads and the stream no longer names.
-
-    Attributes:
-        why: the reason, for a message.
-    """
+    """The clusters that a subscriber still reads and the stream no longer names, with the reason for a message."""
 
     reader: Subscriber
     clusters: frozenset[str]
@@ -138,13 +134,11 @@ def _names(clusters: Sequence[ClusterStatus]) -> str:
 def _ready(catalog: Catalog, name: str) -> Condition:
     entry = catalog.streams[name]
     if entry.content is None:
-        return condition(
-            "Ready", False, "InvalidStream", f"not rolled out; the stream stays as it was: {entry.problem}"
-        )
+        text = f"not rolled out; the stream stays as it was: {entry.problem}"
+        return condition("Ready", False, "InvalidStream", text)
     if entry.conflict:
-        return condition(
-            "Ready", False, "Conflict", f"{entry.conflict}: an application that reads both gets neither change"
-        )
+        text = f"{entry.conflict}: an application that reads both gets neither change"
+        return condition("Ready", False, "Conflict", text)
     shadows = [origin for origin, streams in catalog.shadowed.items() if name in streams]
     if shadows:
         return condition("Ready", True, "Shadows", f"this stream wins over the one in {', '.join(shadows)}")

@@ -70,7 +70,7 @@ class Plan:
         after: the status to write after the effect.
         delete: delete the subscription and its document, because the orphan's retention is over.
         events: (reason, message) of each Event.
-        again: the time of the next look, if nothing happens before.
+        again: when to reconcile again, if nothing happens before.
     """
 
     config_map: str

@@ -15,6 +15,7 @@ from dynamic_kafka.metadata.kubernetes_names import REFRESH_ANNOTATION, RENDERED
 from kafkastream_operator.core.application import Patch, Refresh
 from kafkastream_operator.core.decide import after_refusal, without_document
 from kafkastream_operator.core.document import Document, pack
+from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.core.view import Plan
 from kafkastream_operator.errors import ApiError, NotFoundError
 from kafkastream_operator.handlers.subscription_view import ObservedSubscription
@@ -117,9 +118,9 @@ def _patch(api: Api, cache: Cache, seen: ObservedSubscription, patch: Patch) -> 
     try:
         done = api.apply(APPLICATIONS[kind], KINDS[kind].patch_body(seen.application, patch))
         cache.put(APPLICATIONS[kind], done)
-        if patch.ends is not None:
+        if patch.pod_to_delete is not None:
             with suppress(NotFoundError):  # it has ended by itself: the next driver starts with the patch
-                api.delete(PODS, namespace, patch.ends.name, uid=patch.ends.uid)
+                api.delete(PODS, namespace, patch.pod_to_delete.name, uid=patch.pod_to_delete.uid)
     except ApiError as error:
         # A conflict is a refusal only if another manager owns a field. If the application has changed since, the
         # next reconciliation tries again.
@@ -130,18 +131,13 @@ def _patch(api: Api, cache: Cache, seen: ObservedSubscription, patch: Patch) -> 
 
 
 def send_event(api: Api, resource: Resource, about: Object, reason: str, message: str) -> None:
-    """Create an Event. A failure is only logged, because the conditions say the same.
-
-    Args:
-        resource: the kind of `about`.
-        about: the object that the Event is about.
-    """
+    """Create an Event about an object of this kind. A failure is only logged, because the conditions say the same."""
     meta = about["metadata"]
     body = {
         "apiVersion": EVENTS.api_version,
         "kind": "Event",
         "metadata": {"name": f"{meta['name'][:200]}.{uuid.uuid4().hex[:12]}", "namespace": meta["namespace"]},
-        "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "eventTime": stamp(datetime.now(UTC)),
         "action": reason,
         "reason": reason,
         "note": message[:1024],

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from dynamic_kafka.metadata.kubernetes_names import config_map_name
 from dynamic_kafka.metadata.validation_errors import explain
+from dynamic_kafka.metadata.yaml.located import Findings
 from kafkastream_operator.core.annotated import (
     MADE_LABEL,
     ineffective_annotation,
@@ -27,7 +28,7 @@ from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.errors import ApiError, ConflictError, NotFoundError
 from kafkastream_operator.handlers.apply_plan import PERMANENT_REFUSALS, apply_plan, send_event, write_status
 from kafkastream_operator.handlers.stream_subscribers import kind_of, subscribers_of
-from kafkastream_operator.handlers.subscription_view import catalog_of, observe_subscription, status_of
+from kafkastream_operator.handlers.subscription_view import catalog_of, labels_of, observe_subscription, status_of
 from kafkastream_operator.kube.api import (
     APPLICATIONS,
     CONFIG_MAPS,
@@ -108,10 +109,8 @@ class Reconciler:
         found = self._cache.get(*job)
         if found is None:
             return
-        text = "; ".join(
-            f"spec.{'.'.join(map(str, each.path))}: {each.text}" for each in explain(error, SubscriptionSpec)
-        )
-        text = f"this operator cannot read the spec: {text}. Correct it, or update the operator; the document stays"
+        why = Findings(explain(error, SubscriptionSpec, at=("spec",)))
+        text = f"this operator cannot read the spec: {why}. Correct it, or update the operator; the document stays"
         before = status_of(found)
         resolved = condition("StreamsResolved", False, "InvalidSubscription", text)
         generation = int(found["metadata"].get("generation", 0))
@@ -129,18 +128,15 @@ class Reconciler:
         catalog = catalog_of(self._cache, job.namespace)
         origin = f"ConfigMap {job.name}"
         events = [("Invalid", catalog.broken[origin])] if origin in catalog.broken else []
-        for stream, winner in sorted(catalog.shadowed.get(origin, {}).items()):
-            events.append(
-                (
-                    "Shadowed",
-                    f"stream {stream} is read from {winner}, which takes precedence; remove it from one of the two",
-                )
-            )
-        for stream, entry in catalog.streams.items():
-            if entry.origin == origin and entry.conflict:
-                events.append(
-                    ("Conflict", f"stream {stream} {entry.conflict}: a subscription that reads both rolls out neither")
-                )
+        events += [
+            ("Shadowed", f"stream {stream} is read from {winner}, which takes precedence; remove it from one of them")
+            for stream, winner in sorted(catalog.shadowed.get(origin, {}).items())
+        ]
+        events += [
+            ("Conflict", f"stream {stream} {entry.conflict}: a subscription that reads both rolls out neither")
+            for stream, entry in catalog.streams.items()
+            if entry.origin == origin and entry.conflict
+        ]
         for reason, text in events:
             self._send_event_regularly(CONFIG_MAPS, found, reason, text)
         return EVENT_INTERVAL_S if events else None
@@ -168,7 +164,7 @@ class Reconciler:
         annotations = found["metadata"].get("annotations") or {}
         asked = requested_subscription(job.name, job.resource.api_version, annotations)
         known = self._cache.get(SUBSCRIPTIONS, job.namespace, job.name)
-        by_annotations = known is not None and MADE_LABEL in (known["metadata"].get("labels") or {})
+        by_annotations = known is not None and MADE_LABEL in labels_of(known)
         kind = kind_of(known) if known is not None else job.resource.api_version
         again = None
         if (ineffective := ineffective_annotation(annotations)) and (asked is None or not asked.problem):
@@ -223,9 +219,7 @@ class Reconciler:
             self._cache.put(SUBSCRIPTIONS, self._api.apply(SUBSCRIPTIONS, body, force=True))
         except ApiError as error:
             if error.status in PERMANENT_REFUSALS:
-                text = (
-                    f"the API server refuses KafkaStreamSubscription {job.name} of these annotations: {error.message}"
-                )
+                text = f"the API server refuses the KafkaStreamSubscription of these annotations: {error.message}"
                 self._send_event_regularly(job.resource, application, "SubscriptionRefused", text)
             raise
         self._applied[job] = Applied(wanted["spec"], now, count + 1)

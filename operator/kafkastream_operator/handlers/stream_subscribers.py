@@ -1,4 +1,4 @@
-"""Find the subscribers of a stream in the cache. Operator; makes no API calls.
+"""Find the subscribers of a stream in the cache. Operator; `reconcile.py` calls it. It makes no API calls.
 
 Every document of the namespace counts, even if its subscription is gone: a job may still run with that document.
 """

@@ -206,7 +206,7 @@ def _driver(cache: Cache, pod: Object, owned: bool, document: str) -> Driver:
     text = annotations.get(REPORT_ANNOTATION)
     running = pod.get("status", {}).get("phase") == "Running" and not meta.get("deletionTimestamp")
     report, (mounted, fault) = Report.parse(text), _mounts(pod, document)
-    silent_s, news = cache.text_age(ref_of(PODS, pod), meta["uid"], text or f"running: {running}")
+    silent_s, seen_alive = cache.text_age(ref_of(PODS, pod), meta["uid"], text or f"running: {running}")
     return Driver(
         name=meta["name"],
         uid=meta["uid"],
@@ -215,7 +215,7 @@ def _driver(cache: Cache, pod: Object, owned: bool, document: str) -> Driver:
         token=annotations.get(REVISION_ANNOTATION, ""),
         report=report,
         silent_s=silent_s,
-        seen_alive=news,
+        seen_alive=seen_alive,
         mounted=mounted,
         mount_fault=fault,
         unreadable=bool(text) and report is None,

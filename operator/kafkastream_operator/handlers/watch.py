@@ -21,7 +21,7 @@ from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.health import Health
 from kafkastream_operator.handlers.queue import WorkQueue
 from kafkastream_operator.handlers.reconcile import Reconciler
-from kafkastream_operator.handlers.subscription_view import claims
+from kafkastream_operator.handlers.subscription_view import claims, labels_of
 from kafkastream_operator.handlers.watch_health import Watch
 from kafkastream_operator.kube.api import (
     APPLICATIONS,
@@ -61,7 +61,6 @@ class Operator:
     Args:
         namespaces: the namespaces to serve; empty: all.
         workers: how many objects are reconciled at the same time.
-        health: the health that probes see.
     """
 
     def __init__(
@@ -211,14 +210,14 @@ class Operator:
             self._add_metadata(namespace)
             self._add_neighbours(found, namespace)
         elif resource == CONFIG_MAPS:
-            self._enqueue_config_map(ref, found["metadata"].get("labels") or {})
+            self._enqueue_config_map(ref, labels_of(found))
         else:
             name = ref.name
             if resource != PODS:
                 self._add(Ref(resource, namespace, name))
                 self._add_all(STREAMS, namespace)
             else:
-                name = application_named_in(found["metadata"].get("labels") or {})
+                name = application_named_in(labels_of(found))
             for each in self.cache.all(SUBSCRIPTIONS, namespace):
                 if each["spec"]["applicationRef"]["name"] == name or not name:
                     self._add(Ref(SUBSCRIPTIONS, namespace, each["metadata"]["name"]))
@@ -234,14 +233,13 @@ class Operator:
         for name in owners | {labels[SUBSCRIPTION_LABEL]}:
             self._add(Ref(SUBSCRIPTIONS, ref.namespace, name))
         if labels[SUBSCRIPTION_LABEL] not in owners:
-            self._add_all(
-                STREAMS, ref.namespace
-            )  # a document without a subscription: no change of a status adds the streams
+            # The document has no subscription, so no change of a status adds the streams.
+            self._add_all(STREAMS, ref.namespace)
 
     def _add_metadata(self, namespace: str) -> None:
         """Add the users' ConfigMaps: each may shadow another one, or conflict with it."""
         for each in self.cache.all(CONFIG_MAPS, namespace):
-            if SUBSCRIPTION_LABEL not in (each["metadata"].get("labels") or {}):
+            if SUBSCRIPTION_LABEL not in labels_of(each):
                 self._add(Ref(CONFIG_MAPS, namespace, each["metadata"]["name"]))
 
     def _add_neighbours(self, found: Object, namespace: str) -> None:
@@ -275,5 +273,5 @@ def _is_in_conflict(stream: Object) -> bool:
 def _is_watched(resource: Resource, found: Object) -> bool:
     """Return whether an object has the label by which its kind is watched."""
     key, _, value = (dict(WATCHED)[resource] or "").partition("=")
-    there = (found["metadata"].get("labels") or {}).get(key)
+    there = labels_of(found).get(key)
     return not key or (there is not None and there == (value or there))

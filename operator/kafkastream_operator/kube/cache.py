@@ -10,7 +10,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from kafkastream_operator.core.drain_evidence import FRESH_S
@@ -193,11 +193,10 @@ class Cache:
         with self._lock:
             return [found for _, found in sorted(self._objects.get((resource, namespace), {}).items())]
 
-    def refs(self, resource: Resource) -> Iterator[Ref]:
+    def refs(self, resource: Resource) -> list[Ref]:
         """Return the addresses of all objects of a kind."""
         with self._lock:
-            found = [Ref(r, ns, name) for (r, ns), names in self._objects.items() if r == resource for name in names]
-        return iter(found)
+            return [Ref(r, ns, name) for (r, ns), names in self._objects.items() if r == resource for name in names]
 
     def derive(self, found: Object, make: Callable[[Object], Derived]) -> Derived:
         """Return `make(found)`, computed once per version of the object. The result must not be changed."""

@@ -1,4 +1,4 @@
-"""Let one operator serve at a time: it holds a Lease, or its process ends. Operator; a thread renews the Lease.
+"""Let one operator serve at a time: it holds a Lease, or its process ends. `__main__` starts it; a thread renews it.
 
 A Lease does not fence. An operator that was suspended for longer than its lease may make one more write when it
 resumes, which is harmless, because every write carries a precondition.
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.errors import ApiError, ConflictError, NotFoundError
 from kafkastream_operator.kube.api import Api, Object, Resource
 
@@ -101,7 +102,7 @@ class Lease:
         return False
 
     def _write(self, found: Object | None) -> bool:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = stamp(datetime.now(UTC))
         before = (found or {}).get("spec", {})
         mine = before.get("holderIdentity") == self._identity
         spec: dict[str, Any] = {

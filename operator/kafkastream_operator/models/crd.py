@@ -24,7 +24,6 @@ _KEPT = (
     "type", "format", "enum", "pattern", "minLength", "maxLength", "minItems", "maxItems", "maxProperties", "minimum",
     "maximum", "default", "description", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-map-type",
 )  # fmt: skip
-INT_MAX = 2**63 - 1
 CATEGORY = "dynamic-kafka"
 """The category of both kinds. It must not be the name of a kind: `kubectl delete` of that kind would delete both."""
 
@@ -34,8 +33,6 @@ def crd(module: ModuleType, spec: type[BaseModel], status: type[BaseModel]) -> d
 
     Args:
         module: the module of the kind, with PLURAL, SINGULAR, KIND, SHORT_NAMES, COLUMNS, LIST_KEYS and RULES.
-        spec: the model of its spec.
-        status: the model of its status.
     """
     schema = {
         "type": "object",

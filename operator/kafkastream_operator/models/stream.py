@@ -22,7 +22,6 @@ from kafkastream_operator.models.fields import (
     Properties,
     SecretName,
     Servers,
-    StreamName,
     TopicName,
 )
 
@@ -211,5 +210,3 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
 }
 """CEL rules, by which the API server refuses common mistakes: {path in the schema: (expression, message) …}."""
-
-__all__ = ["KafkaStreamSpec", "KafkaStreamStatus", "StreamCluster", "StreamName"]

@@ -66,7 +66,7 @@ def application_of(found: Mapping[str, Any], config_map: str) -> Application:
     info = (status.get("currentAttemptSummary") or {}).get("attemptInfo") or {}
     attempt = as_int(info.get("id"))
     by_role = [correctly_mounted(secrets_for(role, conf) | _secrets_of(_template(spec, role))) for role in ROLES]
-    unwilling, willing_at = _restarts(spec, status, info)
+    restart_refusal, restart_allowed_at = _restarts(spec, status, info)
     return Application(
         name=meta["name"],
         uid=meta["uid"],
@@ -80,8 +80,8 @@ def application_of(found: Mapping[str, Any], config_map: str) -> Application:
         driver_pod=driver_pod(meta["namespace"], meta["name"], attempt, conf),
         generation=int(meta.get("generation", 0)),
         restarts_itself=False,
-        unwilling=unwilling,
-        willing_at=willing_at,
+        restart_refusal=restart_refusal,
+        restart_allowed_at=restart_allowed_at,
     )
 
 

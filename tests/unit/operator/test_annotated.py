@@ -101,7 +101,7 @@ def test_a_refused_subscription_is_one_event(server: Server) -> None:
         with pytest.raises(ApiError):
             server.application(KUBEFLOW_APPLICATIONS, ANNOTATED)
     assert server.events == [
-        "SubscriptionRefused: the API server refuses KafkaStreamSubscription app of these annotations: "
+        "SubscriptionRefused: the API server refuses the KafkaStreamSubscription of these annotations: "
         + server.refuses
     ]
     server.refuses = ""

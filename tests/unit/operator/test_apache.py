@@ -179,21 +179,21 @@ def test_the_drivers_pod_has_the_name_of_apaches_operator() -> None:
 @pytest.mark.parametrize("config", [{}, {"restartPolicy": "Never"}, {"restartPolicy": "OnFailure"}])
 def test_an_application_that_would_not_start_again_is_detected(config: dict[str, Any]) -> None:
     found = application_of(tolerating(**config, maxRestartAttempts=10), "x")
-    assert "restartPolicy to Always" in found.unwilling
+    assert "restartPolicy to Always" in found.restart_refusal
     assert found.refuses_restart(datetime(2030, 1, 1, tzinfo=UTC))
 
 
 def test_the_last_attempt_is_left_for_a_failure() -> None:
-    assert application_of(tolerating(restartPolicy="Always", maxRestartAttempts=4), "x").unwilling == ""
-    assert "maxRestartAttempts is 3" in application_of(tolerating(restartPolicy="Always"), "x").unwilling
+    assert application_of(tolerating(restartPolicy="Always", maxRestartAttempts=4), "x").restart_refusal == ""
+    assert "maxRestartAttempts is 3" in application_of(tolerating(restartPolicy="Always"), "x").restart_refusal
     limited = tolerating(restartPolicy="Always", maxRestartAttempts=9, maxRestartOnFailure=2)
-    assert "maxRestartOnFailure is 2" in application_of(limited, "x").unwilling
+    assert "maxRestartOnFailure is 2" in application_of(limited, "x").restart_refusal
 
 
 def test_a_restart_is_possible_again_when_the_counter_resets() -> None:
     found = application_of(tolerating(restartPolicy="Always", restartCounterResetMillis=60_000), "x")
     # The time of this attempt, which began with the fourth state.
-    assert found.willing_at == datetime(2026, 11, 1, 0, 1, 3, tzinfo=UTC)
+    assert found.restart_allowed_at == datetime(2026, 11, 1, 0, 1, 3, tzinfo=UTC)
     assert found.refuses_restart(datetime(2026, 11, 1, 0, 1, 2, tzinfo=UTC))
     assert not found.refuses_restart(datetime(2026, 11, 1, 0, 1, 4, tzinfo=UTC))
 
@@ -204,10 +204,10 @@ def test_a_restart_is_possible_again_when_the_counter_resets() -> None:
 SECRET = {"cluster": "west", "name": "west-login", "allowedServers": ["west:9092"]}
 
 
-def apaches(unwilling: str = "", **spec: Any) -> World:
+def apaches(restart_refusal: str = "", **spec: Any) -> World:
     """Return the world of an Apache application that runs on cluster east."""
     world = running(**spec)
-    world.application_is("Running", restarts_itself=False, unwilling=unwilling)
+    world.application_is("Running", restarts_itself=False, restart_refusal=restart_refusal)
     return world
 
 
@@ -296,7 +296,7 @@ def test_an_application_that_would_not_return_is_not_ended() -> None:
     assert world.condition("RolledOut") == ("False", "RestartRequired")
     assert "would end the application: set restartPolicy to Always" in world.message("RolledOut")
     assert (world.patches, "end" in world.writes) == (0, False)
-    world.application_is("Running", unwilling="")
+    world.application_is("Running", restart_refusal="")
     world.settle()
     assert world.writes.count("end") == 1
 

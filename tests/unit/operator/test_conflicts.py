@@ -74,7 +74,7 @@ def test_a_held_stream_holds_those_that_disagree_with_it() -> None:
     assert servers(world) == dict.fromkeys("ab", "old:9092")
     assert world.condition("StreamsResolved") == ("False", "InvalidStream")
     assert "KafkaStream a disagrees with stream 'b' about cluster 'east'" in world.message("StreamsResolved")
-    assert "both are rolled out when that is mended" in world.message("StreamsResolved")
+    assert "both are rolled out once it is corrected" in world.message("StreamsResolved")
     world.stream("b", east("new"))
     world.settle()
     assert servers(world) == dict.fromkeys("ab", "new:9092")

@@ -141,7 +141,7 @@ def test_the_first_document_waits_for_what_is_there_and_held(what: str) -> None:
     # A bounded run would end without the missing stream.
     assert world.document is None
     assert world.condition("StreamsResolved") == ("False", reason)
-    assert world.message("Ready").endswith("the first document waits until that is mended")
+    assert world.message("Ready").endswith("the first document waits until that is corrected")
     world.stream("other", cluster("west"))
     world.settle()
     assert world.rendered()["west/orders"] == "Active"

@@ -329,9 +329,8 @@ def test_a_rejected_revision_is_reported_and_never_forced() -> None:
     world.driver = replace(world.driver, report=report)
     world.settle()
     assert world.condition("RolledOut") == ("False", "Rejected")
-    assert "keeps the one before: west is another cluster than before. Mend or revert the stream soon" in world.message(
-        "RolledOut"
-    )
+    text = "keeps the one before: west is another cluster than before. Correct or revert the stream soon"
+    assert text in world.message("RolledOut")
     assert "revert" in world.message("RolledOut")
     assert "west is another cluster" in world.message("RolledOut")
 

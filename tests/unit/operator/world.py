@@ -261,7 +261,7 @@ class World:
                 resource_version=str(int(self.application.resource_version) + 1),
             )
             self._survive()
-        if effect.ends is not None and self.driver is not None and effect.ends.uid == self.driver.uid:
+        if effect.pod_to_delete is not None and self.driver is not None and effect.pod_to_delete.uid == self.driver.uid:
             self._write("end")
             self.driver = None
 

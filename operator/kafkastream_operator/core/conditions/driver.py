@@ -1,4 +1,4 @@
-"""The conditions `Mounted` and `Reporting`: what ties a driver to the operator. Pure."""
+"""The conditions `Mounted` and `Reporting`: whether the driver mounts the document, and whether it reports. Pure."""
 
 from __future__ import annotations
 

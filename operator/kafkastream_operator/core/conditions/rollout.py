@@ -102,8 +102,8 @@ def starting(revision: Revision) -> Condition:
 def rejected(revision: Revision, reason: str) -> Condition:
     """Say that the driver does not use the revision."""
     text = (
-        f"the driver rejects revision {revision.counter} and keeps the one before: {reason}. Mend or revert the stream"
-        " soon: a driver that starts anew would not start with this revision"
+        f"the driver rejects revision {revision.counter} and keeps the one before: {reason}. Correct or revert the"
+        " stream soon: a driver that starts anew would not start with this revision"
     )
     return condition("RolledOut", False, "Rejected", text)
 
@@ -164,7 +164,8 @@ def restart_required(why: str, strategy: Strategy, application: Application, by_
 
 def restart_refused(revision: Revision, application: Application) -> Condition:
     """Say that the change needs a restart that the application would not survive."""
-    text = f"revision {revision.counter} takes a restart, which would end the application: {application.unwilling}"
+    why = application.restart_refusal
+    text = f"revision {revision.counter} takes a restart, which would end the application: {why}"
     return condition("RolledOut", False, "RestartRequired", text)
 
 

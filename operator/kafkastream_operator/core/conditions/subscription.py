@@ -37,7 +37,7 @@ TRANSIENT = frozenset({"NotRunning", "Waiting", "Paused", "RollingOut", "Coalesc
 def subscription_conditions(
     view: View,
     resolved: Resolved,
-    content: Iterable[Condition],
+    overriding: Iterable[Condition],
     rolled_out: Condition,
     rendering: Rendering | None,
     *,
@@ -47,13 +47,13 @@ def subscription_conditions(
     """Return all conditions of a subscription that has a document.
 
     Args:
-        content: conditions that replace the ones of the same type: why the next document was not written.
+        overriding: conditions that replace the ones of the same type: why the next document was not written.
         rendering: None if the document was left as it was.
         secrets: the Secrets that the document needs mounted.
     """
     found = [
         *streams_resolved(resolved),
-        *content,
+        *overriding,
         _with_pause(rolled_out, "nothing newer is rolled out", paused),
         _application_found(view),
         mounted(view, secrets),
@@ -80,7 +80,7 @@ def streams_resolved(resolved: Resolved, *, first: bool = False) -> tuple[Condit
         return (condition("StreamsResolved", False, "InvalidSubscription", resolved.problem),)
     if resolved.held:
         text = "; ".join(each.message for each in resolved.held)
-        text += "; the first document waits until that is mended" if first else ""
+        text += "; the first document waits until that is corrected" if first else ""
         return (condition("StreamsResolved", False, resolved.held[0].reason, text),)
     if resolved.missing:
         names = first_few(resolved.missing, 20)

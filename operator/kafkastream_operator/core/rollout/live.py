@@ -41,11 +41,11 @@ def change_live(
     if not takes_changes_live(driver) and (strategy == "Auto" or driver.report is not None):
         why = f"driver {driver.name} does not report that it can take revision {wanted.revision.counter} live"
         return Step(before, conditions.restart_required(why, strategy, application))
-    going_on = conditions.rolling_out(wanted.revision, "live")
+    under_way = conditions.rolling_out(wanted.revision, "live")
     if before.token != wanted.token or before.method != "Reload":
         began = Rollout(token=wanted.token, method="Reload", phase="Patched", at=stamp(now), attempts=1)
-        return Step(began, going_on, Refresh(driver.name, wanted.token), again=now + timing.confirm_live)
+        return Step(began, under_way, Refresh(driver.name, wanted.token), again=now + timing.confirm_live)
     due = parse(before.at) + timing.confirm_live
     if now < due:
-        return Step(before, going_on, again=due)
+        return Step(before, under_way, again=due)
     return Step(before, conditions.not_confirmed(wanted.revision, driver, timing.confirm_live))

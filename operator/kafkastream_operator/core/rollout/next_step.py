@@ -41,8 +41,8 @@ def next_step(
         before: the roll-out as the status has it; None if nothing was ever rolled out.
         restarted_at: when the operator last restarted the application.
         paused: why nothing may be rolled out; "" if it may.
-        spec_changed: the subscription's spec has changed since the last look. The operator tries again then if it had
-            given up.
+        spec_changed: the subscription's spec has changed since the last reconciliation. If the operator had given up,
+            it then tries again.
         promised: the last condition said that the next driver takes the newest revision when it starts.
     """
     if before is None:

@@ -38,7 +38,7 @@ def restart(
         return _await_driver(wanted, before, application, now=now, timing=timing)
     if application.refuses_restart(now):
         refused = conditions.restart_refused(wanted.revision, application)
-        return Step(before, refused, again=application.willing_at)
+        return Step(before, refused, again=application.restart_allowed_at)
     if not mine and _is_unrecorded(before, application):
         made_at = min(now, parse(before.at) + timing.gather)
         restarted_at = max(made_at, restarted_at or made_at)
@@ -90,24 +90,24 @@ def _patch(
     earliest: datetime,
     timing: Timing,
 ) -> Step:
-    going_on = conditions.rolling_out(wanted.revision, "by a restart")
+    under_way = conditions.rolling_out(wanted.revision, "by a restart")
     attempt = before.attempts + 1
-    ends = _driver_to_end(application, driver)
+    pod_to_delete = _pod_to_delete(application, driver)
     submission = _submission(application, driver)
     update = {"phase": "Patched", "at": stamp(now), "attempts": attempt, "submission": submission}
     done = before.model_copy(update=update)
-    if (application.token, application.attempt) == (wanted.token, attempt) and ends is None:
+    if (application.token, application.attempt) == (wanted.token, attempt) and pod_to_delete is None:
         # An operator made this patch and died. Every submission since then is an effect of the patch.
         done = done.model_copy(update={"submission": before.submission})
-        return Step(done, going_on, again=now + timing.confirm, restarted=True)
+        return Step(done, under_way, again=now + timing.confirm, restarted=True)
     if now < (gathered := _gathered_at(before, timing)):
-        return Step(before, going_on, again=gathered)
+        return Step(before, under_way, again=gathered)
     if now < earliest:
         # This patch was made before, and was lost or removed. Removing it at once does not bring the next one sooner.
         apart = conditions.coalescing(before, wanted.revision, timing.between_restarts)
         return Step(before, apart, again=earliest)
-    patch = Patch(wanted.token, wanted.secrets, attempt, application.resource_version, ends)
-    return Step(before, going_on, patch, done, now + timing.confirm, restarted=True)
+    patch = Patch(wanted.token, wanted.secrets, attempt, application.resource_version, pod_to_delete)
+    return Step(before, under_way, patch, done, now + timing.confirm, restarted=True)
 
 
 def _await_driver(wanted: Wanted, before: Rollout, application: Application, *, now: datetime, timing: Timing) -> Step:
@@ -147,7 +147,7 @@ def _submission(application: Application, driver: Driver | None) -> str:
     return application.submission if application.restarts_itself or has_driver else ""
 
 
-def _driver_to_end(application: Application, driver: Driver | None) -> Pod | None:
+def _pod_to_delete(application: Application, driver: Driver | None) -> Pod | None:
     """Return the running driver's pod, where the application does not restart by itself and so keeps its old spec."""
     if application.restarts_itself or driver is None or not (driver.running and driver.owned):
         return None

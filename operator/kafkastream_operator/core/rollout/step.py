@@ -54,7 +54,7 @@ class Step:
         condition: `RolledOut`, for the status.
         effect: the one write that follows; None if there is none.
         after: for the status, written after the effect; None if `rollout` still holds then.
-        again: the time of the next look, if nothing happens before.
+        again: when to reconcile again, if nothing happens before.
         restarted: whether the effect restarts the application.
     """
 
