@@ -1,6 +1,6 @@
 """Errors of clusters that fail, as one error with advice for the user.
 
-Driver; the observer raises them under `clusterFailurePolicy=fail`, and the tool `plan` shows them.
+Driver; the observer raises them for clusters that must answer, and the tool `plan` shows them.
 """
 
 from __future__ import annotations

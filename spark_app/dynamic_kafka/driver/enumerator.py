@@ -32,7 +32,7 @@ from dynamic_kafka.kafka.commits import GroupCommitter
 from dynamic_kafka.kafka.groups import Commits
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.batch import Planned, plan_batch
-from dynamic_kafka.planning.checks import RevisionRejectedError
+from dynamic_kafka.planning.checks import RevisionRejectedError, missing_id_warnings
 from dynamic_kafka.planning.codec import decode, encode
 from dynamic_kafka.planning.ending import Targets, still_to_read
 from dynamic_kafka.planning.plan import Limits, Plan
@@ -247,6 +247,8 @@ class Enumerator:
     def plan_once(self, given: PlanInput, observed: LiveObservation) -> Planned:
         """Plan, and answer the plan's questions. Writes nothing, but logs warnings; the tool `plan` uses it too."""
         answer = partial(answer_question, probes=observed.probes, state=self.state, group=self.options.group_id)
+        # Before the plan, which may fail: a query that fails at each start still logs the clusters without an id.
+        self.status.warn(missing_id_warnings(given))
         planned = run_steps(plan_batch(given), answer)
         self.status.warn(planned.warnings)
         return planned

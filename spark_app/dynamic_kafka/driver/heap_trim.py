@@ -1,6 +1,6 @@
 """Return freed memory to the system. Runs on the driver, in processes that ask large clusters again and again.
 
-The planner calls it after each plan, and the application's lag prober after each round.
+`spark/stream_reader.py` calls it after each plan, and the application's lag prober after each round.
 """
 
 from __future__ import annotations

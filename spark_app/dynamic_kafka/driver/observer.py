@@ -46,7 +46,7 @@ class LiveObservation(Observation):
     Attributes:
         found: the metadata, with their revision.
         probes: the connection of each cluster that has one, by cluster id.
-        new_revision: whether the metadata differs from the last that a plan used successfully.
+        new_revision: whether the metadata differs from the last good metadata (`Observer.adopt`).
     """
 
     found: Discovered
@@ -179,7 +179,8 @@ class Observer:
             everyone: wait until each cluster has answered or failed; each must answer, whatever the policy.
 
         Raises:
-            DynamicKafkaError: under `clusterFailurePolicy=fail`, the failure of a cluster.
+            DynamicKafkaError: the failure of a cluster that must answer: of each one under `clusterFailurePolicy=fail`,
+                with `everyone`, and in a first plan that must find all.
             RevisionRejectedError: under `fail`, while running: new metadata brought a cluster that cannot be used.
         """
         found = self.newest_metadata(initial=initial)

@@ -1,6 +1,7 @@
 """Answers to the questions of one plan, from the clusters and from the query's state location.
 
-Driver; the enumerator and the tool `plan` call it while `planning.batch` plans. It decides nothing, and writes nothing.
+Driver; the enumerator and the tool `plan` call it while `planning.batch` plans. It writes nothing. It
+decides only which splits `HighWatermarksQuestion` answers: those of clusters that are read with `read_committed`.
 """
 
 from __future__ import annotations

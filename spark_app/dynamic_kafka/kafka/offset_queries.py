@@ -25,7 +25,7 @@ def answer_queries(
 
     Args:
         group: the consumer group whose commits count.
-        ends: the end of each split with a timestamp, listed before this call. A split without a record as new as its
+        ends: the end of each queried split, listed before this call. A split without a record as new as its
             timestamp starts there. A later end would skip records that were produced in between.
 
     Raises:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dynamic_kafka.planning.acceptance import LossOutcome, judge_losses
-from dynamic_kafka.planning.checks import check_clusters, missing_id_warnings
+from dynamic_kafka.planning.checks import check_clusters
 from dynamic_kafka.planning.dataloss import DataLoss, find_data_loss, is_recreated
 from dynamic_kafka.planning.deleted_topics import mark_deleted_topics
 from dynamic_kafka.planning.observation import ClusterObservation, Note
@@ -90,7 +90,7 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
         losses=outcome.losses,
         refused=outcome.refused,
         notes=(*renamed, *outcome.notes, *reconciled.notes),
-        warnings=missing_id_warnings(given) | kept_stop_warnings(given, reconciled.document),
+        warnings=kept_stop_warnings(given, reconciled.document),
     )
 
 

@@ -24,7 +24,7 @@ class PlanInput:
         limits: how much the batch may take.
         new_query_id: the id for a query that has none yet.
         read_before: the clusters that an earlier plan of this process used.
-        new_revision: whether the metadata differs from the last that a plan used successfully.
+        new_revision: whether the metadata differs from the last good metadata (`Observer.adopt`).
         topic_ends: {cluster id: {topic: ends}} as an earlier plan of this process saw them.
         refuse_losses: whether a loss that no user accepted ends the plan. The tool `plan` sets False: it lists such
             losses, and plans as if they were accepted.

@@ -21,7 +21,8 @@ T = TypeVar("T")
 class AcceptedIdentitiesQuestion:
     """Which physical clusters has a user accepted for this query? Answer: {cluster id: Kafka `cluster.id`}.
 
-    A plan asks only if a cluster is not the saved one: plans are frequent, and the state may be an object store.
+    A plan asks only if a cluster is not the saved one, or if two ids name one physical cluster: plans are frequent, and
+    the state may be an object store.
     """
 
     query: str

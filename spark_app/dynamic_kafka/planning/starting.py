@@ -108,7 +108,8 @@ def is_bounded(options: SourceOptions, subscription: Subscription) -> bool:
 def starts_elsewhere(options: SourceOptions, subscription: Subscription, cluster: str) -> bool:
     """Return whether a query's first plan starts a cluster anywhere but at its first record.
 
-    A later plan would start there: whatever the first plan misses of such a cluster would start at the wrong place.
+    A later plan starts new splits at their first record. So a split that the first plan misses would start at the wrong
+    place in such a cluster.
     """
     return (subscription.clusters[cluster].starting_offsets or options.starting_for(cluster)).kind != "earliest"
 
