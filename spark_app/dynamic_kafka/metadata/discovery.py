@@ -1,7 +1,7 @@
-"""The discovery of metadata: it polls the service beside the query. Driver; one per query, asked by its planning calls.
+"""The discovery of metadata: a thread that polls the metadata service. Driver; the observer of a query owns one.
 
-One daemon thread makes all calls to the service, so they never overlap. The planning calls take the metadata in force
-and never wait. The outcomes of a look-up:
+The thread makes all calls to the service, so they never overlap. Plans take the metadata in force and never wait. The
+bundled application has a discovery of its own. The outcomes of a lookup:
 
 - A valid answer comes into force, and the count of failures starts at 0 again.
 - An invalid answer leaves the last good metadata in force. It is logged once, and `status().rejected` reports it.
@@ -31,7 +31,7 @@ from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber
 _log = logging.getLogger(__name__)
 
 LOOKUP_DEADLINE_S = 30.0
-"""A look-up without an answer is a failure after this long, or after the interval if that is longer. While it goes on
+"""A lookup without an answer is a failure after this long, or after the interval if that is longer. While it goes on
 hanging, each further such period counts as one more failure, as if the call had been retried."""
 
 WAITING_LOG_INTERVAL_S = 30.0
@@ -43,14 +43,12 @@ class MetadataDiscovery:
 
     Args:
         service: only this object calls it from now on; `stop` closes it.
-        subscriber: chooses the streams.
-        interval_s: seconds from one look-up to the next; 0 looks up at start only.
+        interval_s: seconds from one lookup to the next; 0 looks up at start only.
         failure_threshold: consecutive failures that are tolerated.
         probe_interval_s: seconds between two calls of `service.changed()`; a change is looked up at once.
         awaited_revision: `start` waits for metadata at least as new; see `AwaitedRevision`.
         awaited_timeout_s: how long it waits.
         lookup_deadline_s: replaces `LOOKUP_DEADLINE_S`.
-        clock: seconds that never go back.
 
     Raises:
         OptionError: `awaited_revision` is no revision.
@@ -98,7 +96,7 @@ class MetadataDiscovery:
         return self._lookup.deferred_refusal
 
     def start(self, *, refuse_missing: bool = True) -> None:
-        """Make the first look-up, wait for it (and for the awaited revision), then poll in the background.
+        """Make the first lookup, wait for it (and for the awaited revision), then poll in the background.
 
         Args:
             refuse_missing: raise when the subscriber's `check_at_start` does. Without, the error becomes
@@ -125,15 +123,15 @@ class MetadataDiscovery:
         if problem is not None:
             raise problem
         if stopped:
-            raise MetadataUnavailableError("discovery was stopped before its first look-up had an answer")
-        text = f"the first look-up had no answer within {patience:g} s; check the metadata service"
+            raise MetadataUnavailableError("discovery was stopped before its first lookup had an answer")
+        text = f"the first lookup had no answer within {patience:g} s; check the metadata service"
         raise MetadataUnavailableError(text)
 
     def current(self) -> Discovered:
         """Return the metadata in force; never waits.
 
         Raises:
-            MetadataUnavailableError: more look-ups in a row than tolerated had no answer, or `start` did not succeed.
+            MetadataUnavailableError: more lookups in a row than tolerated had no answer, or `start` did not succeed.
         """
         with self._condition:
             return self._state.require_current(self._clock())
@@ -144,7 +142,7 @@ class MetadataDiscovery:
             return replace(self._state.status(self._clock()), missing=self._missing.ids)
 
     def refresh(self) -> None:
-        """Make one look-up that begins now, and wait until it ends or its deadline passes. Works with interval 0."""
+        """Make one lookup that begins now, and wait until it ends or its deadline passes. Works with interval 0."""
         with self._condition:
             if self._thread is None or self._stopped:
                 return
@@ -177,12 +175,12 @@ class MetadataDiscovery:
             _log.error("metadata %s is rejected: %s", described(rejected.revision), reason)
 
     def reconsider(self) -> None:
-        """Let the next look-up bring rejected content into force again: the brokers may have been corrected."""
+        """Let the next lookup bring rejected content into force again: the brokers may have been corrected."""
         with self._condition:
             self._state.reconsider()
 
     def stop(self) -> None:
-        """End discovery at once, even if a look-up hangs; its answer is ignored.
+        """End discovery at once, even if a lookup hangs; its answer is ignored.
 
         `current` keeps returning the metadata in force. May be called more than once.
         """
@@ -192,7 +190,7 @@ class MetadataDiscovery:
             self._stopped = True
             self._state.end()
             self._condition.notify_all()
-        # In a thread of its own, and before the look-up ends: closing is what unblocks a service that hangs.
+        # In a thread of its own, and before the lookup ends: closing is what unblocks a service that hangs.
         threading.Thread(target=self._close_service, name="metadata-close", daemon=True).start()
 
     def _close_service(self) -> None:
@@ -229,7 +227,7 @@ class MetadataDiscovery:
                     return problem
 
     def _wait_until_due(self) -> bool:
-        """Sleep until the next look-up; False when stopped."""
+        """Sleep until the next lookup; False when stopped."""
         last = self._clock()
         while True:
             with self._condition:
@@ -257,7 +255,7 @@ class MetadataDiscovery:
         try:
             return self._service.changed()
         except Exception:
-            # The look-up at the end of the interval meets the same error, and counts it.
+            # The lookup at the end of the interval meets the same error, and counts it.
             return False
 
     def _look_up(self, *, first: bool) -> MetadataError | None:
@@ -297,4 +295,4 @@ class MetadataDiscovery:
                 kept = "the last good one stays in force" if self._state.current else "there is no good one yet"
                 _log.error("invalid metadata, %s: %s", kept, problem)
         elif self._state.failure(self._clock(), str(problem)):
-            _log.warning("a metadata look-up had no answer: %s", problem)
+            _log.warning("a metadata lookup had no answer: %s", problem)

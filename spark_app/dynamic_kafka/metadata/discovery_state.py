@@ -29,9 +29,9 @@ class DiscoveryStatus:
     """A snapshot of a discovery.
 
     Attributes:
-        revision: of the metadata in force; None before the first look-up.
-        consecutive_failures: look-ups without an answer since the last answer.
-        last_error: text of the last failure; None once a look-up has an answer.
+        revision: of the metadata in force; None before the first lookup.
+        consecutive_failures: lookups without an answer since the last answer.
+        last_error: text of the last failure; None once a lookup has an answer.
         rejected: why the last answer is not in force; None if it is.
         missing: ids of subscribed streams that the metadata in force does not name.
         rejected_token: the revision of that answer, `<lineage>/<counter>`; empty if unknown.
@@ -62,8 +62,7 @@ class DiscoveryState:
     """The state of one discovery.
 
     Args:
-        failure_threshold: consecutive failures that are tolerated.
-        deadline_s: a hanging look-up counts as one failure for each such period.
+        deadline_s: a hanging lookup counts as one failure for each such period.
         awaited: the revision that the start waits for. Every answer that arrives here has reached it.
     """
 
@@ -114,7 +113,6 @@ class DiscoveryState:
         """Note an invalid answer, and return whether its text is news. It is no failure: the service did answer.
 
         Args:
-            text: the problem.
             token: the revision that the answer claims to be, if known.
         """
         self._count_answer()
@@ -123,7 +121,7 @@ class DiscoveryState:
         return is_news
 
     def failure(self, now: float, text: str) -> bool:
-        """Count a look-up without an answer, and return whether its text is news."""
+        """Count a lookup without an answer, and return whether its text is news."""
         self._failures += max(1, self._periods_hung(now))
         self._busy_since = None
         is_news = text != self._last_error
@@ -146,11 +144,11 @@ class DiscoveryState:
         return is_news
 
     def reconsider(self) -> None:
-        """Let the next look-up bring rejected content back into force; the query judges it again."""
+        """Let the next lookup bring rejected content back into force; the query judges it again."""
         self._rejected_fingerprint = None
 
     def failures(self, now: float) -> int:
-        """Return the consecutive failures, with those of a hanging look-up."""
+        """Return the consecutive failures, with those of a hanging lookup."""
         return self._failures + self._periods_hung(now)
 
     def require_current(self, now: float) -> Discovered:
@@ -226,7 +224,7 @@ class DiscoveryState:
 
     def _error_text(self, now: float) -> str | None:
         if self._periods_hung(now):
-            return f"a look-up has been hanging for more than {self._deadline_s:g} s"
+            return f"a lookup has been hanging for more than {self._deadline_s:g} s"
         return self._last_error
 
     def _cause(self, now: float) -> str:

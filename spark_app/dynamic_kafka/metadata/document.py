@@ -53,7 +53,6 @@ def parse_document(text: str, *, source: str) -> MetadataDocument:
     """Return the document that `text` holds, in either form, as YAML or JSON.
 
     Args:
-        text: the whole document.
         source: the document's name in errors, such as its path.
 
     Raises:

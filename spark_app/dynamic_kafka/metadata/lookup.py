@@ -1,4 +1,4 @@
-"""One look-up: ask the service for the subscribed streams, check and unite them. Driver; discovery's thread calls it.
+"""One lookup: ask the service for the subscribed streams, check and unite them. Driver; discovery's thread calls it.
 
 Owns the translation of whatever a user's own class raises into the errors that discovery counts.
 """
@@ -20,7 +20,7 @@ from dynamic_kafka.metadata.subscription import Subscription, unite
 
 @dataclass(frozen=True)
 class Found:
-    """The valid answer of one look-up.
+    """The valid answer of one lookup.
 
     Attributes:
         warnings: the texts about subscribed streams that are missing for the first time.
@@ -32,18 +32,15 @@ class Found:
 
 
 class Lookup:
-    """The look-ups of one discovery at one service.
+    """The lookups of one discovery at one service.
 
     Args:
-        service: the metadata service.
-        subscriber: chooses the streams.
-        missing: the account of missing streams.
-        awaited: the revision that the first look-up must find; None for any.
+        awaited: the revision that the first lookup must find; None for any.
         awaited_timeout_s: how long discovery waits for it, for the error's text.
 
     Attributes:
         older_revision: the revision that was found instead of the awaited one, for log lines.
-        deferred_refusal: the error of `check_at_start`, when the first look-up does not raise it.
+        deferred_refusal: the error of `check_at_start`, when the first lookup does not raise it.
     """
 
     def __init__(
@@ -64,11 +61,10 @@ class Lookup:
         self.deferred_refusal: MetadataInvalidError | None = None
 
     def run(self, *, first: bool, in_force: Revision | None) -> Found:
-        """Make one look-up.
+        """Make one lookup.
 
         Args:
             first: also check that the awaited revision and every subscribed stream are there.
-            in_force: the revision in force.
 
         Raises:
             MetadataInvalidError: the answer cannot be used; `token` is its revision, if known.

@@ -24,7 +24,7 @@ class MissingStreams:
         self._subscriber, self._service = subscriber, service
 
     def warnings(self, subscription: Subscription) -> list[str]:
-        """Return a warning for each stream that a look-up misses for the first time. May ask the service."""
+        """Return a warning for each stream that a lookup misses for the first time. May ask the service."""
         news = [name for name in self._subscriber.missing(subscription.stream_ids) if name not in self.ids]
         if not news:
             return []

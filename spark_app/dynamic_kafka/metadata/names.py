@@ -17,11 +17,7 @@ _SERVER = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\],@]+):([0-9]{1,5})\Z")
 
 
 def cluster_id(value: str) -> str:
-    """Check a cluster id: 1 to 253 characters without whitespace, brackets and control characters.
-
-    Raises:
-        ValueError: it has another form.
-    """
+    """Check a cluster id: 1 to 253 characters without whitespace, brackets and control characters."""
     if not _CLUSTER_ID.match(value):
         raise ValueError(
             "a cluster id has 1 to 253 characters, without whitespace, brackets and control characters; "
@@ -31,33 +27,21 @@ def cluster_id(value: str) -> str:
 
 
 def stream_id(value: str) -> str:
-    """Check a stream id: 1 to 253 characters without control characters, and no space at either end.
-
-    Raises:
-        ValueError: it has another form.
-    """
+    """Check a stream id: 1 to 253 characters without control characters, and no space at either end."""
     if not _STREAM_ID.match(value) or value != value.strip():
         raise ValueError("a stream id has 1 to 253 characters, without control characters, and no space at either end")
     return value
 
 
 def topic_name(value: str) -> str:
-    """Check a topic name by Kafka's rules.
-
-    Raises:
-        ValueError: Kafka would refuse it.
-    """
+    """Check a topic name by Kafka's rules."""
     if not _TOPIC.match(value) or value in (".", ".."):
         raise ValueError(f"{value[:80]!r} is no topic name; those have 1 to 249 of letters, digits, `.`, `_` and `-`")
     return value
 
 
 def bootstrap_servers(value: str) -> str:
-    """Return `host:port,host:port` without spaces around the commas.
-
-    Raises:
-        ValueError: an entry is not `host:port`.
-    """
+    """Check a list of `host:port`, and return it without spaces around the commas."""
     servers = [server.strip() for server in value.split(",")]
     for server in servers:
         found = _SERVER.match(server)
@@ -69,11 +53,7 @@ def bootstrap_servers(value: str) -> str:
 
 
 def folder_name(value: str) -> str:
-    """Check the name of a secret folder.
-
-    Raises:
-        ValueError: it is a path, or only dots.
-    """
+    """Check the name of a secret folder: no path, and not only dots."""
     if not is_plain_name(value):
         raise ValueError("must be the plain name of a folder: no `/`, and not only dots")
     return value

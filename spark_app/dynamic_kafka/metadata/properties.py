@@ -28,12 +28,7 @@ SECRET_FILE_KEYS = ALLOWED_KEYS | CREDENTIAL_KEYS
 
 
 def check_properties(properties: Mapping[str, str], *, where: str, secret_folder: str | None = None) -> list[str]:
-    """Return every reason to refuse properties of a document, each as `where.key: problem; remedy`.
-
-    Args:
-        properties: one cluster's properties.
-        where: the place of the properties in the document.
-        secret_folder: the cluster's secret folder, if it has one.
+    """Return every reason to refuse a cluster's properties in a document, each as `where.key: problem; remedy`.
 
     Values that may be secret are never shown.
     """

@@ -1,6 +1,6 @@
 """Subscribers choose the streams of a query: by ids, by a pattern, or by a user's own class. Driver.
 
-One call of `get_subscribed_streams` makes one look-up at the service.
+One call of `get_subscribed_streams` makes one lookup at the service.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class KafkaStreamSubscriber(ABC):
         """Return the streams of `service` to read now. Raises as the service does."""
 
     def check_at_start(self, service: KafkaMetadataService, found: Sequence[KafkaStream]) -> None:  # noqa: B027
-        """Refuse a first look-up that must be a mistake; `found` is its result. By default nothing is refused.
+        """Refuse a first lookup that must be a mistake; `found` is its result. By default nothing is refused.
 
         Raises:
             MetadataInvalidError: something subscribed does not exist.

@@ -29,11 +29,9 @@ _TEXTS = {
 
 
 def explain(error: ValidationError, model: type[BaseModel], *, at: Path = ()) -> list[Problem]:
-    """Return the problems of a value that does not validate.
+    """Return the problems of a value that does not validate against `model`.
 
     Args:
-        error: the error of validating the value against `model`.
-        model: the model.
         at: the path of the value in its document; the problems' paths begin with it.
     """
     problems: list[Problem] = []

@@ -1,7 +1,7 @@
 """The options of the source: their declarations, their parser and the values that they become.
 
-Pure, with no Kafka client and no Spark. It runs on the driver and in the source's other processes; the operator uses
-the parser of durations. `parse_options` is the entry point; `definitions` declares every option.
+Pure, with no Kafka client and no Spark. It runs on the driver and in the source's other processes. The operator uses
+`durations` and `command_line`. `parse_options` is the entry point, and `definitions` declares every option.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class MetadataOptions:
     metadata_failure_threshold: int = option(
         "metadataFailureThreshold",
         "count",
-        "How many failed look-ups in a row the query tolerates. One more ends it.",
+        "How many failed lookups in a row the query tolerates. One more ends it.",
         default="1",
         maximum=INT_MAX,
         aliases=("stream-metadata-discovery-failure-threshold",),

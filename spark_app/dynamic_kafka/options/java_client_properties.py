@@ -138,10 +138,8 @@ def _fitted(name: str, value: str) -> str:
 def _fit_session(properties: dict[str, str], where: str, warn: Callable[[str], None]) -> None:
     # librdkafka refuses a session longer than `max.poll.interval.ms`. Neither has an effect here: the source assigns
     # partitions itself.
-    poll, session = (
-        properties.get("max.poll.interval.ms", ""),
-        properties.get("session.timeout.ms", _SESSION_TIMEOUT_MS),
-    )
+    poll = properties.get("max.poll.interval.ms", "")
+    session = properties.get("session.timeout.ms", _SESSION_TIMEOUT_MS)
     if not (poll.isdecimal() and session.isdecimal() and int(poll) < int(session)):
         return
     if "session.timeout.ms" in properties:

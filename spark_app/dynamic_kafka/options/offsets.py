@@ -27,6 +27,7 @@ from dynamic_kafka.metadata.offset_grammar import (
     read_timestamps,
 )
 from dynamic_kafka.metadata.yaml.located import Findings
+from dynamic_kafka.metadata.yaml.reader import DuplicateKeyError, load_json
 from dynamic_kafka.options.values import PerCluster
 from dynamic_kafka.wording import did_you_mean
 
@@ -39,7 +40,6 @@ def parse_offsets(text: str, *, where: str, single: bool) -> OffsetSpec | PerClu
     """Read `startingOffsets` or `endingOffsets`.
 
     Args:
-        text: the option's value.
         where: the option's name in messages.
         single: True for a single-cluster stream, whose JSON has no level of clusters.
 
@@ -146,30 +146,13 @@ def _option_error(error: Findings, where: str, *place: str) -> OptionError:
 
 def _load(text: str, where: str, form: str) -> dict[str, object]:
     try:
-        loaded = json.loads(text, object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        reason = str(error) if isinstance(error, _DuplicateKeyError) else "it is not JSON"
+        loaded = load_json(text)
+    except ValueError as error:
+        reason = str(error) if isinstance(error, DuplicateKeyError) else "it is not JSON"
         raise OptionError(f"{where}: {reason}; expected e.g. {form}, got '{_short(text)}'") from None
     if not isinstance(loaded, dict) or not loaded:
         raise OptionError(f"{where} names nothing; expected e.g. {form}, got '{_short(text)}'")
     return loaded
-
-
-class _DuplicateKeyError(ValueError):
-    """One key stands twice in a JSON object. Most parsers silently take the last."""
-
-
-def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    seen: dict[str, object] = {}
-    for key, value in pairs:
-        if key in seen:
-            raise _DuplicateKeyError(f"'{key}' is there twice")
-        seen[key] = value
-    return seen
-
-
-def _refuse_constant(name: str) -> object:
-    raise ValueError(name)
 
 
 def _short(text: str) -> str:

@@ -34,7 +34,9 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
     given = recognise(options)
     warnings = _without_effect(given, mode)
     chosen = parse_subscription(given)
-    kafka_properties = _kafka_properties(given, warnings)
+    check_no_literal_secrets(given.kafka)
+    check_references(given.kafka)
+    kafka_properties = translate_java(given.kafka, "options", warn=warnings.append, fit=True)
     has_group = bool(kafka_properties.get("group.id"))
     bounds = parse_bounds(given, mode=mode, single=chosen.single is not None, has_group=has_group)
     warnings.extend(bounds.overruled)
@@ -68,12 +70,6 @@ def _without_effect(given: GivenOptions, mode: Mode) -> list[str]:
         elif mode == "batch" and option.streaming_only:
             warnings.append(f"option '{option.name}' has no effect in a batch read")
     return warnings
-
-
-def _kafka_properties(given: GivenOptions, warnings: list[str]) -> dict[str, str]:
-    check_no_literal_secrets(given.kafka)
-    check_references(given.kafka)
-    return translate_java(given.kafka, "options", warn=warnings.append, fit=True)
 
 
 def _check_rates(given: GivenOptions, lowest: int | None, highest: int | None) -> None:

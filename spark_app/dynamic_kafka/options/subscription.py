@@ -109,16 +109,13 @@ def _refuse_misfits(given: GivenOptions, choice: str, service: str) -> None:
 
 
 def _check_single(given: GivenOptions, choice: str) -> None:
+    instead = (
+        f"; with a metadata document choose by 'streamIds' instead of '{choice}'" if choice in _SPARK_OPTIONS else ""
+    )
     for name in ("metadataPath", "metadataRevision", "metadataDocument"):
         if given.has(name):
-            instead = (
-                f"; with a metadata document choose by 'streamIds' instead of '{choice}'"
-                if choice in _SPARK_OPTIONS
-                else ""
-            )
-            raise OptionError(
-                f"option '{name}' can't be combined with a single cluster, which has no document{instead}"
-            )
+            text = f"option '{name}' can't be combined with a single cluster, which has no document"
+            raise OptionError(f"{text}{instead}")
     servers = given.kafka.get("bootstrap.servers") or given.kafka.get("metadata.broker.list") or ""
     if not servers.strip():
         raise OptionError(f"option '{_SERVERS}' must be set for a single cluster")

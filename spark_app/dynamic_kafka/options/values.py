@@ -13,7 +13,7 @@ Mode = Literal["streaming", "batch"]
 
 
 class NamedOptions(dict[str, str]):
-    """The user's options by name, for users' own classes. A look-up ignores letter case; iteration yields lower case.
+    """The user's options by name, for users' own classes. A lookup ignores letter case; iteration yields lower case.
 
     Spark lowers the keys before the source sees them, and the application does not. A class finds its options either
     way.

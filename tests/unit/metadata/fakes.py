@@ -50,7 +50,7 @@ class FakeClock:
 
 
 class FakeService(KafkaMetadataService):
-    """A service that answers with streams, raises, or hangs, as the test wants. It counts its look-ups."""
+    """A service that answers with streams, raises, or hangs, as the test wants. It counts its lookups."""
 
     def __init__(self, *streams: KafkaStream) -> None:
         self.streams = {each.stream_id: each for each in streams}
@@ -75,7 +75,7 @@ class FakeService(KafkaMetadataService):
         self._gate.set()
 
     def await_lookups(self, count: int) -> bool:
-        """Wait until so many look-ups have begun."""
+        """Wait until so many lookups have begun."""
         with self._condition:
             return self._condition.wait_for(lambda: self.lookups >= count, PATIENCE_S)
 

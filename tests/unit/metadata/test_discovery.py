@@ -1,4 +1,4 @@
-"""Look-ups at the start and while a query runs, and the metadata in force after them."""
+"""Lookups at the start and while a query runs, and the metadata in force after them."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_continuous_discovery_looks_up_once_per_interval(discoveries: Discoverie
     for round_ in range(2, 5):
         discoveries.clock.now += INTERVAL_S
         assert service.await_lookups(round_)
-    discovery.refresh()  # a barrier: every look-up that was due comes before it
+    discovery.refresh()  # a barrier: every lookup that was due comes before it
     assert service.lookups == 5
 
 

@@ -1,4 +1,4 @@
-"""Look-ups without an answer, with an invalid answer, and hanging ones."""
+"""Lookups without an answer, with an invalid answer, and hanging ones."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_a_failed_look_up_counts_each_period_that_it_hung(discoveries: Discoveri
 
     service.error = ConnectionError("reset")
     service.release()
-    # The refresh gets a look-up of its own, after the one that hung: one more failure.
+    # The refresh gets a lookup of its own, after the one that hung: one more failure.
     discovery.refresh()
 
     assert discovery.status().consecutive_failures == 4
@@ -196,7 +196,7 @@ def test_calls_to_the_service_are_serialised(discoveries: Discoveries) -> None:
         thread.join(PATIENCE_S)
         assert outcome == [None]
 
-    assert service.lookups >= 3, "a refresh is served by a look-up that began after it"
+    assert service.lookups >= 3, "a refresh is served by a lookup that began after it"
     assert service.most_at_once == 1
 
 
@@ -213,7 +213,7 @@ def test_stop_returns_at_once_and_closes_a_service_that_hangs(discoveries: Disco
     stopping.join(PATIENCE_S)
     assert outcome == [None]
     refreshing.join(PATIENCE_S)
-    assert not refreshing.is_alive(), "the thread that waited for the look-up goes on"
+    assert not refreshing.is_alive(), "the thread that waited for the lookup goes on"
     assert service.closed.wait(PATIENCE_S), "closed while it hangs, since closing may unblock it"
     service.release()
 
@@ -230,7 +230,7 @@ def test_stop_unblocks_a_start_that_hangs(discoveries: Discoveries) -> None:
 
     starting.join(PATIENCE_S)
     assert isinstance(outcome[0], MetadataUnavailableError)
-    assert "was stopped before its first look-up" in str(outcome[0])
+    assert "was stopped before its first lookup" in str(outcome[0])
     service.release()
 
 

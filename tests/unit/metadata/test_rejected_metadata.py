@@ -21,7 +21,7 @@ class Scene:
         self.good = self.discovery.current()
 
     def bring(self, servers: str, revision: Revision | None = None) -> None:
-        """Make one look-up that finds the cluster with other servers."""
+        """Make one lookup that finds the cluster with other servers."""
         self.service.set(stream("orders", east=cluster("orders", servers=servers)))
         self.service.next_revision = revision
         self.discovery.refresh()

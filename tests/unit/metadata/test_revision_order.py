@@ -22,7 +22,7 @@ def running(discoveries: Discoveries) -> tuple[FakeService, MetadataDiscovery]:
 
 
 def finds(service: FakeService, discovery: MetadataDiscovery, revision: Revision, times: int = 1) -> None:
-    """Make look-ups find the first document, with one cluster, under this revision."""
+    """Make lookups find the first document, with one cluster, under this revision."""
     service.set(stream())
     service.next_revision = revision
     for _ in range(times):

@@ -40,7 +40,6 @@ class FileMetadataService(KafkaMetadataService):
     `path` is a file in either form, as YAML or JSON, gzip or not, or a folder with one of `FILE_NAMES`.
 
     Args:
-        path: the file, or the folder that it is mounted in.
         settle_s: seconds for which a changed plain file must stay the same after it was read.
     """
 
@@ -64,7 +63,7 @@ class FileMetadataService(KafkaMetadataService):
         return self._document.revision if self._document else None
 
     def changed(self) -> bool:
-        """Return whether the file changed since the last look-up; False while it is missing: a look-up reports that."""
+        """Return whether the file changed since the last lookup; False while it is missing: a lookup reports that."""
         try:
             return self._sign(self._locate()) != self._seen
         except (OSError, MetadataUnavailableError, MetadataInvalidError):
@@ -116,9 +115,8 @@ class FileMetadataService(KafkaMetadataService):
         if not self._path.is_dir():
             return self._path.resolve(strict=True)
         # Through `..data`, since the kubelet updates the links beside it only after the swap.
-        folder = (self._path / _KUBELET_LINK if (self._path / _KUBELET_LINK).is_dir() else self._path).resolve(
-            strict=True
-        )
+        linked = self._path / _KUBELET_LINK
+        folder = (linked if linked.is_dir() else self._path).resolve(strict=True)
         present = [name for name in FILE_NAMES if (folder / name).is_file()]
         if not present:
             raise MetadataUnavailableError(f"{self._path}: holds none of {', '.join(FILE_NAMES)}; {_CHECK}")

@@ -35,20 +35,20 @@ class KafkaMetadataService(ABC):
         """Return the streams of these ids, without ids that do not exist. Raises as `get_all_streams` does."""
 
     def is_cluster_active(self, cluster_id: str) -> bool:
-        """Return whether any stream names the cluster. By default this makes a look-up of its own."""
+        """Return whether any stream names the cluster. By default this makes a lookup of its own."""
         return any(cluster_id in stream.clusters for stream in self.get_all_streams())
 
     @property
     def revision(self) -> Revision | None:
-        """The revision that the last look-up found; None if the service has no revisions."""
+        """The revision that the last lookup found; None if the service has no revisions."""
         return None
 
     def changed(self) -> bool:
-        """Return whether a look-up would find something new. Called every second, so keep it cheap. Default: False."""
+        """Return whether a lookup would find something new. Called every second, so keep it cheap. Default: False."""
         return False
 
     def close(self) -> None:  # noqa: B027  # most services hold nothing
-        """Close connections. Another thread may call this while a look-up hangs, to unblock it."""
+        """Close connections. Another thread may call this while a lookup hangs, to unblock it."""
 
 
 class StaticMetadataService(KafkaMetadataService):

@@ -47,9 +47,22 @@ def read_json(text: str) -> Located | None:
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:
-        return Located(json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant))
-    except (ValueError, RecursionError):
+        return Located(load_json(text))
+    except ValueError:
         return None
+
+
+def load_json(text: str) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        DuplicateKeyError: a key occurs twice in an object. Most parsers silently take the last.
+        ValueError: the text is not JSON, or holds NaN or an infinity, or is nested too deeply.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def read_yaml(text: str, source: str) -> Located:
@@ -78,6 +91,10 @@ def read_yaml(text: str, source: str) -> Located:
         raise Located(None).report([problem], source) from None
     except _RefusedError as refused:
         raise Located(None).report([refused.problem], source) from None
+
+
+class DuplicateKeyError(ValueError):
+    """A key that occurs twice in one JSON object."""
 
 
 class _RefusedError(Exception):
@@ -238,9 +255,11 @@ def _plain(text: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise ValueError("duplicate key")
+    made: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in made:
+            raise DuplicateKeyError(f"'{key}' is there twice")
+        made[key] = value
     return made
 
 
