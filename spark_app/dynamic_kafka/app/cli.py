@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Protocol, cast
 
-from dynamic_kafka.app.exit_codes import ExitCode, code_of
+from dynamic_kafka.app.exit_codes import ExitCode, code_of, describe_error
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.options.command_line import parse_flags
 from dynamic_kafka.wording import nearest
@@ -47,11 +47,7 @@ class Command(Protocol):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command.
-
-    Returns:
-        The process's exit code.
-    """
+    """Run one command, and return the process's exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(
         prog="python -m dynamic_kafka.app", description="Read many Kafka clusters as one Spark stream."
@@ -77,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except DynamicKafkaError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        print(describe_error(error), file=sys.stderr)
         return code_of(error)
     except BrokenPipeError:
         # The interpreter flushes once more at its end, and must not fail on the closed pipe again.
@@ -86,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         if parsed.command == "run":
             raise  # a tool fails on a path that the user gave; elsewhere the traceback is needed
-        print(f"{type(error).__name__}: {error}; check the path, and that you may read and write it", file=sys.stderr)
+        print(f"{describe_error(error)}; check the path, and that you may read and write it", file=sys.stderr)
         return ExitCode.CONFIGURATION
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dynamic_kafka.app.config.app_config import AppConfig, describe
+from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.exit_codes import ExitCode, code_of, describe_error
 from dynamic_kafka.app.kubernetes.pod import own_pod
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from dynamic_kafka.app.config.schema import Metrics, Sink
+    from dynamic_kafka.app.config.schema import Metrics
     from dynamic_kafka.app.telemetry.metrics_receiver import ReadCounts
     from dynamic_kafka.metadata.discovery import MetadataDiscovery
 
@@ -110,23 +110,26 @@ class Outcome:
     code: ExitCode
     reason: str | None
 
-    def report(self, termination_log: Path | None = None) -> None:
+    def report(self, termination_log: Path = TERMINATION_LOG) -> None:
         """Log the last event, and write Kubernetes' termination log where there is one."""
         fields = {"event": "ended", "code": int(self.code), "reason": self.reason}
         log.info("ended with exit code %d", self.code, extra=fields)
-        file = termination_log or TERMINATION_LOG
         try:
-            if file.exists():
+            if termination_log.exists():
                 text = f"exit code {self.code:d}: {self.reason or 'finished'}"
-                file.write_text(text[:TERMINATION_CHARS], encoding="utf-8", errors="replace")
+                termination_log.write_text(text[:TERMINATION_CHARS], encoding="utf-8", errors="replace")
         except OSError as error:
-            log.debug("%s cannot be written: %s", file, error)
+            log.debug("%s cannot be written: %s", termination_log, error)
 
 
 def _prepare(config: AppConfig, resources: contextlib.ExitStack) -> MetadataDiscovery:
     """Log and check everything that needs neither Spark nor metadata, and return the discovery, not yet started."""
     refuse_connect(config.file.spark, os.environ)
-    log.info("application %s", config.name, extra={"event": "application", **describe(config)})
+    fields = {
+        "event": "application", "application": config.name, "sinks": [sink.name for sink in config.sinks],
+        "checkpoint": config.checkpoint, "options": sorted(config.file.options),  # without their values
+    }  # fmt: skip
+    log.info("application %s", config.name, extra=fields)
     options = config.parsed_options(config.sinks[0])
     for warning in options.warnings:
         log.warning("%s", warning)
@@ -145,16 +148,13 @@ def _wait_for_metadata(discovery: MetadataDiscovery, stop: StopRequest, config: 
     threading.Thread(target=_stop_on_request, args=(stop, discovery), name="stop-discovery", daemon=True).start()
     try:
         discovery.start(refuse_missing=False)
-        if discovery.deferred_refusal is not None and not any(_has_begun(config, sink) for sink in config.sinks):
+        checkpoints = (Checkpoint(config.checkpoint_of(sink)) for sink in config.sinks)
+        if discovery.deferred_refusal is not None and all(each.planned is None for each in checkpoints):
             raise discovery.deferred_refusal
     except MetadataError:
         if not stop.asked:
             raise
     return not stop.asked
-
-
-def _has_begun(config: AppConfig, sink: Sink) -> bool:
-    return Checkpoint(config.checkpoint_of(sink)).planned is not None
 
 
 def _supervise(spark: SparkSession, telemetry: Telemetry, stop: StopRequest) -> Outcome:
@@ -177,7 +177,6 @@ class Telemetry:
     The constructor opens the port of the metrics, so a port that is taken is reported before Spark starts.
 
     Args:
-        config: the application.
         discovery: the metadata; it need not be started yet.
         resources: closes everything at the end.
     """

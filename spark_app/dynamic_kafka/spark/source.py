@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
-
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
@@ -19,9 +17,6 @@ NAME = "dynamic-kafka"
 
 class DynamicKafkaDataSource(DataSource):
     """Many Kafka clusters as one Spark stream (FLIP-246 for Spark). `docs/options.md` lists the options."""
-
-    def __init__(self, options: MutableMapping[str, str]) -> None:
-        super().__init__(options)
 
     @classmethod
     def name(cls) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from dynamic_kafka.app.config.schema import AppFile, Sink, Transformation
 from dynamic_kafka.errors import OptionError
@@ -24,7 +23,6 @@ class AppConfig:
     """A checked `app.yaml`.
 
     Attributes:
-        file: its content.
         source: its path, for messages.
         checkpoint: the base folder of all checkpoints, without a slash at its end.
         lines: the line of each option in the file, by the option's key in lower case.
@@ -75,14 +73,23 @@ class AppConfig:
 
     def source_options(self, sink: Sink) -> dict[str, str]:
         """Return the options of a sink's source: those under `options`, and those that follow from other fields."""
-        return _source_options(self.file, self.checkpoint_of(sink), sink)
+        file, options = self.file, dict(self.file.options)
+        has_state = any(key.lower() == "statelocation" for key in options)
+        if file.metadata is not None:
+            options["metadataPath"] = file.metadata
+        if file.streams is not None and file.streams.ids is not None:
+            options["streamIds"] = ";".join(file.streams.ids)
+        if file.streams is not None and file.streams.pattern is not None:
+            options["streamPattern"] = file.streams.pattern
+        if not has_state:
+            options["stateLocation"] = f"{self.checkpoint_of(sink)}/{STATE_FOLDER}"
+        if sink.group_id is not None:
+            options = {key: value for key, value in options.items() if key.lower() not in _GROUP_KEYS}
+            options["kafka.group.id"] = sink.group_id
+        return options
 
     def parsed_options(self, sink: Sink) -> SourceOptions:
-        """Return the options of a sink's source, parsed.
-
-        Raises:
-            OptionError: an option is wrong.
-        """
+        """Return the options of a sink's source, parsed. Raises OptionError if one is wrong."""
         return parse_options(self.source_options(sink), mode="streaming")
 
     def reader_options(self, sink: Sink) -> dict[str, str]:
@@ -92,30 +99,3 @@ class AppConfig:
         if self.parsed_options(sink).commit_offsets:
             options["applicationCommits"] = "true"
         return options
-
-
-def _source_options(file: AppFile, checkpoint: str, sink: Sink) -> dict[str, str]:
-    options = dict(file.options)
-    keys = {key.lower() for key in options}
-    if file.metadata is not None:
-        options["metadataPath"] = file.metadata
-    if file.streams is not None and file.streams.ids is not None:
-        options["streamIds"] = ";".join(file.streams.ids)
-    if file.streams is not None and file.streams.pattern is not None:
-        options["streamPattern"] = file.streams.pattern
-    if "statelocation" not in keys:
-        options["stateLocation"] = f"{checkpoint}/{STATE_FOLDER}"
-    if sink.group_id is not None:
-        options = {key: value for key, value in options.items() if key.lower() not in _GROUP_KEYS}
-        options["kafka.group.id"] = sink.group_id
-    return options
-
-
-def describe(config: AppConfig) -> Mapping[str, Any]:
-    """Return the fields of the first log line. They name the options without their values."""
-    return {
-        "application": config.name,
-        "sinks": [sink.name for sink in config.sinks],
-        "checkpoint": config.checkpoint,
-        "options": sorted(config.file.options),
-    }

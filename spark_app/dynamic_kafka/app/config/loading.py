@@ -42,12 +42,8 @@ def load_config(path: str | Path) -> AppConfig:
 def parse_config(text: str, *, source: str) -> AppConfig:
     """Parse and check the text of an `app.yaml`.
 
-    Args:
-        text: the content.
-        source: the file's path, for messages.
-
     Raises:
-        OptionError: as `load_config`.
+        OptionError: as `load_config`, with `source` as the file's path.
     """
     if not text.strip():
         raise OptionError(f"{source}:1: the file is empty; docs/application.md describes its fields")
@@ -116,9 +112,8 @@ def _cross_check(config: AppConfig, located: Located) -> list[Problem]:
     problems += _credentials(("checkpoint",), file.checkpoint)
     for index, sink in enumerate(file.sinks):
         if sink.name in [other.name for other in file.sinks[:index]]:
-            problems.append(
-                Problem(("sinks", index, "name"), f"another sink is named {sink.name!r} too; give each its own name")
-            )
+            text = f"another sink is named {sink.name!r} too; give each its own name"
+            problems.append(Problem(("sinks", index, "name"), text))
         problems += [*_sink_problems(index, sink), *_shared_folder(index, sink, file.sinks[:index])]
     return problems or _option_problems(config, located)
 

@@ -64,11 +64,8 @@ class CommittedProgress:
             progress = source.after(committed)
         except DynamicKafkaError as error:
             if not self._failing:
-                log.warning(
-                    "sink %s: the lag of draining topics is unknown: its state location cannot be read: %s",
-                    name,
-                    error,
-                )
+                text = "the lag of draining topics is unknown: its state location cannot be read"
+                log.warning("sink %s: %s: %s", name, text, error)
             self._failing = True
             return None
         self._failing = False
@@ -83,7 +80,6 @@ class Reporter:
         prober: the thread that lists the clusters' end offsets. The first rendered document starts it if needed.
         drains: the progress of drains, which the prober updates.
         abilities: what this application can do.
-        clock: returns monotonic seconds.
     """
 
     def __init__(
@@ -108,7 +104,6 @@ class Reporter:
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        """Start the thread."""
         threading.Thread(target=self._run, name="reporter", daemon=True).start()
 
     def stop(self) -> None:

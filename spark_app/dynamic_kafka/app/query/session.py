@@ -25,7 +25,6 @@ _NO_CONNECT = (
     " which a remote session hides. Run it on the driver: `python -m dynamic_kafka.app run` or spark-submit, without"
 )
 
-
 _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
 """Environment variable that is set when a JVM, that of spark-submit, has launched this process."""
 
@@ -38,7 +37,6 @@ def start_session(config: AppConfig, *, live: bool = False) -> SparkSession:
     """Return a new session with the application's settings, or spark-submit's session with these settings added.
 
     Args:
-        config: the application.
         live: whether a live table is drawn on the terminal; the JVM's output then comes above it.
 
     Raises:
@@ -83,7 +81,6 @@ def refuse_other_disk(config: AppConfig, default: str) -> None:
     disk, and the check for old checkpoints would not find the sink's log.
 
     Args:
-        config: the application.
         default: `fs.defaultFS`, Spark's file system for paths without a scheme.
 
     Raises:

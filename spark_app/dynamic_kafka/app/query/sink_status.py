@@ -25,7 +25,6 @@ class SinkStatus:
     """The status of one sink's query.
 
     Attributes:
-        name: the sink's name.
         document: the offset document of the last batch that Spark has committed.
         others: the documents of further sources of ours; a join of a stream with itself has one.
         summary: the planner's report: lag per cluster, stalled clusters, rejected metadata.
@@ -86,7 +85,6 @@ class StatusBoard:
         """Show the progress of the checkpoint, so that the query has metrics before its first batch.
 
         Args:
-            name: the sink's name.
             documents: the last committed document of each source of ours.
             now: seconds of the monotonic clock.
         """

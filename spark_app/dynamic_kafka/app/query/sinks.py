@@ -32,15 +32,6 @@ _PROVIDERS = {
     "env": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
 }
 
-GUARANTEES: Mapping[str, str] = {
-    "parquet": "exactly once, for readers of its `_spark_metadata` log (Spark is one)",
-    "kafka": "at least once: a batch that is repeated after a failure is sent again",
-    "console": "none: for watching",
-    "format": "what that format promises; Spark's own file formats as `parquet`",
-    "foreachBatch": "as idempotent as your function is by (query id, batch id): a batch may come again, the same",
-}
-"""The guarantee of each kind of sink when the application is killed and started again."""
-
 
 def query_name(config: AppConfig, sink: Sink) -> str:
     """Return the name of a sink's query, for Spark's progress events and UI."""
@@ -53,9 +44,6 @@ def start_query(
     """Start a sink's query at the end of its checkpoint.
 
     Args:
-        spark: the session.
-        config: the application.
-        sink: one of its sinks.
         read_reports: the address for executors' read reports; without one they send none.
 
     Raises:

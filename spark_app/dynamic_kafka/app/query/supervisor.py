@@ -41,11 +41,8 @@ class Supervisor:
     """The loop that runs the queries until they end, one fails for good, or the application is asked to stop.
 
     Args:
-        spark: the session.
-        config: the application.
         discovery: the metadata, started.
         board: gets the status of each query.
-        stop: the request to stop.
         read_reports: for each sink, the address for executors' read reports.
 
     Attributes:

@@ -36,11 +36,8 @@ class LagProber:
     """The end offsets of all splits, from the clusters that answered in the last round.
 
     Args:
-        options: the source's options.
-        discovery: the metadata.
         interval_s: the pause between two rounds.
         drains: gets the result of each round.
-        clock: monotonic seconds.
     """
 
     def __init__(

@@ -21,8 +21,6 @@ def progress_table(name: str, sinks: Mapping[str, SinkStatus], ends: Mapping[Spl
     """Return the table for one moment.
 
     Args:
-        name: the application's name.
-        sinks: the status of each sink.
         ends: the end offsets of splits, as far as they are known.
     """
     table = Table(*COLUMNS, title=name, title_justify="left")

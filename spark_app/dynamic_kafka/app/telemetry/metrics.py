@@ -108,7 +108,6 @@ class AppCollector(Collector):
         reads: returns the counts that executors reported for splits of a sink.
         named: returns the clusters that metadata names.
         unreachable: returns those of them that do not answer the lag prober, with the reason.
-        clock: monotonic seconds.
     """
 
     def __init__(
@@ -205,9 +204,8 @@ def _clusters(found: _Samples, status: SinkStatus, known: Lags, reads: Reads, no
             found.add("cluster_bytes_read", labels, sum(each.size for each in reported))
             behind = [each.event_lag_s for each in reported if each.event_lag_s is not None]
             found.add("cluster_event_time_lag_seconds", labels, max(behind, default=None))
-        found.add(
-            "cluster_idle_seconds", labels, now - max((status.advanced_at.get(each, now) for each in own), default=now)
-        )
+        advanced_at = max((status.advanced_at.get(each, now) for each in own), default=now)
+        found.add("cluster_idle_seconds", labels, now - advanced_at)
         if cluster in status.commits:
             found.add("cluster_commits_succeeded", labels, status.commits[cluster].succeeded)
             found.add("cluster_commits_failed", labels, status.commits[cluster].failed)

@@ -150,8 +150,6 @@ def serve_read_reports(
     """Start to receive the reports of the sinks' queries.
 
     Args:
-        counts: gets the reports.
-        sinks: the names of the sinks.
         host: the driver's name or address by which executors reach it.
         listen: the address to listen on.
         port: the port; 0 for any free one.

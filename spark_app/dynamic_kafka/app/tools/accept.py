@@ -31,8 +31,7 @@ class Acceptance:
     """One acceptance.
 
     Attributes:
-        name: the name of its file.
-        wire: the content of its file.
+        name, wire: the name and the content of its file.
         before: the values that it replaces, for the audit record.
         meaning: its consequences, for the user.
     """
@@ -140,13 +139,8 @@ def _identity(text: str, seen: Preview | None, document: OffsetDocument, pending
         f" startingOffsets. Unread records of the old cluster are given up{pending.consequence(cluster)}"
     )
     # The name is for people only; the file's content has the exact id of the cluster.
-    name = f"identity-{_plain(cluster)}"
-    return Acceptance(
-        name,
-        {"kind": "identity", "cluster": cluster, "kafkaId": kafka_id},
-        {"kafkaId": saved, "next": offsets},
-        meaning,
-    )
+    name, wire = f"identity-{_plain(cluster)}", {"kind": "identity", "cluster": cluster, "kafkaId": kafka_id}
+    return Acceptance(name, wire, {"kafkaId": saved, "next": offsets}, meaning)
 
 
 def _check_answering(text: str, cluster: str, kafka_id: str, saved: str, seen: Preview) -> None:

@@ -18,20 +18,11 @@ from dynamic_kafka.errors import OptionError
 
 
 def record(state: StateLocation, tool: str, *, what: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Write the record `audit/<time>-<tool>.json`, and return this path.
-
-    Args:
-        state: the query's state location.
-        tool: the command.
-        what: the change in a sentence.
-        before: the values that the change replaces.
-        after: the new values.
-    """
+    """Write the record `audit/<time>-<tool>.json`, and return this path. `what` is the change in a sentence."""
     at = stamp()
     path = f"audit/{at}-{tool}.json"
-    state.write(
-        path, {"who": who(), "when": at, "tool": tool, "what": what, "before": dict(before), "after": dict(after)}
-    )
+    content = {"who": who(), "when": at, "tool": tool, "what": what, "before": dict(before), "after": dict(after)}
+    state.write(path, content)
     return path
 
 

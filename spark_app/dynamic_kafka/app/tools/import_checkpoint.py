@@ -81,7 +81,6 @@ def read_imported(checkpoint: Checkpoint, source: str | None, *, after_pending: 
     """Read the progress of the old query.
 
     Args:
-        checkpoint: the old query's checkpoint.
         source: the source's place; needed only if the query has several Kafka sources.
         after_pending: whether to take the end of the pending batch.
 

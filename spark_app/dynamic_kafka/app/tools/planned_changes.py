@@ -26,9 +26,7 @@ class Change:
 
     Attributes:
         action: the kind of change; docs/tools.md explains each.
-        cluster: the cluster.
-        topic: the topic; None if the whole cluster is concerned.
-        splits: the number of splits.
+        topic: None if the whole cluster is concerned.
         records: the number of records to read, or that are gone with `skip` and `refuse`; None if unknown.
         text: the consequence in a few words.
     """
@@ -47,7 +45,7 @@ def changes(preview: Preview) -> list[Change]:
     before, renamed = carry_over(preview.before, clusters, preview.observed.answers)
     found = [Change("rename", note.cluster, None, 0, None, note.text) for note in renamed]
     found += _refused_clusters(preview, before)
-    if preview.done is not None and preview.opened is not None:
+    if preview.reconciled is not None and preview.opened is not None:
         found += _forgotten(preview, before)
         found += _left(preview, before)
         found += _losses(preview)
@@ -58,8 +56,7 @@ def changes(preview: Preview) -> list[Change]:
 def lost_records(loss: DataLoss, following: int | None) -> int | None:
     """Return the number of records that a loss costs.
 
-    Returns:
-        None if it is unknown: the split or its topic is gone or re-created, or its log became shorter.
+    It is None if unknown: the split or its topic is gone or re-created, or its log became shorter.
     """
     if loss.recreated or loss.resume_at is None or following is None or loss.resume_at < following:
         return None
@@ -83,8 +80,8 @@ def _forgotten(preview: Preview, before: OffsetDocument) -> Iterator[Change]:
 
 
 def _left(preview: Preview, before: OffsetDocument) -> Iterator[Change]:
-    assert preview.done is not None
-    for note in preview.done.notes:
+    assert preview.reconciled is not None
+    for note in preview.reconciled.notes:
         if note.topic is None or note.kind not in ("parked", "expired"):
             continue
         active = before.topic(note.cluster, note.topic)
@@ -94,7 +91,7 @@ def _left(preview: Preview, before: OffsetDocument) -> Iterator[Change]:
         if note.kind == "expired":
             yield Change("expire", note.cluster, note.topic, splits, None, "its offsets are deleted")
             continue
-        until = preview.done.document.parked[note.cluster].topics[note.topic].until_ms
+        until = preview.reconciled.document.parked[note.cluster].topics[note.topic].until_ms
         text = f"its offsets are kept until {shown_time(until)}"
         yield Change("park", note.cluster, note.topic, splits, None, text)
 
@@ -115,9 +112,9 @@ def _losses(preview: Preview) -> Iterator[Change]:
 
 
 def _opened(preview: Preview, opened: OffsetDocument) -> Iterator[Change]:
-    assert preview.done is not None
+    assert preview.reconciled is not None
     lost = {loss.split for loss in preview.losses}
-    new, resumed = set(preview.done.new), set(preview.done.moved)
+    new, resumed = set(preview.reconciled.new), set(preview.reconciled.moved)
     kinds: tuple[tuple[Action, Callable[[Split], bool]], ...] = (
         ("add", lambda split: split in new),
         ("resume", lambda split: split in resumed),

@@ -53,8 +53,7 @@ class Refusal:
     """An error that would end the query, or reject the metadata.
 
     Attributes:
-        cluster: the cluster; None if the error is not about one cluster.
-        error: the error.
+        cluster: None if the error is not about one cluster.
     """
 
     cluster: str | None
@@ -76,7 +75,7 @@ class Preview:
         unreadable: {split: reason} of those ranges whose records are gone.
         before: the progress from which the plan starts, after the pending batch and with amendments.
         opened: the progress with new splits opened; None if no plan could be made.
-        done: the progress in line with metadata, and the splits that are new; None if no plan could be made.
+        reconciled: the progress in line with metadata, and the splits that are new; None if no plan could be made.
         losses: data losses; `refused` are those that no user accepted.
         plan: the next document; None if no plan could be made.
     """
@@ -91,7 +90,7 @@ class Preview:
     before: OffsetDocument
     unreadable: Mapping[Split, str] = field(default_factory=dict)
     opened: OffsetDocument | None = None
-    done: Reconciled | None = None
+    reconciled: Reconciled | None = None
     losses: tuple[DataLoss, ...] = ()
     refused: tuple[DataLoss, ...] = ()
     plan: Plan | None = None
@@ -101,7 +100,6 @@ def preview(options: SourceOptions, saved: SavedProgress, *, delivered: bool = F
     """Read the metadata, ask the clusters, and plan.
 
     Args:
-        options: the source's options.
         saved: the saved progress; `nothing_saved()` for a query that starts anew.
         delivered: whether the sink has the pending batch, so that none of it is read again.
 
@@ -128,20 +126,12 @@ def _observe(
     discovery.stop()
     subscription = found.subscription
     made, broken = probes.for_subscription(subscription)
-    pending = {
+    pending = {}
+    for cluster, probe in made.items():
         # Ask for high watermarks too, since records after the start of an open transaction are not gone.
-        cluster: probe.observe(
-            partial(
-                request_of,
-                options,
-                subscription,
-                cluster,
-                earliest=True,
-                high=frozenset(subscription.clusters[cluster].topics),
-            )
-        )
-        for cluster, probe in made.items()
-    }
+        high = frozenset(subscription.clusters[cluster].topics)
+        request = partial(request_of, options, subscription, cluster, earliest=True, high=high)
+        pending[cluster] = probe.observe(request)
     with announced_waits(pending):
         answers, failures = collect_observations(pending, timeout_s=None)
     silent = {name: with_choices(error, [name], options, subscription) for name, error in failures.items()}
@@ -209,7 +199,7 @@ class _PreviewRun:
             unreadable=unreadable,
             before=before,
             opened=planned.opened if planned else None,
-            done=planned.reconciled if planned else None,
+            reconciled=planned.reconciled if planned else None,
             losses=planned.losses if planned else (),
             refused=planned.refused if planned else (),
             plan=planned.plan if planned else None,

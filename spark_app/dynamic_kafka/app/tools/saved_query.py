@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dynamic_kafka.app.config.app_config import STATE_FOLDER, AppConfig
+from dynamic_kafka.app.config.app_config import STATE_FOLDER
 from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.query.checkpoints import (
     Batches,
@@ -73,8 +73,6 @@ class SavedQuery:
 
     Attributes:
         name: the query's name in messages.
-        checkpoint: its checkpoint.
-        saved: its progress.
         options: the source's options; None when only a checkpoint was given.
         state: its `stateLocation`; None when it has none or it is unknown.
         files: the folder of its file sink; None for other sinks, or when only a checkpoint was given.
@@ -150,20 +148,20 @@ def open_query(arguments: argparse.Namespace, *, may_be_new: bool = False) -> Sa
     """Open the query that the arguments choose.
 
     Args:
-        arguments: the parsed arguments of `add_query_arguments`.
         may_be_new: whether to accept a query of an app.yaml that has planned nothing yet.
 
     Raises:
         OptionError: the argument is neither a checkpoint nor an app.yaml, or does not choose one query.
         OffsetDocumentError: a saved document is damaged or of a newer version.
     """
-    config = app_config(arguments.query)
+    given = arguments.query
+    config = load_config(given) if given.endswith((".yaml", ".yml")) or Path(given).is_file() else None
     if config is None:
-        checkpoint = Checkpoint(arguments.query)
+        checkpoint = Checkpoint(given)
         if arguments.only_app:
             what = "is a checkpoint" if checkpoint.has("offsets") else "is not a file"
             raise OptionError(
-                f"{arguments.query} {what}; {arguments.command} needs the app.yaml, since it asks metadata and"
+                f"{given} {what}; {arguments.command} needs the app.yaml, since it asks metadata and"
                 " clusters (inspect takes a checkpoint)"
             )
         uri = arguments.state_location
@@ -183,18 +181,10 @@ def open_query(arguments: argparse.Namespace, *, may_be_new: bool = False) -> Sa
     return SavedQuery(name, checkpoint, saved, options, state, files)
 
 
-def app_config(path: str) -> AppConfig | None:
-    """Return the `app.yaml` of this path; None for a folder or a URI."""
-    if path.endswith((".yaml", ".yml")) or Path(path).is_file():
-        return load_config(path)
-    return None
-
-
 def read_saved(checkpoint: Checkpoint, source: str | None = None) -> SavedProgress:
     """Read the progress of one of our sources.
 
     Args:
-        checkpoint: the query's checkpoint.
         source: the source's place among the sources of the query; needed only if several are ours.
 
     Raises:

@@ -38,7 +38,6 @@ class Finding:
     """The result of one check.
 
     Attributes:
-        check: the name of the check.
         text: the result for the user.
         error: the mistake; None if there is none, or the check could not be made.
     """
@@ -87,7 +86,7 @@ def _checks(config: AppConfig) -> Iterator[Finding]:
         yield _checkpoint(config, sink, allowed=options.allow_old_checkpoint)
         location = config.parsed_options(sink).state_location
         if location is not None:
-            yield _checked(f"state of sink {sink.name}", partial(_state, location))
+            yield _checked(f"state of sink {sink.name}", partial(check_writable, location, "stateLocation"))
     for warning in options.warnings:
         yield Finding("options", f"note: {warning}")
     yield _checked("client properties", partial(_client_properties, options.kafka_properties, config.where_is))
@@ -171,10 +170,6 @@ def _secrets(client: ClusterClient) -> str:
     resolved = client.consumer_config()
     check_client(client.cluster, resolved)
     return f"its configuration and secrets can be resolved; servers {resolved['bootstrap.servers']}"
-
-
-def _state(uri: str) -> str:
-    return check_writable(uri, "stateLocation")
 
 
 def _function(path: str, source: str) -> str:
