@@ -17,6 +17,7 @@ from dynamic_kafka.metadata import kubernetes_names
 from dynamic_kafka.metadata.kubernetes_names import config_map_name
 from kafkastream_operator import __main__ as command
 from kafkastream_operator.core.application import Life
+from kafkastream_operator.core.drain_evidence import _WITHOUT_DRIVER
 from kafkastream_operator.handlers.health import READY_PATH
 from kafkastream_operator.models import stream, subscription
 from kafkastream_operator.models.stream import KafkaStreamSpec, KafkaStreamStatus
@@ -66,6 +67,16 @@ def events() -> set[str]:
     return written
 
 
+def drain_reasons() -> set[str]:
+    """Return the fixed parts of the texts that say what a drain waits for, each up to its remedy."""
+    tree = ast.parse((CODE / "core" / "drain_evidence.py").read_text(encoding="utf-8"))
+    functions = [each for each in tree.body if getattr(each, "name", "") in ("missing_evidence", "_unfinished")]
+    returned = [each for function in functions for each in ast.walk(function) if isinstance(each, ast.Return)]
+    texts = [each.value for node in returned for each in ast.walk(node) if isinstance(each, ast.Constant)]
+    texts += _WITHOUT_DRIVER.values()
+    return {re.split("[:.]", each)[0].strip() for each in texts} - {""}
+
+
 def of(kind: str) -> list[dict[str, Any]]:
     """Return the objects of a kind in the guide's examples."""
     found = [each for each in SNIPPETS if each["kind"] == kind]
@@ -98,6 +109,11 @@ def test_every_condition_is_listed(kind: str) -> None:
 @pytest.mark.parametrize("reason", sorted(events() - reasons() - {"PatchRefused"}))
 def test_every_event_is_listed(reason: str) -> None:
     assert f"`{reason}`" in GUIDE
+
+
+@pytest.mark.parametrize("reason", sorted(drain_reasons()))
+def test_every_fact_that_a_drain_waits_for_is_listed(reason: str) -> None:
+    assert reason in GUIDE.partition("\n| It says | Do |\n")[2].partition("\n\n")[0]
 
 
 @pytest.mark.parametrize("name", [name for name in vars(kubernetes_names) if name.isupper()])
