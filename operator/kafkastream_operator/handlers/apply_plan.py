@@ -1,6 +1,7 @@
 """Make the writes of a plan, in its order, each with a precondition. Operator; `reconcile.py` calls it.
 
 A write that fails ends the plan. The next reconciliation decides again, from the state at that time.
+docs/decisions/013-operator-writes.md lists every write with its precondition.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 - A key that is added while it waits stays in the queue once.
 - A key that is added while a worker has it is worked on again afterwards, never twice at the same time.
-- A key that fails is retried with growing pauses, and holds up no other key.
+- A key that fails is retried with a growing back-off, and holds up no other key.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 
-FIRST_PAUSE_S = 0.5
-LAST_PAUSE_S = 60.0
-"""The first and the longest pause before a retry."""
+FIRST_BACKOFF_S = 0.5
+MAX_BACKOFF_S = 60.0
+"""Seconds of the first and of the longest back-off before a retry."""
 MAX_DOUBLINGS = 10
-"""Bounds the exponent, because a key may fail for weeks. The pause has long reached its longest by then."""
+"""Bounds the exponent, because a key may fail for weeks. The back-off has long reached its longest by then."""
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class WorkQueue(Generic[Key]):
                 self._failures.pop(key, None)
             except Exception as error:  # no error may end the worker
                 count = self._failures[key] = self._failures.get(key, 0) + 1
-                again = min(LAST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(count - 1, MAX_DOUBLINGS))
+                again = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(count - 1, MAX_DOUBLINGS))
                 wait = getattr(error, "retry_after_s", 0.0)
                 again = max(again, wait)
                 if wait > 0:

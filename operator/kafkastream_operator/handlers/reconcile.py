@@ -27,7 +27,7 @@ from kafkastream_operator.core.stream_status import stream_status
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.errors import ApiError, ConflictError, NotFoundError
 from kafkastream_operator.handlers.apply_plan import PERMANENT_REFUSALS, apply_plan, send_event, write_status
-from kafkastream_operator.handlers.stream_subscribers import kind_of, subscribers_of
+from kafkastream_operator.handlers.stream_subscribers import application_api_version, subscribers_of
 from kafkastream_operator.handlers.subscription_view import catalog_of, labels_of, observe_subscription, status_of
 from kafkastream_operator.kube.api import (
     APPLICATIONS,
@@ -165,7 +165,7 @@ class Reconciler:
         asked = requested_subscription(job.name, job.resource.api_version, annotations)
         known = self._cache.get(SUBSCRIPTIONS, job.namespace, job.name)
         by_annotations = known is not None and MADE_LABEL in labels_of(known)
-        kind = kind_of(known) if known is not None else job.resource.api_version
+        kind = application_api_version(known) if known is not None else job.resource.api_version
         again = None
         if (ineffective := ineffective_annotation(annotations)) and (asked is None or not asked.problem):
             again = self._send_event_regularly(job.resource, found, "InvalidAnnotation", ineffective)

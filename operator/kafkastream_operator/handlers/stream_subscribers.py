@@ -14,7 +14,13 @@ from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.patterns import PatternError
 from kafkastream_operator.core.resolve import asks_for
 from kafkastream_operator.core.stream_status import Subscriber
-from kafkastream_operator.handlers.subscription_view import document_in, document_of, labels_of, owner_of, rendered_of
+from kafkastream_operator.handlers.subscription_view import (
+    document_in,
+    labels_of,
+    owner_of,
+    rendered_config_map,
+    subscription_named_in,
+)
 from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, SUBSCRIPTIONS, Object
 from kafkastream_operator.kube.cache import Cache
 from kafkastream_operator.models.subscription import KUBEFLOW, SubscriptionSpec, SubscriptionStatus
@@ -32,7 +38,7 @@ def subscribers_of(cache: Cache, namespace: str, stream: str, before: Collection
     return [each for each in found if _reads(each, stream) or (each.name in before and each.is_behind)]
 
 
-def kind_of(subscription: Object) -> str:
+def application_api_version(subscription: Object) -> str:
     """Return the `apiVersion` of a subscription's application."""
     return str(subscription["spec"]["applicationRef"].get("apiVersion", KUBEFLOW))
 
@@ -44,14 +50,14 @@ def _subscriber(cache: Cache, subscription: Object, stream: str) -> Subscriber:
         status = SubscriptionStatus.model_validate(subscription.get("status") or {})
     except ValidationError:
         status, readable = SubscriptionStatus(), False
-    found = rendered_of(cache, meta["namespace"], config_map_name(application), subscription)
+    found = rendered_config_map(cache, meta["namespace"], config_map_name(application), subscription)
     document = found.document if found is not None and found.ours else None
     # Without the document, the copy in the status counts. Large streams have no copy: then the streams are unknown.
     unknown = document is None and not status.kept and (not readable or status.rendered is not None)
     return Subscriber(
         meta["name"],
         application,
-        _life(cache, meta["namespace"], application, kind_of(subscription)),
+        _life(cache, meta["namespace"], application, application_api_version(subscription)),
         status,
         document.streams if document is not None else status.kept,
         unknown=unknown,
@@ -63,7 +69,7 @@ def _subscriber(cache: Cache, subscription: Object, stream: str) -> Subscriber:
 def _orphans(cache: Cache, namespace: str) -> Iterator[Subscriber]:
     """Yield a subscriber for each document whose subscription is gone: a job may run with it, or start with it."""
     for each in cache.all(CONFIG_MAPS, namespace):
-        name, owner = each["metadata"]["name"], document_of(each)
+        name, owner = each["metadata"]["name"], subscription_named_in(each)
         being_deleted = each["metadata"].get("deletionTimestamp")
         if labels_of(each).get(ROLE_LABEL) != RENDERED_ROLE or being_deleted or owner_of(cache, each) is not None:
             continue

@@ -84,7 +84,7 @@ def observe_subscription(
         spec=spec,
         status=status_of(found),
         catalog=catalog_of(cache, namespace),
-        config_map=rendered_of(cache, namespace, document, found),
+        config_map=rendered_config_map(cache, namespace, document, found),
         application=known,
         driver=_driver(cache, pod, owned, document) if pod is not None else None,
         now=now,
@@ -130,7 +130,7 @@ def status_of(found: Object) -> SubscriptionStatus:
         return SubscriptionStatus()
 
 
-def rendered_of(cache: Cache, namespace: str, name: str, subscription: Object) -> ConfigMap | None:
+def rendered_config_map(cache: Cache, namespace: str, name: str, subscription: Object) -> ConfigMap | None:
     """Return the ConfigMap of a subscription's document; None if it does not exist or is being deleted.
 
     It belongs to the subscription that its label names. If somebody has edited the label, the UID in the document
@@ -141,7 +141,7 @@ def rendered_of(cache: Cache, namespace: str, name: str, subscription: Object) -
         return None
     document, drifted = document_in(cache, found)
     meta = subscription["metadata"]
-    labelled = document_of(found) == meta["name"]
+    labelled = subscription_named_in(found) == meta["name"]
     ours = labelled or (document is not None and document.subscription == meta["uid"])
     drifted = drifted or not labelled or labels_of(found).get(ROLE_LABEL) != RENDERED_ROLE
     return ConfigMap(name, found["metadata"]["resourceVersion"], ours, document, drifted)
@@ -162,7 +162,7 @@ def owner_of(cache: Cache, found: Object) -> Object | None:
     namespace, name = found["metadata"]["namespace"], found["metadata"]["name"]
     if not name.endswith(CONFIG_MAP_SUFFIX):
         return None
-    labelled = cache.get(SUBSCRIPTIONS, namespace, document_of(found))
+    labelled = cache.get(SUBSCRIPTIONS, namespace, subscription_named_in(found))
     if claims(labelled, name):
         return labelled
     document, _ = document_in(cache, found)
@@ -174,7 +174,7 @@ def owner_of(cache: Cache, found: Object) -> Object | None:
     return None
 
 
-def document_of(found: Object) -> str:
+def subscription_named_in(found: Object) -> str:
     """Return the subscription that a ConfigMap's label names; "" if it names none."""
     return str(labels_of(found).get(SUBSCRIPTION_LABEL, ""))
 

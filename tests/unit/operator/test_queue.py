@@ -106,7 +106,7 @@ def test_a_failing_key_is_retried_and_holds_up_no_other() -> None:
 
 
 def test_a_key_that_fails_for_weeks_does_not_end_its_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_module, "LAST_PAUSE_S", 0.0)
+    monkeypatch.setattr(queue_module, "MAX_BACKOFF_S", 0.0)
     failures = 1100  # 2 to this power is too large for a float
 
     class Refused(Work):

@@ -33,17 +33,17 @@ def restart(
     Args:
         restarted_at: when the operator last restarted the application.
     """
-    mine = before.token == wanted.token and before.method == "Restart"
-    if mine and before.phase == "Patched":
+    begun = before.token == wanted.token and before.method == "Restart"
+    if begun and before.phase == "Patched":
         return _await_driver(wanted, before, application, now=now, timing=timing)
     if application.refuses_restart(now):
         refused = conditions.restart_refused(wanted.revision, application)
         return Step(before, refused, again=application.restart_allowed_at)
-    if not mine and _is_unrecorded(before, application):
+    if not begun and _is_unrecorded(before, application):
         made_at = min(now, parse(before.at) + timing.gather)
         restarted_at = max(made_at, restarted_at or made_at)
     earliest = restarted_at + timing.between_restarts if restarted_at is not None else now
-    if mine:
+    if begun:
         return _patch(wanted, before, application, driver, now=now, earliest=earliest, timing=timing)
     if now < earliest:
         return Step(before, conditions.coalescing(None, wanted.revision, timing.between_restarts), again=earliest)
