@@ -100,9 +100,7 @@ class Enumerator:
             self.check_group(last, self.observer.observe())
         ranges = self.replays.ranges(first, last)
         sliced = slice_ranges(
-            ranges,
-            min_partitions=self.options.min_partitions,
-            max_records=self.options.max_records_per_partition,
+            ranges, min_partitions=self.options.min_partitions, max_records=self.options.max_records_per_partition
         )
         return make_tasks(self.options, self.observer.in_force().subscription, last, sliced)
 

@@ -15,11 +15,7 @@ from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.revision import AwaitedRevision
 from dynamic_kafka.metadata.services.file import FileMetadataService
 from dynamic_kafka.metadata.services.service import KafkaMetadataService, StaticMetadataService, load_class
-from dynamic_kafka.metadata.subscriber import (
-    KafkaStreamSubscriber,
-    StreamIdsSubscriber,
-    StreamPatternSubscriber,
-)
+from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber, StreamIdsSubscriber, StreamPatternSubscriber
 from dynamic_kafka.options import NamedOptions, SourceOptions, StreamIds, StreamPattern
 
 T = TypeVar("T")

@@ -75,10 +75,7 @@ class SingleClusterService(KafkaMetadataService):
         if self._admin is None:
             config = self._client.admin_config()
             self._admin = ClusterAdmin(
-                self._single.cluster_id,
-                config,
-                read_committed=self._client.read_committed,
-                deadline_s=DEADLINE_S,
+                self._single.cluster_id, config, read_committed=self._client.read_committed, deadline_s=DEADLINE_S
             )
         try:
             listed = self._admin.list_topics() - INTERNAL

@@ -83,11 +83,7 @@ class PlanStatus:
             }
             if cluster in self.stalled:
                 clusters[cluster]["stalled"] = self.stalled[cluster]
-        summary: dict[str, Any] = {
-            "clusters": clusters,
-            "document": document.number,
-            "revision": self.revision,
-        }
+        summary: dict[str, Any] = {"clusters": clusters, "document": document.number, "revision": self.revision}
         if self.lineage:
             summary["lineage"] = self.lineage
         parked = {

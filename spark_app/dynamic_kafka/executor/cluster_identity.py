@@ -51,8 +51,7 @@ def check_identity(task: ReadTask, cached: CachedConsumer, deadline: float) -> N
                 raise NoBrokersError from None
             hint = f" ({problem})" if problem else ""
             raise ReadTimeoutError(
-                split.cluster,
-                f"no answer within readTimeout ({task.read_timeout_s:g} s){hint}{task.timeout_advice}",
+                split.cluster, f"no answer within readTimeout ({task.read_timeout_s:g} s){hint}{task.timeout_advice}"
             ) from None
         raise translate(split.cluster, "ask for its identity", raised, cached.hint) from None
     if answer.cluster_id is not None and answer.cluster_id != task.kafka_id:

@@ -17,13 +17,7 @@ from dataclasses import dataclass, field
 from secrets import token_bytes
 
 from dynamic_kafka.errors import OptionError, SecretError
-from dynamic_kafka.kafka.secrets import (
-    file_identity,
-    file_in_folder,
-    read_secret_folder,
-    resolve,
-    secret_folder_path,
-)
+from dynamic_kafka.kafka.secrets import file_identity, file_in_folder, read_secret_folder, resolve, secret_folder_path
 from dynamic_kafka.metadata.client_properties import BY_NAME, MAIN_NAMES
 from dynamic_kafka.metadata.properties import LOCATION_KEYS
 from dynamic_kafka.options.java_client_properties import translate_java, with_log_in
@@ -163,10 +157,7 @@ def consumer_config(
     to it, because the source assigns partitions itself.
     """
     mark = hashlib.blake2b(cluster.encode(), digest_size=6).hexdigest()
-    generated = {
-        "group.id": f"{group_id_prefix or 'dynamic-kafka'}-{mark}",
-        "client.id": _client_id(cluster),
-    }
+    generated = {"group.id": f"{group_id_prefix or 'dynamic-kafka'}-{mark}", "client.id": _client_id(cluster)}
     return _with_fitting_partners({**_DEFAULTS, **generated, **properties, **_FIXED})
 
 

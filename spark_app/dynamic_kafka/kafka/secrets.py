@@ -14,12 +14,7 @@ from pathlib import Path
 
 from dynamic_kafka.errors import SecretError
 from dynamic_kafka.kafka.properties_file import parse_properties
-from dynamic_kafka.metadata.properties import (
-    LOCATION_KEYS,
-    SECRET_FILE_KEYS,
-    is_plain_name,
-    secret_file_problem,
-)
+from dynamic_kafka.metadata.properties import LOCATION_KEYS, SECRET_FILE_KEYS, is_plain_name, secret_file_problem
 from dynamic_kafka.options.secrets import REFERENCE_FORMS, Reference, is_malformed, split_references
 from dynamic_kafka.wording import nearest_names
 

@@ -9,15 +9,7 @@ one stream uses it, and `SubscribedCluster` as a query reads it, united over all
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.discovery_state import Discovered, DiscoveryStatus
 from dynamic_kafka.metadata.document import MetadataDocument, document_hash, parse_document
-from dynamic_kafka.metadata.model import (
-    COMMITTED,
-    EARLIEST,
-    LATEST,
-    ClusterMetadata,
-    KafkaStream,
-    OffsetSpec,
-    Revision,
-)
+from dynamic_kafka.metadata.model import COMMITTED, EARLIEST, LATEST, ClusterMetadata, KafkaStream, OffsetSpec, Revision
 from dynamic_kafka.metadata.properties import (
     ALLOWED_KEYS,
     CREDENTIAL_KEYS,
@@ -29,11 +21,7 @@ from dynamic_kafka.metadata.properties import (
 from dynamic_kafka.metadata.revision import AwaitedRevision
 from dynamic_kafka.metadata.services.file import FileMetadataService
 from dynamic_kafka.metadata.services.service import KafkaMetadataService, StaticMetadataService, load_class
-from dynamic_kafka.metadata.subscriber import (
-    KafkaStreamSubscriber,
-    StreamIdsSubscriber,
-    StreamPatternSubscriber,
-)
+from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber, StreamIdsSubscriber, StreamPatternSubscriber
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription, unite
 
 __all__ = [

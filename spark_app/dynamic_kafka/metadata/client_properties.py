@@ -73,18 +73,10 @@ PROPERTIES: tuple[ClientProperty, ...] = (
     _document("broker.address.ttl", values=_number(0, 86_400_000)),
     _document("broker.address.family", values=_words("any", "v4", "v6")),
     _document("enable.metrics.push", values=_BOOL),
-    _options(
-        "bootstrap.servers",
-        second_names=("metadata.broker.list",),
-        reason="it stands in `bootstrapServers`",
-    ),
+    _options("bootstrap.servers", second_names=("metadata.broker.list",), reason="it stands in `bootstrapServers`"),
     # Security, without credentials. GSSAPI is left out: librdkafka would run `kinit` through a shell.
     _document("security.protocol", values=_words("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")),
-    _document(
-        "sasl.mechanism",
-        values=_MECHANISMS,
-        second_names=("sasl.mechanisms",),
-    ),
+    _document("sasl.mechanism", values=_MECHANISMS, second_names=("sasl.mechanisms",)),
     _document("sasl.username"),
     _document("ssl.ca.pem", java_name="ssl.truststore.certificates"),
     _document("ssl.certificate.pem", java_name="ssl.keystore.certificate.chain"),
@@ -196,9 +188,7 @@ PROPERTIES: tuple[ClientProperty, ...] = (
     _options("group.remote.assignor", consumer_only=True, without_effect=True, reason=_ASSIGNS),
     _java("default.api.timeout.ms", without_effect=True, reason="see `socket.timeout.ms`"),
     _java(
-        "socket.connection.setup.timeout.max.ms",
-        without_effect=True,
-        reason="see `socket.connection.setup.timeout.ms`",
+        "socket.connection.setup.timeout.max.ms", without_effect=True, reason="see `socket.connection.setup.timeout.ms`"
     ),
     _java("exclude.internal.topics", without_effect=True, reason="the source chooses the topics"),
     _java("metric.reporters", without_effect=True, reason=_METRICS),

@@ -15,11 +15,7 @@ from collections.abc import Callable, Mapping
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.client_properties import BY_NAME, MAIN_NAMES
 from dynamic_kafka.options.jaas import SECRET_ENTRIES, log_in_properties, parse_jaas
-from dynamic_kafka.options.secrets import (
-    check_no_literal_secret,
-    is_reference_only,
-    literal_secret,
-)
+from dynamic_kafka.options.secrets import check_no_literal_secret, is_reference_only, literal_secret
 
 _log = logging.getLogger(__name__)
 

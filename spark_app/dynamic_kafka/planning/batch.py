@@ -59,11 +59,7 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
     progress, renamed = carry_over(given.progress, wanted, answers)
     progress = yield from check_clusters(given, progress)
     reconciled = reconcile(
-        progress,
-        wanted,
-        answers,
-        now_ms=given.now_ms,
-        retention_ms=given.options.removed_cluster_retention_ms,
+        progress, wanted, answers, now_ms=given.now_ms, retention_ms=given.options.removed_cluster_retention_ms
     )
     if logged.bounded:
         # A bounded run reads what it found in its first plan, even if that has changed since.

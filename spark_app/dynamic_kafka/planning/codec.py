@@ -47,16 +47,14 @@ def encode(document: OffsetDocument) -> dict[str, Any]:
         wire["bounded"] = True
     wire["clusters"] = {
         cluster: _without_nothing(
-            kafkaId=progress.kafka_id,
-            topics={name: _topic(progress.topics[name]) for name in sorted(progress.topics)},
+            kafkaId=progress.kafka_id, topics={name: _topic(progress.topics[name]) for name in sorted(progress.topics)}
         )
         for cluster, progress in sorted(document.clusters.items())
     }
     if document.parked:
         wire["parked"] = {
             cluster: _without_nothing(
-                kafkaId=parked.kafka_id,
-                topics={name: _parked(parked.topics[name]) for name in sorted(parked.topics)},
+                kafkaId=parked.kafka_id, topics={name: _parked(parked.topics[name]) for name in sorted(parked.topics)}
             )
             for cluster, parked in sorted(document.parked.items())
         }
@@ -126,15 +124,13 @@ def _decode_v2(wire: Mapping[str, Any]) -> OffsetDocument:
         bounded=bool(wire.get("bounded", False)),
         clusters={
             cluster: ClusterProgress(
-                {name: _read_topic(topic) for name, topic in content["topics"].items()},
-                content.get("kafkaId"),
+                {name: _read_topic(topic) for name, topic in content["topics"].items()}, content.get("kafkaId")
             )
             for cluster, content in wire["clusters"].items()
         },
         parked={
             cluster: ParkedCluster(
-                {name: _read_parked(topic) for name, topic in content["topics"].items()},
-                content.get("kafkaId"),
+                {name: _read_parked(topic) for name, topic in content["topics"].items()}, content.get("kafkaId")
             )
             for cluster, content in wire.get("parked", {}).items()
         },

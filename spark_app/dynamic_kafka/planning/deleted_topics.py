@@ -17,9 +17,7 @@ from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import Column, TopicProgress
 
 
-def mark_deleted_topics(
-    given: PlanInput,
-) -> tuple[Mapping[str, SubscribedCluster], Mapping[str, ClusterObservation]]:
+def mark_deleted_topics(given: PlanInput) -> tuple[Mapping[str, SubscribedCluster], Mapping[str, ClusterObservation]]:
     """Return the wanted clusters and the answers, with deleted topics added as missing ones.
 
     A deleted topic that was read completely is not wanted any more. If the pattern does not match a topic any more, the

@@ -174,9 +174,7 @@ def _with_stops(progress: OffsetDocument, stops: Mapping[Split, int]) -> OffsetD
 
 
 def _lags(
-    progress: OffsetDocument,
-    observed: Mapping[str, ClusterObservation],
-    targets: Mapping[Split, int] | None,
+    progress: OffsetDocument, observed: Mapping[str, ClusterObservation], targets: Mapping[Split, int] | None
 ) -> dict[Split, int]:
     """Return the offsets that a batch may take from each split of the clusters that answered, without zeros."""
     lags = {}

@@ -13,13 +13,7 @@ from dataclasses import dataclass, replace
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.dataloss import is_recreated
 from dynamic_kafka.planning.observation import ClusterObservation, Note, NoteKind, TopicObservation
-from dynamic_kafka.planning.progress import (
-    ClusterProgress,
-    OffsetDocument,
-    ParkedCluster,
-    ParkedTopic,
-    TopicProgress,
-)
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster, ParkedTopic, TopicProgress
 from dynamic_kafka.planning.splits import Split
 
 

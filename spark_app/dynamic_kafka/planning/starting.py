@@ -42,12 +42,7 @@ _MARKS: Mapping[int, Resolution] = {-2: OffsetQuery("earliest"), -1: OffsetQuery
 
 
 def starting_spec(
-    *,
-    first_plan: bool,
-    new_topic: bool,
-    configured: OffsetSpec | None,
-    own: OffsetSpec | None,
-    recreated: bool = False,
+    *, first_plan: bool, new_topic: bool, configured: OffsetSpec | None, own: OffsetSpec | None, recreated: bool = False
 ) -> OffsetSpec:
     """Return the rule for one new split.
 

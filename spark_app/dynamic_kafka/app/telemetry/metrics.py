@@ -72,8 +72,7 @@ METRICS: Mapping[str, Described] = {
     "restarts": Described(SINK, "Restarts of the query within the process.", counter=True),
     "metadata_failures": Described((), "Metadata lookups in a row that failed."),
     "metadata_rejected": Described(
-        (),
-        "1 while the newest metadata is rejected: invalid, not fitting its clusters, or an older revision.",
+        (), "1 while the newest metadata is rejected: invalid, not fitting its clusters, or an older revision."
     ),
 }
 """Each metric by its name without the prefix; Prometheus adds `_total` to the names of counters."""

@@ -135,9 +135,7 @@ def add_query_arguments(parser: argparse.ArgumentParser, *, only_app: bool = Fal
     parser.add_argument("query", metavar="APP.YAML" if only_app else "CHECKPOINT|APP.YAML", help=what)
     parser.add_argument("--sink", metavar="NAME", help="the sink whose query is meant, if app.yaml has several")
     parser.add_argument(
-        "--source",
-        metavar="N",
-        help="the source that is meant, if several are dynamic-kafka (0: the first)",
+        "--source", metavar="N", help="the source that is meant, if several are dynamic-kafka (0: the first)"
     )
     parser.set_defaults(only_app=only_app)
     if not only_app:

@@ -177,11 +177,7 @@ class _Reader:
         key = str(event.value)
         if key in top.value:
             self._found.problems.append(
-                Problem(
-                    (*self._path(), key),
-                    f"duplicate key, first on line {top.lines[key]}; keep one of them",
-                    line,
-                )
+                Problem((*self._path(), key), f"duplicate key, first on line {top.lines[key]}; keep one of them", line)
             )
         top.key, top.key_line = key, line
 
