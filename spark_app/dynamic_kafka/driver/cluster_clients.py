@@ -1,8 +1,8 @@
 """The driver's connections: one probe per cluster that metadata names.
 
-Driver; owned by the observer, and by the tools. A probe is keyed by the digest of its resolved properties: after a
-rotated Secret, a changed server list or a changed option, the next plan uses a new one. Probes of removed clusters are
-closed in the background, so that servers that hang delay nothing.
+Driver; owned by the observer, by the lag prober and by the tools. A probe is keyed by the digest of its resolved
+properties: after a rotated Secret, a changed server list or a changed option, the next plan uses a new one. Probes of
+removed clusters are closed in the background, so that servers that hang delay nothing.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ class StandardErrorHandler(logging.StreamHandler[TextIO]):
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one line."""
         self.stream = sys.stderr  # setStream would flush the old stream, which may be closed
         super().emit(record)
 

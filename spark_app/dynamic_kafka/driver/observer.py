@@ -151,8 +151,8 @@ class Observer:
             clusters = ", ".join(observed.subscription.clusters) or "none"
             log.info("metadata %s is in force; clusters: %s", described(observed.found.revision), clusters)
             self._logged_revision = revision
-        # Not after the observation of a replay or of `Trigger.AvailableNow`: no split was compared with its first
-        # offsets, so the next plan must ask for them again.
+        # Only a plan compares splits with the first offsets of an observation. After the observation of a replay or of
+        # `Trigger.AvailableNow`, the next plan must ask for first offsets again.
         self._opened |= observed.answers.keys()
         self.read_before |= observed.answers.keys()
         # Metadata is good once all clusters have answered. Under `stall` one may be down from the start: then the

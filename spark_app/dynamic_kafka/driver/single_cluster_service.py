@@ -58,11 +58,9 @@ class SingleClusterService(KafkaMetadataService):
         return {topic: self._stream(topic) for topic in stream_ids if topic in known}
 
     def is_cluster_active(self, cluster_id: str) -> bool:
-        """Return whether this is the single cluster."""
         return cluster_id == self._single.cluster_id
 
     def close(self) -> None:
-        """Drop the client in the background."""
         admin, self._admin = self._admin, None
         if admin is not None:
             admin.close_in_background()

@@ -35,7 +35,7 @@ class ReadTask:
 
     @property
     def timeout_advice(self) -> str:
-        """Return the end of a timeout's message: how to get on."""
+        """Return the advice at the end of a timeout's message."""
         if not self.stall:
             return "; check the cluster; raise readTimeout, or set clusterFailurePolicy=stall"
         return (

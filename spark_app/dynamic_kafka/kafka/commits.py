@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from dynamic_kafka.errors import DynamicKafkaError, GroupInUseError, StaleCheckpointError
 from dynamic_kafka.kafka.commit_marks import CommitMark, check_group
 from dynamic_kafka.kafka.config import ClusterClient, config_digest
-from dynamic_kafka.kafka.groups import Commits, GroupClient
+from dynamic_kafka.kafka.groups import GroupClient
 from dynamic_kafka.planning.progress import OffsetDocument
 
 CHECK_S = 15.0
@@ -58,7 +58,7 @@ class GroupCommitter:
     def __init__(
         self, group: str, client_of: Callable[[str], ClusterClient], *, allow_old_checkpoint: bool = False
     ) -> None:
-        self.group, self._client_of, self._allow_old = group, client_of, allow_old_checkpoint
+        self.group, self.client_of, self.allow_old = group, client_of, allow_old_checkpoint
         self._committers: dict[str, _ClusterCommitter] = {}
         self._lock = threading.Lock()  # progress events and retries come from different threads
         self._newest: tuple[str, int] | None = None
@@ -89,7 +89,6 @@ class GroupCommitter:
                 self._committers[cluster].put(offsets, mark)
 
     def counts(self) -> dict[str, CommitCounts]:
-        """Return the numbers of commits of each active cluster."""
         return {cluster: committer.counts for cluster, committer in self._open().items()}
 
     def committed(self) -> dict[str, Offsets]:
@@ -123,14 +122,6 @@ class GroupCommitter:
     def refuse(self, error: DynamicKafkaError) -> None:
         """Stop all further commits with this error."""
         self._refused = error
-
-    def reach(self, cluster: str) -> ClusterClient:
-        """Return the present access to a cluster."""
-        return self._client_of(cluster)
-
-    def check(self, cluster: str, commits: Commits, mark: CommitMark) -> None:
-        """Check the group's commits for another query, and for later documents of this query."""
-        check_group(cluster, self.group, commits, mark, allow_old=self._allow_old)
 
 
 class _ClusterCommitter:
@@ -182,7 +173,8 @@ class _ClusterCommitter:
         try:
             client = self._connect()
             if self._checked_at is None or time.monotonic() - self._checked_at > CHECK_S:
-                self._owner.check(self._cluster, client.committed(offsets), mark)
+                commits = client.committed(offsets)
+                check_group(self._cluster, self._owner.group, commits, mark, allow_old=self._owner.allow_old)
                 self._checked_at = time.monotonic()
             client.commit(changed, str(mark))
         except (GroupInUseError, StaleCheckpointError) as error:
@@ -202,7 +194,7 @@ class _ClusterCommitter:
             self.committed = dict(offsets)
 
     def _connect(self) -> GroupClient:
-        client = self._owner.reach(self._cluster)
+        client = self._owner.client_of(self._cluster)
         config = client.admin_config()
         digest = config_digest(config)
         if self._client is None or self._client[0] != digest:

@@ -1,6 +1,6 @@
 """Checks of client properties by librdkafka itself, without a connection to any cluster.
 
-Runs on the driver when the source is constructed, and in the tool `validate`.
+Runs on the driver, when the source is constructed and before a plan uses new properties, and in the tool `validate`.
 """
 
 from __future__ import annotations

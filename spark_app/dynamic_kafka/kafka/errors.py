@@ -75,7 +75,6 @@ class ConnectionProblem:
 
     @classmethod
     def of(cls, error: KafkaError) -> ConnectionProblem:
-        """Return the problem in a client's error."""
         return cls(error.code(), error.str())
 
     @property

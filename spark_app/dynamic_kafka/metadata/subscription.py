@@ -39,7 +39,6 @@ class SubscribedCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The servers that a client contacts first."""
         return self.properties["bootstrap.servers"]
 
 

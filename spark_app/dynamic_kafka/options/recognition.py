@@ -50,7 +50,6 @@ class GivenOptions:
         return name in self._entries
 
     def options(self) -> Iterator[Option]:
-        """Yield the options that were given."""
         return (OPTIONS[name] for name in self._entries)
 
     def text(self, name: str) -> str | None:

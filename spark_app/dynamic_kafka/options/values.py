@@ -32,11 +32,9 @@ class NamedOptions(dict[str, str]):
         return super().__contains__(key) or (isinstance(key, str) and super().__contains__(key.lower()))
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return the option's text, or the default."""
         return super().get(key, super().get(key.lower(), default))
 
     def pop(self, key: str, *default: Any) -> Any:
-        """Remove the option and return its text, or the default."""
         return super().pop(key if super().__contains__(key) else key.lower(), *default)
 
     def __reduce__(self) -> tuple[type[NamedOptions], tuple[dict[str, str]]]:

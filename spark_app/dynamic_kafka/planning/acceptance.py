@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.planning.dataloss import DataLoss, describe, skip_losses
-from dynamic_kafka.planning.observation import Note
+from dynamic_kafka.planning.observation import Note, observed_topic
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.questions import AcceptedLossesQuestion, HighWatermarksQuestion, Steps
@@ -141,8 +141,7 @@ def _without_hidden(given: PlanInput, opened: OffsetDocument, losses: Sequence[D
 
 def _was_never_read(logged: OffsetDocument, split: Split, start: int) -> bool:
     """Return whether a split is neither active in `logged` nor resumes where it is parked there."""
-    parked = logged.parked.get(split.cluster)
-    kept = parked.topics.get(split.topic) if parked is not None else None
+    kept = logged.parked_topic(split.cluster, split.topic)
     parked_at = kept.next.get(split.partition) if kept is not None else None
     return logged.next_of(split) is None and parked_at != start
 
@@ -171,6 +170,5 @@ def _accepted(
 def _resume_at(given: PlanInput, accepted: AcceptedLoss | None, loss: DataLoss) -> int | None:
     if accepted is None:
         return loss.resume_at
-    answer = given.observation.answers.get(loss.split.cluster)
-    seen = answer.topics.get(loss.split.topic) if answer is not None else None
+    seen = observed_topic(given.observation.answers, loss.split.cluster, loss.split.topic)
     return accepted.resume_at(loss, seen.earliest.get(loss.split.partition, 0) if seen is not None else 0)

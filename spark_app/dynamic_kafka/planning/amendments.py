@@ -89,7 +89,6 @@ class Amendments:
             self.add(amendment)
 
     def add(self, amendment: Amendment) -> None:
-        """Add one more."""
         self._of_batch.setdefault((amendment.start, amendment.end), []).append(amendment)
 
     def remaining(self, ranges: Iterable[SplitRange], batch: tuple[str, str]) -> list[SplitRange]:

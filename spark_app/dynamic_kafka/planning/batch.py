@@ -13,7 +13,7 @@ from dynamic_kafka.planning.acceptance import LossOutcome, judge_losses
 from dynamic_kafka.planning.checks import check_clusters
 from dynamic_kafka.planning.dataloss import DataLoss, find_data_loss, is_recreated
 from dynamic_kafka.planning.deleted_topics import mark_deleted_topics
-from dynamic_kafka.planning.observation import ClusterObservation, Note
+from dynamic_kafka.planning.observation import ClusterObservation, Note, observed_topic
 from dynamic_kafka.planning.plan import Plan, advance, open_splits
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import OffsetDocument
@@ -97,9 +97,7 @@ def _had_topic(
 
     Such a topic was parked past its retention, or was re-created, with any number of partitions.
     """
-    parked = progress.parked.get(split.cluster)
-    if parked is not None and split.topic in parked.topics:
+    if progress.parked_topic(split.cluster, split.topic) is not None:
         return new_topic
-    topic, answer = progress.topic(split.cluster, split.topic), answers.get(split.cluster)
-    seen = answer.topics.get(split.topic) if answer is not None else None
+    topic, seen = progress.topic(split.cluster, split.topic), observed_topic(answers, split.cluster, split.topic)
     return topic is not None and seen is not None and is_recreated(topic.topic_id, seen.topic_id)

@@ -62,6 +62,12 @@ class Observation:
     answers: Mapping[str, ClusterObservation]
 
 
+def observed_topic(answers: Mapping[str, ClusterObservation], cluster: str, topic: str) -> TopicObservation | None:
+    """Return the answer of a cluster about one topic, None if there is none."""
+    answer = answers.get(cluster)
+    return answer.topics.get(topic) if answer is not None else None
+
+
 NoteKind = Literal["new", "parked", "resumed", "expired", "renamed", "recreated", "data-loss"]
 
 

@@ -14,7 +14,7 @@ from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.planning.admission import must_wait, share
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.dataloss import is_recreated
-from dynamic_kafka.planning.observation import ClusterObservation
+from dynamic_kafka.planning.observation import ClusterObservation, observed_topic
 from dynamic_kafka.planning.progress import OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
 
@@ -150,8 +150,7 @@ def _with_new(
     for split, start in starts.items():
         added.setdefault((split.cluster, split.topic), {})[split.partition] = start
     for (cluster, name), offsets in added.items():
-        topic, answer = clusters[cluster][name], observed.get(cluster)
-        seen = answer.topics.get(name) if answer else None
+        topic, seen = clusters[cluster][name], observed_topic(observed, cluster, name)
         known = seen.epochs if seen else {}
         own = {p: known[p] for p, start in offsets.items() if seen and p in known and start <= seen.latest.get(p, -1)}
         clusters[cluster][name] = replace(topic, next={**topic.next, **offsets}, epochs={**topic.epochs, **own})

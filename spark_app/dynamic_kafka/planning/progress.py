@@ -115,6 +115,11 @@ class OffsetDocument:
         found = self.clusters.get(cluster)
         return found.topics.get(topic) if found else None
 
+    def parked_topic(self, cluster: str, topic: str) -> ParkedTopic | None:
+        """Return one parked topic, None if it is not parked."""
+        found = self.parked.get(cluster)
+        return found.topics.get(topic) if found else None
+
     def next_of(self, split: Split) -> int | None:
         """Return the next offset of a split, None if it is not active."""
         found = self.topic(split.cluster, split.topic)

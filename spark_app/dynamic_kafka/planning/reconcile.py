@@ -23,7 +23,7 @@ class Reconciled:
 
     Attributes:
         document: progress with the splits that are active or parked now.
-        moved: splits that are active again; they start at their `next`, which the document before does not show.
+        resumed: splits that are active again; they start at their `next`, which the document before does not show.
         new: splits without any progress; True if the topic itself is new to the query, False for a new partition of a
             topic that is already read.
         notes: events for the user.
@@ -31,7 +31,7 @@ class Reconciled:
     """
 
     document: OffsetDocument
-    moved: frozenset[Split]
+    resumed: frozenset[Split]
     new: Mapping[Split, bool]
     notes: tuple[Note, ...]
     recreated: frozenset[Split] = frozenset()
@@ -165,7 +165,7 @@ class _Reconciliation:
         self.kafka_ids = {cluster: parked.kafka_id for cluster, parked in document.parked.items()} | {
             cluster: progress.kafka_id for cluster, progress in document.clusters.items()
         }
-        self.moved: set[Split] = set()
+        self.resumed: set[Split] = set()
         self.new: dict[Split, bool] = {}
         self.recreated: set[Split] = set()
         self.notes: list[Note] = []
@@ -183,7 +183,9 @@ class _Reconciliation:
                 seen = answer.topics.get(topic)
                 if seen is not None:
                     self.take_up(cluster, topic, stream, seen)
-        return Reconciled(self.result(), frozenset(self.moved), self.new, tuple(self.notes), frozenset(self.recreated))
+        return Reconciled(
+            self.result(), frozenset(self.resumed), self.new, tuple(self.notes), frozenset(self.recreated)
+        )
 
     def park(self) -> None:
         for cluster, topics in self.active.items():
@@ -227,8 +229,7 @@ class _Reconciliation:
         progress = active.get(topic)
         known = progress is not None
         parked = self.parked.get(cluster, {}).pop(topic, None)
-        kept = self.document.parked.get(cluster)
-        was = active.get(topic) or (kept.topics.get(topic) if kept else None)
+        was = active.get(topic) or self.document.parked_topic(cluster, topic)
         recreated = was is not None and is_recreated(was.topic_id, seen.topic_id)
         if progress is None:
             progress = TopicProgress(stream, {}, topic_id=seen.topic_id)
@@ -248,7 +249,7 @@ class _Reconciliation:
 
     def resume(self, cluster: str, topic: str, progress: TopicProgress, parked: ParkedTopic) -> TopicProgress:
         back = {p: offset for p, offset in parked.next.items() if p not in progress.next}
-        self.moved.update(Split(cluster, topic, partition) for partition in back)
+        self.resumed.update(Split(cluster, topic, partition) for partition in back)
         self.note("resumed", cluster, topic, "is named again: it continues at its parked offsets")
         return replace(
             progress,

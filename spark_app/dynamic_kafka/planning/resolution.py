@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from dynamic_kafka.metadata.model import OffsetSpec
+from dynamic_kafka.planning.observation import observed_topic
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.questions import OffsetsQuestion, Steps
@@ -140,6 +141,5 @@ def _differs(ending: OffsetSpec | None, split: Split, stop: int) -> bool:
 
 
 def _is_observed(given: PlanInput, split: Split) -> bool:
-    answer = given.observation.answers.get(split.cluster)
-    topic = answer.topics.get(split.topic) if answer else None
+    topic = observed_topic(given.observation.answers, split.cluster, split.topic)
     return topic is not None and split.partition in topic.latest

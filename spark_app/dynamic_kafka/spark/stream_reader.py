@@ -95,7 +95,7 @@ class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         return with_report(batches, partition.task.part.split, ReportAddress.parse(self.options.read_reports))
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Take note that Spark has committed the batch with this end. Spark calls it while it plans the next batch."""
+        """Commit the offsets of a batch that Spark has committed. Spark calls it while it plans the next batch."""
         self._started().committed(end)
 
     def stop(self) -> None:

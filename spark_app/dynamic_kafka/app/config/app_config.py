@@ -35,7 +35,6 @@ class AppConfig:
 
     @property
     def name(self) -> str:
-        """The application's name."""
         return self.file.name
 
     @property

@@ -60,7 +60,7 @@ def _list_of_names(value: Any) -> Any:
 
 
 def _mapping_like(form: str) -> Callable[[Any], Any]:
-    """Return a validator that answers a plain value in place of a mapping with an example, `form`."""
+    """Return a validator that refuses a plain value where a mapping is needed; the error shows the example `form`."""
 
     def check(value: Any) -> Any:
         if isinstance(value, (str, int, float)):

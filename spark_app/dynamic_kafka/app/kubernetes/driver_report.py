@@ -118,7 +118,7 @@ class ReportSchedule:
         self._drained_s = float("-inf")
 
     def is_due(self, state: DriverState, now_s: float) -> bool:
-        """Whether to report now."""
+        """Return whether to report now."""
         if state.draining:
             return now_s - self._attempted_s >= DRAIN_REPORT_INTERVAL_S
         if state.applied is None and now_s - self._started_s < PLANNER_WAIT_S:

@@ -83,11 +83,11 @@ class Checkpoint:
         planned, committed = self.planned, self.committed
         return Batches(planned, committed if planned is None or committed is None else min(planned, committed))
 
-    def has(self, name: str) -> bool:
+    def has_folder(self, name: str) -> bool:
         """Return whether the checkpoint has a folder of this name."""
         return bool(self._fs.get_file_info(f"{self._root}/{name}").type == fs.FileType.Directory)
 
-    def looks_like(self) -> str:
+    def why_unusable(self) -> str:
         """Return, as the end of a sentence, why this is no query's checkpoint; empty if it may be one."""
         info = self._fs.get_file_info(self._root)
         if info.type == fs.FileType.NotFound:
@@ -95,7 +95,9 @@ class Checkpoint:
         if info.type == fs.FileType.File:
             return "is a file"
         inside = self._fs.get_file_info(fs.FileSelector(self._root))
-        names = sorted(each.base_name for each in inside if Checkpoint(f"{self.uri}/{each.base_name}").has("offsets"))
+        names = sorted(
+            each.base_name for each in inside if Checkpoint(f"{self.uri}/{each.base_name}").has_folder("offsets")
+        )
         return f"holds the checkpoints of several sinks: give one of {', '.join(names)} below it" if names else ""
 
     def quiet_s(self) -> float:

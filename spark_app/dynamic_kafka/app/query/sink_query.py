@@ -71,7 +71,6 @@ class SinkQuery:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """The query's checkpoint."""
         return Checkpoint(self.config.checkpoint_of(self.sink))
 
     def stop_when_over(self, reached: OffsetDocument) -> None:
@@ -97,7 +96,7 @@ class SinkQuery:
                 board.restored(self.sink.name, documents, time.monotonic())
 
     def started(self, query: StreamingQuery) -> None:
-        """Take note of a first start or a restart."""
+        """Record a first start or a restart."""
         self.query, self.restart_at, self.stopping = query, None, False
         self._first_number = None
 

@@ -57,7 +57,6 @@ class StopRequest:
 
     @property
     def asked(self) -> bool:
-        """Whether a stop was requested."""
         return self._asked.is_set()
 
     def wait(self, timeout_s: float | None = None) -> bool:

@@ -124,7 +124,6 @@ class AppCollector(Collector):
         self._named, self._unreachable = named, unreachable
 
     def collect(self) -> Iterator[Metric]:
-        """Return the metrics of one scrape."""
         found, ends, now = _Samples(), self._ends(), self._clock()
         sinks = self._board.sinks().values()
         for status in sinks:

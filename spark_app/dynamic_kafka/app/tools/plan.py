@@ -48,7 +48,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _open_and_preview(arguments: argparse.Namespace) -> tuple[SavedQuery, Preview]:
-    """Return the query and the preview of its next start."""
     while True:
         query = open_query(arguments, may_be_new=True)
         assert query.options is not None

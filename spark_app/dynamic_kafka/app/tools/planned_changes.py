@@ -85,8 +85,7 @@ def _left(preview: Preview, before: OffsetDocument) -> Iterator[Change]:
         if note.topic is None or note.kind not in ("parked", "expired"):
             continue
         active = before.topic(note.cluster, note.topic)
-        parked = before.parked.get(note.cluster)
-        kept = parked.topics.get(note.topic) if parked else None
+        kept = before.parked_topic(note.cluster, note.topic)
         splits = len(active.next if active else kept.next if kept else ())
         if note.kind == "expired":
             yield Change("expire", note.cluster, note.topic, splits, None, "its offsets are deleted")
@@ -114,7 +113,7 @@ def _losses(preview: Preview) -> Iterator[Change]:
 def _opened(preview: Preview, opened: OffsetDocument) -> Iterator[Change]:
     assert preview.reconciled is not None
     lost = {loss.split for loss in preview.losses}
-    new, resumed = set(preview.reconciled.new), set(preview.reconciled.moved)
+    new, resumed = set(preview.reconciled.new), set(preview.reconciled.resumed)
     kinds: tuple[tuple[Action, Callable[[Split], bool]], ...] = (
         ("add", lambda split: split in new),
         ("resume", lambda split: split in resumed),

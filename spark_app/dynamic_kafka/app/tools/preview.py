@@ -38,7 +38,7 @@ from dynamic_kafka.planning.batch import Planned
 from dynamic_kafka.planning.checks import RevisionRejectedError
 from dynamic_kafka.planning.dataloss import DataLoss
 from dynamic_kafka.planning.identity import identity_problems, saved_identity
-from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation, observed_topic
 from dynamic_kafka.planning.plan import Plan
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.reconcile import Reconciled, carry_over
@@ -263,8 +263,7 @@ class _PreviewRun:
 
     def topic_of(self, split: Split) -> TopicObservation | None:
         cluster = current_id(self.observed.subscription, split.cluster)
-        answer = self.observed.answers.get(cluster) if cluster else None
-        return answer.topics.get(split.topic) if answer else None
+        return observed_topic(self.observed.answers, cluster, split.topic) if cluster else None
 
     def check_group(self, latest: OffsetDocument) -> None:
         try:

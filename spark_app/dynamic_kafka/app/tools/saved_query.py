@@ -157,13 +157,13 @@ def open_query(arguments: argparse.Namespace, *, may_be_new: bool = False) -> Sa
     if config is None:
         checkpoint = Checkpoint(given)
         if arguments.only_app:
-            what = "is a checkpoint" if checkpoint.has("offsets") else "is not a file"
+            what = "is a checkpoint" if checkpoint.has_folder("offsets") else "is not a file"
             raise OptionError(
                 f"{given} {what}; {arguments.command} needs the app.yaml, since it asks metadata and"
                 " clusters (inspect takes a checkpoint)"
             )
         uri = arguments.state_location
-        if uri is None and checkpoint.has(STATE_FOLDER):
+        if uri is None and checkpoint.has_folder(STATE_FOLDER):
             uri = f"{checkpoint.uri}/{STATE_FOLDER}"
         options, name, files = None, checkpoint.uri, None
     else:
@@ -190,7 +190,7 @@ def read_saved(checkpoint: Checkpoint, source: str | None = None) -> SavedProgre
         OffsetDocumentError: no source is ours, or a document is damaged or of a newer version.
     """
     batches = checkpoint.batches()
-    if batches.planned is None and (found := checkpoint.looks_like()):
+    if batches.planned is None and (found := checkpoint.why_unusable()):
         raise OptionError(f"{checkpoint.uri} {found}; give a query's own checkpoint or an app.yaml")
     if batches.planned is None:
         raise OptionError(
