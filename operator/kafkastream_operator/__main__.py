@@ -63,8 +63,7 @@ def _address(url: str) -> str:
     return url
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until the process is stopped, and return the exit code."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kafkastream_operator", description="Run the operator of KafkaStreams and KafkaStreamSubscriptions."
     )
@@ -117,6 +116,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.add_argument(
             f"--{name}", type=_duration, metavar="DURATION", default=f"{default:.0f}s", help=f"{doc} (%(default)s)"
         )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until the process is stopped, and return the exit code."""
+    parser = _parser()
     given = parse_flags(parser, sys.argv[1:] if arguments is None else arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("kopf").setLevel(logging.WARNING)
@@ -130,9 +135,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         api = Api.connect(given.kubeconfig)
     except LoginError as error:
-        parser.error(
-            f"{f'--kubeconfig {given.kubeconfig}' if given.kubeconfig else 'no --kubeconfig, not in a pod'}: {error}"
-        )
+        login = f"--kubeconfig {given.kubeconfig}" if given.kubeconfig else "no --kubeconfig, not in a pod"
+        parser.error(f"{login}: {error}")
     lease = _lease(api, given.lease, given.lease_duration.total_seconds()) if given.lease else None
     if lease is not None:
         lease.acquire()
@@ -141,12 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     registry = kopf.OperatorRegistry()
     login_with(registry, given.kubeconfig)
     operator.register(registry)
-    kopf.run(
-        registry=registry,
-        standalone=True,
-        namespaces=given.namespace,
-        clusterwide=not given.namespace,
-    )
+    kopf.run(registry=registry, standalone=True, namespaces=given.namespace, clusterwide=not given.namespace)
     if lease is not None:
         lease.release()
     return 0

@@ -23,6 +23,7 @@ from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.document import Key
 
 FRESH_S = 3 * DRAIN_REPORT_INTERVAL_S
+"""Seconds for which a report counts. While a topic drains, a driver reports three times as often."""
 _WITHOUT_DRIVER: Mapping[Life, str] = {
     "Running": "is Running, and its driver has no pod: see its status, and whether the Spark operator runs",
     "Starting": "is Starting: if that lasts, kubectl describe it and its driver's pod",

@@ -22,7 +22,7 @@ from kafkastream_operator.core.annotated import (
 )
 from kafkastream_operator.core.conditions.subscription import with_conditions
 from kafkastream_operator.core.decide import decide
-from kafkastream_operator.core.rollout.step import USUAL, Timing
+from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Timing
 from kafkastream_operator.core.stream_status import stream_status
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.errors import ApiError, ConflictError, NotFoundError
@@ -68,7 +68,7 @@ class Reconciler:
         self,
         api: Api,
         cache: Cache,
-        timing: Timing = USUAL,
+        timing: Timing = DEFAULT_TIMING,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._api, self._cache, self._timing, self._now = api, cache, timing, now

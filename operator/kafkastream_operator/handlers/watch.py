@@ -16,7 +16,7 @@ from typing import Any
 import kopf
 
 from dynamic_kafka.metadata.kubernetes_names import ROLE_LABEL, SUBSCRIPTION_LABEL
-from kafkastream_operator.core.rollout.step import USUAL, Timing
+from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Timing
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.health import Health
 from kafkastream_operator.handlers.queue import WorkQueue
@@ -68,7 +68,7 @@ class Operator:
         api: Api,
         namespaces: Iterable[str] = (),
         workers: int = 4,
-        timing: Timing = USUAL,
+        timing: Timing = DEFAULT_TIMING,
         health: Health | None = None,
     ) -> None:
         self.api, self.cache = api, Cache()

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 
 from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION, REVISION_ANNOTATION, SUBSCRIPTION_LABEL
 from kafkastream_operator.core.document import Document, read_document
-from kafkastream_operator.core.rollout.step import USUAL
+from kafkastream_operator.core.rollout.step import DEFAULT_TIMING
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.errors import ApiError, ConflictError, NotFoundError
 from kafkastream_operator.handlers.reconcile import Reconciler
@@ -40,7 +40,7 @@ from kafkastream_operator.spark.conf import ATTEMPT_ANNOTATION
 from tests.unit.operator.world import START, DiedError
 
 NAMESPACE = "ns"
-TIMING = replace(USUAL, gather=timedelta())
+TIMING = replace(DEFAULT_TIMING, gather=timedelta())
 DOCUMENT = "app-kafkastreams"
 _CONF = "spark.kubernetes.driver.annotation."
 

@@ -13,7 +13,7 @@ import yaml
 from dynamic_kafka.app.tools.manifest import ROLE as PRINTED_ROLE
 from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
 from kafkastream_operator.core.conditions.driver import ROLE, reporting
-from kafkastream_operator.core.rollout.step import USUAL
+from kafkastream_operator.core.rollout.step import DEFAULT_TIMING
 from kafkastream_operator.core.view import View
 from kafkastream_operator.handlers.subscription_view import observe_subscription
 from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, PODS, SUBSCRIPTIONS
@@ -22,7 +22,7 @@ from kafkastream_operator.models.conditions import MESSAGE_CHARACTERS
 from tests.support.places import ROOT
 from tests.unit.operator.world import START, World, cluster, running
 
-PATIENCE_S = USUAL.confirm_live.total_seconds()
+PATIENCE_S = DEFAULT_TIMING.confirm_live.total_seconds()
 
 
 def silent() -> World:
@@ -170,7 +170,7 @@ def seen(spec: Mapping[str, Any], report: str | None = None) -> View:
     annotations = {} if report is None else {REPORT_ANNOTATION: report}
     pod = {**meta, "name": "app-driver", "uid": "p", "labels": labels, "annotations": annotations}
     cache.put(PODS, {"metadata": pod, "spec": spec, "status": {"phase": "Running"}})
-    found = observe_subscription(cache, "ns", "app", START, USUAL)
+    found = observe_subscription(cache, "ns", "app", START, DEFAULT_TIMING)
     assert found is not None
     return found.view
 

@@ -9,7 +9,7 @@ import pytest
 from dynamic_kafka.metadata.kubernetes_names import METADATA_ROLE, RENDERED_ROLE, ROLE_LABEL, SUBSCRIPTION_LABEL
 from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.document import make_document, pack
-from kafkastream_operator.core.rollout.step import USUAL
+from kafkastream_operator.core.rollout.step import DEFAULT_TIMING
 from kafkastream_operator.core.stream_status import stream_status
 from kafkastream_operator.handlers import subscription_view
 from kafkastream_operator.handlers.stream_subscribers import subscribers_of
@@ -131,7 +131,7 @@ LABELS = {
 @pytest.mark.parametrize("what", LABELS)
 def test_a_document_with_edited_labels_keeps_its_subscription(there: Namespace, what: str) -> None:
     edited(there, LABELS[what])
-    seen = observe_subscription(there.cache, "ns", "app", START, USUAL)
+    seen = observe_subscription(there.cache, "ns", "app", START, DEFAULT_TIMING)
     assert seen is not None
     assert seen.view.config_map is not None
     assert seen.view.config_map.ours
@@ -145,7 +145,7 @@ def test_a_document_with_edited_labels_keeps_its_subscription(there: Namespace, 
 @pytest.mark.parametrize("what", ["without the subscription", "with another subscription"])
 def test_a_document_without_label_and_uid_is_not_ours(there: Namespace, what: str) -> None:
     edited(there, LABELS[what], "another-uid")
-    seen = observe_subscription(there.cache, "ns", "app", START, USUAL)
+    seen = observe_subscription(there.cache, "ns", "app", START, DEFAULT_TIMING)
     assert seen is not None
     assert seen.view.config_map is not None
     assert not seen.view.config_map.ours

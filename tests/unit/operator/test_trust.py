@@ -13,7 +13,7 @@ from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
 from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.annotated import MADE_LABEL
 from kafkastream_operator.core.drain_evidence import Driver, Report
-from kafkastream_operator.core.rollout.step import USUAL
+from kafkastream_operator.core.rollout.step import DEFAULT_TIMING
 from kafkastream_operator.handlers.subscription_view import ObservedSubscription, catalog_of, observe_subscription
 from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, PODS, STREAMS, SUBSCRIPTIONS, Resource
 from kafkastream_operator.kube.cache import Cache
@@ -190,7 +190,7 @@ class Cluster:
 
     def observe_subscription(self, name: str = "app") -> ObservedSubscription:
         """Return the view of the subscription."""
-        seen = observe_subscription(self.cache, "ours", name, START, USUAL)
+        seen = observe_subscription(self.cache, "ours", name, START, DEFAULT_TIMING)
         assert seen is not None
         return seen
 

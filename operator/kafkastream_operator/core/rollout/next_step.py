@@ -16,7 +16,7 @@ from kafkastream_operator.core.drain_evidence import Driver, time_left_to_report
 from kafkastream_operator.core.rollout.in_force import is_in_force, mounts_are_gone, takes_changes_live
 from kafkastream_operator.core.rollout.live import change_live
 from kafkastream_operator.core.rollout.restart import mount_again, restart
-from kafkastream_operator.core.rollout.step import USUAL, Step, Timing, Wanted
+from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Step, Timing, Wanted
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.models.subscription import Rollout, Strategy
 
@@ -33,7 +33,7 @@ def next_step(
     paused: str = "",
     spec_changed: bool = False,
     promised: bool = False,
-    timing: Timing = USUAL,
+    timing: Timing = DEFAULT_TIMING,
 ) -> Step:
     """Return the next step of rolling `wanted` out.
 

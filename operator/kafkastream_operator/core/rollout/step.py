@@ -29,7 +29,7 @@ class Timing:
     gather: timedelta = timedelta(seconds=2)
 
 
-USUAL = Timing()
+DEFAULT_TIMING = Timing()
 
 
 @dataclass(frozen=True)
