@@ -141,18 +141,10 @@ def put_together(
 
 def disagreements(streams: Iterable[KafkaStream]) -> dict[str, dict[str, str]]:
     """Return {stream: {cluster: which other stream it disagrees with, and about what}}, with every stream concerned."""
-    found = list(streams)
-    rivals: dict[str, list[tuple[str, str]]] = {}
     texts: dict[str, dict[str, str]] = {}
-    for conflict in find_conflicts(found):
+    for conflict in find_conflicts(streams):
         for own, other in ((conflict.one, conflict.other), (conflict.other, conflict.one)):
             if own.stream != other.stream:
                 text = f"disagrees with stream {other.stream!r} about {conflict.subject}"
-                rivals.setdefault(own.cluster, []).append((other.stream, text))
                 texts.setdefault(own.stream, {}).setdefault(own.cluster, text)
-    # A conflict names two streams. Any further stream with the cluster agrees with one of them, and not with the other.
-    for stream in found:
-        for cluster in rivals.keys() & stream.clusters.keys() - texts.get(stream.stream_id, {}).keys():
-            if text := next((text for rival, text in rivals[cluster] if rival != stream.stream_id), ""):
-                texts.setdefault(stream.stream_id, {})[cluster] = text
     return texts

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any, NamedTuple
 
 from dynamic_kafka.errors import MetadataConflictError
@@ -108,24 +109,48 @@ def find_conflicts(streams: Iterable[KafkaStream]) -> list[Conflict]:
 
 
 def _joined_clusters(streams: Mapping[str, KafkaStream]) -> tuple[dict[str, SubscribedCluster], list[Conflict]]:
-    clusters: dict[str, SubscribedCluster] = {}
-    owners: dict[str, str] = {}
-    conflicts: list[Conflict] = []
+    entries: dict[str, list[tuple[Entry, ClusterMetadata]]] = {}
     for stream_id, stream in sorted(streams.items()):
         for name, metadata in stream.clusters.items():
-            if name not in clusters:
-                clusters[name], owners[name] = _first(stream_id, metadata), stream_id
+            entries.setdefault(name, []).append((Entry(stream_id, name), metadata))
+    clusters: dict[str, SubscribedCluster] = {}
+    conflicts: list[Conflict] = []
+    for name, found in entries.items():
+        entry, metadata = found[0]
+        cluster, agreed = _first(entry.stream, metadata), True
+        for entry, metadata in found[1:]:
+            agreed = agreed and not differing_fields(cluster, metadata)
+            cluster = _joined(cluster, entry.stream, metadata)
+        clusters[name] = cluster
+        # Many streams may share a cluster, so their entries are compared in pairs only where some of them disagree.
+        if not agreed:
+            conflicts += _cluster_conflicts(name, found)
+    return clusters, conflicts + _rename_conflicts(entries)
+
+
+def _cluster_conflicts(name: str, entries: Sequence[tuple[Entry, ClusterMetadata]]) -> list[Conflict]:
+    """Return the conflicts of each entry with the first entry of every content that disagrees with its own."""
+    firsts: list[tuple[Entry, ClusterMetadata]] = []
+    for entry, metadata in entries:
+        if not any(_same_content(metadata, known) for _, known in firsts):
+            firsts.append((entry, metadata))
+    conflicts: dict[tuple[Entry, Entry], Conflict] = {}
+    for entry, metadata in entries:
+        for first, known in firsts:
+            one, other = sorted((first, entry))
+            if (one, other) in conflicts or not (fields := differing_fields(known, metadata)):
                 continue
-            if fields := differing_fields(clusters[name], metadata):
-                one, other = Entry(owners[name], name), Entry(stream_id, name)
-                differ = f"{', '.join(fields)} differ"
-                message = (
-                    f"the streams {one.stream!r} and {other.stream!r} disagree about the cluster {name!r}: {differ}; "
-                    "say the same in both, or give the clusters different ids"
-                )
-                conflicts.append(Conflict(one, other, f"cluster {name!r} ({differ})", message))
-            clusters[name] = _joined(clusters[name], stream_id, metadata)
-    return clusters, conflicts + _rename_conflicts(streams)
+            differ = f"{', '.join(fields)} differ"
+            message = (
+                f"the streams {one.stream!r} and {other.stream!r} disagree about the cluster {name!r}: {differ}; "
+                "say the same in both, or give the clusters different ids"
+            )
+            conflicts[one, other] = Conflict(one, other, f"cluster {name!r} ({differ})", message)
+    return list(conflicts.values())
+
+
+def _same_content(one: ClusterMetadata, other: ClusterMetadata) -> bool:
+    return replace(one, topics=other.topics, draining_topics=other.draining_topics) == other
 
 
 def _content(cluster: SubscribedCluster) -> dict[str, Any]:
@@ -189,42 +214,41 @@ def differing_fields(one: ClusterMetadata | SubscribedCluster, other: ClusterMet
     return fields
 
 
-def _rename_conflicts(streams: Mapping[str, KafkaStream]) -> list[Conflict]:
-    entries: dict[str, list[Entry]] = {}
+def _rename_conflicts(entries: Mapping[str, Sequence[tuple[Entry, ClusterMetadata]]]) -> list[Conflict]:
     heirs: dict[str, dict[str, list[Entry]]] = {}
-    for stream_id, stream in sorted(streams.items()):
-        for name, metadata in stream.clusters.items():
-            entry = Entry(stream_id, name)
-            entries.setdefault(name, []).append(entry)
+    for name, found in entries.items():
+        for entry, metadata in found:
             if metadata.renamed_from is not None:
                 heirs.setdefault(metadata.renamed_from, {}).setdefault(name, []).append(entry)
     conflicts = []
-    for old, found in sorted(heirs.items()):
-        first, *others = sorted(found)
+    for old, new in sorted(heirs.items()):
         if old in entries:
-            for name in (first, *others):
-                one, other = _of_two_streams(found[name], entries[old])
+            for name in sorted(new):
                 subject = f"cluster {old!r}, which is {name!r} now where it is renamed"
                 message = (
                     f"the cluster {name!r} is renamed from {old!r}, which is still read under that id; "
                     "remove one of the two, or the `renamedFrom`"
                 )
-                conflicts.append(Conflict(one, other, subject, message))
+                pairs = _rivals(new[name], [entry for entry, _ in entries[old]])
+                conflicts += [Conflict(one, other, subject, message) for one, other in pairs]
             continue
-        for name in others:
-            one, other = _of_two_streams(found[first], found[name])
+        for first, name in combinations(sorted(new), 2):
             subject = f"cluster {old!r}, which is {first!r} in one and {name!r} in the other"
             message = (
                 f"the clusters {first!r} and {name!r} are both renamed from {old!r}; only one can carry its offsets on"
             )
-            conflicts.append(Conflict(one, other, subject, message))
+            pairs = _rivals(new[first], new[name])
+            conflicts += [Conflict(one, other, subject, message) for one, other in pairs]
     return conflicts
 
 
-def _of_two_streams(some: list[Entry], others: list[Entry]) -> tuple[Entry, Entry]:
-    """Return one entry of each list, of two streams if that is possible."""
-    pairs = ((one, other) for one in some for other in others if one.stream != other.stream)
-    return next(pairs, (some[0], others[0]))
+def _rivals(some: Sequence[Entry], others: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
+    """Return each entry of both lists with an entry of the other list, of another stream if that is possible."""
+
+    def rival(entry: Entry, candidates: Sequence[Entry]) -> Entry:
+        return next((each for each in candidates if each.stream != entry.stream), candidates[0])
+
+    return [*((one, rival(one, others)) for one in some), *((rival(other, some), other) for other in others)]
 
 
 def _servers(text: str) -> frozenset[str]:

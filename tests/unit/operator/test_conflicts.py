@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from dynamic_kafka.errors import MetadataConflictError
+from dynamic_kafka.metadata import ClusterMetadata, KafkaStream, OffsetSpec
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.subscription import unite
+from kafkastream_operator.core.catalog import disagreements
 from kafkastream_operator.handlers.watch import Operator
 from kafkastream_operator.kube.api import STREAMS
 from kafkastream_operator.kube.cache import Ref
@@ -203,3 +206,25 @@ def test_a_changed_stream_is_reconciled_with_its_rival() -> None:
 
 def test_the_rival_of_a_deleted_stream_is_reconciled() -> None:
     assert "orders" in reconciled_after("DELETED")
+
+
+def with_offsets(name: str, **topics: int) -> KafkaStream:
+    """Return a stream whose topics on east start at these offsets."""
+    starting = OffsetSpec("explicit", offsets={topic: {0: offset} for topic, offset in topics.items()})
+    properties = {"bootstrap.servers": "east:9092"}
+    return KafkaStream(name, {"east": ClusterMetadata(tuple(topics), properties, starting_offsets=starting)})
+
+
+def test_a_stream_that_agrees_with_both_rivals_is_not_held() -> None:
+    streams = [with_offsets("a", t=2), with_offsets("b", t=1), with_offsets("c", u=1)]
+    assert sorted(disagreements(streams)) == ["a", "b"]
+
+
+def test_a_conflict_names_the_streams_that_disagree() -> None:
+    streams = [with_offsets("a", t=1), with_offsets("b", u=1), with_offsets("c", u=2)]
+    assert {name: list(texts.values()) for name, texts in disagreements(streams).items()} == {
+        "b": ["disagrees with stream 'c' about cluster 'east' (startingOffsets differ)"],
+        "c": ["disagrees with stream 'b' about cluster 'east' (startingOffsets differ)"],
+    }
+    with pytest.raises(MetadataConflictError, match="the streams 'b' and 'c' disagree"):
+        unite(streams)
