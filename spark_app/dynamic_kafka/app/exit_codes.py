@@ -112,10 +112,6 @@ def reason_in(text: str, checkpoint: str | None = None) -> str:
 
     The reason is our own error's line. If there is none, it is the first line of the text, or the exception that a
     user's function raised.
-
-    Args:
-        text: the text of the query's exception.
-        checkpoint: the query's checkpoint, where it is known.
     """
     if _CONCURRENT.search(text):
         which = f"the checkpoint {checkpoint}" if checkpoint else "the same checkpoint"

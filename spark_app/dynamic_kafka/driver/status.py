@@ -39,7 +39,6 @@ class PlanStatus:
         metadata_failures: consecutive failed lookups of metadata.
         lag: offsets that no batch has taken yet, per reachable cluster.
         stalled: clusters that do not answer, with the reason.
-        notes: the latest events.
     """
 
     revision: str = ""
@@ -109,11 +108,7 @@ class PlanStatus:
 
 
 class Reminders:
-    """Repeated log lines about stalled clusters: the end of a log must show them, too.
-
-    Args:
-        clock: seconds that never go back.
-    """
+    """Repeated log lines about stalled clusters: the end of a log must show them, too."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -13,13 +13,10 @@ class ReadTask:
     """Everything that an executor needs for one range. It holds references to secrets, never their values.
 
     Attributes:
-        part: the range.
         stream: stream id for the rows.
         kafka_id: Kafka's `cluster.id` that the offsets belong to; None if the cluster reports none.
-        client: the properties to reach the cluster with.
         active: all clusters of the plan; an executor closes its consumers of other clusters.
         read_timeout_s: seconds without any progress after which the range fails.
-        include_headers, fail_on_data_loss: the options of these names.
         stall: `clusterFailurePolicy=stall`; it only changes the advice after a timeout.
     """
 

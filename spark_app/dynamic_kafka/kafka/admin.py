@@ -36,7 +36,6 @@ class ClusterAdmin:
     """An admin client of one cluster.
 
     Args:
-        cluster: the user's id of the cluster, for messages.
         config: resolved librdkafka properties; secrets in them stay in memory.
         read_committed: whether ends are last stable offsets, as readers with this isolation see them.
         deadline_s: the longest duration of one call in seconds, retries included.

@@ -85,7 +85,6 @@ class DriverReport(_ReportPart):
         subscription: UID of the subscription that the document was rendered for; empty if the document has none.
         pod: UID of the pod that reports.
         beat: a number that grows with each report.
-        draining: the topics that drain.
         streams: the streams of the applied revision, word for word; None, and absent from the text, if they are large.
     """
 

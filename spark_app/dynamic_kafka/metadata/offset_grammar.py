@@ -54,7 +54,6 @@ def read_offsets(value: object, side: Side, topics: Collection[str] | None = Non
 
     Args:
         value: the plain value, as YAML, JSON or Python has it.
-        side: the start or the stop.
         topics: the cluster's topics; explicit offsets may name no other. None skips that check.
 
     Raises:
@@ -92,7 +91,6 @@ def read_timestamp_ms(value: object, *path: str) -> int:
 
     Args:
         value: milliseconds, as a number or its digits, or ISO 8601 with a zone.
-        path: the path of `value`, for the error.
 
     Raises:
         Findings: the value is no time, has no zone, or lies before 1970.

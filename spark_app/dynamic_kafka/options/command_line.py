@@ -19,7 +19,6 @@ def parse_flags(
 
     Args:
         parser: the parser of the whole command line.
-        given: the arguments.
         command: the parser of the chosen command, whose flags the error suggests; None for a parser without commands.
     """
     parsed, unknown = parser.parse_known_args(given)

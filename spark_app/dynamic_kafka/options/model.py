@@ -25,7 +25,6 @@ class SourceOptions(StreamOptions, MetadataOptions, OffsetOptions, ReadingOption
     """The options of one query. `definitions` declares the fields that options fill; the fields here are derived.
 
     Attributes:
-        mode: how Spark reads.
         single: the single cluster, when `service` is `single-cluster`.
         kafka_properties: the common client properties under librdkafka's names, without prefix. References to secrets
             are not resolved. A JAAS text that is itself a reference stays as `sasl.jaas.config`.

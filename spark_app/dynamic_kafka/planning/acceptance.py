@@ -81,7 +81,6 @@ class LossOutcome:
         document: progress behind the losses.
         losses: the real losses, without those that turned out to be none.
         refused: those of them that no user accepted.
-        notes: events for the user.
     """
 
     document: OffsetDocument

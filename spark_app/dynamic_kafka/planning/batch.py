@@ -33,7 +33,6 @@ class Planned:
         reconciled: progress in line with metadata, and the splits that are new.
         opened: progress with new splits opened, before losses are skipped.
         losses: data losses; `refused` are those that no user accepted.
-        notes: events of this plan.
         warnings: {key: text} of conditions that last; None where a condition is over.
     """
 

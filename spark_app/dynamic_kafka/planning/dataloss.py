@@ -41,7 +41,6 @@ def find_data_loss(
 
     Args:
         document: progress to judge, with the splits that were just opened.
-        observed: the answer of each reachable cluster.
         before: progress before it took over the observed topic ids. A topic with another id there was re-created.
 
     Returns:

@@ -54,7 +54,6 @@ class Observation:
     """The metadata in force, and the clusters that answered. A plan uses one, and so does a replay.
 
     Attributes:
-        subscription: the clusters and topics that metadata names.
         answers: {cluster id: answer} of the clusters that replied in time.
     """
 

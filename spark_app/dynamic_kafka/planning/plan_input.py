@@ -16,12 +16,10 @@ class PlanInput:
     """Everything that one plan is made from, besides the answers to its questions.
 
     Attributes:
-        options: the source's options.
         logged: the last offset document, exactly as Spark has it.
         progress: `logged` settled, and back at the start of the ranges that an amendment left out (`Amendments.after`).
         observation: the metadata in force, and the clusters that answered.
         now_ms: wall-clock time, milliseconds since the epoch.
-        limits: how much the batch may take.
         new_query_id: the id for a query that has none yet.
         read_before: the clusters that an earlier plan of this process used.
         new_revision: whether the metadata differs from the last good metadata (`Observer.adopt`).

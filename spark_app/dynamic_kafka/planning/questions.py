@@ -43,7 +43,6 @@ class OffsetsQuestion:
     """Which offsets answer these queries? Answer: {split: offset}, for every split.
 
     Attributes:
-        queries: one query per split.
         ends: the observed end of each split. A split without a record as new as its timestamp starts there: an end
             that is fetched later would skip the records that were produced in between.
     """

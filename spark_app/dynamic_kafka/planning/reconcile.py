@@ -26,7 +26,6 @@ class Reconciled:
         resumed: splits that are active again; they start at their `next`, which the document before does not show.
         new: splits without any progress; True if the topic itself is new to the query, False for a new partition of a
             topic that is already read.
-        notes: events for the user.
         recreated: those of the new splits whose topic took the name of another one that the query had.
     """
 
@@ -138,7 +137,6 @@ def reconcile(
 
     Args:
         document: settled progress, renames applied.
-        wanted: the clusters and topics that metadata names.
         observed: the answers of the wanted clusters that were reachable. A wanted cluster without an answer keeps its
             active splits as they are, and its parked ones parked.
         now_ms: wall-clock time, milliseconds since the epoch.

@@ -134,7 +134,6 @@ def own_pod(environment: Mapping[str, str], spark_name: str | None, host_name: s
     """Return the pod that this process runs in; None outside Kubernetes.
 
     Args:
-        environment: the environment variables of this process.
         spark_name: `spark.kubernetes.driver.pod.name`, if Spark has set it.
         host_name: the host's name, which is the name of the pod, unless the pod uses the network of its node.
     """

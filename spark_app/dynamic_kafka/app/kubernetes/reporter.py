@@ -76,10 +76,8 @@ class Reporter:
     """A thread that reports for as long as the document in force is one that the operator rendered.
 
     Args:
-        pod: the driver's own pod.
         prober: the thread that lists the clusters' end offsets. The first rendered document starts it if needed.
         drains: the progress of drains, which the prober updates.
-        abilities: what this application can do.
     """
 
     def __init__(

@@ -33,8 +33,6 @@ class SinkStatus:
         records: offsets read per split since the application started: records and gaps.
         advanced_at: when each split last advanced, in seconds of the monotonic clock.
         state: `starting`, `running`, `restarting`, `finished`, `stopped` or `failed`.
-        restarts: restarts of the query within the process.
-        last_error: the reason of the last failure.
         commits: counts of succeeded and failed commits to the consumer group, per cluster.
         committed: the offsets last committed to the consumer group, per cluster.
     """

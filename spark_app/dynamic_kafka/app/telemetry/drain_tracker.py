@@ -24,7 +24,6 @@ class ClusterListing:
     Attributes:
         asked_s, answered_s: when it was asked, and when its answer was there at the latest; monotonic seconds.
         draining: the topics that were draining by the metadata of the request.
-        answer: the offsets that it answered with.
     """
 
     asked_s: float
@@ -38,7 +37,6 @@ class TopicDrain:
     """The drain of one topic.
 
     Attributes:
-        cluster, topic: the topic.
         lag: offsets that no committed batch has, over all partitions, for the source that is furthest behind among all
             sinks; None if any number is unknown.
         quiet_s: seconds in which no end offset has moved.

@@ -36,7 +36,6 @@ class LagProber:
     """The end offsets of all splits, from the clusters that answered in the last round.
 
     Args:
-        interval_s: the pause between two rounds.
         drains: gets the result of each round.
     """
 

@@ -101,7 +101,6 @@ class AppCollector(Collector):
     """The collector that makes the metrics of each scrape.
 
     Args:
-        board: the status of the sinks.
         ends: returns the known end offsets of splits.
         discovery: returns the state of metadata discovery.
         reads: returns the counts that executors reported for splits of a sink.

@@ -30,7 +30,6 @@ class SplitReads:
     """The counts of one split.
 
     Attributes:
-        records: records that were read.
         size: bytes of their keys and values.
         event_lag_s: age of the latest record of the last range when it was read; None while no record had a timestamp.
         reported_at: when the last report came, in seconds of the monotonic clock.
@@ -151,7 +150,6 @@ def serve_read_reports(
 
     Args:
         host: the driver's name or address by which executors reach it.
-        listen: the address to listen on.
         port: the port; 0 for any free one.
 
     Returns:

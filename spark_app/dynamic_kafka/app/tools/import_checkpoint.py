@@ -30,7 +30,6 @@ class Imported:
     """The offsets of one source in a checkpoint.
 
     Attributes:
-        batches: the last planned and committed batch.
         batch: the batch whose end the offsets are.
         source: the source's place among the query's sources.
         offsets: {topic: {partition: next offset}}.

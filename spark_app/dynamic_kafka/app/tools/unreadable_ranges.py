@@ -15,7 +15,6 @@ def find_unreadable(
     """Return the splits whose ranges cannot be read as they were planned, each with the reason.
 
     Args:
-        ranges: the ranges of the pending batch.
         topic_of: returns what a split's cluster answered about its topic, with first offsets and high watermarks; None
             if it did not answer.
     """

@@ -48,7 +48,6 @@ class Located:
     """A document as plain values (dict, list, str, int, float, bool, None), with the line of each.
 
     Attributes:
-        value: the whole document.
         problems: mistakes of the text itself that did not stop the reader, such as duplicate keys.
         lines: {id of a dict or list: the lines of its items}, by key or index; empty when the lines are unknown.
         first_line: the line of the document itself.
