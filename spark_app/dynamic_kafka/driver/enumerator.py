@@ -156,30 +156,30 @@ class Enumerator:
             self.observer.freeze()
 
     def _plan(self, logged: OffsetDocument, unlimited: bool, *, everyone: bool = False) -> Plan:
+        """Observe and plan. If the metadata does not fit its clusters, plan again with the last good metadata."""
         while True:
             try:
                 observed = self.observer.observe(initial=logged.is_initial, everyone=everyone)
-                return self._plan_without_broken(logged, observed, unlimited, everyone=everyone)
+                return self._plan_despite_failures(logged, observed, unlimited, everyone=everyone)
             except RevisionRejectedError as rejected:
-                # The newest metadata does not fit the clusters that it names. The query goes back to the last good one.
-                # It ends if there was none before, or if this one was good and the cluster itself has changed.
+                # The query ends if no other metadata was good: this is the first, or the cluster itself has changed.
                 if not self.observer.reject(str(rejected.error)):
                     raise rejected.error from None
 
-    def _plan_without_broken(
+    def _plan_despite_failures(
         self, logged: OffsetDocument, observed: LiveObservation, unlimited: bool, *, everyone: bool
     ) -> Plan:
         """Plan. If a cluster fails meanwhile, under `stall`, plan again without it."""
         while True:
             try:
-                return self._plan_with(logged, observed, unlimited)
+                return self._plan_observed(logged, observed, unlimited)
             except ClusterError as error:
-                if error.cluster not in observed.answers or everyone or self._fails(logged, observed):
+                if error.cluster not in observed.answers or everyone or self._failure_is_fatal(logged, observed):
                     raise self.observer.explained({error.cluster: error}) from None
                 self.observer.handle_failures({error.cluster: error})
                 observed = observed.without(error.cluster)
 
-    def _fails(self, logged: OffsetDocument, observed: LiveObservation) -> bool:
+    def _failure_is_fatal(self, logged: OffsetDocument, observed: LiveObservation) -> bool:
         """Return whether a cluster's failure ends the query.
 
         It does in a first plan that needs all clusters: a later plan would start the cluster elsewhere.
@@ -213,7 +213,7 @@ class Enumerator:
         self._waited_for = stalled
         return plan
 
-    def _plan_with(self, logged: OffsetDocument, observed: LiveObservation, unlimited: bool) -> Plan:
+    def _plan_observed(self, logged: OffsetDocument, observed: LiveObservation, unlimited: bool) -> Plan:
         if self._targets is not None:
             self._targets.fix(observed.answers)
         self._unanswered = frozenset(observed.subscription.clusters.keys() - observed.answers.keys())

@@ -70,7 +70,7 @@ class Replays:
         self.amendments = Amendments()
         self._settled: set[tuple[str, str]] = set()
         self._restored = False
-        self._later: list[Amendment] = []
+        self._later_amendments: list[Amendment] = []
 
     def restore(self, document: OffsetDocument) -> None:
         """Load the query's amendments, at the first saved document of this process.
@@ -98,7 +98,7 @@ class Replays:
         for amendment in found:
             if amendment.number <= document.number:
                 self.amendments.add(amendment)
-        self._later = later
+        self._later_amendments = later
 
     def planned(self, start: OffsetDocument, end: OffsetDocument) -> None:
         """Record that this process has just planned the batch: its metadata is fresh, so no check is needed.
@@ -108,7 +108,7 @@ class Replays:
         batch, but not earlier: until then the user may restore the checkpoint that the amendments belong to.
         """
         key = (fingerprint(start), fingerprint(end))
-        undone = [amendment for amendment in self._later if (amendment.start, amendment.end) == key]
+        undone = [amendment for amendment in self._later_amendments if (amendment.start, amendment.end) == key]
         if undone and self._state is not None:
             self._state.undo_amendments(end.query, undone)
             log.warning("%d amendments of the batch of document %d do not apply any more", len(undone), end.number)

@@ -20,7 +20,7 @@ from dynamic_kafka.metadata.document_checks import duplicate_ids, misplaced_fiel
 from dynamic_kafka.metadata.document_models import ListDocument, MappingDocument
 from dynamic_kafka.metadata.kubernetes_names import REPORTED_STREAMS_BYTES
 from dynamic_kafka.metadata.model import KafkaStream, Rendering, Revision
-from dynamic_kafka.metadata.names import bootstrap_servers
+from dynamic_kafka.metadata.names import check_servers
 from dynamic_kafka.metadata.validation_errors import explain
 from dynamic_kafka.metadata.yaml.located import Located, Problem
 from dynamic_kafka.metadata.yaml.reader import read_json, read_yaml
@@ -171,7 +171,7 @@ def _claimed_token(raw: Mapping[str, Any]) -> str:
 def _as_mapping(stream: Mapping[str, Any]) -> dict[str, Any]:
     """Return a valid list-form stream in the mapping form, over which the hash of both forms is taken."""
     clusters = {
-        cluster.get("clusterId") or bootstrap_servers(cluster["bootstrapServers"]): {
+        cluster.get("clusterId") or check_servers(cluster["bootstrapServers"]): {
             key: value for key, value in cluster.items() if key != "clusterId"
         }
         for cluster in stream["clusterMetadataList"]

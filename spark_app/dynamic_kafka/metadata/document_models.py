@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 
 from dynamic_kafka.metadata.model import ClusterMetadata, ClusterState, OffsetSpec
-from dynamic_kafka.metadata.names import bootstrap_servers, cluster_id, folder_name, stream_id, topic_name
+from dynamic_kafka.metadata.names import check_cluster_id, check_folder, check_servers, check_stream_id, check_topic
 from dynamic_kafka.metadata.offset_grammar import START, STOP, Side, read_offsets
 from dynamic_kafka.metadata.properties import property_problem
 from dynamic_kafka.metadata.yaml.located import Findings, Problem
@@ -45,9 +45,9 @@ def _among_topics(values: list[str], info: ValidationInfo) -> list[str]:
 
 def _cluster_id_or_servers(value: str, info: ValidationInfo) -> str:
     if value != _BY_SERVERS:
-        return cluster_id(value)
+        return check_cluster_id(value)
     # Wrong servers are reported at their own field.
-    return cluster_id(info.data["bootstrap_servers"]) if "bootstrap_servers" in info.data else value
+    return check_cluster_id(info.data["bootstrap_servers"]) if "bootstrap_servers" in info.data else value
 
 
 def _properties(value: Any, info: ValidationInfo) -> dict[str, str]:
@@ -79,9 +79,9 @@ def _offsets(side: Side) -> PlainValidator:
     return PlainValidator(read)
 
 
-ClusterId = Annotated[str, AfterValidator(cluster_id)]
-StreamId = Annotated[str, AfterValidator(stream_id)]
-Topic = Annotated[str, AfterValidator(topic_name)]
+ClusterId = Annotated[str, AfterValidator(check_cluster_id)]
+StreamId = Annotated[str, AfterValidator(check_stream_id)]
+Topic = Annotated[str, AfterValidator(check_topic)]
 
 
 class _Model(BaseModel):
@@ -95,9 +95,9 @@ class DocumentCluster(_Model):
     """
 
     # The order matters: a check sees only the fields above its own.
-    bootstrap_servers: Annotated[str, AfterValidator(bootstrap_servers)]
+    bootstrap_servers: Annotated[str, AfterValidator(check_servers)]
     topics: Annotated[list[Topic], Field(min_length=1), AfterValidator(_no_duplicates)]
-    secret_folder: Annotated[Annotated[str, AfterValidator(folder_name)] | None, BeforeValidator(_has_value)] = None
+    secret_folder: Annotated[Annotated[str, AfterValidator(check_folder)] | None, BeforeValidator(_has_value)] = None
     properties: Annotated[dict[str, str], PlainValidator(_properties)] = Field(default_factory=dict)
     starting_offsets: Annotated[OffsetSpec | None, _offsets(START)] = None
     stopping_offsets: Annotated[OffsetSpec | None, _offsets(STOP)] = None

@@ -16,7 +16,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\],@]+):([0-9]{1,5})\Z")
 
 
-def cluster_id(value: str) -> str:
+def check_cluster_id(value: str) -> str:
     """Check a cluster id: 1 to 253 characters without whitespace, brackets and control characters."""
     if not _CLUSTER_ID.match(value):
         raise ValueError(
@@ -26,21 +26,21 @@ def cluster_id(value: str) -> str:
     return value
 
 
-def stream_id(value: str) -> str:
+def check_stream_id(value: str) -> str:
     """Check a stream id: 1 to 253 characters without control characters, and no space at either end."""
     if not _STREAM_ID.match(value) or value != value.strip():
         raise ValueError("a stream id has 1 to 253 characters, without control characters, and no space at either end")
     return value
 
 
-def topic_name(value: str) -> str:
+def check_topic(value: str) -> str:
     """Check a topic name by Kafka's rules."""
     if not _TOPIC.match(value) or value in (".", ".."):
         raise ValueError(f"{value[:80]!r} is no topic name; those have 1 to 249 of letters, digits, `.`, `_` and `-`")
     return value
 
 
-def bootstrap_servers(value: str) -> str:
+def check_servers(value: str) -> str:
     """Check a list of `host:port`, and return it without spaces around the commas."""
     servers = [server.strip() for server in value.split(",")]
     for server in servers:
@@ -52,7 +52,7 @@ def bootstrap_servers(value: str) -> str:
     return ",".join(servers)
 
 
-def folder_name(value: str) -> str:
+def check_folder(value: str) -> str:
     """Check the name of a secret folder: no path, and not only dots."""
     if not is_plain_name(value):
         raise ValueError("must be the plain name of a folder: no `/`, and not only dots")

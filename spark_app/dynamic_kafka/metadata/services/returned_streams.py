@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from dynamic_kafka.errors import MetadataInvalidError
 from dynamic_kafka.metadata.model import ClusterMetadata, ClusterState, KafkaStream, OffsetSpec
-from dynamic_kafka.metadata.names import cluster_id, folder_name, stream_id, topic_name
+from dynamic_kafka.metadata.names import check_cluster_id, check_folder, check_stream_id, check_topic
 from dynamic_kafka.metadata.offset_grammar import START, STOP, Side, read_offsets, spec_problems
 from dynamic_kafka.metadata.yaml.located import Findings, Problem
 
@@ -42,7 +42,7 @@ def check_returned_streams(streams: object, subscriber: object) -> list[KafkaStr
 
 def _stream(stream: KafkaStream, problems: _Problems) -> KafkaStream:
     where = f"stream {stream.stream_id!r}"
-    problems += _name_problems(where, stream_id, stream.stream_id)
+    problems += _name_problems(where, check_stream_id, stream.stream_id)
     given: object = stream.clusters
     if not isinstance(given, Mapping):
         problems.append(f"{where}: clusters must be a mapping of cluster ids to ClusterMetadata")
@@ -50,7 +50,7 @@ def _stream(stream: KafkaStream, problems: _Problems) -> KafkaStream:
     clusters: dict[str, ClusterMetadata] = {}
     for name, cluster in given.items():
         at = f"{where}, cluster {name!r}"
-        problems += _name_problems(at, cluster_id, name)
+        problems += _name_problems(at, check_cluster_id, name)
         if isinstance(cluster, ClusterMetadata):
             clusters[name] = _cluster(cluster, at, problems)
         else:
@@ -64,9 +64,9 @@ def _cluster(cluster: ClusterMetadata, at: str, problems: _Problems) -> ClusterM
     if not topics and len(problems) == before:
         problems.append(f"{at}: topics must not be empty; name at least one, or leave the cluster out")
     if cluster.renamed_from is not None:
-        problems += _name_problems(f"{at}: renamed_from", cluster_id, cluster.renamed_from)
+        problems += _name_problems(f"{at}: renamed_from", check_cluster_id, cluster.renamed_from)
     if cluster.secret_folder is not None:
-        problems += _name_problems(f"{at}: secret_folder", folder_name, cluster.secret_folder)
+        problems += _name_problems(f"{at}: secret_folder", check_folder, cluster.secret_folder)
     if cluster.state not in get_args(ClusterState):
         problems.append(f"{at}: state must be {' or '.join(get_args(ClusterState))}")
     return replace(
@@ -84,7 +84,7 @@ def _topics(given: object, where: str, problems: _Problems) -> tuple[str, ...]:
         problems.append(f"{where} must be a tuple of topic names")
         return ()
     for topic in given:
-        problems += _name_problems(where, topic_name, topic)
+        problems += _name_problems(where, check_topic, topic)
     if not all(isinstance(topic, str) for topic in given):
         return ()
     # A set is sorted: its order changes from run to run, and equal metadata must stay equal.
