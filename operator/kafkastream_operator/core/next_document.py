@@ -60,7 +60,9 @@ def next_document(
         return NextDocument(previous, drifted, None, ())
     behind = previous is not None and recovery.is_behind_its_driver(view, previous)
     if previous is not None and behind:
-        before = replace(previous_streams(None, view.status.draining, previous.streams, reported), drain=previous.drain)
+        # Somebody has restored an older document: only the report names what the driver has begun to read since.
+        both = previous_streams(None, view.status.draining, previous.streams, reported)
+        before = replace(both, drain_rules=previous.drain)
     last = _last_document(view)
     if (paused or resolved.problem) and last is not None:
         return NextDocument(last, True, None, ())
@@ -80,7 +82,7 @@ def next_document(
         ),
         secret_problem=lambda cluster, content: secret_problem(cluster, content, view.spec.secrets),
         # Without a status it is not known which releases have counted. Then none counts; the user has to write it anew.
-        released=released_topics(view.released if view.status.rendered else (), view.status.released, before.drains),
+        released=released_topics(view.released if view.status.rendered else (), view.status.released, before.draining),
     )
     document = make_document(next_revision, rendering.streams, rendering.drain, view.uid)
     known_revision = _known_revision(view, document, previous, behind=behind)
@@ -92,8 +94,7 @@ def next_document(
     elif (stored := size(pack(document))) > MAX_BYTES:
         refused = conditions.too_large(stored)
     else:
-        drains = before.drains
-        without_use = unused(view.released, view.status.released, drains) if view.status.rendered else ()
+        without_use = unused(view.released, view.status.released, before.draining) if view.status.rendered else ()
         written = document != previous or drifted
         return NextDocument(document, written, rendering, (), rendering.released, without_use)
     return NextDocument(previous or last, previous is None or drifted, None, refused)

@@ -42,15 +42,15 @@ class PreviousStreams:
 
     Attributes:
         entries: {topic: {stream that had it: the cluster's entry in that stream}}.
-        draining: the status's entries of topics that still drain.
-        drains: all topics that drained already, according to any of the sources.
-        drain: {stream: its `drain` settings}, for streams that are gone.
+        status_entries: {topic: its entry in the status}, for topics that still drain.
+        draining: all topics that drained already, according to any of the sources.
+        drain_rules: {stream: its `drain` settings}, for streams that are gone.
     """
 
     entries: Mapping[Key, Mapping[str, Mapping[str, Any]]]
-    draining: Mapping[Key, DrainingTopic]
-    drains: frozenset[Key]
-    drain: Mapping[str, Mapping[str, str]]
+    status_entries: Mapping[Key, DrainingTopic]
+    draining: frozenset[Key]
+    drain_rules: Mapping[str, Mapping[str, str]]
 
 
 def previous_streams(
@@ -112,10 +112,10 @@ def render(
             continue
         owners[key] = dict(sorted(before.entries[was].items()))
         stream, content = next(iter(owners[key].items()))
-        drain = _most_careful([_drain_of(each, resolved, before) for each in owners[key]])
-        mark = before.draining.get(key) or before.draining.get(was)
+        drain = _most_careful([_rules_of(each, resolved, before) for each in owners[key]])
+        mark = before.status_entries.get(key) or before.status_entries.get(was)
         # If only the document shows that the topic drains, it has drained since the last revision at the latest.
-        revision = mark.revision if mark is not None else next_counter - (key in before.drains)
+        revision = mark.revision if mark is not None else next_counter - (key in before.draining)
         if key in released:
             leaving[key] = released[key]
             continue
@@ -139,7 +139,7 @@ def render(
             )
         )
     streams = _merged(resolved.streams, draining, owners, secret_problem)
-    return Rendering(streams, _drains(streams, resolved, before), tuple(draining), leaving)
+    return Rendering(streams, _drain_rules(streams, resolved, before), tuple(draining), leaving)
 
 
 def renames(streams: Streams) -> Mapping[str, str]:
@@ -161,10 +161,10 @@ def _seconds(duration: str) -> float:
     return parse_duration_ms(duration, where="drain") / 1000
 
 
-def _drain_of(stream: str, resolved: Resolved, before: PreviousStreams) -> Drain:
+def _rules_of(stream: str, resolved: Resolved, before: PreviousStreams) -> Drain:
     if stream in resolved.drain:
         return resolved.drain[stream]
-    return Drain.model_validate(before.drain.get(stream, {}))
+    return Drain.model_validate(before.drain_rules.get(stream, {}))
 
 
 def _most_careful(settings: Sequence[Drain]) -> Drain:
@@ -177,11 +177,11 @@ def _most_careful(settings: Sequence[Drain]) -> Drain:
     )
 
 
-def _drains(streams: Streams, resolved: Resolved, before: PreviousStreams) -> dict[str, Mapping[str, str]]:
+def _drain_rules(streams: Streams, resolved: Resolved, before: PreviousStreams) -> dict[str, Mapping[str, str]]:
     return {
-        stream: _drain_of(stream, resolved, before).model_dump(by_alias=True, exclude_defaults=True)
+        stream: _rules_of(stream, resolved, before).model_dump(by_alias=True, exclude_defaults=True)
         for stream in streams
-        if _drain_of(stream, resolved, before) != Drain()
+        if _rules_of(stream, resolved, before) != Drain()
     }
 
 
