@@ -107,7 +107,12 @@ class DriverReport(_ReportPart):
         Raises:
             ValueError: the text is no JSON, or not of this form.
         """
-        return cls.model_validate_json(text)
+        try:
+            found = json.loads(text)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+        # JSON may hold half a surrogate pair, such as a byte of a path in a reason. pydantic refuses it.
+        return cls.model_validate_json(json.dumps(found, ensure_ascii=False).encode(errors="replace"))
 
     def text(self) -> str:
         """Return the compact JSON text, in ASCII, so that its characters are its bytes."""

@@ -53,3 +53,15 @@ def test_a_topic_with_a_malformed_value_makes_the_report_invalid(wrong: dict[str
     """Read leniently, such a value could look as if the topic were drained."""
     with pytest.raises(ValueError, match="draining"):
         DriverReport.parse(json.dumps({"draining": [{"cluster": "east", "topic": "old", **wrong}]}))
+
+
+def test_a_reason_with_undecodable_bytes_is_readable() -> None:
+    text = DriverReport(rejected=RejectedRevision(revision="l/4", reason="/data/caf?")).text().replace("?", "\\udce9")
+    rejected = DriverReport.parse(text).rejected
+    assert rejected is not None
+    assert rejected.reason == "/data/caf?"
+
+
+def test_a_text_that_nests_too_deeply_is_refused() -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        DriverReport.parse("[" * 100_000)
