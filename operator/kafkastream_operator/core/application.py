@@ -27,7 +27,6 @@ class Application:
         restart_allowed_at: from when on it would start again, if `restart_refusal` ends by itself.
     """
 
-    name: str
     uid: str
     resource_version: str
     life: Life

@@ -23,7 +23,6 @@ class ConfigMap:
         drifted: its keys differ from the packed document, byte for byte.
     """
 
-    name: str
     resource_version: str
     ours: bool
     document: Document | None
@@ -42,7 +41,6 @@ class View:
             `orphanRetention`.
     """
 
-    name: str
     uid: str
     generation: int
     spec: SubscriptionSpec

@@ -78,7 +78,6 @@ def observe_subscription(
     if known is not None and pod is not None and owned:
         known = kind.with_driver(known, pod)
     view = View(
-        name=name,
         uid=found["metadata"]["uid"],
         generation=int(found["metadata"].get("generation", 0)),
         spec=spec,
@@ -144,7 +143,7 @@ def rendered_config_map(cache: Cache, namespace: str, name: str, subscription: O
     labelled = subscription_named_in(found) == meta["name"]
     ours = labelled or (document is not None and document.subscription == meta["uid"])
     drifted = drifted or not labelled or labels_of(found).get(ROLE_LABEL) != RENDERED_ROLE
-    return ConfigMap(name, found["metadata"]["resourceVersion"], ours, document, drifted)
+    return ConfigMap(found["metadata"]["resourceVersion"], ours, document, drifted)
 
 
 def document_in(cache: Cache, found: Object) -> tuple[Document | None, bool]:

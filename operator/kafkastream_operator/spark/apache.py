@@ -68,7 +68,6 @@ def application_of(found: Mapping[str, Any], config_map: str) -> Application:
     by_role = [correctly_mounted(secrets_for(role, conf) | _secrets_of(_template(spec, role))) for role in ROLES]
     restart_refusal, restart_allowed_at = _restarts(spec, status, info)
     return Application(
-        name=meta["name"],
         uid=meta["uid"],
         resource_version=meta["resourceVersion"],
         life=_LIVES.get(_state(status), "Starting"),

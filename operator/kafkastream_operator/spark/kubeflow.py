@@ -52,7 +52,6 @@ def application_of(found: Mapping[str, Any], config_map: str) -> Application:
     conf = spec.get("sparkConf") or {}
     by_role = [correctly_mounted(secrets_for(role, conf) | _listed(spec.get(role) or {})) for role in ROLES]
     return Application(
-        name=meta["name"],
         uid=meta["uid"],
         resource_version=meta["resourceVersion"],
         life="Suspended" if spec.get("suspend") else _LIVES.get(state, "Starting"),

@@ -94,7 +94,7 @@ class World:
 
     def application_is(self, life: Life, **more: Any) -> None:
         """Set the state of the application."""
-        known = self.application or Application("app", "app-uid", "1", life, document=True)
+        known = self.application or Application("app-uid", "1", life, document=True)
         self.application = replace(known, life=life, **more)
 
     def driver_starts(self, *, reports: bool = True) -> None:
@@ -187,9 +187,8 @@ class World:
         found = None
         if self.document is not None or self.edited or self.taken:
             document = None if self.edited or self.taken else self.document
-            found = ConfigMap("app-kafkastreams", str(self.version), not self.taken, document, self.edited)
+            found = ConfigMap(str(self.version), not self.taken, document, self.edited)
         return View(
-            name="app",
             uid=UID,
             generation=self.generation,
             spec=SubscriptionSpec.model_validate(self.spec),
