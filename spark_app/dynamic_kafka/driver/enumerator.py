@@ -75,7 +75,6 @@ class Enumerator:
         """Return the next offset document after `start`, or exactly `start` when there is nothing to do.
 
         Args:
-            start: the document of the last batch, as Spark saved it.
             unlimited: `Trigger.Once` takes everything, whatever the rate options say.
         """
         logged = decode(start)
@@ -95,13 +94,11 @@ class Enumerator:
         """Return the read tasks of the batch between two documents, planned just now or by an earlier run."""
         first, last = decode(start), decode(end)
         self._restore(last)
-        if self._commits_to_group and not self.replays.is_settled(first, last):
+        if self._committed_group is not None and not self.replays.is_settled(first, last):
             # A restored backup usually has a pending batch, which would be delivered again before the first plan.
             self.check_group(last, self.observer.observe())
-        ranges = self.replays.ranges(first, last)
-        sliced = slice_ranges(
-            ranges, min_partitions=self.options.min_partitions, max_records=self.options.max_records_per_partition
-        )
+        least, most = self.options.min_partitions, self.options.max_records_per_partition
+        sliced = slice_ranges(self.replays.ranges(first, last), min_partitions=least, max_records=most)
         return make_tasks(self.options, self.observer.in_force().subscription, last, sliced)
 
     def prepare_available_now(self) -> None:
@@ -112,13 +109,10 @@ class Enumerator:
         self._targets.fix(observed.answers)
 
     def committed(self, end: Mapping[str, Any]) -> None:
-        """Commit a batch's offsets to the clusters' groups in the background.
+        """Commit a batch's offsets to the clusters' groups in the background. Raises as `GroupCommitter.commit` does.
 
         Spark reports a batch when it constructs the next, and never reports the last one. So the bundled application
         commits from its listener instead.
-
-        Raises:
-            GroupInUseError, StaleCheckpointError: see `GroupCommitter.commit`.
         """
         group = self.options.group_id
         if not self.options.commit_offsets or group is None:
@@ -196,8 +190,7 @@ class Enumerator:
         Raises:
             ClusterError: it does not answer.
         """
-        progress = self.replays.amendments.after(plan.document)
-        unread = still_to_read(progress, self._unanswered, self._targets)
+        unread = still_to_read(self.replays.amendments.after(plan.document), self._unanswered, self._targets)
         if unread and self._targets is not None:
             try:
                 return self._plan(plan.document, unlimited, everyone=True)
@@ -220,8 +213,8 @@ class Enumerator:
         planned = self.plan_once(self.plan_input(logged, observed, unlimited=unlimited), observed)
         self.observer.adopt(observed)
         for cluster, answer in observed.answers.items():
-            ends = {name: topic.latest for name, topic in answer.topics.items()}
-            self._topic_ends[cluster] = {**self._topic_ends.get(cluster, {}), **ends}
+            ends = self._topic_ends.setdefault(cluster, {})
+            ends.update({name: topic.latest for name, topic in answer.topics.items()})
         self.check_group(logged, observed)
         self.status.note([*planned.notes, *new_notes(planned.reconciled.new)])
         self.status.lag = planned.plan.left
@@ -252,8 +245,10 @@ class Enumerator:
         return planned
 
     @property
-    def _commits_to_group(self) -> bool:
-        return self.options.group_id is not None and (self.options.commit_offsets or self.options.application_commits)
+    def _committed_group(self) -> str | None:
+        """The consumer group to which the source or the application commits; None if neither does."""
+        commits = self.options.commit_offsets or self.options.application_commits
+        return self.options.group_id if commits else None
 
     def check_group(self, logged: OffsetDocument, observed: LiveObservation) -> None:
         """Check the consumer group once on each cluster, when the cluster first answers.
@@ -264,20 +259,19 @@ class Enumerator:
             GroupInUseError: another query commits to the group.
             StaleCheckpointError: the group's commits are ahead of this checkpoint.
         """
-        group = self.options.group_id
-        if not self._commits_to_group or group is None:
+        group = self._committed_group
+        if group is None:
             return
         mark = CommitMark(logged.query or self._query, logged.number, 0)
-        allow_old = self.options.allow_old_checkpoint
         start = not (self._group_checked or self._group_lookups)
         asked = []
         for cluster, answer in observed.answers.items():
             if cluster in self._group_checked or cluster in self._group_lookups:
                 continue
             keys = [(name, partition) for name, topic in answer.topics.items() for partition in topic.latest]
-            lookup = observed.probes[cluster].ask(partial(ClusterAdmin.committed, group=group, partitions=keys))
-            self._group_lookups[cluster] = lookup
-            asked.append(lookup)
+            commits = partial(ClusterAdmin.committed, group=group, partitions=keys)
+            self._group_lookups[cluster] = observed.probes[cluster].ask(commits)
+            asked.append(self._group_lookups[cluster])
         # A start waits for all, since a sink may skip a batch that is read again. Later, a cluster that hangs must not
         # delay the others.
         wait(asked, timeout=None if start else GRACE_S)
@@ -286,22 +280,21 @@ class Enumerator:
             if cluster not in observed.subscription.clusters:
                 continue
             try:
-                check_group(cluster, group, lookup.result(), mark, allow_old=allow_old)
+                check_group(cluster, group, lookup.result(), mark, allow_old=self.options.allow_old_checkpoint)
             except ClusterError as error:
                 log.warning("cannot read the commits of group %s: %s", group, error)
             self._group_checked.add(cluster)
 
     def _limits(self, unlimited: bool) -> Limits:
-        options = self.options
         targets = self._targets.ends if self._targets is not None else None
         if unlimited:
             return Limits(targets=targets)
         waited = float("inf") if self._last_batch_at is None else (time.monotonic() - self._last_batch_at) * 1000
         return Limits(
-            max_offsets=options.max_offsets_per_trigger,
+            max_offsets=self.options.max_offsets_per_trigger,
             # A run that ends must not wait for records that may never arrive.
-            min_offsets=None if targets is not None else options.min_offsets_per_trigger,
-            max_delay_ms=options.max_trigger_delay_ms,
+            min_offsets=None if targets is not None else self.options.min_offsets_per_trigger,
+            max_delay_ms=self.options.max_trigger_delay_ms,
             waited_ms=int(min(waited, 1e15)),
             targets=targets,
         )
