@@ -26,7 +26,7 @@ def two(request: pytest.FixtureRequest, kube: KubeCluster, namespace: str) -> It
     made = [OperatorProcess(kube, namespace, [*arguments, url]) for url in URLS]
     with kept_open(request.config, request.node.stash, made):
         made[0].start()
-        wait_until(lambda: "is held" in made[0].log(), "the first to hold the lease")
+        wait_until(lambda: "this operator holds the lease" in made[0].log(), "the first to hold the lease")
         yield made
 
 
@@ -59,9 +59,9 @@ def test_the_second_serves_when_the_first_ends(how: str, stage: Stage, two: list
     stage.stream("orders", cluster("east"))
     stage.subscription()
     stage.wait_document({"east/orders": "Active"})
-    assert "is held" not in second.log()
+    assert "this operator holds the lease" not in second.log()
     getattr(first, how)()
-    wait_until(lambda: "is held" in second.log(), "the second to hold the lease")
+    wait_until(lambda: "this operator holds the lease" in second.log(), "the second to hold the lease")
     stage.stream("orders", cluster("east"), cluster("west"))
     stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
 
