@@ -184,7 +184,7 @@ def has_scheme(uri: str) -> bool:
     return parts is not None and parts.group(1) is not None
 
 
-def canonical(uri: str) -> str:
+def canonical_uri(uri: str) -> str:
     """Return the canonical form of a path or URI: paths of one folder have equal forms, as far as text shows."""
     parts = _URI.fullmatch(uri)
     scheme, authority, path = parts.groups() if parts else (None, None, uri)

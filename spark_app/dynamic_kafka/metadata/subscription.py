@@ -180,8 +180,8 @@ def _joined(cluster: SubscribedCluster, stream_id: str, metadata: ClusterMetadat
     starting = _merged(cluster.starting_offsets, metadata.starting_offsets)
     stopping = _merged(cluster.stopping_offsets, metadata.stopping_offsets)
     if "Draining" in (cluster.state, metadata.state):
-        counts = metadata if cluster.state == "Draining" else cluster
-        starting, stopping = counts.starting_offsets, counts.stopping_offsets
+        deciding = metadata if cluster.state == "Draining" else cluster
+        starting, stopping = deciding.starting_offsets, deciding.stopping_offsets
     return replace(
         cluster,
         topics={**dict.fromkeys(metadata.topics, stream_id), **cluster.topics},

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.schema import AppFile, Sink
-from dynamic_kafka.driver.state_store import canonical
+from dynamic_kafka.driver.state_store import canonical_uri
 from dynamic_kafka.errors import MetadataInvalidError, OptionError
 from dynamic_kafka.metadata.validation_errors import explain
 from dynamic_kafka.metadata.yaml.located import Located, Problem
@@ -125,7 +125,7 @@ def _shared_folder(index: int, sink: Sink, others: list[Sink]) -> list[Problem]:
     """
     if sink.folder is None:
         return []
-    mine = canonical(sink.folder)
+    mine = canonical_uri(sink.folder)
     return [
         Problem(
             ("sinks", index, "options"),
@@ -133,7 +133,7 @@ def _shared_folder(index: int, sink: Sink, others: list[Sink]) -> list[Problem]:
             " written, and the records of these batches would be LOST; give each sink its own `path`",
         )
         for other in others
-        if other.folder is not None and canonical(other.folder) == mine
+        if other.folder is not None and canonical_uri(other.folder) == mine
     ]
 
 

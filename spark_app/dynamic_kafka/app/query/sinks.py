@@ -63,7 +63,7 @@ def start_query(
         writer = writer.partitionBy(*sink.partition_by)
     if sink.foreach_batch is not None:
         return writer.options(**sink.options).foreachBatch(load_function(sink.foreach_batch, config.source)).start()
-    return _started(writer, sink)
+    return _start_writer(writer, sink)
 
 
 def load_function(path: str, config_file: str) -> Callable[..., Any]:
@@ -131,7 +131,7 @@ def _trigger(trigger: Trigger) -> dict[str, Any]:
     return {"once": True} if trigger.once else {"processingTime": f"{trigger.interval or 0} milliseconds"}
 
 
-def _started(writer: DataStreamWriter, sink: Sink) -> StreamingQuery:
+def _start_writer(writer: DataStreamWriter, sink: Sink) -> StreamingQuery:
     options = kafka_options(sink.options) if sink.type == "kafka" else sink.options
     try:
         return writer.format(sink.format_name or "").options(**options).start()
