@@ -36,7 +36,7 @@ def nearest_names(name: str, known: Iterable[str], *, count: int = 1) -> list[st
     return [by_plain[each] for each in difflib.get_close_matches(plain(name), by_plain, n=count, cutoff=0.6)]
 
 
-def did_you_mean(name: str, known: Collection[str], *, cutoff: float = 0.6) -> str:
+def did_you_mean(name: str, known: Collection[str]) -> str:
     """Return "; did you mean 'X'?" for the nearest known name, or an empty text."""
-    found = nearest(name, known, cutoff=cutoff)
+    found = nearest(name, known)
     return f"; did you mean {found!r}?" if found is not None else ""
