@@ -1,8 +1,8 @@
-"""The saved form of an offset document: canonical JSON with a version.
+"""The saved form of an offset document: versioned JSON, written and read.
 
-Runs on the driver and in the tools. Spark compares offsets as text, so equal content has equal text: keys are sorted,
-and a column of numbers has one form only. `VERSION` is the newest format; older ones stay readable, newer ones are
-refused.
+Runs on the driver in each plan and replay, and in the tools. `encode` writes, `decode` reads, and `fingerprint` is a
+document's id in the document after it. Each `_write_…` function has a `_read_…` counterpart further down. Older
+versions stay readable: a change of the format needs a new `VERSION`, and a reader for the old one.
 
     `{"version": 2, "query": "5f…", "number": 12, "previous": "9c…",
      "clusters": {"east": {"kafkaId": "Mk…", "topics": {"orders": {
@@ -10,17 +10,22 @@ refused.
      "parked": {"west": {"kafkaId": "Qx…", "topics": {"orders": {"id": "…", "stream": "orders", "next": [7, 9],
          "until": 1795219200000}}}}}`
 
-A column is a plain number if all partitions 0..n-1 have the same (with "partitions": n). It is a list if it holds
-0..n-1, and an object of {"partition": number} if it holds fewer. "behind" replaces "start" where its text is shorter:
-it is the distance from a split's start to its "next". "startEpoch" is the leader epoch at the start, and "epochBehind"
-its distance to "epoch". Version 1 had offsets only: `{"version": 1, "clusters": {"east": {"orders": {"0": 42}}}}`.
+Spark compares offsets as text, so equal documents have equal text: keys are sorted, and a column has one form only.
+
+- `3`: all partitions 0..n-1 of the topic have this number. ("partitions" is n where "next" has this form.)
+- `[120, 98]`: the numbers of all partitions 0..n-1 of the topic.
+- `{"1": 40}`: the numbers of some partitions.
+
+"startEpoch" is the leader epoch at "start". Where it is shorter, "behind" replaces "start": the distance from there to
+"next". "epochBehind" is the same of "startEpoch", to "epoch". Version 1 had offsets only:
+`{"version": 1, "clusters": {"east": {"orders": {"0": 42}}}}`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeGuard
 
 from dynamic_kafka.errors import OffsetDocumentError
@@ -45,19 +50,9 @@ def encode(document: OffsetDocument) -> dict[str, Any]:
     wire |= {"query": document.query, "number": document.number, "previous": document.previous}
     if document.bounded:
         wire["bounded"] = True
-    wire["clusters"] = {
-        cluster: _without_nothing(
-            kafkaId=progress.kafka_id, topics={name: _topic(progress.topics[name]) for name in sorted(progress.topics)}
-        )
-        for cluster, progress in sorted(document.clusters.items())
-    }
+    wire["clusters"] = _write_clusters(document.clusters, _write_topic)
     if document.parked:
-        wire["parked"] = {
-            cluster: _without_nothing(
-                kafkaId=parked.kafka_id, topics={name: _parked(parked.topics[name]) for name in sorted(parked.topics)}
-            )
-            for cluster, parked in sorted(document.parked.items())
-        }
+        wire["parked"] = _write_clusters(document.parked, _write_parked)
     return wire
 
 
@@ -89,7 +84,7 @@ def decode(wire: Mapping[str, Any] | str) -> OffsetDocument:
             " run the version that wrote them, or a newer one"
         )
     try:
-        return _decode_v1(document) if version == 1 else _decode_v2(document)
+        return _read_v1(document) if version == 1 else _read_v2(document)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise OffsetDocumentError(f"the saved offsets (version {version}) are damaged: {error!r}; {_RESTORE}") from None
 
@@ -102,7 +97,81 @@ def is_saved_document(value: object) -> TypeGuard[Mapping[str, Any]]:
     return isinstance(value, Mapping) and {"version", "query", "clusters"} <= value.keys()
 
 
-def _decode_v1(wire: Mapping[str, Any]) -> OffsetDocument:
+def _write_clusters(
+    clusters: Mapping[str, ClusterProgress | ParkedCluster], write_topic: Callable[[Any], dict[str, Any]]
+) -> dict[str, Any]:
+    return {
+        cluster: _without_none(
+            kafkaId=found.kafka_id, topics={name: write_topic(topic) for name, topic in sorted(found.topics.items())}
+        )
+        for cluster, found in sorted(clusters.items())
+    }
+
+
+def _write_topic(topic: TopicProgress) -> dict[str, Any]:
+    return _without_none(
+        id=topic.topic_id,
+        stream=topic.stream,
+        partitions=_uniform_count(topic.next),
+        next=_write_column(topic.next, topic.next),
+        epoch=_write_column(topic.epochs, topic.next),
+        **_write_nearby("start", "behind", topic.starts, topic.next, topic.next),
+        **_write_nearby("startEpoch", "epochBehind", topic.start_epochs, topic.epochs, topic.next),
+        stop=_write_column(topic.stops, topic.next),
+    )
+
+
+def _write_parked(topic: ParkedTopic) -> dict[str, Any]:
+    return _without_none(
+        id=topic.topic_id,
+        stream=topic.stream,
+        partitions=_uniform_count(topic.next),
+        next=_write_column(topic.next, topic.next),
+        epoch=_write_column(topic.epochs, topic.next),
+        stop=_write_column(topic.stops, topic.next),
+        until=topic.until_ms,
+        awaited=topic.awaited or None,
+    )
+
+
+def _write_nearby(plainly: str, behind: str, column: Column, near: Column, whole: Column) -> dict[str, Any]:
+    """Return a column itself, or its distance behind another one, whichever is the shorter text.
+
+    A query's first document names a start of every split, and would be twice as long as all others otherwise.
+    """
+    plain = _write_column(column, whole)
+    if column.keys() <= near.keys():
+        distances = _write_column({p: near[p] - number for p, number in column.items()}, whole)
+        if len(json.dumps(distances)) < len(json.dumps(plain)):
+            return {behind: distances}
+    return {plainly: plain}
+
+
+def _write_column(column: Column, whole: Column) -> int | list[int] | dict[str, int] | None:
+    """Return the form of a column, or None if it is empty; a reader gets the partitions of the topic from `whole`."""
+    if not column:
+        return None
+    if _is_contiguous(column) and column.keys() == whole.keys():
+        if len(set(column.values())) == 1:
+            return column[0]
+        return [column[partition] for partition in range(len(column))]
+    return {str(partition): column[partition] for partition in sorted(column)}
+
+
+def _uniform_count(column: Column) -> int | None:
+    """Return the number of partitions if `_write_column` writes one number for all of them."""
+    return len(column) if _is_contiguous(column) and len(set(column.values())) == 1 else None
+
+
+def _is_contiguous(column: Column) -> bool:
+    return len(column) > 0 and min(column) == 0 and max(column) == len(column) - 1
+
+
+def _without_none(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _read_v1(wire: Mapping[str, Any]) -> OffsetDocument:
     # Version 1 has neither streams nor identities. The next plan records them: it fills in an empty stream id, and a
     # cluster without a saved identity matches any broker.
     clusters = {
@@ -114,7 +183,7 @@ def _decode_v1(wire: Mapping[str, Any]) -> OffsetDocument:
     return OffsetDocument(number=1 if clusters else 0, clusters=clusters)
 
 
-def _decode_v2(wire: Mapping[str, Any]) -> OffsetDocument:
+def _read_v2(wire: Mapping[str, Any]) -> OffsetDocument:
     if "clusters" not in wire:
         return OffsetDocument()
     return OffsetDocument(
@@ -137,45 +206,6 @@ def _decode_v2(wire: Mapping[str, Any]) -> OffsetDocument:
     )
 
 
-def _topic(topic: TopicProgress) -> dict[str, Any]:
-    return _without_nothing(
-        id=topic.topic_id,
-        stream=topic.stream,
-        partitions=_uniform_count(topic.next),
-        next=_column(topic.next),
-        epoch=_column(topic.epochs, whole=topic.next),
-        **_nearby("start", "behind", topic.starts, topic.next, topic.next),
-        **_nearby("startEpoch", "epochBehind", topic.start_epochs, topic.epochs, topic.next),
-        stop=_column(topic.stops, whole=topic.next),
-    )
-
-
-def _nearby(plainly: str, behind: str, column: Column, near: Column, whole: Column) -> dict[str, Any]:
-    """Return a column itself, or its distance behind another one, whichever is the shorter text.
-
-    A query's first document names a start of every split, and would be twice as long as all others otherwise.
-    """
-    plain = _column(column, whole)
-    if column.keys() <= near.keys():
-        distances = _column({p: near[p] - number for p, number in column.items()}, whole)
-        if len(json.dumps(distances)) < len(json.dumps(plain)):
-            return {behind: distances}
-    return {plainly: plain}
-
-
-def _parked(topic: ParkedTopic) -> dict[str, Any]:
-    return _without_nothing(
-        id=topic.topic_id,
-        stream=topic.stream,
-        partitions=_uniform_count(topic.next),
-        next=_column(topic.next),
-        epoch=_column(topic.epochs, whole=topic.next),
-        stop=_column(topic.stops, whole=topic.next),
-        until=topic.until_ms,
-        awaited=topic.awaited or None,
-    )
-
-
 def _read_topic(wire: Mapping[str, Any]) -> TopicProgress:
     following = _read_column(wire["next"], wire.get("partitions"))
     epochs = _read_column(wire.get("epoch", {}), len(following))
@@ -187,13 +217,6 @@ def _read_topic(wire: Mapping[str, Any]) -> TopicProgress:
         starts=_read_nearby(wire, "start", "behind", following, len(following)),
         start_epochs=_read_nearby(wire, "startEpoch", "epochBehind", epochs, len(following)),
         stops=_read_column(wire.get("stop", {}), len(following)),
-    )
-
-
-def _read_nearby(wire: Mapping[str, Any], plainly: str, behind: str, near: Column, partitions: int) -> Column:
-    distances = _read_column(wire.get(behind, {}), partitions)
-    return {p: near[p] - distance for p, distance in distances.items()} or _read_column(
-        wire.get(plainly, {}), partitions
     )
 
 
@@ -210,24 +233,11 @@ def _read_parked(wire: Mapping[str, Any]) -> ParkedTopic:
     )
 
 
-def _is_contiguous(column: Column) -> bool:
-    return len(column) > 0 and min(column) == 0 and max(column) == len(column) - 1
-
-
-def _uniform_count(column: Column) -> int | None:
-    """Return the number of partitions if `_column` writes one number for all of them."""
-    return len(column) if _is_contiguous(column) and len(set(column.values())) == 1 else None
-
-
-def _column(column: Column, whole: Column | None = None) -> int | list[int] | dict[str, int] | None:
-    if not column:
-        return None
-    # One number stands for "the same in every partition" only if a reader can derive which partitions those are.
-    if _is_contiguous(column) and (whole is None or len(column) == len(whole)) and _is_contiguous(whole or column):
-        if len(set(column.values())) == 1:
-            return column[0]
-        return [column[partition] for partition in range(len(column))]
-    return {str(partition): column[partition] for partition in sorted(column)}
+def _read_nearby(wire: Mapping[str, Any], plainly: str, behind: str, near: Column, partitions: int) -> Column:
+    distances = _read_column(wire.get(behind, {}), partitions)
+    return {p: near[p] - distance for p, distance in distances.items()} or _read_column(
+        wire.get(plainly, {}), partitions
+    )
 
 
 def _read_column(wire: Any, partitions: int | None) -> dict[int, int]:
@@ -238,7 +248,3 @@ def _read_column(wire: Any, partitions: int | None) -> dict[int, int]:
     if partitions is None:
         raise ValueError("one number stands for all partitions, but their count is missing")
     return dict.fromkeys(range(partitions), int(wire))
-
-
-def _without_nothing(**fields: Any) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
