@@ -1,7 +1,10 @@
 """The judgement of data losses that a plan found: refuse them, or continue behind them.
 
-Pure; `planning.batch` calls it when `planning.dataloss` found losses. A loss is fine if `failOnDataLoss` is off, or if
-a user accepted this very loss with the tool `accept`.
+Pure. `planning.batch` calls `judge_losses` in each plan in which `planning.dataloss` found losses. It has three steps:
+
+1. Drop the losses whose records still exist (`_without_hidden`).
+2. Look up which of the others a user accepted with the tool `accept` (`_accepted`, `AcceptedLoss.covers`).
+3. Refuse those that nobody accepted, if `failOnDataLoss` is set; continue behind the others (`AcceptedLoss.resume_at`).
 """
 
 from __future__ import annotations
@@ -18,59 +21,6 @@ from dynamic_kafka.planning.questions import AcceptedLossesQuestion, HighWaterma
 from dynamic_kafka.planning.resolution import look_up
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.planning.starting import OffsetQuery
-
-
-@dataclass(frozen=True)
-class AcceptedLoss:
-    """A user's acceptance of one data loss: the records of one split behind one offset of one topic.
-
-    Attributes:
-        offset: the split's next offset when the user accepted the loss.
-        topic_id: None where the cluster reports no ids.
-        to: where reading continues, as shown to the user; None if that was unknown.
-        document: number of the offset document at that time; None in an acceptance from an early version.
-        epoch: leader epoch of `offset` in that document, None if it had none.
-    """
-
-    offset: int
-    topic_id: str | None = None
-    to: int | None = None
-    document: int | None = None
-    epoch: int | None = None
-
-    def covers(self, loss: DataLoss, following: int | None, document: int | None, epoch: int | None = None) -> bool:
-        """Return whether `loss` is the accepted one, not a later one.
-
-        A later loss may happen at the same offset: behind the end of a log that was cut off, reading may reach that
-        offset again, under another leader epoch.
-
-        Args:
-            following: the split's next offset.
-            document: number of the last document, None for a split that is parked in it. Documents may have followed
-                the acceptance while the split's own cluster did not answer.
-            epoch: leader epoch of the split's next offset.
-        """
-        same_topic = self.topic_id == loss.topic_id or (self.topic_id is None and not loss.recreated)
-        same_document = document is None or self.document in (None, document)
-        same_epoch = self.epoch is not None and self.epoch == epoch
-        # Expired or re-created, a loss at one offset of one topic id happens only once. Without an id the topic may be
-        # another one that has reached the same offset.
-        happens_once = self.topic_id is not None and not self._is_cut_off(loss)
-        return self.offset == following and same_topic and (same_document or same_epoch or happens_once)
-
-    def resume_at(self, loss: DataLoss, first: int = 0) -> int | None:
-        """Return where reading continues behind a loss that this acceptance covers; None if the split is gone.
-
-        Records that arrived in a log that was cut off, after the user saw its end, were not given up: reading
-        continues at the accepted end. It does not go back before `first`, the first available offset: records before
-        it have expired since.
-        """
-        if self.to is None or loss.resume_at is None or not self._is_cut_off(loss):
-            return loss.resume_at
-        return max(first, min(self.to, loss.resume_at))
-
-    def _is_cut_off(self, loss: DataLoss) -> bool:
-        return loss.resume_at is not None and loss.resume_at < self.offset and not loss.recreated
 
 
 @dataclass(frozen=True)
@@ -119,12 +69,70 @@ def judge_losses(given: PlanInput, opened: OffsetDocument, found: Sequence[DataL
     return LossOutcome(skip_losses(opened, skipped), tuple(losses), tuple(refused), tuple(notes))
 
 
+@dataclass(frozen=True)
+class AcceptedLoss:
+    """A user's acceptance of one data loss: the records of one split behind one offset of one topic.
+
+    Attributes:
+        offset: the split's next offset when the user accepted the loss.
+        topic_id: None where the cluster reports no ids.
+        to: where reading continues, as shown to the user; None if that was unknown.
+        document: number of the offset document at that time; None in an acceptance from an early version.
+        epoch: leader epoch of `offset` in that document, None if it had none.
+    """
+
+    offset: int
+    topic_id: str | None = None
+    to: int | None = None
+    document: int | None = None
+    epoch: int | None = None
+
+    def covers(self, loss: DataLoss, following: int | None, document: int | None, epoch: int | None = None) -> bool:
+        """Return whether `loss` is the accepted one, not a later one.
+
+        A later loss may happen at the same offset: behind the end of a log that was cut off, reading may reach that
+        offset again, under another leader epoch.
+
+        Args:
+            following: the split's next offset.
+            document: number of the last document, None for a split that is parked in it. Documents may have followed
+                the acceptance while the split's own cluster did not answer.
+            epoch: leader epoch of the split's next offset.
+        """
+        same_topic = self.topic_id == loss.topic_id or (self.topic_id is None and not loss.recreated)
+        if self.offset != following or not same_topic:
+            return False
+        same_document = document is None or self.document in (None, document)
+        same_epoch = self.epoch is not None and self.epoch == epoch
+        # One offset of one topic expires once, and one topic is re-created once; only a cut-off may come again. Without
+        # an id the topic may be another one, which has reached the same offset.
+        happens_once = self.topic_id is not None and not self._is_cut_off(loss)
+        return same_document or same_epoch or happens_once
+
+    def resume_at(self, loss: DataLoss, first: int = 0) -> int | None:
+        """Return where reading continues behind a loss that this acceptance covers; None if the split is gone.
+
+        Records that arrived in a log that was cut off, after the user saw its end, were not given up: reading
+        continues at the accepted end. It does not go back before `first`, the first available offset: records before
+        it have expired since.
+        """
+        if self.to is None or loss.resume_at is None or not self._is_cut_off(loss):
+            return loss.resume_at
+        return max(first, min(self.to, loss.resume_at))
+
+    def _is_cut_off(self, loss: DataLoss) -> bool:
+        """Return whether the log ends before the accepted offset: it was truncated."""
+        return loss.resume_at is not None and loss.resume_at < self.offset and not loss.recreated
+
+
 def _without_hidden(given: PlanInput, opened: OffsetDocument, losses: Sequence[DataLoss]) -> Steps[list[DataLoss]]:
     """Drop losses whose records still exist, which the high watermark shows.
 
-    An open transaction hides the records behind its beginning from readers with `read_committed`. A split may be past
-    that point if its cluster was read with `read_uncommitted` before. A new split may also start at a commit or a
-    record that is newer than the observation: it has no past that could be lost.
+    Two kinds of splits are past the observed end, although no record is lost:
+
+    - An open transaction hides records from readers with `read_committed`, and the cluster was read with
+      `read_uncommitted` before.
+    - A new split starts at a commit or a record that is newer than the observation.
     """
     past_end: dict[Split, int] = {}
     for loss in losses:
