@@ -1,7 +1,14 @@
-"""The enumerator: it plans the batches of one query over all clusters. Driver.
+"""The enumerator: it plans the batches of one query over all clusters, and makes their read tasks. Driver.
 
-`spark.stream_reader` calls it, one call at a time. A plan observes the metadata in force and all clusters at once, and
-makes the next offset document of them. The decisions are pure functions of `planning`; this module fetches and applies.
+`spark.stream_reader` and `spark.batch_reader` make one per query, and call `latest`, then `tasks`, for each batch, one
+call at a time. A plan goes from the outside in:
+
+1. `latest` plans, and keeps a run that ends by itself from ending early (`_before_the_end`).
+2. `_plan` repeats the plan with the last good metadata, `_plan_despite_failures` without a cluster that fails.
+3. `_plan_observed` makes one plan of one observation (`observer`): `plan_once` runs the pure functions of `planning`.
+
+This module only puts the steps in order. A decision about offsets belongs to `planning`, the choice of the metadata and
+clusters to `observer`, everything about a batch that Spark has logged to `replay`.
 
 If the process dies in here, nothing is lost. The only writes are amendments, before their batch runs (`replay`), and a
 document counts only once Spark has logged it.
@@ -13,12 +20,12 @@ import logging
 import time
 import uuid
 from collections.abc import Mapping
-from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any
 
 from dynamic_kafka.driver.cluster_clients import client_of
-from dynamic_kafka.driver.observer import GRACE_S, LiveObservation, Observer
+from dynamic_kafka.driver.group_check import GroupCheck
+from dynamic_kafka.driver.observer import LiveObservation, Observer
 from dynamic_kafka.driver.offset_resolution import answer_question
 from dynamic_kafka.driver.read_tasks import make_tasks
 from dynamic_kafka.driver.replay import Replays
@@ -26,10 +33,7 @@ from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.driver.status import PlanStatus, new_notes
 from dynamic_kafka.errors import ClusterError
 from dynamic_kafka.executor.read_task import ReadTask
-from dynamic_kafka.kafka.admin import ClusterAdmin
-from dynamic_kafka.kafka.commit_marks import CommitMark, check_group
 from dynamic_kafka.kafka.commits import GroupCommitter
-from dynamic_kafka.kafka.groups import Commits
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.batch import Planned, plan_batch
 from dynamic_kafka.planning.checks import RevisionRejectedError, missing_id_warnings
@@ -58,16 +62,15 @@ class Enumerator:
         self.observer = Observer(options, self.status)
         self.state = StateLocation(options.state_location) if options.state_location else None
         self.replays = Replays(options, self.state, self.observer.observe)
+        self._query = uuid.uuid4().hex
+        self.group_check = GroupCheck(options, self._query)
         self._committer: GroupCommitter | None = None
-        self._group_checked: set[str] = set()
-        self._group_lookups: dict[str, Future[Commits]] = {}
         self._targets: Targets | None = None
         self._unanswered: frozenset[str] = frozenset()
         self._waited_for: frozenset[str] = frozenset()
         self._topic_ends: dict[str, dict[str, Column]] = {}
         self._last_batch_at: float | None = None
         self._latest = OffsetDocument()
-        self._query = uuid.uuid4().hex
 
     # -- the calls that Spark makes ------------------------------------------------------------------------------
 
@@ -94,9 +97,9 @@ class Enumerator:
         """Return the read tasks of the batch between two documents, planned just now or by an earlier run."""
         first, last = decode(start), decode(end)
         self._restore(last)
-        if self._committed_group is not None and not self.replays.is_settled(first, last):
+        if self.group_check.group is not None and not self.replays.is_settled(first, last):
             # A restored backup usually has a pending batch, which would be delivered again before the first plan.
-            self.check_group(last, self.observer.observe())
+            self.group_check.check(last, self.observer.observe())
         least, most = self.options.min_partitions, self.options.max_records_per_partition
         sliced = slice_ranges(self.replays.ranges(first, last), min_partitions=least, max_records=most)
         return make_tasks(self.options, self.observer.in_force().subscription, last, sliced)
@@ -215,7 +218,7 @@ class Enumerator:
         for cluster, answer in observed.answers.items():
             ends = self._topic_ends.setdefault(cluster, {})
             ends.update({name: topic.latest for name, topic in answer.topics.items()})
-        self.check_group(logged, observed)
+        self.group_check.check(logged, observed)
         self.status.note([*planned.notes, *new_notes(planned.reconciled.new)])
         self.status.lag = planned.plan.left
         return planned.plan
@@ -243,47 +246,6 @@ class Enumerator:
         planned = run_steps(plan_batch(given), answer)
         self.status.warn(planned.warnings)
         return planned
-
-    @property
-    def _committed_group(self) -> str | None:
-        """The consumer group to which the source or the application commits; None if neither does."""
-        commits = self.options.commit_offsets or self.options.application_commits
-        return self.options.group_id if commits else None
-
-    def check_group(self, logged: OffsetDocument, observed: LiveObservation) -> None:
-        """Check the consumer group once on each cluster, when the cluster first answers.
-
-        The answer of a slow cluster counts for a later plan.
-
-        Raises:
-            GroupInUseError: another query commits to the group.
-            StaleCheckpointError: the group's commits are ahead of this checkpoint.
-        """
-        group = self._committed_group
-        if group is None:
-            return
-        mark = CommitMark(logged.query or self._query, logged.number, 0)
-        start = not (self._group_checked or self._group_lookups)
-        asked = []
-        for cluster, answer in observed.answers.items():
-            if cluster in self._group_checked or cluster in self._group_lookups:
-                continue
-            keys = [(name, partition) for name, topic in answer.topics.items() for partition in topic.latest]
-            commits = partial(ClusterAdmin.committed, group=group, partitions=keys)
-            self._group_lookups[cluster] = observed.probes[cluster].ask(commits)
-            asked.append(self._group_lookups[cluster])
-        # A start waits for all, since a sink may skip a batch that is read again. Later, a cluster that hangs must not
-        # delay the others.
-        wait(asked, timeout=None if start else GRACE_S)
-        for cluster, lookup in [item for item in self._group_lookups.items() if item[1].done()]:
-            del self._group_lookups[cluster]
-            if cluster not in observed.subscription.clusters:
-                continue
-            try:
-                check_group(cluster, group, lookup.result(), mark, allow_old=self.options.allow_old_checkpoint)
-            except ClusterError as error:
-                log.warning("cannot read the commits of group %s: %s", group, error)
-            self._group_checked.add(cluster)
 
     def _limits(self, unlimited: bool) -> Limits:
         targets = self._targets.ends if self._targets is not None else None

@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.driver import enumerator as module
-from dynamic_kafka.driver.enumerator import Enumerator
+from dynamic_kafka.driver import group_check as module
+from dynamic_kafka.driver.group_check import GroupCheck
 from dynamic_kafka.driver.observer import LiveObservation
 from dynamic_kafka.errors import ClusterUnreachableError, GroupInUseError
 from dynamic_kafka.kafka.commit_marks import CommitMark
@@ -38,12 +37,10 @@ class Probe:
 
 
 @pytest.fixture
-def planning(monkeypatch: pytest.MonkeyPatch) -> Iterator[Enumerator]:
-    """A query whose plans wait only a moment."""
+def checking(monkeypatch: pytest.MonkeyPatch) -> GroupCheck:
+    """The check of a query whose plans wait only a moment."""
     monkeypatch.setattr(module, "GRACE_S", 0.01)
-    made = Enumerator(parse_options(OPTIONS, mode="streaming"))
-    yield made
-    made.stop()
+    return GroupCheck(parse_options(OPTIONS, mode="streaming"), "new")
 
 
 def seen(**probes: Probe) -> LiveObservation:
@@ -53,11 +50,11 @@ def seen(**probes: Probe) -> LiveObservation:
     return cast(LiveObservation, SimpleNamespace(answers=answers, probes=probes, subscription=subscription))
 
 
-def begun(planning: Enumerator) -> Probe:
+def begun(checking: GroupCheck) -> Probe:
     """Start the query on east, and return its probe."""
     east = Probe()
     east.commits.set_result({})
-    planning.check_group(LOGGED, seen(east=east))
+    checking.check(LOGGED, seen(east=east))
     return east
 
 
@@ -66,38 +63,38 @@ def of_another() -> dict[tuple[str, int], tuple[int, str]]:
     return {("orders", 0): (7, str(CommitMark("another", 1, time.time_ns() // 1_000_000)))}
 
 
-def test_a_start_waits_for_the_group_check(planning: Enumerator) -> None:
+def test_a_start_waits_for_the_group_check(checking: GroupCheck) -> None:
     east = Probe()
     threading.Timer(0.3, east.commits.set_result, [of_another()]).start()
     with pytest.raises(GroupInUseError):
-        planning.check_group(LOGGED, seen(east=east))
+        checking.check(LOGGED, seen(east=east))
 
 
-def test_a_new_cluster_that_hangs_is_checked_when_it_answers(planning: Enumerator) -> None:
-    east, west = begun(planning), Probe()
+def test_a_new_cluster_that_hangs_is_checked_when_it_answers(checking: GroupCheck) -> None:
+    east, west = begun(checking), Probe()
     for _ in range(3):
-        planning.check_group(LOGGED, seen(east=east, west=west))
+        checking.check(LOGGED, seen(east=east, west=west))
     assert (east.asked, west.asked) == (1, 1)
 
     west.commits.set_result(of_another())
     with pytest.raises(GroupInUseError, match="of cluster 'west'"):
-        planning.check_group(LOGGED, seen(east=east, west=west))
+        checking.check(LOGGED, seen(east=east, west=west))
 
 
-def test_the_answer_of_a_removed_cluster_is_ignored(planning: Enumerator) -> None:
-    east, west = begun(planning), Probe()
-    planning.check_group(LOGGED, seen(east=east, west=west))
+def test_the_answer_of_a_removed_cluster_is_ignored(checking: GroupCheck) -> None:
+    east, west = begun(checking), Probe()
+    checking.check(LOGGED, seen(east=east, west=west))
     west.commits.set_result(of_another())
-    planning.check_group(LOGGED, seen(east=east))
+    checking.check(LOGGED, seen(east=east))
 
 
 def test_a_failed_lookup_is_logged_once_and_not_repeated(
-    planning: Enumerator, caplog: pytest.LogCaptureFixture
+    checking: GroupCheck, caplog: pytest.LogCaptureFixture
 ) -> None:
-    east, west = begun(planning), Probe()
+    east, west = begun(checking), Probe()
     west.commits.set_exception(ClusterUnreachableError("west", "no answer"))
     for _ in range(3):
-        planning.check_group(LOGGED, seen(east=east, west=west))
+        checking.check(LOGGED, seen(east=east, west=west))
     assert west.asked == 1
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(warnings) == 1 and "cannot read the commits of group" in warnings[0]

@@ -267,7 +267,7 @@ class _PreviewRun:
 
     def check_group(self, latest: OffsetDocument) -> None:
         try:
-            self.enumerator.check_group(latest, self.observed)
+            self.enumerator.group_check.check(latest, self.observed)
         except (GroupInUseError, StaleCheckpointError) as error:
             self.refusals.append(Refusal(None, error))
 
