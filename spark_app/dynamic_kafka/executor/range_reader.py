@@ -1,7 +1,11 @@
 """Read one range of one split: Kafka in, Arrow batches out.
 
-Runs on executors, inside a Spark task. The interface is small (`ReadTask` in, `RecordBatch`es out), so that another
-engine can replace this one.
+Runs on executors, once in each Spark task: the classes of `spark` call `read_range`. The interface is small (`ReadTask`
+in, `RecordBatch`es out), so that another engine can replace this one. `_RangeReader.batches` is the main loop:
+
+- Messages: `fetch` takes them from the client, `accept` selects the records of the range, `handle` acts on errors.
+- Start: `assign` sets the position; with a leader epoch it needs a seek, which the client may refuse for a while.
+- Trouble: `check_gap`, `check_existence` and `give_up` find out why records are missing; `skip_loss` fails or moves on.
 
 A range ends at the first message, or end-of-partition event, whose offset reaches its end offset. Counting records
 would not work, since compaction and transactions leave gaps. The offsets of records alone would not work either, since
@@ -179,51 +183,6 @@ class _RangeReader:
         self.client_position = max(self.client_position, current.offset)
         return advanced
 
-    def check_gap(self, offset: int) -> None:
-        """Check a first record behind the start: compaction and transactions leave gaps, but expiry is a loss."""
-        first = first_offset(self.task, self.cached)
-        if first > self.task.part.start:
-            self.skip_loss(f"offsets {self.task.part.start}..{first} have expired")
-
-    def skip_loss(self, why: str, *, topic_is_gone: bool = False) -> None:
-        """Fail because offsets of the range are gone, or move on to the first one that the log still holds.
-
-        Raises:
-            DataLossError: `failOnDataLoss` is set.
-        """
-        if self.task.fail_on_data_loss:
-            raise DataLossError(
-                f"data loss: cannot read {self.task.part} from offset {self.position}: {why}."
-                " Records of this range have expired, or the log was truncated. Restore them, accept every loss with"
-                " failOnDataLoss=false, or accept this one: leave the range out with `python -m dynamic_kafka.app"
-                f" abandon app.yaml {'/'.join(map(str, self.task.part.split))}`, then `python -m dynamic_kafka.app"
-                " accept app.yaml --data-loss`"
-            )
-        first, log_end = (0, 0) if topic_is_gone else (first_offset(self.task, self.cached), end_offset(self.task))
-        end = self.task.part.end
-        position = max(first, self.position)
-        # Records that the log still holds are read. Behind its end, nothing of the range is left.
-        self.position = min(position, end) if position < log_end else end
-        log.warning("data loss accepted: %s: reading continues at %d: %s", self.task.part, self.position, why)
-        if self.position < end:
-            self.assign(self.position, -1)
-
-    def check_existence(self, timeout_s: float) -> bool:
-        """Treat a topic or partition that was deleted as a loss; a broker that does not answer is none.
-
-        Returns:
-            False if the loss is accepted, and nothing is left of the range.
-        """
-        split = self.task.part.split
-        try:
-            listed = self.consumer.list_topics(timeout=timeout_s).topics.get(split.topic)
-        except KafkaException:
-            return True
-        exists = listed is not None and (listed.error is not None or split.partition in listed.partitions)
-        if not exists:
-            self.skip_loss(f"the {'topic' if listed is None else 'partition'} no longer exists", topic_is_gone=True)
-        return exists
-
     def assign(self, offset: int, epoch: int) -> None:
         """Start reading at an offset; with a leader epoch (not -1), check first that the log was not truncated."""
         split = self.task.part.split
@@ -267,6 +226,28 @@ class _RangeReader:
         self.handle(error, message)
         return error.code() in LOSS_CODES or self.position != start.offset
 
+    def check_gap(self, offset: int) -> None:
+        """Check a first record behind the start: compaction and transactions leave gaps, but expiry is a loss."""
+        first = first_offset(self.task, self.cached)
+        if first > self.task.part.start:
+            self.skip_loss(f"offsets {self.task.part.start}..{first} have expired")
+
+    def check_existence(self, timeout_s: float) -> bool:
+        """Treat a topic or partition that was deleted as a loss; a broker that does not answer is none.
+
+        Returns:
+            False if the loss is accepted, and nothing is left of the range.
+        """
+        split = self.task.part.split
+        try:
+            listed = self.consumer.list_topics(timeout=timeout_s).topics.get(split.topic)
+        except KafkaException:
+            return True
+        exists = listed is not None and (listed.error is not None or split.partition in listed.partitions)
+        if not exists:
+            self.skip_loss(f"the {'topic' if listed is None else 'partition'} no longer exists", topic_is_gone=True)
+        return exists
+
     def give_up(self) -> None:
         """Find out why the range does not advance, then fail, or skip an accepted loss.
 
@@ -294,3 +275,26 @@ class _RangeReader:
             f"no record of {self.task.part} from offset {self.position} arrived within readTimeout"
             f" ({self.task.read_timeout_s:g} s){hint}{self.task.timeout_advice}{aborted}",
         )
+
+    def skip_loss(self, why: str, *, topic_is_gone: bool = False) -> None:
+        """Fail because offsets of the range are gone, or move on to the first one that the log still holds.
+
+        Raises:
+            DataLossError: `failOnDataLoss` is set.
+        """
+        if self.task.fail_on_data_loss:
+            raise DataLossError(
+                f"data loss: cannot read {self.task.part} from offset {self.position}: {why}."
+                " Records of this range have expired, or the log was truncated. Restore them, accept every loss with"
+                " failOnDataLoss=false, or accept this one: leave the range out with `python -m dynamic_kafka.app"
+                f" abandon app.yaml {'/'.join(map(str, self.task.part.split))}`, then `python -m dynamic_kafka.app"
+                " accept app.yaml --data-loss`"
+            )
+        first, log_end = (0, 0) if topic_is_gone else (first_offset(self.task, self.cached), end_offset(self.task))
+        end = self.task.part.end
+        position = max(first, self.position)
+        # Records that the log still holds are read. Behind its end, nothing of the range is left.
+        self.position = min(position, end) if position < log_end else end
+        log.warning("data loss accepted: %s: reading continues at %d: %s", self.task.part, self.position, why)
+        if self.position < end:
+            self.assign(self.position, -1)
