@@ -1,8 +1,11 @@
-"""The metadata in force and the answers of its clusters, observed once per plan.
+"""The metadata in force and the answers of its clusters, observed once per plan. Driver; owned by the enumerator.
 
-Driver; owned by the enumerator, which observes for each plan and each replay. The observer keeps what one observation
-needs from the last: the connections, the last good metadata, when to retry rejected metadata, and which clusters hang,
-so that no plan waits for them twice.
+`Observer.observe` is the main call, for each plan and each replay: it asks all clusters of the newest metadata at once,
+and waits a little. After a plan the enumerator calls `adopt` (it succeeded), `reject` (the metadata does not fit its
+clusters) or `handle_failures` (a cluster failed meanwhile). `freeze` keeps the metadata of a run that ends by itself.
+
+The observer keeps the state that one observation needs from the last: the connections, the last good metadata, when to
+retry rejected metadata, and which clusters hang, so that no plan waits for them twice.
 """
 
 from __future__ import annotations
@@ -11,22 +14,23 @@ import functools
 import logging
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, request_of
 from dynamic_kafka.driver.cluster_failures import as_one_error, with_choices
 from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.driver.status import PlanStatus, Reminders
-from dynamic_kafka.errors import DynamicKafkaError
+from dynamic_kafka.errors import ClusterError, DynamicKafkaError
 from dynamic_kafka.kafka.probe import ClusterProbe, ObservationRequest, collect_observations
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
-from dynamic_kafka.metadata.discovery_state import Discovered
+from dynamic_kafka.metadata.discovery_state import Discovered, DiscoveryStatus
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.revision import described
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.checks import RevisionRejectedError
-from dynamic_kafka.planning.observation import Observation
+from dynamic_kafka.planning.observation import ClusterObservation, Observation
 from dynamic_kafka.planning.starting import is_bounded, must_find_all
 
 GRACE_S = 2.0
@@ -82,95 +86,6 @@ class Observer:
         self._reminders = Reminders()
         self._described_at: dict[str, tuple[float, int]] = {}
 
-    def newest_metadata(self, *, initial: bool = False) -> Discovered:
-        """Return the newest metadata that was not rejected. The first call waits for the first lookup.
-
-        Args:
-            initial: for a query's first plan: each stream that is subscribed by its id must exist.
-
-        Raises:
-            MetadataError: there is none, or more lookups in a row failed than are tolerated.
-        """
-        if self._discovery is None:
-            for warning in self.options.warnings:
-                log.warning("%s", warning)
-            discovery = make_discovery(self.options, once=self._frozen)
-            discovery.start(refuse_missing=initial)
-            self._discovery = discovery
-        if initial and self._discovery.deferred_refusal is not None:
-            raise self._discovery.deferred_refusal
-        if self._frozen and self._found is not None:
-            return self._found
-        if self._rejected_at is not None and time.monotonic() - self._rejected_at > RECONSIDER_S:
-            self._rejected_at = None
-            self._discovery.reconsider()
-        self._found = self._discovery.current()
-        status = self._discovery.status()
-        self.status.metadata_failures = status.consecutive_failures
-        self.status.rejected, self.status.rejected_token = status.rejected, status.rejected_token
-        self.status.missing = status.missing
-        revision = self._found.revision
-        self.status.revision = revision.hash if revision.counter is None else str(revision.counter)
-        self.status.lineage = (revision.lineage or "") if revision.counter is not None else ""
-        if self._frozen:
-            self._discovery.stop()
-        return self._found
-
-    def in_force(self) -> Discovered:
-        """Return the metadata that the current batch was planned with, however old it is by now."""
-        return self._found or self.newest_metadata()
-
-    def freeze(self) -> None:
-        """Stop looking metadata up: the metadata in force, or that of the first lookup, stays until the run ends.
-
-        This is for runs that end by themselves: bounded runs and those of `Trigger.AvailableNow`. A cluster that is
-        removed in the middle of one would be parked unread, and the run would report that it has read everything.
-        """
-        self._frozen = True
-        if self._discovery is not None and self._found is not None:
-            self._discovery.stop()
-
-    def reject(self, reason: str) -> bool:
-        """Put the last good metadata in force again.
-
-        Returns:
-            False if there is no other: the rejected metadata is the last good one, or the first, or frozen.
-        """
-        if self._frozen or self._discovery is None or self._found is None or self._good is None:
-            return False
-        if not self._is_new(self._found):
-            return False
-        self._discovery.reject(self._found, reason, keep=self._good)
-        self._rejected_at = time.monotonic()
-        return True
-
-    def adopt(self, observed: LiveObservation) -> None:
-        """Record that a plan succeeded with this observation: its clusters are open, and its metadata may be good."""
-        revision = (observed.found.revision, observed.subscription.fingerprint)
-        if revision != self._logged_revision:
-            clusters = ", ".join(observed.subscription.clusters) or "none"
-            log.info("metadata %s is in force; clusters: %s", described(observed.found.revision), clusters)
-            self._logged_revision = revision
-        # Only a plan compares splits with the first offsets of an observation. After the observation of a replay or of
-        # `Trigger.AvailableNow`, the next plan must ask for first offsets again.
-        self._opened |= observed.answers.keys()
-        self.read_before |= observed.answers.keys()
-        # Metadata is good once all clusters have answered. Under `stall` one may be down from the start: then the
-        # metadata with which the others are read is the one to go back to.
-        if self._good is None or len(observed.answers) == len(observed.subscription.clusters):
-            self._good = observed.found
-
-    def stop(self) -> None:
-        """End discovery and drop the clients. Never waits for a cluster or a metadata service."""
-        if self._discovery is not None:
-            self._discovery.stop()
-        self._probes.close()
-
-    def wait_closed(self) -> None:
-        """Wait, as long as the caller's thread may, until the metadata service has been closed."""
-        if self._discovery is not None:
-            self._discovery.closed.wait()
-
     def observe(self, *, initial: bool = False, everyone: bool = False) -> LiveObservation:
         """Ask all clusters that metadata names at once, and wait a little for the slower ones.
 
@@ -195,15 +110,9 @@ class Observer:
             cluster: probe.observe(functools.partial(self._request, subscription, cluster))
             for cluster, probe in probes.items()
         }
-        first = self._good is None
-        needed = initial and must_find_all(self.options, subscription)
-        everyone = everyone or needed or (first and self.options.cluster_failure_policy == "fail")
-        # A plan waits once for each hanging cluster, and not again until it has answered, unless it must.
-        hanging = set() if everyone else {*self.status.stalled, *self._late}
-        patient = {cluster: future for cluster, future in pending.items() if cluster not in hanging}
-        collect_observations(patient, timeout_s=None if everyone else FIRST_GRACE_S if first else GRACE_S)
-        answers, failures = collect_observations(pending, timeout_s=0)
-        self._late = pending.keys() - answers.keys() - failures.keys()
+        first_under_fail = self._good is None and self.options.cluster_failure_policy == "fail"
+        everyone = everyone or first_under_fail or (initial and must_find_all(self.options, subscription))
+        answers, failures = self._wait(pending, everyone=everyone)
         for cluster in (*answers, *failures):
             probes[cluster].mark_used()
             if cluster in answers and self.status.stalled.pop(cluster, None) is not None:
@@ -217,6 +126,36 @@ class Observer:
         self.handle_failures({**broken, **failures})
         self._reminders.check(self.status.stalled)
         return LiveObservation(subscription, answers, found, probes, self._is_new(found))
+
+    def adopt(self, observed: LiveObservation) -> None:
+        """Record that a plan succeeded with this observation: its clusters are open, and its metadata may be good."""
+        revision = (observed.found.revision, observed.subscription.fingerprint)
+        if revision != self._logged_revision:
+            clusters = ", ".join(observed.subscription.clusters) or "none"
+            log.info("metadata %s is in force; clusters: %s", described(observed.found.revision), clusters)
+            self._logged_revision = revision
+        # Only a plan compares splits with the first offsets of an observation. After the observation of a replay or of
+        # `Trigger.AvailableNow`, the next plan must ask for first offsets again.
+        self._opened |= observed.answers.keys()
+        self.read_before |= observed.answers.keys()
+        # Metadata is good once all clusters have answered. Under `stall` one may be down from the start: then the
+        # metadata with which the others are read is the one to go back to.
+        if self._good is None or len(observed.answers) == len(observed.subscription.clusters):
+            self._good = observed.found
+
+    def reject(self, reason: str) -> bool:
+        """Put the last good metadata in force again.
+
+        Returns:
+            False if there is no other: the rejected metadata is the last good one, or the first, or frozen.
+        """
+        if self._frozen or self._discovery is None or self._found is None or self._good is None:
+            return False
+        if not self._is_new(self._found):
+            return False
+        self._discovery.reject(self._found, reason, keep=self._good)
+        self._rejected_at = time.monotonic()
+        return True
 
     def handle_failures(self, failures: Mapping[str, DynamicKafkaError]) -> None:
         """Raise the failures as one error under `fail`; under `stall`, log and report the clusters as stalled."""
@@ -232,8 +171,58 @@ class Observer:
         error = as_one_error(failures)
         return with_choices(error, failures, self.options, self._found.subscription) if self._found else error
 
-    def _is_new(self, found: Discovered) -> bool:
-        return self._good is None or self._good.subscription.fingerprint != found.subscription.fingerprint
+    def newest_metadata(self, *, initial: bool = False) -> Discovered:
+        """Return the newest metadata that was not rejected. The first call waits for the first lookup.
+
+        Args:
+            initial: for a query's first plan: each stream that is subscribed by its id must exist.
+
+        Raises:
+            MetadataError: there is none, or more lookups in a row failed than are tolerated.
+        """
+        if self._discovery is None:
+            for warning in self.options.warnings:
+                log.warning("%s", warning)
+            discovery = make_discovery(self.options, once=self._frozen)
+            discovery.start(refuse_missing=initial)
+            self._discovery = discovery
+        if initial and self._discovery.deferred_refusal is not None:
+            raise self._discovery.deferred_refusal
+        if self._frozen and self._found is not None:
+            return self._found
+        if self._rejected_at is not None and time.monotonic() - self._rejected_at > RECONSIDER_S:
+            self._rejected_at = None
+            self._discovery.reconsider()
+        self._found = self._discovery.current()
+        self._report_metadata(self._found.revision, self._discovery.status())
+        if self._frozen:
+            self._discovery.stop()
+        return self._found
+
+    def in_force(self) -> Discovered:
+        """Return the metadata that the current batch was planned with, however old it is by now."""
+        return self._found or self.newest_metadata()
+
+    def freeze(self) -> None:
+        """Stop looking metadata up: the metadata in force, or that of the first lookup, stays until the run ends.
+
+        This is for runs that end by themselves: bounded runs and those of `Trigger.AvailableNow`. A cluster that is
+        removed in the middle of one would be parked unread, and the run would report that it has read everything.
+        """
+        self._frozen = True
+        if self._discovery is not None and self._found is not None:
+            self._discovery.stop()
+
+    def stop(self) -> None:
+        """End discovery and drop the clients. Never waits for a cluster or a metadata service."""
+        if self._discovery is not None:
+            self._discovery.stop()
+        self._probes.close()
+
+    def wait_closed(self) -> None:
+        """Wait, as long as the caller's thread may, until the metadata service has been closed."""
+        if self._discovery is not None:
+            self._discovery.closed.wait()
 
     def _newly_broken(
         self, broken: Mapping[str, DynamicKafkaError], subscription: Subscription
@@ -265,6 +254,31 @@ class Observer:
         # First offsets are fetched when a cluster is opened; later, executors notice records that have expired.
         opens = cluster not in self._opened
         return request_of(self.options, subscription, cluster, earliest=opens, describe=describe_now)
+
+    def _wait(
+        self, pending: Mapping[str, Future[ClusterObservation]], *, everyone: bool
+    ) -> tuple[dict[str, ClusterObservation], dict[str, ClusterError]]:
+        """Return the answers and failures of all clusters, or, after the time of grace, those that are there.
+
+        A plan waits once for each hanging cluster, and not again until it has answered, unless it must.
+        """
+        hanging = set() if everyone else {*self.status.stalled, *self._late}
+        patient = {cluster: future for cluster, future in pending.items() if cluster not in hanging}
+        grace_s = FIRST_GRACE_S if self._good is None else GRACE_S
+        collect_observations(patient, timeout_s=None if everyone else grace_s)
+        answers, failures = collect_observations(pending, timeout_s=0)
+        self._late = pending.keys() - answers.keys() - failures.keys()
+        return answers, failures
+
+    def _is_new(self, found: Discovered) -> bool:
+        return self._good is None or self._good.subscription.fingerprint != found.subscription.fingerprint
+
+    def _report_metadata(self, revision: Revision, status: DiscoveryStatus) -> None:
+        self.status.metadata_failures = status.consecutive_failures
+        self.status.rejected, self.status.rejected_token = status.rejected, status.rejected_token
+        self.status.missing = status.missing
+        self.status.revision = revision.hash if revision.counter is None else str(revision.counter)
+        self.status.lineage = (revision.lineage or "") if revision.counter is not None else ""
 
 
 def _access(named: SubscribedCluster) -> tuple[Mapping[str, str], str | None]:

@@ -1,13 +1,18 @@
 """The next offset document from reconciled progress, and the ranges of a batch from its two documents.
 
-Pure; `planning.batch` makes documents with it, `driver.replay` ranges. Three rules keep a replay exact. A batch's end
-document holds every start that the document before it does not show (`starts`). A plan without news returns the very
-document that it was given. `ranges_between` uses documents only.
+Pure; runs on the driver and in the tools. `planning.batch` calls the first two functions in each plan:
+
+- `open_splits` adds the splits that are new, at the starting offsets that were resolved for them.
+- `advance` moves splits forward as far as their ends and the rate limits allow, and makes the next document.
+- `ranges_between` returns the ranges of a batch that was planned before; `driver.replay` calls it.
+
+Three rules keep a replay exact. A batch's end document holds every start that the document before it does not show
+(`starts`). A plan without news returns the very document that it was given. `ranges_between` uses documents only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from dynamic_kafka.errors import OffsetDocumentError
@@ -90,24 +95,16 @@ def advance(
         The plan; its document continues `logged` exactly.
     """
     lags = _lags(progress, observed, limits.targets)
-    total = sum(lags.values())
-    granted: Mapping[Split, int] = {}
-    if not must_wait(
-        total, min_offsets=limits.min_offsets, waited_ms=limits.waited_ms, max_delay_ms=limits.max_delay_ms
-    ):
-        granted = share(lags, limits.max_offsets, logged.number) if limits.max_offsets else lags
-    by_cluster: dict[str, int] = dict.fromkeys(observed, 0)
-    left = dict(by_cluster)
-    for split, lag in lags.items():
-        by_cluster[split.cluster] += lag
-        left[split.cluster] += lag - granted.get(split, 0)
+    granted = _admit(lags, limits, logged.number)
+    lag, taken = (_by_cluster(counts, observed) for counts in (lags, granted))
+    left = {cluster: count - taken[cluster] for cluster, count in lag.items()}
     # Compare with starts: a split that went back and takes the same range again ends where the logged document ends.
     read = _with_starts(_with_granted(progress, granted, observed), progress, logged)
     # The first document is always written: it holds the resolved starts. A later plan would resolve "latest" again.
     if read == logged.settled() and logged.query:
-        return Plan(logged, by_cluster, left)
+        return Plan(logged, lag, left)
     document = replace(read, query=logged.query or query, number=logged.number + 1, previous=fingerprint(logged))
-    return Plan(document, by_cluster, left, sum(granted.values()))
+    return Plan(document, lag, left, sum(granted.values()))
 
 
 def ranges_between(start: OffsetDocument, end: OffsetDocument) -> list[SplitRange]:
@@ -122,11 +119,7 @@ def ranges_between(start: OffsetDocument, end: OffsetDocument) -> list[SplitRang
             before = start.topic(cluster, name)
             for partition, following in topic.next.items():
                 split = Split(cluster, name, partition)
-                first = topic.starts.get(partition)
-                epoch = topic.start_epochs.get(partition, -1)
-                if first is None:
-                    first = before.next.get(partition) if before else None
-                    epoch = before.epochs.get(partition, -1) if before else -1
+                first, epoch = _start_of(partition, topic, before)
                 if first is None or following < first:
                     raise OffsetDocumentError(
                         f"{split} goes from {first} to {following}: the offset documents {start.number} and"
@@ -199,6 +192,22 @@ def _lags(
     return lags
 
 
+def _admit(lags: Mapping[Split, int], limits: Limits, turn: int) -> Mapping[Split, int]:
+    """Return the offsets that each split takes in this batch."""
+    total = sum(lags.values())
+    if must_wait(total, min_offsets=limits.min_offsets, waited_ms=limits.waited_ms, max_delay_ms=limits.max_delay_ms):
+        return {}
+    return share(lags, limits.max_offsets, turn) if limits.max_offsets else lags
+
+
+def _by_cluster(counts: Mapping[Split, int], observed: Iterable[str]) -> dict[str, int]:
+    """Return the sum of the counts for each observed cluster."""
+    sums = dict.fromkeys(observed, 0)
+    for split, count in counts.items():
+        sums[split.cluster] += count
+    return sums
+
+
 def _with_granted(
     progress: OffsetDocument, granted: Mapping[Split, int], observed: Mapping[str, ClusterObservation]
 ) -> OffsetDocument:
@@ -243,6 +252,15 @@ def _with_starts(document: OffsetDocument, before: OffsetDocument, logged: Offse
         return replace(topic, starts=starts, start_epochs=epochs)
 
     return _map_topics(document, started)
+
+
+def _start_of(partition: int, topic: TopicProgress, before: TopicProgress | None) -> tuple[int | None, int]:
+    """Return where a batch starts in a partition, None if no document shows it, and the leader epoch there or -1."""
+    if partition in topic.starts:
+        return topic.starts[partition], topic.start_epochs.get(partition, -1)
+    if before is None:
+        return None, -1
+    return before.next.get(partition), before.epochs.get(partition, -1)
 
 
 def _map_topics(document: OffsetDocument, change: TopicChange) -> OffsetDocument:
