@@ -21,9 +21,10 @@ from dynamic_kafka.metadata.document_models import ListDocument, MappingDocument
 from dynamic_kafka.metadata.kubernetes_names import REPORTED_STREAMS_BYTES
 from dynamic_kafka.metadata.model import KafkaStream, Rendering, Revision
 from dynamic_kafka.metadata.names import check_servers
+from dynamic_kafka.metadata.strict_json import read_json
 from dynamic_kafka.metadata.validation_errors import explain
 from dynamic_kafka.metadata.yaml.located import Located, Problem
-from dynamic_kafka.metadata.yaml.reader import read_json, read_yaml
+from dynamic_kafka.metadata.yaml.reader import read_yaml
 
 CONTRACT = 1
 """The version of the mapping form that this code writes and reads."""

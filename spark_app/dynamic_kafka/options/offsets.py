@@ -26,8 +26,8 @@ from dynamic_kafka.metadata.offset_grammar import (
     read_timestamp_ms,
     read_timestamps,
 )
+from dynamic_kafka.metadata.strict_json import DuplicateKeyError, load_json
 from dynamic_kafka.metadata.yaml.located import Findings
-from dynamic_kafka.metadata.yaml.reader import DuplicateKeyError, load_json
 from dynamic_kafka.options.values import PerCluster
 from dynamic_kafka.wording import did_you_mean
 

@@ -72,8 +72,8 @@ class _Rounds(DrainTracker):
         super().__init__()
         self._over = threading.Semaphore(0)
 
-    def take(self, *arguments: Any, **more: Any) -> None:
-        super().take(*arguments, **more)
+    def record(self, *arguments: Any, **more: Any) -> None:
+        super().record(*arguments, **more)
         self._over.release()
 
     def wait(self) -> None:

@@ -45,7 +45,7 @@ class Story:
 
     def round(self, listings: Mapping[str, ClusterListing] | None = None, failed: Iterable[str] = ()) -> None:
         """A round with these answers; ten seconds later it is the next one's turn."""
-        self.drains.take(self.draining, listings or {}, list(failed))
+        self.drains.record(self.draining, listings or {}, list(failed))
         self.now += ROUND_S
 
     def state(self, *documents: OffsetDocument | None) -> TopicDrain:

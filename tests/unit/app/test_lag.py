@@ -154,7 +154,7 @@ class Recorded(DrainTracker):
         self.rounds: list[tuple[dict[str, frozenset[str]], list[str]]] = []
         self.recorded = threading.Event()
 
-    def take(
+    def record(
         self, draining: Mapping[str, frozenset[str]], listings: Mapping[str, ClusterListing], failed: Collection[str]
     ) -> None:
         self.rounds.append((dict(draining), sorted(failed)))

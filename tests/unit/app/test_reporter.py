@@ -72,7 +72,7 @@ class Application:
     def listed(self, end: int) -> None:
         """Let the prober list cluster east now, with this end offset."""
         answer = ClusterObservation({"old": TopicObservation({0: end})}, "K")
-        self.drains.take(EAST, {"east": ClusterListing(self.now, self.now, EAST["east"], answer)}, ())
+        self.drains.record(EAST, {"east": ClusterListing(self.now, self.now, EAST["east"], answer)}, ())
 
     def after(self, seconds: float) -> list[dict[str, Any]]:
         """Let this many seconds pass, and return all reports so far."""

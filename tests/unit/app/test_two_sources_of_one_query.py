@@ -29,7 +29,7 @@ def source(reached: OffsetDocument) -> dict[str, Any]:
 def lag_by(board: StatusBoard) -> int | None:
     drains = DrainTracker()
     answer = ClusterObservation({"old": TopicObservation({0: 5})}, "K")
-    drains.take(OLD, {"east": ClusterListing(10.0, 10.0, OLD["east"], answer)}, ())
+    drains.record(OLD, {"east": ClusterListing(10.0, 10.0, OLD["east"], answer)}, ())
     [state] = drains.states(CommittedProgress(board, {}).documents(), 10.0)
     return state.lag
 

@@ -1,7 +1,8 @@
 """Start the application's Spark session: a classic one, never remote, with the source registered. Driver.
 
-With a live table on the terminal, it also passes the JVM's output on line by line, so that the lines come above the
-table (`relayed`).
+`app.run` calls `start_session` once, before the queries. It refuses an environment that cannot work, gathers the
+settings, launches a JVM unless spark-submit has, and checks the session that it got. With a live table on the terminal,
+it also passes the JVM's output on line by line, so that the lines come above the table (`relayed`).
 """
 
 from __future__ import annotations
@@ -74,6 +75,40 @@ def start_session(config: AppConfig, *, live: bool = False) -> SparkSession:
     return spark
 
 
+def refuse_connect(settings: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    """Refuse settings of Spark and environment variables that ask for Spark Connect.
+
+    Raises:
+        OptionError: at least one does.
+    """
+    found = [f"{key} in `spark`" for key in ("spark.remote", "spark.connect.server") if key in settings]
+    found += ["spark.api.mode=connect in `spark`"] if settings.get("spark.api.mode", "").lower() == "connect" else []
+    found += ["SPARK_REMOTE in the environment"] if environment.get("SPARK_REMOTE") else []
+    found += ["SPARK_CONNECT_MODE=1"] if environment.get("SPARK_CONNECT_MODE", "0") == "1" else []
+    if found:
+        raise OptionError(f"{_NO_CONNECT} {', '.join(found)}")
+
+
+def spark_settings(config: AppConfig, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of the session: those of `app.yaml`, the name, and Spark's progress bar switched off.
+
+    The bar has no line ends, so a JSON line after it could not be parsed. Under spark-submit it is too late to switch
+    it off.
+    """
+    own = {} if _GATEWAY_PORT in environment else {"spark.ui.showConsoleProgress": "false"}
+    return {**own, **config.file.spark, "spark.app.name": config.name}
+
+
+def refuse_remote(spark: object) -> None:
+    """Refuse a session of Spark Connect.
+
+    Raises:
+        OptionError: the session is remote.
+    """
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise OptionError(f"{_NO_CONNECT} a remote session")
+
+
 def refuse_other_disk(config: AppConfig, default: str) -> None:
     """Refuse paths without a scheme if Spark's default file system is not the local one.
 
@@ -97,16 +132,6 @@ def refuse_other_disk(config: AppConfig, default: str) -> None:
             )
 
 
-def spark_settings(config: AppConfig, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of the session: those of `app.yaml`, the name, and Spark's progress bar switched off.
-
-    The bar has no line ends, so a JSON line after it could not be parsed. Under spark-submit it is too late to switch
-    it off.
-    """
-    own = {} if _GATEWAY_PORT in environment else {"spark.ui.showConsoleProgress": "false"}
-    return {**own, **config.file.spark, "spark.app.name": config.name}
-
-
 def _launch_apart(settings: Mapping[str, str], *, live: bool) -> None:
     """Launch the JVM in a process group of its own, unless spark-submit has launched it already.
 
@@ -126,30 +151,6 @@ def _launch_apart(settings: Mapping[str, str], *, live: bool) -> None:
     with relay as streams:
         gateway = launch_gateway(conf, {"start_new_session": True, **streams})  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
-
-
-def refuse_connect(settings: Mapping[str, str], environment: Mapping[str, str]) -> None:
-    """Refuse settings of Spark and environment variables that ask for Spark Connect.
-
-    Raises:
-        OptionError: at least one does.
-    """
-    found = [f"{key} in `spark`" for key in ("spark.remote", "spark.connect.server") if key in settings]
-    found += ["spark.api.mode=connect in `spark`"] if settings.get("spark.api.mode", "").lower() == "connect" else []
-    found += ["SPARK_REMOTE in the environment"] if environment.get("SPARK_REMOTE") else []
-    found += ["SPARK_CONNECT_MODE=1"] if environment.get("SPARK_CONNECT_MODE", "0") == "1" else []
-    if found:
-        raise OptionError(f"{_NO_CONNECT} {', '.join(found)}")
-
-
-def refuse_remote(spark: object) -> None:
-    """Refuse a session of Spark Connect.
-
-    Raises:
-        OptionError: the session is remote.
-    """
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
-        raise OptionError(f"{_NO_CONNECT} a remote session")
 
 
 def _first_message(error: Exception) -> str:

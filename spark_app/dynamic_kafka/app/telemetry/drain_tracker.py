@@ -1,8 +1,12 @@
 """Track how far draining topics are: their lag, and the time since their ends last moved. Driver; pure.
 
-The lag prober's thread records each round of listing (`DrainTracker.take`), and the reporter reads the result. A topic
-that counts as drained may be deleted a moment later, so every doubt counts against it. A topic that was not listed,
-does not fit the document or was listed too long ago has no lag and is not quiet.
+- The lag prober's thread records each round of listing (`DrainTracker.record`). The tracker keeps since when the ends of
+  each draining topic have stood still (`_after_listing`).
+- The reporter reads the drain of each topic, compared with the committed progress of the sinks (`DrainTracker.states`,
+  `_drain`).
+
+A topic that counts as drained may be deleted a moment later, so every doubt counts against it. A topic that was not
+listed, does not fit the document or was listed too long ago has no lag and is not quiet.
 """
 
 from __future__ import annotations
@@ -53,23 +57,6 @@ class TopicDrain:
     kafka_id: str | None = None
 
 
-@dataclass(frozen=True)
-class _Ends:
-    kafka_id: str | None
-    topic_id: str | None
-    latest: Column
-    high: Column
-
-
-@dataclass(frozen=True)
-class _Unmoved:
-    """The span of time, from `since_s` to `listed_s`, in which the ends of a topic were the same."""
-
-    ends: _Ends
-    since_s: float
-    listed_s: float
-
-
 class DrainTracker:
     """The topics that drain, over all rounds of listing since the application started.
 
@@ -80,7 +67,7 @@ class DrainTracker:
         # One thread replaces the whole mapping, so that other threads never see half a round.
         self._topics: Mapping[tuple[str, str], _Unmoved | None] = {}
 
-    def take(
+    def record(
         self, draining: Mapping[str, frozenset[str]], listings: Mapping[str, ClusterListing], failed: Collection[str]
     ) -> None:
         """Record a round of listing.
@@ -94,7 +81,7 @@ class DrainTracker:
         self._topics = {
             (cluster, topic): None
             if cluster in failed
-            else _unmoved(topic, listings.get(cluster), before.get((cluster, topic)))
+            else _after_listing(topic, listings.get(cluster), before.get((cluster, topic)))
             for cluster, topics in draining.items()
             for topic in topics
         }
@@ -115,7 +102,27 @@ class DrainTracker:
         return [_drain(*key, unmoved, documents, now_s) for key, unmoved in topics]
 
 
-def _unmoved(topic: str, listing: ClusterListing | None, before: _Unmoved | None) -> _Unmoved | None:
+@dataclass(frozen=True)
+class _Ends:
+    """The ends of one topic as its cluster listed them, and the identities that they belong to."""
+
+    kafka_id: str | None
+    topic_id: str | None
+    latest: Column
+    high: Column
+
+
+@dataclass(frozen=True)
+class _Unmoved:
+    """The span of time, from `since_s` to `listed_s`, in which the ends of a topic were the same."""
+
+    ends: _Ends
+    since_s: float
+    listed_s: float
+
+
+def _after_listing(topic: str, listing: ClusterListing | None, before: _Unmoved | None) -> _Unmoved | None:
+    """Return since when the ends have not moved; None if the listing has no ends that count."""
     if listing is None:
         return before
     found = listing.answer.topics.get(topic)
@@ -138,10 +145,10 @@ def _drain(
     ends = unmoved.ends
     open_transaction = any(high > ends.latest.get(partition, high) for partition, high in ends.high.items())
     reached = [_reached(cluster, topic, ends, document) for document in documents]
-    known = [each for each in reached if each is not None]
-    lag = max((_behind(ends.latest, each) for each in known), default=None) if len(known) == len(reached) else None
+    lags = [_behind(ends.latest, each) for each in reached if each is not None]
+    lag = max(lags, default=None) if len(lags) == len(reached) else None
     # A committed offset behind the listed end: the topic was written to since then, or its log was truncated.
-    moved = any(each.next[partition] > end for each in known for partition, end in ends.latest.items())
+    moved = any(each.next[p] > end for each in reached if each is not None for p, end in ends.latest.items())
     quiet_s = 0.0 if moved else max(0.0, unmoved.listed_s - unmoved.since_s)
     return TopicDrain(cluster, topic, lag, quiet_s, open_transaction, ends.kafka_id)
 

@@ -90,7 +90,7 @@ class LagProber:
                 failing = False
             except Exception as error:  # after any error: old numbers must not be shown as new ones
                 self._ends = {}
-                self._drains.take(self._draining, {}, failed=self._draining.keys())
+                self._drains.record(self._draining, {}, failed=self._draining.keys())
                 expected = isinstance(error, DynamicKafkaError)
                 if not failing:
                     log.warning("the lag is not known for now: %s", error, exc_info=not expected)
@@ -137,7 +137,7 @@ class LagProber:
             for cluster, (asked_s, asked_draining) in self._asked.items()
             if cluster in answers
         }
-        self._drains.take(draining, listings, failed=failed)
+        self._drains.record(draining, listings, failed=failed)
         return {
             Split(cluster, name, partition): end
             for cluster, answer in answers.items()

@@ -1,19 +1,20 @@
-"""The reader of YAML and JSON: text to plain values with their lines (`located.py`). Driver, tools and operator; pure.
+"""The reader of YAML: text to plain values with their lines (`located.py`). Driver, tools and operator; pure.
 
-Owns the YAML dialect of this project's files:
+`read_yaml` is the only entry, and turns libyaml's errors into ours. `_Reader` builds the values: `_take` gets
+libyaml's events one by one, and `_add` puts a value into the innermost open list or mapping (`_Open`). `_plain` turns
+an unquoted scalar into a number, a boolean or a string. The reader uses no recursion: libyaml's own composer crashes
+the process on deep nesting, and takes six times as long. `document.MAX_DOCUMENT_BYTES` limits the size.
 
-- A text holds one document. JSON is read as JSON; to find the lines of its errors it is read again as YAML.
+The YAML dialect of this project's files:
+
+- A text holds one document.
 - Scalars follow YAML 1.2: `yes`, `off`, `12:30` and `007` are strings, so no topic or client id changes its spelling.
 - Keys are strings, as written (`0:` and `"0":` are the same key). A key that occurs twice is an error.
 - Aliases work. Tags such as `!!python/object` are refused.
-
-The reader takes libyaml's events one by one, without recursion: libyaml's own composer crashes the process on deep
-nesting, and takes six times as long. `document.MAX_DOCUMENT_BYTES` limits the size.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any, cast
@@ -28,41 +29,8 @@ MAX_DEPTH = 32
 MAX_VALUES = 5_000_000
 """Values after aliases are expanded. A few lines of nested aliases could otherwise stand for billions."""
 
-_INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})\Z")
-# Writers of YAML 1.1 put quotes around texts that are numbers there. So a number here must be a number there too.
-_FLOAT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})\.[0-9]{1,18}([eE][-+][0-9]{1,3})?\Z")
-_WORDS: dict[str, bool | None] = {
-    "": None, "~": None, "null": None, "Null": None, "NULL": None,
-    "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
-}  # fmt: skip
 _STRING_TAG = "tag:yaml.org,2002:str"
 _TAG = "a tag (!…) is not allowed; write a plain value, and one that begins with ! in quotes"
-
-
-def read_json(text: str) -> Located | None:
-    """Return `text` read as JSON, without lines; None if it is not JSON or has a duplicate key.
-
-    `read_yaml` then finds the mistake with its line.
-    """
-    if text.lstrip()[:1] not in ("{", "["):
-        return None
-    try:
-        return Located(load_json(text))
-    except ValueError:
-        return None
-
-
-def load_json(text: str) -> Any:
-    """Return the value of a JSON text.
-
-    Raises:
-        DuplicateKeyError: a key occurs twice in an object. Most parsers silently take the last.
-        ValueError: the text is not JSON, or holds NaN or an infinity, or is nested too deeply.
-    """
-    try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
 
 
 def read_yaml(text: str, source: str) -> Located:
@@ -93,10 +61,6 @@ def read_yaml(text: str, source: str) -> Located:
         raise Located(None).report([refused.problem], source) from None
 
 
-class DuplicateKeyError(ValueError):
-    """A key that occurs twice in one JSON object."""
-
-
 class _RefusedError(Exception):
     """The end of reading for a reason that is not YAML's own, such as a tag."""
 
@@ -115,6 +79,11 @@ class _Open:
     size: int = 1
     key: str | None = None
     key_line: int = 0
+
+    @property
+    def awaits_key(self) -> bool:
+        """Whether it is a mapping whose next value is a key."""
+        return self.key is None and isinstance(self.value, dict)
 
 
 class _Reader:
@@ -163,7 +132,7 @@ class _Reader:
 
     def _scalar(self, event: Any, line: int) -> None:
         top = self._stack[-1] if self._stack else None
-        if top is not None and top.key is None and isinstance(top.value, dict):
+        if top is not None and top.awaits_key:
             self._key(top, event, line)
             return
         if event.tag not in (None, "!", _STRING_TAG):
@@ -187,7 +156,7 @@ class _Reader:
         if len(self._stack) >= MAX_DEPTH:
             raise _RefusedError(f"nested more than {MAX_DEPTH} levels deep", line)
         top = self._stack[-1] if self._stack else None
-        if top is not None and top.key is None and isinstance(top.value, dict):
+        if top is not None and top.awaits_key:
             raise _RefusedError("a list or mapping cannot be a key; write the key as a string", line)
         if opened.anchor:
             self._anchors.pop(opened.anchor, None)
@@ -208,7 +177,7 @@ class _Reader:
                 "an alias (*…) names nothing that was defined before it; a value that begins with * needs quotes", line
             )
         top = self._stack[-1]
-        if top.key is None and isinstance(top.value, dict):
+        if top.awaits_key:
             raise _RefusedError("an alias cannot be a key; write the key as a string", line)
         self._add(*self._anchors[anchor], line)
 
@@ -238,6 +207,15 @@ class _Reader:
         return tuple(steps)
 
 
+_INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})\Z")
+# Writers of YAML 1.1 put quotes around texts that are numbers there. So a number here must be a number there too.
+_FLOAT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})\.[0-9]{1,18}([eE][-+][0-9]{1,3})?\Z")
+_WORDS: dict[str, bool | None] = {
+    "": None, "~": None, "null": None, "Null": None, "NULL": None,
+    "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
+}  # fmt: skip
+
+
 def _plain(text: str) -> Any:
     """Return an unquoted scalar, by the core schema of YAML 1.2 without octal, hexadecimal and infinities."""
     if text in _WORDS:
@@ -248,16 +226,3 @@ def _plain(text: str) -> Any:
         if _FLOAT.match(text):
             return float(text)
     return text
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in made:
-            raise DuplicateKeyError(f"'{key}' is there twice")
-        made[key] = value
-    return made
-
-
-def _refuse_constant(text: str) -> Any:
-    raise ValueError(f"{text} is not JSON")
