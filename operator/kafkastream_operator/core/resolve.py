@@ -6,6 +6,7 @@ changes nothing that works.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -227,10 +228,7 @@ def _hold_for_held(wanted: Iterable[StreamEntry], before: Streams, streams: dict
     held: list[Held] = []
     while True:
         kept = {stream: active(found) for stream, found in before.items() if stream in streams}
-        try:
-            conflicts = _new_disagreements(streams, kept)
-        except ValidationError:  # an older document has a stream that this version rejects: rendering reports it
-            return held
+        conflicts = _new_disagreements(streams, kept)
         if not conflicts:
             return held
         for stream, conflict in conflicts.items():
@@ -259,12 +257,17 @@ def _new_disagreements(streams: Streams, kept: Streams) -> dict[str, str]:
 
 
 def _parsed(streams: Streams) -> dict[str, KafkaStream]:
-    # A stream without its draining topics may still have explicit offsets of those.
-    found = {
-        stream: {"clusters": {name: without_foreign_offsets(content) for name, content in each["clusters"].items()}}
-        for stream, each in streams.items()
-    }
-    return {each.stream_id: each for each in parse_streams(found)}
+    """Return the streams that this version accepts.
+
+    A document of an older version may have others. If such a form stays in the document, rendering reports it.
+    """
+    found = {}
+    for stream, each in streams.items():
+        # A stream without its draining topics may still have explicit offsets of those.
+        clusters = {name: without_foreign_offsets(content) for name, content in each["clusters"].items()}
+        with contextlib.suppress(ValidationError):
+            [found[stream]] = parse_streams({stream: {"clusters": clusters}})
+    return found
 
 
 def secret_problem(cluster: str, content: Mapping[str, Any], bindings: Iterable[SecretBinding]) -> str:

@@ -12,6 +12,7 @@ from dynamic_kafka.metadata import ClusterMetadata, KafkaStream, OffsetSpec
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.subscription import unite
 from kafkastream_operator.core.catalog import disagreements
+from kafkastream_operator.core.document import make_document, misfit
 from kafkastream_operator.handlers.watch import Operator
 from kafkastream_operator.kube.api import STREAMS
 from kafkastream_operator.kube.cache import Ref
@@ -81,6 +82,24 @@ def test_a_held_stream_holds_those_that_disagree_with_it() -> None:
     world.stream("b", east("new"))
     world.settle()
     assert servers(world) == dict.fromkeys("ab", "new:9092")
+
+
+def test_a_form_that_a_newer_operator_rejects_releases_none() -> None:
+    world = both("a", "b", "c")
+    world.stream("c", cluster("west"))
+    world.settle()
+    rendered = world.document
+    assert rendered is not None
+    older = {"clusters": {"west": {**rendered.streams["c"]["clusters"]["west"], "startingOffsets": "as it once was"}}}
+    streams = {**rendered.streams, "c": older}
+    world.document = make_document(rendered.revision, streams, rendered.drain, rendered.subscription)
+    world.stream("a", east("new", startingOffsets="sometimes"))
+    world.stream("b", east("new"))
+    world.settle()
+    assert world.document is not None and misfit(world.document.streams) == ""
+    shared = {name: found["clusters"].get("east", {}) for name, found in world.document.streams.items()}
+    assert [shared[name].get("bootstrapServers") for name in "ab"] == ["old:9092", "old:9092"]
+    assert "KafkaStream b disagrees with stream 'a' about cluster 'east'" in world.message("StreamsResolved")
 
 
 def test_a_new_stream_waits_for_a_held_one_it_disagrees_with() -> None:

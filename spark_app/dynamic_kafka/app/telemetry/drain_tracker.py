@@ -1,7 +1,7 @@
 """Track how far draining topics are: their lag, and the time since their ends last moved. Driver; pure.
 
-- The lag prober's thread records each round of listing (`DrainTracker.record`). The tracker keeps since when the ends of
-  each draining topic have stood still (`_after_listing`).
+- The lag prober's thread records each round of listing (`DrainTracker.record`). The tracker keeps since when the ends
+  of each draining topic have stood still (`_after_listing`).
 - The reporter reads the drain of each topic, compared with the committed progress of the sinks (`DrainTracker.states`,
   `_drain`).
 
