@@ -23,3 +23,7 @@ def test_the_nearest_name_is_suggested() -> None:
 def test_an_unlike_name_gets_no_suggestion() -> None:
     assert nearest("zzz", ["streamIds"]) is None
     assert did_you_mean("zzz", ["streamIds"]) == ""
+
+
+def test_case_and_separators_do_not_make_names_less_alike() -> None:
+    assert nearest("STREAM_IDS", ["streamIds", "STREAM_TOPICS"]) == "streamIds"
