@@ -10,6 +10,7 @@ and servers, as the document does. It never holds a secret, because a document h
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from pydantic.alias_generators import to_camel
 
 REPORT_CONTRACT = 1
 """The edition of this form."""
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 LIVE = "live"
 """The ability to take up a new revision without a restart."""
 
@@ -107,11 +109,13 @@ class DriverReport(_ReportPart):
         Raises:
             ValueError: the text is no JSON, or not of this form.
         """
+        if _SURROGATE.search(text) is None:
+            return cls.model_validate_json(text)
+        # Half a surrogate pair may stand for a byte of a path in a reason. pydantic refuses it.
         try:
             found = json.loads(text)
         except RecursionError:
             raise ValueError("nested too deeply") from None
-        # JSON may hold half a surrogate pair, such as a byte of a path in a reason. pydantic refuses it.
         return cls.model_validate_json(json.dumps(found, ensure_ascii=False).encode(errors="replace"))
 
     def text(self) -> str:

@@ -63,5 +63,7 @@ def test_a_reason_with_undecodable_bytes_is_readable() -> None:
 
 
 def test_a_text_that_nests_too_deeply_is_refused() -> None:
-    with pytest.raises(ValueError, match="nested too deeply"):
+    with pytest.raises(ValueError, match="recursion limit"):
         DriverReport.parse("[" * 100_000)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        DriverReport.parse("[" * 100_000 + r'"\udce9"')
