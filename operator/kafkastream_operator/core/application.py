@@ -19,7 +19,6 @@ class Application:
         attempt: the number of the patch that named it.
         submission: an id that changes with each submission.
         mounts: the Secrets that are mounted for driver and executors, by the operator or the user.
-        document: whether its spec mounts the document; None if the spec does not show it.
         driver_pod: the name of the driver's pod, from its status.
         restarts_itself: a change of its spec restarts it (Kubeflow's). If not (Apache's), it reads its spec at the next
             start only: a restart takes the deletion of its driver, and only `updateStrategy: Restart` makes one.
@@ -34,7 +33,6 @@ class Application:
     attempt: int = 0
     submission: str = ""
     mounts: frozenset[str] = frozenset()
-    document: bool | None = None
     driver_pod: str = ""
     generation: int = 0
     restarts_itself: bool = True

@@ -55,7 +55,7 @@ class TopicReport:
 
 @dataclass(frozen=True)
 class Report:
-    """A driver report in the terms of the core. `DriverReport` describes all fields.
+    """A driver report in the terms of the core, without what it has no use for. `DriverReport` describes all fields.
 
     Attributes:
         applied: the revision in force; None before the first, or if the report names none that a status can hold.
@@ -64,7 +64,6 @@ class Report:
         draining: {topic: its progress}.
     """
 
-    contract: int = 1
     reader: int = 1
     abilities: frozenset[str] = frozenset()
     applied: Revision | None = None
@@ -72,7 +71,6 @@ class Report:
     rejected: tuple[str, str] | None = None
     subscription: str = ""
     pod: str = ""
-    beat: int = 0
     draining: Mapping[Key, TopicReport] = field(default_factory=dict)
     streams: Mapping[str, Any] | None = None
 
@@ -84,7 +82,6 @@ class Report:
         except ValueError:
             return None
         return cls(
-            contract=found.contract,
             reader=found.reader,
             abilities=frozenset(found.abilities),
             applied=Revision.parse(found.applied),
@@ -92,7 +89,6 @@ class Report:
             rejected=(found.rejected.revision, found.rejected.reason) if found.rejected is not None else None,
             subscription=found.subscription,
             pod=found.pod,
-            beat=found.beat,
             draining={
                 Key(each.cluster, each.topic): TopicReport(
                     each.lag, each.quiet_s, each.open_transaction, (each.kafka_id or "")[:64]

@@ -103,4 +103,4 @@ def _asks(subscription: Object, stream: str) -> bool:
 def _life(cache: Cache, namespace: str, name: str, kind: str) -> Life:
     """Return the state of an application."""
     found = cache.get(APPLICATIONS[kind], namespace, name)
-    return KINDS[kind].application_of(found, "").life if found is not None else "Absent"
+    return KINDS[kind].application_of(found).life if found is not None else "Absent"

@@ -73,7 +73,7 @@ def observe_subscription(
     kind = KINDS[ref.api_version]
     application = cache.get(APPLICATIONS[ref.api_version], namespace, ref.name)
     document = config_map_name(ref.name)
-    known = kind.application_of(application, document) if application is not None else None
+    known = kind.application_of(application) if application is not None else None
     pod, owned = _driver_pod(cache, namespace, ref.name, kind, known)
     if known is not None and pod is not None and owned:
         known = kind.with_driver(known, pod)

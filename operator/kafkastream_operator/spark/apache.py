@@ -55,12 +55,8 @@ _LIVES: Mapping[str, Life] = {
 }
 
 
-def application_of(found: Mapping[str, Any], config_map: str) -> Application:
-    """Read a SparkApplication.
-
-    Args:
-        config_map: the name of the ConfigMap that holds its document.
-    """
+def application_of(found: Mapping[str, Any]) -> Application:
+    """Read a SparkApplication."""
     meta, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
     conf = spec.get("sparkConf") or {}
     info = (status.get("currentAttemptSummary") or {}).get("attemptInfo") or {}
@@ -75,7 +71,6 @@ def application_of(found: Mapping[str, Any], config_map: str) -> Application:
         attempt=as_int(conf.get(_ANNOTATION.format(ATTEMPT_ANNOTATION))),
         submission=f"attempt-{attempt}",
         mounts=by_role[0] & by_role[1],
-        document=config_map in _config_maps(spec) or None,
         driver_pod=driver_pod(meta["namespace"], meta["name"], attempt, conf),
         generation=int(meta.get("generation", 0)),
         restarts_itself=False,
@@ -188,8 +183,3 @@ def _secrets_of(pod: Mapping[str, Any]) -> dict[str, str]:
         for container in pod.get("containers") or []
         for mount in container.get("volumeMounts") or []
     }
-
-
-def _config_maps(spec: Mapping[str, Any]) -> set[str]:
-    volumes = _template(spec, "driver").get("volumes") or []
-    return {str((each.get("configMap") or {}).get("name", "")) for each in volumes}

@@ -17,8 +17,8 @@ class Kind(Protocol):
     def NAME_LABEL(self) -> str:
         """The label of a driver's pod that names its application."""
 
-    def application_of(self, found: Mapping[str, Any], config_map: str) -> Application:
-        """Read a SparkApplication. `config_map` is the name of the ConfigMap that holds its document."""
+    def application_of(self, found: Mapping[str, Any]) -> Application:
+        """Read a SparkApplication."""
 
     def is_driver(self, application: Application, pod: Mapping[str, Any]) -> bool:
         """Return whether a pod is the one that the application's status names."""

@@ -40,12 +40,8 @@ _LIVES: Mapping[str, Life] = {
 }
 
 
-def application_of(found: Mapping[str, Any], config_map: str) -> Application:
-    """Read a SparkApplication.
-
-    Args:
-        config_map: the name of the ConfigMap that holds its document.
-    """
+def application_of(found: Mapping[str, Any]) -> Application:
+    """Read a SparkApplication."""
     meta, spec, status = found["metadata"], found.get("spec", {}), found.get("status", {})
     driver = spec.get("driver") or {}
     state = str(status.get("applicationState", {}).get("state", ""))
@@ -59,7 +55,6 @@ def application_of(found: Mapping[str, Any], config_map: str) -> Application:
         attempt=as_int((driver.get("annotations") or {}).get(ATTEMPT_ANNOTATION)),
         submission=str(status.get("submissionID", "")),
         mounts=by_role[0] & by_role[1],
-        document=any(each.get("name") == config_map for each in driver.get("configMaps") or []) or None,
         driver_pod=str(status.get("driverInfo", {}).get("podName", "")),
         generation=int(meta.get("generation", 0)),
     )

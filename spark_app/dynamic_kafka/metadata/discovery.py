@@ -151,17 +151,6 @@ class MetadataDiscovery:
             self._condition.notify_all()
             self._condition.wait_for(lambda: self._served >= mine or self._stopped, self._deadline_s)
 
-    def wait_changed(self, sequence: int, timeout_s: float) -> bool:
-        """Wait until other metadata than that of `sequence` is in force; False after `timeout_s` or `stop`."""
-
-        def is_other() -> bool:
-            current = self._state.current
-            return current is not None and current.sequence != sequence
-
-        with self._condition:
-            self._condition.wait_for(lambda: is_other() or self._stopped, timeout_s)
-            return is_other() and not self._stopped
-
     def reject(self, rejected: Discovered, reason: str, *, keep: Discovered) -> None:
         """Take `rejected` out of force and put `keep` back, the last metadata that the caller found good.
 

@@ -52,7 +52,6 @@ def test_the_operator_reads_what_the_driver_reports() -> None:
     read = Report.parse(report_text(state, drains, pod="uid-of-pod", beat=7))
 
     assert read == Report(
-        contract=1,
         reader=1,
         abilities=frozenset({"live"}),
         applied=Revision(lineage="6f1c", counter=17),
@@ -60,7 +59,6 @@ def test_the_operator_reads_what_the_driver_reports() -> None:
         rejected=("6f1c/18", "another cluster"),
         subscription="uid-of-subscription",
         pod="uid-of-pod",
-        beat=7,
         draining={
             Key("east", "old"): TopicReport(None, 0.0, False),
             Key("west", "old"): TopicReport(0, 312.0, True, "K"),

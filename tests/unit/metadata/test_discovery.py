@@ -13,13 +13,13 @@ from dynamic_kafka.metadata import (
     Revision,
     StreamPatternSubscriber,
 )
+from tests.support.waiting import eventually
 from tests.unit.metadata.fakes import (
     INTERVAL_S,
     PATIENCE_S,
     Discoveries,
     FakeService,
     cluster,
-    in_background,
     stream,
     warnings,
 )
@@ -115,7 +115,7 @@ def test_with_interval_0_there_is_no_later_look_up(discoveries: Discoveries) -> 
     service.set(stream("orders", west=cluster("t")))
     discoveries.clock.now += 24 * 3600
 
-    assert not discovery.wait_changed(1, timeout_s=0.2)
+    assert not eventually(lambda: discovery.current().sequence != 1, 0.2)
     assert service.lookups == 1
     assert list(discovery.current().subscription.clusters) == ["east"]
 
@@ -136,7 +136,7 @@ def test_continuous_discovery_looks_up_once_per_interval(discoveries: Discoverie
     discovery = discoveries.start(service)
 
     discoveries.clock.now += INTERVAL_S - 0.1
-    assert not discovery.wait_changed(1, timeout_s=0.1)
+    assert not eventually(lambda: discovery.current().sequence != 1, 0.1)
     assert service.lookups == 1, "not before the interval is over"
 
     for round_ in range(2, 5):
@@ -146,17 +146,14 @@ def test_continuous_discovery_looks_up_once_per_interval(discoveries: Discoverie
     assert service.lookups == 5
 
 
-def test_a_change_takes_effect_and_wakes_a_waiting_thread(discoveries: Discoveries) -> None:
+def test_a_change_takes_effect_after_the_interval(discoveries: Discoveries) -> None:
     service = FakeService(stream())
     discovery = discoveries.start(service)
-    waiting, outcome = in_background(lambda: discovery.wait_changed(1, PATIENCE_S))
 
     service.set(stream("orders", east=cluster("orders"), west=cluster("orders", servers="w:1")))
     discoveries.clock.now += INTERVAL_S
 
-    waiting.join(PATIENCE_S)
-    assert outcome == [True]
-    assert discovery.current().sequence == 2
+    assert eventually(lambda: discovery.current().sequence == 2, PATIENCE_S)
     assert set(discovery.current().subscription.clusters) == {"east", "west"}
 
 
@@ -187,7 +184,7 @@ def test_a_changed_file_is_read_before_the_interval_ends(discoveries: Discoverie
     service.set(stream("orders", west=cluster("t")))
     service.is_changed = True
 
-    assert discovery.wait_changed(1, PATIENCE_S)
+    assert eventually(lambda: discovery.current().sequence != 1, PATIENCE_S)
     assert list(discovery.current().subscription.clusters) == ["west"]
 
 

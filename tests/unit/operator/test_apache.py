@@ -71,20 +71,20 @@ def tolerating(**config: Any) -> dict[str, Any]:
     ],
 )
 def test_the_state_of_an_application(state: str, life: str) -> None:
-    assert application_of(application(state), "x").life == life
+    assert application_of(application(state)).life == life
 
 
 @pytest.mark.parametrize("end", ["ResourceReleased", "TerminatedWithoutReleaseResources"])
 @pytest.mark.parametrize(("before", "life"), [("Succeeded", "Completed"), ("Failed", "Failed"), ("", "Failed")])
 def test_an_ended_application_has_its_last_state(end: str, before: str, life: str) -> None:
     history = ("Submitted", "RunningHealthy", before, end) if before else ()
-    assert application_of(application(end, history=history), "x").life == life
+    assert application_of(application(end, history=history)).life == life
 
 
 def test_an_application_without_a_status_is_starting() -> None:
     found = application()
     del found["status"]
-    assert application_of(found, "x").life == "Starting"
+    assert application_of(found).life == "Starting"
 
 
 def test_a_patch_has_keys_of_spark_conf_only_and_is_read_back() -> None:
@@ -99,7 +99,7 @@ def test_a_patch_has_keys_of_spark_conf_only_and_is_read_back() -> None:
             "spark.kubernetes.executor.secrets.login": PLACE,
         },
     }
-    found = application_of({**application(), "spec": body["spec"]}, "x")
+    found = application_of({**application(), "spec": body["spec"]})
     assert (found.token, found.attempt, found.mounts) == ("l/4", 2, {"login"})
 
 
@@ -142,24 +142,23 @@ def test_a_missing_driver_is_fine_but_not_a_missing_application(gone: str) -> No
         assert calls == ["application"]
 
 
-def test_pod_templates_may_mount_the_document_and_secrets() -> None:
-    both = application_of(application(driverSpec=template(), executorSpec=template()), "app-kafkastreams")
-    assert (both.mounts, both.document) == ({"login"}, True)
-    one = application_of(application(driverSpec=template()), "app-kafkastreams")
+def test_pod_templates_may_mount_secrets() -> None:
+    both = application_of(application(driverSpec=template(), executorSpec=template()))
+    assert both.mounts == {"login"}
+    one = application_of(application(driverSpec=template()))
     assert one.mounts == frozenset()
     elsewhere = template("/tmp/login")
-    assert application_of(application(driverSpec=elsewhere, executorSpec=elsewhere), "x").mounts == frozenset()
-    assert application_of(application(), "app-kafkastreams").document is None  # a template in the image may mount it
+    assert application_of(application(driverSpec=elsewhere, executorSpec=elsewhere)).mounts == frozenset()
 
 
 def test_secrets_of_the_spec_count_when_the_driver_has_them() -> None:
-    found = application_of(application(driverSpec=template(), executorSpec=template()), "x")
+    found = application_of(application(driverSpec=template(), executorSpec=template()))
     assert with_driver(found, {"spec": template()["podTemplateSpec"]["spec"]}).mounts == {"login"}
     assert with_driver(found, {"spec": {"containers": [{"name": "spark"}]}}).mounts == frozenset()
 
 
 def test_the_driver_is_the_attempts_pod_owned_by_the_application() -> None:
-    known = application_of(application(), "x")
+    known = application_of(application())
     owner = [{"kind": "SparkApplication", "name": "app", "uid": "u"}]
     assert is_driver(known, {"metadata": {"name": "app-2-driver", "ownerReferences": owner}})
     assert not is_driver(known, {"metadata": {"name": "app-1-driver", "ownerReferences": owner}})
@@ -178,20 +177,20 @@ def test_the_drivers_pod_has_the_name_of_apaches_operator() -> None:
 
 @pytest.mark.parametrize("config", [{}, {"restartPolicy": "Never"}, {"restartPolicy": "OnFailure"}])
 def test_an_application_that_would_not_start_again_is_detected(config: dict[str, Any]) -> None:
-    found = application_of(tolerating(**config, maxRestartAttempts=10), "x")
+    found = application_of(tolerating(**config, maxRestartAttempts=10))
     assert "restartPolicy to Always" in found.restart_refusal
     assert found.refuses_restart(datetime(2030, 1, 1, tzinfo=UTC))
 
 
 def test_the_last_attempt_is_left_for_a_failure() -> None:
-    assert application_of(tolerating(restartPolicy="Always", maxRestartAttempts=4), "x").restart_refusal == ""
-    assert "maxRestartAttempts is 3" in application_of(tolerating(restartPolicy="Always"), "x").restart_refusal
+    assert application_of(tolerating(restartPolicy="Always", maxRestartAttempts=4)).restart_refusal == ""
+    assert "maxRestartAttempts is 3" in application_of(tolerating(restartPolicy="Always")).restart_refusal
     limited = tolerating(restartPolicy="Always", maxRestartAttempts=9, maxRestartOnFailure=2)
-    assert "maxRestartOnFailure is 2" in application_of(limited, "x").restart_refusal
+    assert "maxRestartOnFailure is 2" in application_of(limited).restart_refusal
 
 
 def test_a_restart_is_possible_again_when_the_counter_resets() -> None:
-    found = application_of(tolerating(restartPolicy="Always", restartCounterResetMillis=60_000), "x")
+    found = application_of(tolerating(restartPolicy="Always", restartCounterResetMillis=60_000))
     # The time of this attempt, which began with the fourth state.
     assert found.restart_allowed_at == datetime(2026, 11, 1, 0, 1, 3, tzinfo=UTC)
     assert found.refuses_restart(datetime(2026, 11, 1, 0, 1, 2, tzinfo=UTC))

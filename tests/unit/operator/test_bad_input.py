@@ -208,9 +208,9 @@ def test_a_malformed_report_counts_as_none(text: str) -> None:
 
 @pytest.mark.parametrize("streams", ['"x"', "[1]", '{"orders": 1}', '{"orders": {"clusters": {"e": {"topics": 1}}}}'])
 def test_malformed_streams_of_a_report_are_dropped(streams: str) -> None:
-    report = Report.parse(f'{{"beat": 3, "streams": {streams}}}')
+    report = Report.parse(f'{{"reader": 3, "streams": {streams}}}')
     assert report is not None
-    assert (report.beat, report.streams) == (3, None)
+    assert (report.reader, report.streams) == (3, None)
 
 
 def test_a_quiet_time_of_nan_is_no_evidence() -> None:

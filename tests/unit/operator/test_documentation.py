@@ -155,10 +155,10 @@ def test_each_application_of_the_guide_mounts_what_it_needs() -> None:
         name = reader["spec"]["applicationRef"]["name"]
         application = applications[name]
         found = {**application, "metadata": {**application["metadata"], "uid": "u", "resourceVersion": "1"}}
-        read = kubeflow.application_of(found, config_map_name(name))
-        assert read.document
+        read = kubeflow.application_of(found)
         assert read.mounts == {each["name"] for each in reader["spec"].get("secrets", [])}
-        assert application["spec"]["driver"]["configMaps"][0]["path"] == kubernetes_names.MOUNT_PATH
+        mount = {"name": config_map_name(name), "path": kubernetes_names.MOUNT_PATH}
+        assert application["spec"]["driver"]["configMaps"][0] == mount
 
 
 def test_the_guides_subscriptions_get_their_streams_and_secrets() -> None:

@@ -42,11 +42,11 @@ def application(state: str = "RUNNING", **spec: Any) -> dict[str, Any]:
     ],
 )
 def test_the_state_of_an_application(state: str, life: str) -> None:
-    assert application_of(application(state), "app-kafkastreams").life == life
+    assert application_of(application(state)).life == life
 
 
 def test_an_application_with_suspend_set_is_suspended() -> None:
-    assert application_of(application(suspend=True), "x").life == "Suspended"
+    assert application_of(application(suspend=True)).life == "Suspended"
 
 
 def test_a_patch_has_map_keys_only_and_a_precondition() -> None:
@@ -64,29 +64,23 @@ def test_a_patch_has_map_keys_only_and_a_precondition() -> None:
 
 def test_a_patch_is_read_back() -> None:
     body = patch_body(application(), Patch("l/4", frozenset({"login"}), 2, "7"))
-    found = application_of({**application(), "spec": body["spec"]}, "app-kafkastreams")
+    found = application_of({**application(), "spec": body["spec"]})
     assert (found.token, found.attempt, found.mounts) == ("l/4", 2, {"login"})
 
 
 def test_a_users_secret_counts_if_driver_and_executors_mount_it() -> None:
     place = "/etc/kafkastreams-secrets/login"
     both = {"secrets": [{"name": "login", "path": place, "secretType": "Generic"}]}
-    assert application_of(application(driver=both, executor=both), "x").mounts == {"login"}
-    assert application_of(application(driver=both), "x").mounts == frozenset()
+    assert application_of(application(driver=both, executor=both)).mounts == {"login"}
+    assert application_of(application(driver=both)).mounts == frozenset()
     elsewhere = {"secrets": [{"name": "login", "path": "/tmp/login"}]}
-    assert application_of(application(driver=elsewhere, executor=elsewhere), "x").mounts == frozenset()
+    assert application_of(application(driver=elsewhere, executor=elsewhere)).mounts == frozenset()
 
 
 def test_a_pod_of_another_application_is_not_the_driver() -> None:
     # Such a pod may be left from an earlier application of that name.
-    known = application_of(application(), "x")
+    known = application_of(application())
     assert is_driver(known, {"metadata": {"name": "app-driver", "ownerReferences": [{"uid": "u"}]}})
     assert is_driver(known, {"metadata": {"name": "app-driver"}})
     assert not is_driver(known, {"metadata": {"name": "app-driver", "ownerReferences": [{"uid": "before"}]}})
     assert not is_driver(known, {"metadata": {"name": "other", "ownerReferences": [{"uid": "u"}]}})
-
-
-def test_whether_the_document_is_mounted() -> None:
-    mounted = application(driver={"configMaps": [{"name": "app-kafkastreams", "path": "/etc/kafkastreams"}]})
-    assert application_of(mounted, "app-kafkastreams").document is True
-    assert application_of(application(), "app-kafkastreams").document is None  # volumes or a template may mount it

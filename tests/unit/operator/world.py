@@ -94,7 +94,7 @@ class World:
 
     def application_is(self, life: Life, **more: Any) -> None:
         """Set the state of the application."""
-        known = self.application or Application("app-uid", "1", life, document=True)
+        known = self.application or Application("app-uid", "1", life)
         self.application = replace(known, life=life, **more)
 
     def driver_starts(self, *, reports: bool = True) -> None:

@@ -25,16 +25,16 @@ def mounted(view: View, secrets: frozenset[str]) -> Condition:
             f" {restart}add {mount_keys(unmounted)}"
         )
         return condition("Mounted", False, "SecretsNotMounted", text)
-    name = config_map_name(view.spec.application_ref.name)
-    how = f"mount ConfigMap {name} as the folder {MOUNT_PATH}; `python -m dynamic_kafka.app manifest` prints the lines"
     driver = _running(view)
     if driver is not None and driver.mounted is not None:
         if driver.mounted:
             return condition("Mounted", True, "Mounted")
-        fault = driver.mount_fault or "does not mount the document"
-        return condition("Mounted", False, "NotMounted", f"driver {driver.name} {fault}: {how}")
-    if view.application is not None and view.application.document is False:
-        return condition("Mounted", False, "NotMounted", f"the application's spec does not mount the document: {how}")
+        name = config_map_name(view.spec.application_ref.name)
+        text = (
+            f"driver {driver.name} {driver.mount_fault or 'does not mount the document'}: mount ConfigMap {name} as the"
+            f" folder {MOUNT_PATH}; `python -m dynamic_kafka.app manifest` prints the lines"
+        )
+        return condition("Mounted", False, "NotMounted", text)
     return condition("Mounted", None, "NoDriver", "no driver runs")
 
 
