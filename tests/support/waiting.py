@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 POLL_S = 0.02
 
+T = TypeVar("T")
+
 
 def wait_until(
-    done: Callable[[], object],
+    done: Callable[[], T | None],
     what: str,
     *,
     timeout_s: float = 90.0,
@@ -17,8 +20,8 @@ def wait_until(
     details: Callable[[], object] | None = None,
     pause: Callable[[float], object] = time.sleep,
     error: type[Exception] = AssertionError,
-) -> None:
-    """Return as soon as `done()` is true.
+) -> T:
+    """Return what `done()` returns, as soon as it is true.
 
     Args:
         what: what is awaited, for the error.
@@ -31,12 +34,14 @@ def wait_until(
         error: the time is over, or `failed()` gave a reason.
     """
     deadline = time.monotonic() + timeout_s
-    while not done():
+    while True:
         reason = failed() if failed is not None else None
         if reason is None and time.monotonic() > deadline:
             reason = f"not within {timeout_s:g} s"
-        # It may have come true between the two questions.
-        if reason is not None and not done():
+        # `done` comes last: it may have come true right before the end that `failed` reports.
+        if found := done():
+            return found
+        if reason is not None:
             more = f"; {details()}" if details is not None else ""
             raise error(f"waited in vain for {what}: {reason}{more}")
         pause(POLL_S)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Iterable, Mapping
 from typing import Self
 
@@ -17,8 +16,7 @@ from tests.support.kafka.content import Content, results
 from tests.support.kafka.errors import BrokerError
 from tests.support.ports import reserve_ports
 from tests.support.servers import Server
-
-_POLL_SECONDS = 0.02
+from tests.support.waiting import wait_until
 
 
 class KafkaCluster(Content, Server):
@@ -84,13 +82,14 @@ class KafkaCluster(Content, Server):
 
     def wait_ready(self, timeout: float = 60.0) -> Self:
         """Wait until the broker serves clients and its users are made. Raises `BrokerError` with its log."""
-        deadline = time.monotonic() + timeout
-        host, port = self.bootstrap.split(":")
-        while not _accepts(host, int(port)):
-            self._check(deadline)
-            time.sleep(_POLL_SECONDS)
-        while not self._serves():
-            self._check(deadline)
+        wait_until(
+            self._serves,
+            f"the broker of cluster {self.name}",
+            timeout_s=timeout,
+            failed=lambda: None if self.broker.running else "it has ended",
+            details=lambda: f"logs: {self.folder}\n{self.broker.last_words()}",
+            error=BrokerError,
+        )
         if not self._has_users:
             for user, password in self.users.items():
                 self.set_password(user, password)
@@ -154,17 +153,12 @@ class KafkaCluster(Content, Server):
         self.users[user] = password
 
     def _serves(self) -> bool:
+        host, port = self.bootstrap.split(":")
         try:
-            return bool(self.admin.list_topics(timeout=1.0).brokers)
+            # A client that is refused waits before it connects again, so it starts once the port is open.
+            return _accepts(host, int(port)) and bool(self.admin.list_topics(timeout=1.0).brokers)
         except KafkaException:
             return False
-
-    def _check(self, deadline: float) -> None:
-        if self.broker.running and time.monotonic() < deadline:
-            return
-        state = "is not ready in time" if self.broker.running else "has ended"
-        words = self.broker.last_words()
-        raise BrokerError(f"The broker of cluster {self.name} {state}; logs: {self.folder}\n{words}")
 
     def _tls_settings(self) -> dict[str, str]:
         login = "org.apache.kafka.common.security.scram.ScramLoginModule required;"

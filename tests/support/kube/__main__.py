@@ -13,7 +13,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from contextlib import suppress
 
 from tests.support.go import GoUnavailableError
@@ -22,12 +21,12 @@ from tests.support.kube.errors import KubeError
 from tests.support.kube_programs import kubebox, spark_operator, spark_operator_crds
 from tests.support.places import BUILD
 from tests.support.supervise import last_lines
+from tests.support.waiting import wait_until
 
 FOLDER = BUILD / "cluster"
 LOG = BUILD / "cluster.log"
 _ADDRESS = f"\0dynamic-kafka-cluster-{hashlib.sha256(str(FOLDER).encode()).hexdigest()[:16]}"
 _READY, _END = b"ready", b"end"
-_POLL_SECONDS = 0.05
 
 
 def up() -> int:
@@ -37,7 +36,7 @@ def up() -> int:
     spark_operator()
     with _connection() or _new_holder() as holder:
         if _answer(holder) != _READY:
-            raise _not_started()
+            raise KubeError(f"The cluster did not start; {_log_text()}")
     print("The test cluster is up. To use it:")
     print(f"  export KUBECONFIG={FOLDER / 'data' / 'admin.kubeconfig'}")
     print(f"  {kubectl} get namespaces")
@@ -93,11 +92,13 @@ def _new_holder() -> socket.socket:
     command = [sys.executable, "-m", "tests.support.kube", "hold"]
     with LOG.open("wb") as log:
         holder = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-    while holder.poll() is None:
-        if (connection := _connection()) is not None:
-            return connection
-        time.sleep(_POLL_SECONDS)
-    raise _not_started()
+    return wait_until(
+        _connection,
+        "the process that runs the cluster",
+        failed=lambda: None if holder.poll() is None else "it has ended",
+        details=_log_text,
+        error=KubeError,
+    )
 
 
 def _answer(holder: socket.socket) -> bytes:
@@ -107,8 +108,8 @@ def _answer(holder: socket.socket) -> bytes:
     return b""
 
 
-def _not_started() -> KubeError:
-    return KubeError(f"The cluster did not start; its log: {LOG}\n{last_lines(LOG)}")
+def _log_text() -> str:
+    return f"its log: {LOG}\n{last_lines(LOG)}"
 
 
 def main() -> int:
