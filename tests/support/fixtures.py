@@ -34,6 +34,10 @@ class Brokers(NamedTuple):
     c: KafkaCluster
 
 
+Topic = Callable[[str], str]
+"""A function that makes topic names no other test uses."""
+
+
 class FreshCluster(Protocol):
     """A function that makes clusters of the test's own, to kill, pause and wipe; they are closed after the test."""
 
@@ -83,7 +87,7 @@ def fresh_cluster(request: pytest.FixtureRequest) -> Iterator[FreshCluster]:
 
 
 @pytest.fixture
-def topic() -> Callable[[str], str]:
+def topic() -> Topic:
     """Return a function that makes topic names no other test uses: `topic("orders")` is `orders-7`."""
 
     def unused(name: str) -> str:

@@ -120,6 +120,20 @@ class SourceRun:
         if not self.batch():
             time.sleep(_PAUSE_S)
 
+    def until_fails(self, kind: type[Exception]) -> str:
+        """Run batches until one fails with this kind of error; end the run, and return the error's text."""
+
+        def failure() -> str | None:
+            try:
+                self.batch()
+            except kind as error:
+                return str(error)
+            return None
+
+        text = wait_until(failure, f"a {kind.__name__}", timeout_s=DEADLINE_S)
+        self.stop()
+        return text
+
     def until_rows(self, wanted: Rows) -> None:
         """Run batches until so many rows are delivered, and nothing is left to read; they must be the wanted ones."""
         self.until(lambda: self.rows().total() >= wanted.total(), f"{wanted.total()} rows, not {self.rows().total()}")
@@ -196,6 +210,12 @@ def reading(path: Path, **options: object) -> Iterator[SourceRun]:
     given: dict[str, object] = {"streamIds": "orders", "metadataPath": path, "stateLocation": path.parent / "state"}
     with SourceRun(**(given | options)) as run:
         yield run
+
+
+def amendments(path: Path) -> list[dict[str, Any]]:
+    """Return the amendments of the state location beside a metadata file, in the order of writing."""
+    files = (path.parent / "state").glob("*/amendments/*.json")
+    return [json.loads(file.read_text()) for file in sorted(files, key=lambda file: file.stat().st_mtime_ns)]
 
 
 def read(task: ReadTask) -> Iterator[Row]:

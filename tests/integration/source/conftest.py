@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.fixtures import Brokers
+from tests.support.fixtures import Brokers, Topic
 from tests.support.kafka import KafkaCluster
 from tests.support.streams import produce
 
@@ -17,12 +17,20 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def orders(brokers: Brokers, topic: Callable[[str], str]) -> str:
+def orders(brokers: Brokers, topic: Topic) -> str:
     """Create a topic of one partition on each of the three clusters."""
     name = topic("orders")
     for at in brokers:
         at.create_topic(name)
     return name
+
+
+@pytest.fixture
+def shaky(brokers: Brokers) -> Iterator[KafkaCluster]:
+    """Yield the shared cluster `c`, which the test may pause; it runs again after the test."""
+    yield brokers.c
+    brokers.c.resume()
+    brokers.c.wait_ready()
 
 
 @pytest.fixture(scope="module")

@@ -1,95 +1,32 @@
-"""Queries on clusters that hang, fail, return, or have lost records, under both failure policies.
+"""Queries on clusters that hang, fail and return, at the start and while they run, under both failure policies.
 
-SIGSTOP makes a cluster hang: connections stay open without an answer, the worst case for a planner. `shaky` is paused
-and resumed again and again; tests that do more harm use a cluster of their own.
+SIGSTOP makes a cluster hang: connections stay open without an answer, the worst case for a planner. The tests pause and
+resume `shaky`; tests that do more harm use a cluster of their own.
 """
 
 from __future__ import annotations
 
-import json
-import re
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from dynamic_kafka.driver import observer
-from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DataLossError, ReadTimeoutError
-from tests.support import source_run
-from tests.support.fixtures import Brokers, FreshCluster
+from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, ReadTimeoutError
+from tests.integration.source.failing_clusters import PATIENT, reading, saved_amendments
+from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.kafka import KafkaCluster
 from tests.support.ports import reserve_ports
-from tests.support.source_run import SourceRun, read
+from tests.support.source_run import read
 from tests.support.streams import (
-    Collected,
     Rows,
-    assert_rows,
     cluster,
-    next_offsets,
-    parked_offsets,
     produce,
     start_query,
     stream,
     write_metadata,
 )
-
-Topic = Callable[[str], str]
-
-
-@pytest.fixture(scope="module")
-def own_cluster() -> Iterator[KafkaCluster]:
-    with KafkaCluster("shaky") as made:
-        yield made.start().wait_ready()
-
-
-@pytest.fixture
-def shaky(own_cluster: KafkaCluster) -> Iterator[KafkaCluster]:
-    """Yield a cluster that a test may pause; it runs again after the test."""
-    yield own_cluster
-    own_cluster.resume()
-
-
-PATIENT = {"kafka.socket.timeout.ms": 20_000, "readTimeout": "20s"}
-"""Options for a cluster that does answer, on a busy machine."""
-SELDOM = PATIENT | {"partitionDiscoveryInterval": "1h"}
-"""Options without periodic discovery: only a plan itself can notice a change."""
-
-
-@pytest.fixture
-def orders(brokers: Brokers, shaky: KafkaCluster, topic: Topic) -> str:
-    """Create a topic of one partition on `a` and on `shaky`."""
-    name = topic("orders")
-    for at in (brokers.a, shaky):
-        at.create_topic(name)
-    return name
-
-
-def reading(path: Path, **options: object) -> AbstractContextManager[SourceRun]:
-    """Return a query on the stream `orders` whose clients give up after two seconds."""
-    return source_run.reading(path, **{"kafka.socket.timeout.ms": 2000, "readTimeout": "2s", **options})
-
-
-def saved_amendments(path: Path) -> list[tuple[Any, Any]]:
-    files = sorted((path.parent / "state").glob("*/amendments/*.json"))
-    return [(found["leftOut"], found["reasons"]) for found in (json.loads(file.read_text()) for file in files)]
-
-
-def until_fails(run: SourceRun, kind: type[Exception]) -> str:
-    """Run batches until one fails with this kind of error; return its text."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            run.batch()
-        except kind as error:
-            run.stop()
-            return str(error)
-    raise AssertionError(f"no {kind.__name__} within a minute")
-
 
 # -- at the start ------------------------------------------------------------------------------------------------------
 
@@ -171,7 +108,7 @@ def test_fail_ends_the_query_and_a_restart_is_exact(
     with reading(path) as run:
         run.until_rows(wanted)
         shaky.pause()
-        message = until_fails(run, ClusterUnreachableError)
+        message = run.until_fails(ClusterUnreachableError)
         assert "[CLUSTER_UNREACHABLE cluster=s]" in message
         assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 6}}
         shaky.resume()
@@ -294,7 +231,6 @@ def test_fail_does_not_leave_out_a_range_of_a_hanging_cluster(
 def test_stall_rejects_bad_metadata_before_all_clusters_answer(
     brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
 ) -> None:
-    brokers.b.create_topic(orders)
     s = cluster("s", shaky, [orders])
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), s))
     wanted, of_s = produce("a", brokers.a, orders, 5), produce("s", shaky, orders, 6)
@@ -310,214 +246,6 @@ def test_stall_rejects_bad_metadata_before_all_clusters_answer(
         run.until_rows(wanted + of_s)
 
         assert run.next == {("a", orders): {0: 7}, ("s", orders): {0: 6}}
-
-
-# -- runs that end by themselves ---------------------------------------------------------------------------------------
-
-STALL: dict[str, object] = {"clusterFailurePolicy": "stall", "kafka.socket.timeout.ms": 1000}
-
-
-@pytest.mark.parametrize("by", ["option", "metadata"])
-def test_a_bounded_run_waits_for_a_cluster_of_its_last_batch(
-    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path, *, by: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    # Given a bounded run that crashed with everything to read in one batch
-    stop: dict[str, Any] = {"stoppingOffsets": "latest"} if by == "metadata" else {}
-    ending: dict[str, Any] = {} if by == "metadata" else {"endingOffsets": "latest"}
-    a, s = cluster("a", brokers.a, [orders], **stop), cluster("s", shaky, [orders], **stop)
-    write_metadata(path, stream("orders", a, s))
-    of_a, of_s = produce("a", brokers.a, orders, 5), produce("s", shaky, orders, 6)
-    with reading(path, **STALL, **ending) as run:
-        run.batch(crash="logged")
-
-        # When one of its clusters hangs
-        shaky.pause()
-        run.until_rows(of_a)
-        run.until(lambda: "the bounded run waits for s" in caplog.text, "the report of the awaited clusters")
-
-        # Then the others are read, but the run does not end, even after restarts
-        assert saved_amendments(path) == [([["s", orders, 0, 0, 6]], {"s": "unreachable"})]
-        for _ in range(2):
-            assert not run.batch()
-            assert "finished" not in run.report()
-            run.restart()
-        shaky.resume()
-        produce("s", shaky, orders, 3)
-        run.until_rows(of_a + of_s)
-
-        assert run.report()["finished"] is True
-        assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 6}}
-
-
-@pytest.mark.parametrize("pending", [True, False], ids=["a batch is pending", "nothing is pending"])
-def test_stall_does_not_end_available_now_while_a_cluster_hangs(
-    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path, pending: bool
-) -> None:
-    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
-    of_a, of_s = produce("a", brokers.a, orders, 5), produce("s", shaky, orders, 6)
-    with reading(path, **STALL) as run:
-        if pending:
-            run.batch(crash="logged")
-        shaky.pause()
-        run.restart()
-        run.enumerator.prepare_available_now()
-        message = until_fails(run, ClusterUnreachableError)
-        assert "[CLUSTER_UNREACHABLE cluster=s]" in message
-        assert "Trigger.AvailableNow has read the other clusters, but is not complete" in message
-        assert_rows(run.rows(), of_a)
-        shaky.resume()  # and the application restarts the query
-        run.enumerator.prepare_available_now()
-        run.until_rows(of_a + of_s)
-
-        assert run.next == {("a", orders): {0: 5}, ("s", orders): {0: 6}}
-
-
-def test_available_now_sets_a_late_clusters_target_at_its_return(
-    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
-) -> None:
-    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
-    of_a, of_s = produce("a", brokers.a, orders, 5), produce("s", shaky, orders, 6)
-    with reading(path, **STALL, maxOffsetsPerTrigger=2) as run:
-        shaky.pause()
-        run.enumerator.prepare_available_now()
-        assert run.batch()
-        shaky.resume()
-        run.until(lambda: ("s", orders) in run.next, "the other cluster's first plan")
-        produce("s", shaky, orders, 2)
-        run.until_rows(of_a + of_s)
-
-
-def test_available_now_waits_for_a_slow_cluster(
-    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Given a run under `fail` that has read some records of both clusters
-    monkeypatch.setattr(observer, "GRACE_S", 0.2)
-    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
-    wanted = produce("a", brokers.a, orders, 1) + produce("s", shaky, orders, 6)
-    with reading(path, maxOffsetsPerTrigger=4, **{"kafka.socket.timeout.ms": 30_000}) as run:
-        run.enumerator.prepare_available_now()
-        assert run.batch()
-
-        # When a cluster takes longer than a plan usually waits
-        shaky.pause()
-        waiting = threading.Timer(1, shaky.resume)
-        waiting.start()
-
-        # Then that plan is not the last one
-        assert run.batch()
-        run.until_rows(wanted)
-        waiting.join()
-
-
-@pytest.mark.parametrize("ending", [{"endingOffsets": "latest"}, {"startingOffsets": "latest"}], ids=["end", "start"])
-def test_available_nows_first_plan_waits_for_a_slow_cluster(
-    brokers: Brokers,
-    shaky: KafkaCluster,
-    orders: str,
-    path: Path,
-    *,
-    ending: dict[str, Any],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # Given a run whose targets were set without waiting for the cluster that hangs
-    monkeypatch.setattr(observer, "FIRST_GRACE_S", 0.2)
-    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])))
-    produce("a", brokers.a, orders, 5)
-    shaky.pause()
-    with reading(path, **STALL, **ending) as run:
-        run.enumerator.prepare_available_now()
-        with pytest.raises(ClusterUnreachableError, match="cluster=s"):
-            run.batch()
-        assert run.offsets == []
-
-
-# -- removed while it hangs --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("policy", ["fail", "stall"])
-def test_a_removed_hanging_cluster_leaves_with_the_next_plan(
-    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path, policy: str, *, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    a, s = cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])
-    write_metadata(path, stream("orders", a, s))
-    wanted = produce("a", brokers.a, orders, 5) + produce("s", shaky, orders, 6)
-    # Without the removal, its clients would wait for a minute.
-    with reading(path, clusterFailurePolicy=policy, **{"kafka.socket.timeout.ms": 60_000}) as run:
-        run.until_rows(wanted)
-        shaky.pause()
-        wanted += produce("a", brokers.a, orders, 1)
-        run.until(lambda: run.rows() == wanted, "a plan that waits for the cluster")
-        monkeypatch.setattr(observer, "GRACE_S", 60.0)
-        write_metadata(path, stream("orders", a))
-        begun = time.monotonic()
-        run.until(lambda: bool(run.parked), "the cluster to be parked")
-        wanted += produce("a", brokers.a, orders, 1)
-        run.until_rows(wanted)
-        assert time.monotonic() - begun < 30
-
-        assert (run.next, run.parked) == ({("a", orders): {0: 7}}, {("s", orders): {0: 6}})
-        assert run.report()["clusters"].keys() == {"a"}
-
-
-def test_a_cluster_removed_while_read_leaves_after_the_timeout(
-    spark: SparkSession, brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
-) -> None:
-    a, s = cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])
-    write_metadata(path, stream("orders", a, s))
-    of_a, of_s = produce("a", brokers.a, orders, 5), produce("s", shaky, orders, 6)
-    options = {
-        "streamIds": "orders",
-        "metadataPath": path,
-        "startingOffsets": "earliest",
-        "stateLocation": path.parent / "state",
-        "readTimeout": "2s",
-        "maxRecordsPerPartition": 1,
-    }
-
-    class Pausing(Collected):
-        """A sink that pauses the cluster after the plan and before the read, which starts inside the sink."""
-
-        def __call__(self, frame: Any, batch: int) -> None:
-            shaky.pause()
-            super().__call__(frame, batch)
-
-    with start_query(spark, options, path.parent, sink=Pausing()) as query:
-        assert "[READ_TIMEOUT cluster=s]" in query.wait_failed()
-        assert query.rows() == Rows()
-    write_metadata(path, stream("orders", a))
-    sink = Collected()
-    with start_query(spark, options, path.parent, sink=sink) as query:
-        query.wait_rows(of_a)
-        query.wait_document(lambda found: bool(parked_offsets(found)), "the cluster to be parked")
-        assert saved_amendments(path) == [([["s", orders, 0, 0, 6]], {"s": "removed"})]
-        shaky.resume()
-        write_metadata(path, stream("orders", a, s))
-        query.wait_rows(of_a + of_s)
-
-        assert next_offsets(query.document()) == {("a", orders): {0: 5}, ("s", orders): {0: 6}}
-
-
-def test_available_now_ends_after_a_cluster_was_removed(
-    spark: SparkSession, brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
-) -> None:
-    a, s = cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])
-    write_metadata(path, stream("orders", a, s))
-    wanted = produce("a", brokers.a, orders, 5) + produce("s", shaky, orders, 6)
-    options = {"streamIds": "orders", "metadataPath": path, "startingOffsets": "earliest"}
-    sink, once = Collected(), {"availableNow": True}
-    start_query(spark, options, path.parent, sink=sink, trigger=once).query.awaitTermination(120)
-    assert_rows(sink.rows(), wanted)
-
-    shaky.pause()
-    write_metadata(path, stream("orders", a))
-    wanted += produce("a", brokers.a, orders, 2)
-    again = start_query(spark, options, path.parent, sink=sink, trigger=once)
-
-    assert again.query.awaitTermination(120)
-    assert again.error() == ""
-    assert_rows(sink.rows(), wanted)
-    assert next_offsets(again.document()) == {("a", orders): {0: 7}}
-    assert parked_offsets(again.document()) == {("s", orders): {0: 6}}
 
 
 # -- restarted brokers -------------------------------------------------------------------------------------------------
@@ -539,152 +267,3 @@ def test_a_broker_that_was_killed_and_restarted_is_read_on(
 
         assert run.next == {("r", orders): {0: 9}}
         assert run.report()["clusters"]["r"]["lag"] == 0
-
-
-# -- records that are gone ---------------------------------------------------------------------------------------------
-
-
-def produce_and_expire(brokers: Brokers, orders: str) -> Rows:
-    """Produce six more records, expire the first four, and return the other two."""
-    found = produce("a", brokers.a, orders, 6)
-    first = min(row.offset for row in found)
-    brokers.a.delete_records(orders, 0, first + 4)
-    return Rows({row: 1 for row in found if row.offset >= first + 4})
-
-
-def test_expired_offsets_fail_a_restart(brokers: Brokers, orders: str, path: Path) -> None:
-    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
-    wanted = produce("a", brokers.a, orders, 5)
-    with reading(path, **PATIENT) as run:
-        run.until_rows(wanted)
-        run.stop()
-        wanted += produce_and_expire(brokers, orders)
-        with pytest.raises(DataLossError) as lost:
-            run.batch()
-        assert f"data loss: a/{orders}[0]: offsets 5..9 have expired" in str(lost.value)
-        assert "failOnDataLoss=false" in str(lost.value)
-        assert run.next == {("a", orders): {0: 5}}
-        run.restart(failOnDataLoss="false")
-        run.until_rows(wanted)
-
-        assert run.next == {("a", orders): {0: 11}}
-        assert any(
-            note.kind == "data-loss" and "5..9 have expired" in note.text for note in run.enumerator.status.notes
-        )
-
-
-def test_offsets_that_expire_before_their_batch_fail_it(
-    brokers: Brokers, orders: str, path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
-    wanted = produce("a", brokers.a, orders, 5)
-    with reading(path, **PATIENT) as run:
-        run.until_rows(wanted)
-        wanted += produce_and_expire(brokers, orders)
-        with pytest.raises(DataLossError) as lost:
-            run.batch()
-        assert f"data loss: cannot read a/{orders}[0] 5..11 from offset 5" in str(lost.value)
-        assert run.rows().total() == 5
-        run.restart(failOnDataLoss="false")
-        run.until_rows(wanted)
-
-        assert run.next == {("a", orders): {0: 11}}
-        assert f"data loss accepted: a/{orders}[0] 5..11: reading continues at 9: " in caplog.text
-
-
-def test_offsets_that_expired_while_parked_fail_the_return(
-    brokers: Brokers, shaky: KafkaCluster, orders: str, path: Path
-) -> None:
-    a, s = cluster("a", brokers.a, [orders]), cluster("s", shaky, [orders])
-    write_metadata(path, stream("orders", a, s))
-    wanted = produce("a", brokers.a, orders, 5)
-    with reading(path, **PATIENT) as run:
-        run.until_rows(wanted)
-        write_metadata(path, stream("orders", s))
-        run.until(lambda: bool(run.parked), "a to be parked")
-        wanted += produce_and_expire(brokers, orders)
-        write_metadata(path, stream("orders", a, s))
-        message = until_fails(run, DataLossError)
-        assert f"a/{orders}[0]" in message and "failOnDataLoss=false" in message
-        assert run.rows().total() == 5
-        run.restart(failOnDataLoss="false")
-        run.until_rows(wanted)
-
-        assert run.next == {("a", orders): {0: 11}, ("s", orders): {0: 0}}
-
-
-def test_a_topic_re_created_with_fewer_partitions_is_data_loss(brokers: Brokers, topic: Topic, path: Path) -> None:
-    orders = brokers.a.create_topic(topic("orders"), 2)
-    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
-    wanted = produce("a", brokers.a, orders, 5) + produce("a", brokers.a, orders, 4, partition=1)
-    with reading(path, **SELDOM) as run:
-        run.until_rows(wanted)
-        brokers.a.delete_topic(orders)
-        brokers.a.create_topic(orders, 1)
-        wanted += produce("a", brokers.a, orders, 5, prefix="again")
-        message = until_fails(run, DataLossError)
-        assert re.search(rf"a/{orders}\[1\]: the topic was re-created \(.*\): the partition no longer exists", message)
-        assert run.next == {("a", orders): {0: 5, 1: 4}}
-        run.restart(failOnDataLoss="false")
-        run.until_rows(wanted)
-
-        assert run.next == {("a", orders): {0: 5}}
-        assert any("the partition no longer exists" in note.text for note in run.enumerator.status.notes)
-
-
-@pytest.mark.parametrize("count", [4, 12], ids=["shorter", "longer"])
-def test_a_re_created_topic_is_read_from_its_start_once_accepted(
-    brokers: Brokers, orders: str, path: Path, count: int
-) -> None:
-    # Given a query that has read nine records of a topic that was then re-created, with fewer records or more
-    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
-    wanted = produce("a", brokers.a, orders, 9)
-    with reading(path, **SELDOM) as run:
-        run.until_rows(wanted)
-        old = brokers.a.topic_id(orders)
-        brokers.a.delete_topic(orders)
-        brokers.a.create_topic(orders)
-        wanted += produce("a", brokers.a, orders, count, prefix="again")
-
-        # Then the query fails again and again, and reads nothing at the old offset
-        for _ in range(2):
-            message = until_fails(run, DataLossError)
-            now = brokers.a.topic_id(orders)
-            assert f"a/{orders}[0]: the topic was re-created (id {old}, now {now}): offset 9 belongs to the" in message
-        assert (run.next, run.rows().total()) == ({("a", orders): {0: 9}}, 9)
-
-        # And once the loss is accepted, every record of the new topic is read exactly once
-        run.restart(failOnDataLoss="false")
-        run.until_rows(wanted)
-        assert run.next == {("a", orders): {0: count}}
-        assert any(note.kind == "data-loss" for note in run.enumerator.status.notes)
-
-
-def test_a_running_query_finds_the_start_of_a_re_created_topic(brokers: Brokers, orders: str, path: Path) -> None:
-    # Given a query that accepts losses, and a re-created topic whose first records have expired already
-    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
-    wanted = produce("a", brokers.a, orders, 9)
-    with reading(path, failOnDataLoss="false", **SELDOM) as run:
-        run.until_rows(wanted)
-        brokers.a.delete_topic(orders)
-        brokers.a.create_topic(orders)
-        new = produce("a", brokers.a, orders, 12, prefix="again")
-        brokers.a.delete_records(orders, 0, 5)
-
-        run.until_rows(wanted + Rows({row: 1 for row in new if row.offset >= 5}))
-
-        [message] = [note.text for note in run.enumerator.status.notes if note.kind == "data-loss"]
-        assert "offset 9 belongs to the old one" in message and run.next == {("a", orders): {0: 12}}
-
-
-def test_a_deleted_topic_fails_the_query(brokers: Brokers, orders: str, path: Path) -> None:
-    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
-    wanted = produce("a", brokers.a, orders, 5)
-    with reading(path, **PATIENT) as run:
-        run.until_rows(wanted)
-        brokers.a.delete_topic(orders)
-        message = until_fails(run, Exception)
-
-        assert orders in message and ("the topic no longer exists" in message or "cluster=a" in message)
-        assert run.next == {("a", orders): {0: 5}}
-        assert_rows(run.rows(), wanted)

@@ -7,7 +7,6 @@ Left-out ranges are never lost: their splits are parked at the start of the rang
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dynamic_kafka.errors import OptionError, PendingRangesError, StaleCheckpointError
-from tests.support.fixtures import Brokers
-from tests.support.source_run import reading
+from tests.support.fixtures import Brokers, Topic
+from tests.support.source_run import amendments, reading
 from tests.support.streams import (
     Collected,
     Rows,
@@ -30,15 +29,6 @@ from tests.support.streams import (
     write_metadata,
     write_text,
 )
-
-Topic = Callable[[str], str]
-
-
-def amendments(path: Path) -> list[dict[str, Any]]:
-    """Return the amendments of the state location, in the order of writing."""
-    files = (path.parent / "state").glob("*/amendments/*.json")
-    return [json.loads(file.read_text()) for file in sorted(files, key=lambda file: file.stat().st_mtime_ns)]
-
 
 # -- on Spark ----------------------------------------------------------------------------------------------------------
 
@@ -337,7 +327,7 @@ def test_a_checkpoint_older_than_an_amendment_is_refused(brokers: Brokers, order
 
 
 def test_left_out_ranges_are_not_committed_to_the_group(
-    brokers: Brokers, orders: str, topic: Callable[[str], str], path: Path
+    brokers: Brokers, orders: str, topic: Topic, path: Path
 ) -> None:
     # Given a pending batch, and the removal of one of its topics
     other, group = brokers.a.create_topic(topic("other")), topic("group")

@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
-from dynamic_kafka.metadata.model import Revision
-from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.document import make_document
 from kafkastream_operator.core.drain_evidence import TopicReport
-from kafkastream_operator.core.stream_status import Subscriber, stream_status
-from kafkastream_operator.core.timestamps import stamp
-from kafkastream_operator.models.stream import KafkaStreamStatus
-from kafkastream_operator.models.subscription import SubscriptionStatus
-from tests.unit.operator.world import UID, DiedError, World, cluster, make_catalog, revision_of, running
-
-DRAINED = TopicReport(lag=0, quiet_s=400)
-
-
-def removed(**drain: str) -> World:
-    """Return an application on east and west, after east was removed and before the driver has that revision."""
-    world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("east"), cluster("west"), **drain)
-    world.settle()
-    world.driver_reports()
-    world.settle()
-    world.stream("orders", cluster("west"), **drain)
-    world.settle()
-    return world
+from tests.unit.operator.drains import DRAINED, removed
+from tests.unit.operator.world import UID, DiedError, World, cluster, revision_of, running
 
 
 def test_a_removed_cluster_is_read_until_it_is_drained() -> None:
@@ -77,146 +58,6 @@ def test_a_deleted_stream_drains_by_the_rules_it_had() -> None:
 
 def test_immediate_lets_go_at_once() -> None:
     assert removed(policy="Immediate").rendered() == {"west/orders": "Active"}
-
-
-@pytest.mark.parametrize("kafka_id", ["GnV1", ""])
-def test_the_event_names_the_kafka_cluster_that_was_drained(kafka_id: str) -> None:
-    world = removed()
-    world.driver_reports(east__orders=replace(DRAINED, kafka_id=kafka_id))
-    world.settle()
-    where = f" (cluster.id {kafka_id})" if kafka_id else ""
-    assert ("Released", f"east/orders leaves the document: drained{where}") in world.events
-
-
-@pytest.mark.parametrize("forged", [{"owned": False}, {"uid": "another pod"}])
-def test_an_event_names_no_cluster_from_a_forged_report(forged: dict[str, Any]) -> None:
-    world = removed()
-    world.driver_reports(east__orders=replace(DRAINED, kafka_id="FORGED"))
-    assert world.driver is not None
-    world.driver = replace(world.driver, **forged)
-    world.released = frozenset({"east/orders"})
-    world.settle()
-    assert ("Released", "east/orders leaves the document: released by hand") in world.events
-
-
-def test_a_user_may_release_a_topic() -> None:
-    world = removed()
-    world.released = frozenset({"east/orders"})
-    world.settle()
-    assert world.rendered() == {"west/orders": "Active"}
-    assert ("Released", "east/orders leaves the document: released by hand") in world.events
-
-
-def unused_release_events(world: World) -> list[str]:
-    """Return the texts of the Events about releases that name nothing."""
-    return [text for reason, text in world.events if reason == "NothingReleased"]
-
-
-def test_a_misspelt_release_is_one_event() -> None:
-    world = removed()
-    world.released = frozenset({"esat/orders"})
-    world.settle()
-    world.later(minutes=30)
-    world.settle()
-    (text,) = unused_release_events(world)
-    assert text.startswith("the release esat/orders names nothing that drains")
-    assert text.endswith("draining now: east/orders")
-    world.released = frozenset({"esat/orders", "east@2"})
-    world.settle()
-    assert world.rendered() == {"west/orders": "Active"}
-    assert len(unused_release_events(world)) == 1
-
-
-def test_a_release_in_a_pause_is_no_unused_one() -> None:
-    world = removed()
-    world.changes(pause={"reason": "freeze"})
-    world.released = frozenset({"east/orders"})
-    world.settle()
-    world.changes(pause=None)
-    world.settle()
-    assert world.rendered() == {"west/orders": "Active"}
-    assert unused_release_events(world) == []
-
-
-def test_a_release_counts_for_no_later_drain() -> None:
-    world = removed()
-    world.released = frozenset({"east/orders", "west"})
-    world.settle()
-    world.stream("orders", cluster("west"), cluster("east"))
-    world.settle()
-    world.stream("orders", cluster("north"))
-    world.settle()
-    assert world.rendered() == {"north/orders": "Active", "west/orders": "Draining", "east/orders": "Draining"}
-    text = "The release east/orders is from before this drain and does not count: to release the topic again, write"
-    assert f"{text} east/orders@2" in world.message("Drained")
-    world.released = frozenset({"east/orders@2", "west"})
-    world.settle()
-    assert world.rendered() == {"north/orders": "Active", "west/orders": "Draining"}
-    world.released = frozenset()
-    world.settle()
-    world.released = frozenset({"west"})
-    world.settle()
-    assert world.rendered() == {"north/orders": "Active"}
-
-
-def test_a_release_counts_for_nothing_without_a_status() -> None:
-    world = removed()
-    world.released = frozenset({"east/orders"})
-    world.settle()
-    world.stream("orders", cluster("west"), cluster("east"))
-    world.settle()
-    world.stream("orders", cluster("west"))
-    world.settle()
-    world.status = SubscriptionStatus()
-    world.settle()
-    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
-    assert "to release the topic again, write east/orders@2" in world.message("Drained")
-    world.released = frozenset({"east/orders@2"})
-    world.settle()
-    assert world.rendered() == {"west/orders": "Active"}
-
-
-def test_a_release_that_comes_with_the_removal_does_not_count() -> None:
-    world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("west"))
-    world.released = frozenset({"east"})
-    world.settle()
-    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
-
-
-@pytest.mark.parametrize("writes", range(1, 4))
-def test_a_release_counts_once_after_a_death(writes: int) -> None:
-    world = removed()
-    world.released = frozenset({"east/orders"})
-    world.settle_with_deaths(writes)
-    assert world.rendered() == {"west/orders": "Active"}
-    world.stream("orders", cluster("west"), cluster("east"))
-    world.settle()
-    world.stream("orders", cluster("west"))
-    world.settle_with_deaths(writes)
-    assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
-
-
-def test_a_release_counts_if_only_the_document_was_written() -> None:
-    world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("west"))
-    world.dies_after = len(world.writes) + 1
-    with pytest.raises(DiedError):
-        world.look()
-    world.released = frozenset({"east"})
-    world.settle()
-    assert world.rendered() == {"west/orders": "Active"}
-
-
-def test_a_release_in_a_pause_counts_afterwards() -> None:
-    world = removed()
-    world.spec["pause"] = {"reason": "freeze"}
-    world.released = frozenset({"east"})
-    world.settle()
-    assert world.rendered()["east/orders"] == "Draining"
-    del world.spec["pause"]
-    world.settle()
-    assert world.rendered() == {"west/orders": "Active"}
 
 
 def test_a_renamed_cluster_does_not_drain() -> None:
@@ -302,105 +143,6 @@ def test_a_forged_document_redirects_no_secret() -> None:
     world.document = make_document(world.document.revision, streams, {}, UID)
     world.settle()
     assert "secretFolder" not in east_of(world)
-
-
-def test_a_drain_timeout_removes_nothing_and_names_the_remedy() -> None:
-    world = removed(timeout="1h")
-    world.later(hours=2)
-    world.settle()
-    assert world.rendered()["east/orders"] == "Draining"
-    assert world.condition("Drained") == ("False", "DrainTimedOut")
-    assert "kafkastream.dev/release=east/orders" in world.message("Drained")
-
-
-FORGED = {
-    "of another pod": lambda d: replace(d, report=replace(d.report, pod="other")),
-    "of another subscription": lambda d: replace(d, report=replace(d.report, subscription="other")),
-    "stale": lambda d: replace(d, silent_s=31.0),
-    "that may have been written at any time": lambda d: replace(d, seen_alive=False),
-    "of a pod that is not the application's": lambda d: replace(d, owned=False),
-    "of a driver that has ended": lambda d: replace(d, running=False),
-    "from before the draining revision": lambda d: replace(
-        d,
-        report=replace(
-            d.report, applied=Revision(lineage=d.report.applied.lineage, counter=d.report.applied.counter - 1)
-        ),
-    ),
-    "of another lineage": lambda d: replace(
-        d, report=replace(d.report, applied=Revision(lineage="other", counter=d.report.applied.counter))
-    ),
-    "of nothing": lambda d: replace(d, report=None),
-    "with lag": lambda d: replace(d, report=replace(d.report, draining=_topic(lag=1))),
-    "with a lag that is not known": lambda d: replace(d, report=replace(d.report, draining=_topic(lag=None))),
-    "with an open transaction": lambda d: replace(d, report=replace(d.report, draining=_topic(open_transaction=True))),
-    "that is not quiet yet": lambda d: replace(d, report=replace(d.report, draining=_topic(quiet_s=299.9))),
-    "of other topics": lambda d: replace(d, report=replace(d.report, draining={})),
-}
-
-
-def _topic(**change: object) -> dict[object, TopicReport]:
-    return {("east", "orders"): replace(DRAINED, **change)}  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("what", FORGED)
-def test_a_report_is_no_evidence_if_it_is(what: str) -> None:
-    world = removed()
-    world.driver_reports(east__orders=DRAINED)
-    world.driver = FORGED[what](world.driver)
-    world.settle()
-    assert world.rendered()["east/orders"] == "Draining"
-    assert world.status.draining[0].message
-
-
-@pytest.mark.parametrize("life", ["Starting", "Suspended", "Completed", "Failed"])
-def test_an_application_that_does_not_run_drains_nothing(life: Life) -> None:
-    world = removed()
-    world.application_is(life)
-    world.driver_reports(east__orders=DRAINED)
-    world.settle()
-    assert world.rendered()["east/orders"] == "Draining"
-    assert life in world.message("Drained")
-    world.application_is("Running")
-    world.settle()
-    assert world.rendered() == {"west/orders": "Active"}
-
-
-REMEDIES: dict[Life, str] = {
-    "Running": "whether the Spark operator runs",
-    "Starting": "kubectl describe",
-    "Suspended": "set its spec.suspend to false",
-    "Completed": "is Completed: start it again",
-    "Failed": "its driver's log",
-    "Absent": "apply it",
-}
-
-
-@pytest.mark.parametrize("life", get_args(Life))
-def test_each_state_without_a_driver_has_its_remedy(life: Life) -> None:
-    world = removed()
-    world.driver = None
-    world.application_is(life)
-    if life == "Absent":
-        world.application = None
-    world.settle()
-    reason = world.status.draining[0].message
-    assert [each for each, what in REMEDIES.items() if what in reason] == [life]
-    world.later(hours=1)
-    before = len(world.writes)
-    world.settle()
-    assert len(world.writes) == before
-    assert reason in safe_to_decommission(world, life)
-
-
-def safe_to_decommission(world: World, life: str) -> str:
-    """Return the message of the stream's `SafeToDecommission`."""
-    assert world.document is not None
-    reader = Subscriber("app", "app", life, world.status, world.document.streams)
-    catalog = make_catalog(world.streams, [])
-    status = stream_status("orders", catalog, [reader], KafkaStreamStatus(), generation=1, now=stamp(world.now))
-    (found,) = [each for each in status.conditions if each.type == "SafeToDecommission"]
-    assert found.status == "False"
-    return found.message
 
 
 def east_drains(world: World) -> bool:

@@ -276,6 +276,15 @@ def running(**spec: Any) -> World:
     return world
 
 
+def restarted(world: World) -> None:
+    """Let Kubeflow's operator follow the patch with a new driver."""
+    world.application_is("Starting")
+    world.driver = None
+    world.settle()
+    world.driver_starts()
+    world.settle()
+
+
 def revision_of(world: World) -> Revision:
     """Return the revision of the document."""
     assert world.document is not None
