@@ -14,12 +14,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.kafka import BrokerError, CertificateAuthority, KafkaCluster, Record, start_all
 from tests.support.sessions import all_end, ended_session, is_alive
 from tests.support.waiting import eventually
-
-Topic = Callable[[str], str]
 
 
 def values(cluster: KafkaCluster, topic: str, **settings: str) -> list[bytes | None]:

@@ -22,7 +22,7 @@ from dynamic_kafka.kafka.commit_marks import CommitMark
 from dynamic_kafka.kafka.groups import GroupClient
 from dynamic_kafka.spark.source import register
 from tests.integration.app.driving import AppRun, write_app
-from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.streams import (
     assert_rows,
     cluster,
@@ -37,7 +37,6 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Topic = Callable[[str], str]
 DEADLINE_S = 90.0
 
 

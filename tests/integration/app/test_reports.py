@@ -21,7 +21,7 @@ from kafkastream_operator.core.document import Key, make_document
 from kafkastream_operator.core.drain_evidence import Driver, Report, missing_evidence
 from tests.integration.app.driving import AppRun, write_app
 from tests.support.api_server import TOKEN, FakeApiServer
-from tests.support.fixtures import Brokers
+from tests.support.fixtures import Brokers, Topic
 from tests.support.kafka import KafkaCluster
 from tests.support.mounted import mount
 from tests.support.streams import assert_rows, produce
@@ -81,7 +81,7 @@ class _Rounds(DrainTracker):
 
 
 @pytest.fixture
-def probing(brokers: Brokers, topic: Callable[[str], str], tmp_path: Path) -> Iterator[Callable[..., Probing]]:
+def probing(brokers: Brokers, topic: Topic, tmp_path: Path) -> Iterator[Callable[..., Probing]]:
     made: list[Probing] = []
 
     def start(**properties: str) -> Probing:
@@ -134,9 +134,7 @@ def test_an_added_partition_leaves_the_lag_unknown_until_read(probing: Callable[
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_drain_in_a_mounted_document_is_reported_as_evidence(
-    brokers: Brokers, topic: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_a_drain_in_a_mounted_document_is_reported_as_evidence(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
     old, new = topic("old"), topic("new")
     for name in (old, new):
         brokers.a.create_topic(name)

@@ -5,22 +5,19 @@ from __future__ import annotations
 import json
 import re
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.app.driving import AppRun, run_to_end, write_app
-from tests.support.fixtures import Brokers
+from tests.support.fixtures import Brokers, Topic
 from tests.support.ports import reserve_ports
 from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
 
 
 @pytest.mark.timeout(600)
-def test_available_now_delivers_and_commits_all_and_exits_0(
-    brokers: Brokers, topic: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_available_now_delivers_and_commits_all_and_exits_0(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
     name = topic("run")
     for at in brokers[:2]:
         at.create_topic(name, partitions=2)
@@ -66,9 +63,7 @@ def scrape(port: int) -> str:
 @pytest.mark.scenario(35)
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_two_sinks_have_separate_queries_groups_and_metrics(
-    brokers: Brokers, topic: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_two_sinks_have_separate_queries_groups_and_metrics(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
     name = topic("two")
     for at in brokers[:2]:
         at.create_topic(name)
@@ -119,7 +114,7 @@ def test_two_sinks_have_separate_queries_groups_and_metrics(
 
 
 @pytest.mark.timeout(600)
-def test_a_bounded_run_ends_by_itself(brokers: Brokers, topic: Callable[[str], str], tmp_path: Path) -> None:
+def test_a_bounded_run_ends_by_itself(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
     name = topic("bounded")
     brokers.a.create_topic(name)
     wanted = produce("a", brokers.a, name, 50)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from dynamic_kafka.kafka.background import quiet_logger
 from tests.integration.app.driving import AppRun, write_app
+from tests.support.fixtures import Topic
 from tests.support.kafka import KafkaCluster
 from tests.support.spark import loud_logging, spark_settings
 from tests.support.spark_kafka import connector_jars
@@ -35,7 +35,7 @@ def values(at: KafkaCluster, topic: str, user: str, count: int) -> Counter[str]:
 
 @pytest.mark.timeout(600)
 def test_all_kinds_of_sinks_deliver_and_no_output_has_a_secret(
-    secure_cluster: KafkaCluster, topic: Callable[[str], str], tmp_path: Path
+    secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path
 ) -> None:
     # Given a secured cluster, its credentials behind references, and a sink on the same cluster by Spark's connector
     name, out = topic("orders"), topic("out")

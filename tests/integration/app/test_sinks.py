@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from dynamic_kafka.app.query.supervisor import make_listener
 from dynamic_kafka.errors import OptionError, StaleCheckpointError
 from dynamic_kafka.spark.source import register
 from tests.integration.app.driving import write_app
-from tests.support.fixtures import Brokers
+from tests.support.fixtures import Brokers, Topic
 from tests.support.streams import (
     assert_rows,
     cluster,
@@ -83,7 +82,7 @@ def dies_before_commit(frame):
 def test_a_delivered_batch_is_not_read_from_a_removed_cluster(  # noqa: PLR0917
     spark: SparkSession,
     brokers: Brokers,
-    topic: Callable[[str], str],
+    topic: Topic,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     shape: str,
@@ -126,7 +125,7 @@ def test_a_delivered_batch_is_not_read_from_a_removed_cluster(  # noqa: PLR0917
 
 
 def test_a_checkpoint_that_is_older_than_its_files_is_refused(
-    spark: SparkSession, brokers: Brokers, topic: Callable[[str], str], tmp_path: Path
+    spark: SparkSession, brokers: Brokers, topic: Topic, tmp_path: Path
 ) -> None:
     name = topic("old")
     brokers.a.create_topic(name)
@@ -139,7 +138,7 @@ def test_a_checkpoint_that_is_older_than_its_files_is_refused(
 
 
 def test_a_kafka_sink_without_sparks_connector_says_what_to_add(
-    spark: SparkSession, brokers: Brokers, topic: Callable[[str], str], tmp_path: Path
+    spark: SparkSession, brokers: Brokers, topic: Topic, tmp_path: Path
 ) -> None:
     name = topic("out")
     write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name])))
@@ -150,7 +149,7 @@ def test_a_kafka_sink_without_sparks_connector_says_what_to_add(
 
 
 def test_spark_commits_a_batch_before_its_progress_event(
-    spark: SparkSession, brokers: Brokers, topic: Callable[[str], str], tmp_path: Path
+    spark: SparkSession, brokers: Brokers, topic: Topic, tmp_path: Path
 ) -> None:
     name = topic("event")
     brokers.a.create_topic(name)

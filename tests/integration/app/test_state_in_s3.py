@@ -5,7 +5,7 @@ The rules are `tests/unit/test_state.py`'s, on folders; here is what differs in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.splits import Split, SplitRange
 from tests.integration.app.driving import AppRun
 from tests.integration.app.test_trouble import one_core_app, pause_in_flight
-from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.object_store import BUCKET, object_store
 from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
 
@@ -58,7 +58,7 @@ def test_a_bucket_that_is_not_there_is_named_and_not_made(logged_in: dict[str, s
 def test_an_amendment_in_s3_is_obeyed_by_the_next_start(
     brokers: Brokers,
     fresh_cluster: FreshCluster,
-    topic: Callable[[str], str],
+    topic: Topic,
     tmp_path: Path,
     logged_in: dict[str, str],
 ) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.integration.app.driving import PYTHON, AppRun, run_to_end, spark_submit, write_app
-from tests.support.fixtures import Brokers
+from tests.support.fixtures import Brokers, Topic
 from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
 
 SLOW = """
@@ -37,7 +36,7 @@ def test_sigterm_while_metadata_is_awaited_ends_at_once_with_0(tmp_path: Path) -
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("under", ["python", "spark-submit"])
 def test_sigterm_finishes_the_batch_and_a_restart_is_exact(
-    under: str, brokers: Brokers, topic: Callable[[str], str], tmp_path: Path
+    under: str, brokers: Brokers, topic: Topic, tmp_path: Path
 ) -> None:
     name = topic("stop")
     brokers.a.create_topic(name)

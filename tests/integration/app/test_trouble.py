@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from tests.integration.app.driving import AppRun, write_app
 from tests.integration.app.test_stop import SLOW
-from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.kafka import KafkaCluster
 from tests.support.spark import spark_settings
 from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
@@ -43,7 +42,7 @@ def pause_in_flight(run: AppRun, at: KafkaCluster) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_cluster_that_hangs_in_a_batch_comes_back_exactly(
-    brokers: Brokers, fresh_cluster: FreshCluster, topic: Callable[[str], str], tmp_path: Path
+    brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, tmp_path: Path
 ) -> None:
     name, x = topic("hang"), fresh_cluster("x")
     for at in (brokers.a, x):
@@ -67,7 +66,7 @@ def test_a_cluster_that_hangs_in_a_batch_comes_back_exactly(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_removing_a_hanging_cluster_keeps_the_application_going(
-    brokers: Brokers, fresh_cluster: FreshCluster, topic: Callable[[str], str], tmp_path: Path
+    brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, tmp_path: Path
 ) -> None:
     name, x = topic("gone"), fresh_cluster("x")
     for at in (brokers.a, x):

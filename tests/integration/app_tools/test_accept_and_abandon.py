@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
 
 from tests.integration.app_tools.story import MakeStory, Tools, contents, every_file
-from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.streams import Rows, assert_rows, cluster, produce
-
-Topic = Callable[[str], str]
 
 
 def test_an_accepted_wiped_cluster_is_read_from_its_start(

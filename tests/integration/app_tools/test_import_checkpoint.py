@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import yaml
 
 from tests.integration.app_tools.spark_run import delivered, run_spark
 from tests.integration.app_tools.story import MakeStory, Tools, contents, every_file
-from tests.support.fixtures import Brokers
+from tests.support.fixtures import Brokers, Topic
 from tests.support.spark_kafka import SPARK42_PYTHON, connector_jars
 from tests.support.streams import Rows, assert_rows, cluster, produce
 
@@ -19,7 +18,7 @@ from tests.support.streams import Rows, assert_rows, cluster, produce
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_job_moves_over_from_spark_s_kafka_source(
-    brokers: Brokers, topic: Callable[[str], str], tmp_path: Path, make_story: MakeStory, tools: Tools
+    brokers: Brokers, topic: Topic, tmp_path: Path, make_story: MakeStory, tools: Tools
 ) -> None:
     # given a query on Spark's source whose first batch was committed, and whose second one failed in the sink
     name = topic("orders")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,8 @@ from pyspark.sql import SparkSession
 from dynamic_kafka.kafka.commit_marks import CommitMark
 from dynamic_kafka.kafka.groups import GroupClient
 from tests.integration.app_tools.story import MakeStory, Tools, every_file
-from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.streams import assert_rows, cluster, produce, start_query, write_metadata
-
-Topic = Callable[[str], str]
 
 
 def by_action(plan: dict[str, Any]) -> dict[str, list[tuple[str, int, int | None]]]:

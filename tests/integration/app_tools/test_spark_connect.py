@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyarrow import parquet
 
-from tests.support.fixtures import Brokers
+from tests.support.fixtures import Brokers, Topic
 from tests.support.places import ROOT
 from tests.support.spark_connect import connect_server
 from tests.support.spark_kafka import SPARK42_PYTHON
@@ -22,9 +21,7 @@ TIMEOUT_S = 240
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_query_of_a_remote_session_follows_metadata(
-    brokers: Brokers, topic: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_a_query_of_a_remote_session_follows_metadata(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
     # given a stream of one cluster, and of one more later
     name = topic("orders")
     for broker in (brokers.a, brokers.b):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.integration.app_tools.spark_run import delivered, run_spark
-from tests.support.fixtures import Brokers
+from tests.support.fixtures import Brokers, Topic
 from tests.support.spark_kafka import SPARK42_PYTHON
 from tests.support.streams import Row, Rows, assert_rows, cluster, produce, write_metadata
 
@@ -25,7 +24,7 @@ from tests.support.streams import Row, Rows, assert_rows, cluster, produce, writ
 )
 def test_a_checkpoint_is_continued_by_another_spark(  # noqa: PLR0917
     brokers: Brokers,
-    topic: Callable[[str], str],
+    topic: Topic,
     tmp_path: Path,
     first: Path,
     then: Path,

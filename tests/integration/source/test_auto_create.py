@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from dynamic_kafka.app.telemetry.lag import LagProber
 from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.errors import ClusterError, OptionError
 from tests.integration.source.simulated_spark import query
+from tests.support.fixtures import Topic
 from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun, reading
 from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
@@ -32,13 +33,13 @@ def eager() -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture
-def existing(eager: KafkaCluster, topic: Callable[[str], str]) -> str:
+def existing(eager: KafkaCluster, topic: Topic) -> str:
     """Create a topic."""
     return eager.create_topic(topic("there"))
 
 
 @pytest.fixture
-def absent(eager: KafkaCluster, topic: Callable[[str], str]) -> Iterator[str]:
+def absent(eager: KafkaCluster, topic: Topic) -> Iterator[str]:
     """Yield the name of a topic that does not exist, before and after the test; it sorts before that of `there`."""
     name = topic("absent")
     yield name
@@ -65,7 +66,7 @@ def run_batches(run: SourceRun, count: int = 5) -> None:
         time.sleep(0.1)
 
 
-def test_this_broker_creates_topics_on_request(eager: KafkaCluster, topic: Callable[[str], str]) -> None:
+def test_this_broker_creates_topics_on_request(eager: KafkaCluster, topic: Topic) -> None:
     wanted = topic("wanted")
     asking = Consumer({"bootstrap.servers": eager.bootstrap, "group.id": "g", "allow.auto.create.topics": True})
 

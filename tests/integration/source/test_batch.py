@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 from pyspark.errors import PySparkException
@@ -13,9 +12,7 @@ from pyspark.sql import SparkSession
 from dynamic_kafka import register
 from dynamic_kafka.errors import DataLossError, OptionError
 from tests.integration.source.simulated_spark import at, at_offsets, document, numbered, read_batch, static, values
-from tests.support.fixtures import Brokers
-
-Topic = Callable[[str], str]
+from tests.support.fixtures import Brokers, Topic
 
 
 def test_a_batch_reads_from_earliest_to_latest_by_default(brokers: Brokers, topic: Topic) -> None:

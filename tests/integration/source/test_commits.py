@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,10 @@ from dynamic_kafka.errors import GroupInUseError, StaleCheckpointError
 from dynamic_kafka.kafka.commit_marks import CommitMark
 from dynamic_kafka.kafka.commits import DEADLINE_S, GroupCommitter
 from tests.integration.source.simulated_spark import Query, at, document, numbered, query, static, values
-from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.kafka import KafkaCluster
 from tests.support.streams import produce, start_query
 from tests.support.waiting import eventually
-
-Topic = Callable[[str], str]
 
 
 def committer(reading: Query) -> GroupCommitter:

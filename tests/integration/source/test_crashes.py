@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.planning.progress import OffsetDocument
 from tests.support.driver_process import DriverProcess
-from tests.support.fixtures import Brokers
+from tests.support.fixtures import Brokers, Topic
 from tests.support.places import ROOT
 from tests.support.source_run import CRASH_POINTS, CrashPoint, read, reading
 from tests.support.spark import spark_environment
@@ -38,8 +38,6 @@ from tests.support.streams import (
     stream,
     write_metadata,
 )
-
-Topic = Callable[[str], str]
 
 DRIVER = """
 import json, sys

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,12 +9,10 @@ import pytest
 from dynamic_kafka.driver import single_cluster_service as single_cluster
 from dynamic_kafka.errors import DataLossError
 from tests.integration.source.simulated_spark import Row, numbered, query
-from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.source_run import SourceRun
 from tests.support.streams import produce
 from tests.support.waiting import eventually
-
-Topic = Callable[[str], str]
 
 
 @pytest.mark.parametrize("way", ["subscribe", "subscribePattern"])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from pathlib import Path
 
 import confluent_kafka
 import pytest
 
 from dynamic_kafka.errors import OptionError
-from tests.support.fixtures import Brokers
+from tests.support.fixtures import Brokers, Topic
 from tests.support.source_run import reading
 from tests.support.streams import cluster, produce, stream, write_metadata
 
@@ -38,7 +37,7 @@ def produce_header(bootstrap: str, topic: str, key: bytes) -> None:
 
 
 @pytest.fixture
-def latin1_topic(brokers: Brokers, topic: Callable[[str], str], path: Path) -> str:
+def latin1_topic(brokers: Brokers, topic: Topic, path: Path) -> str:
     """Create a topic of three records; the second one has a header with a key in Latin-1."""
     made = brokers.a.create_topic(topic("orders"))
     produce("east", brokers.a, made, 1)

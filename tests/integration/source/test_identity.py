@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,10 @@ import pytest
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import IdentityError
 from dynamic_kafka.kafka.admin import ClusterAdmin
-from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.ports import reserve_ports
 from tests.support.source_run import read, reading
 from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
-
-Topic = Callable[[str], str]
-
 
 # -- at the start ------------------------------------------------------------------------------------------------------
 

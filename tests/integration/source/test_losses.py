@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -24,12 +24,10 @@ from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import SplitRange
 from tests.support import source_run
-from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun, read
 from tests.support.streams import Row, Rows, assert_rows, cluster, produce, stream, write_metadata
-
-Topic = Callable[[str], str]
 
 
 def reading(path: Path, **options: object) -> AbstractContextManager[SourceRun]:

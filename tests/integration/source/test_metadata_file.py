@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from dynamic_kafka.errors import (
     MetadataTooOldError,
     MetadataUnavailableError,
 )
-from tests.support.fixtures import Brokers
+from tests.support.fixtures import Brokers, Topic
 from tests.support.mounted import mount
 from tests.support.source_run import SourceRun, reading
 from tests.support.streams import (
@@ -36,8 +35,6 @@ from tests.support.streams import (
     write_text,
 )
 from tests.support.waiting import wait_until
-
-Topic = Callable[[str], str]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dynamic_kafka.errors import MetadataInvalidError
-from tests.support.fixtures import Brokers
+from tests.support.fixtures import Brokers, Topic
 from tests.support.source_run import SourceRun, reading
 from tests.support.streams import (
     Collected,
@@ -28,8 +28,6 @@ from tests.support.streams import (
     stream,
     write_metadata,
 )
-
-Topic = Callable[[str], str]
 
 
 def parked(run: SourceRun, cluster_id: str, name: str) -> Callable[[], bool]:

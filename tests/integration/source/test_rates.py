@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,9 +20,7 @@ from tests.integration.source.simulated_spark import (
     static,
     values,
 )
-from tests.support.fixtures import Brokers
-
-Topic = Callable[[str], str]
+from tests.support.fixtures import Brokers, Topic
 
 
 def test_a_limit_is_shared_by_lag_and_starves_no_split(brokers: Brokers, topic: Topic) -> None:

@@ -6,7 +6,6 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -23,11 +22,10 @@ from tests.integration.source.simulated_spark import (
     static,
     values,
 )
-from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.kafka import KafkaCluster, Record
 from tests.support.waiting import eventually
 
-Topic = Callable[[str], str]
 READ_COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.fixtures import Brokers
+from tests.support.fixtures import Brokers, Topic
 from tests.support.source_run import reading
 from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
-
-Topic = Callable[[str], str]
 
 
 def test_explicit_offsets_do_not_apply_to_a_re_created_topic(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,8 @@ from pyspark.sql import SparkSession
 from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.planning.codec import VERSION, decode, encode
 from tests.integration.source.simulated_spark import Query, at, document, numbered, query, static, values
-from tests.support.fixtures import Brokers
+from tests.support.fixtures import Brokers, Topic
 from tests.support.streams import last_batch, next_offsets, produce, saved_offset, start_query
-
-Topic = Callable[[str], str]
 
 
 def first_version(offsets: dict[str, dict[str, dict[str, int]]]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,10 +20,8 @@ from pyspark.sql.types import (
 
 from dynamic_kafka import register
 from tests.integration.source.simulated_spark import at, document, numbered, static
-from tests.support.fixtures import Brokers
+from tests.support.fixtures import Brokers, Topic
 from tests.support.kafka import Record
-
-Topic = Callable[[str], str]
 
 SPARKS = [
     StructField("key", BinaryType()),

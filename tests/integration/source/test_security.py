@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,11 @@ import pytest
 
 from dynamic_kafka.errors import DynamicKafkaError
 from tests.integration.source.simulated_spark import at, document, numbered, query, read_batch, static, values
-from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.kafka import CertificateAuthority, KafkaCluster
 from tests.support.places import ROOT
 from tests.support.spark import loud_logging, spark_environment
 from tests.support.waiting import eventually
-
-Topic = Callable[[str], str]
 
 BOUNDED_S = 20.0
 """Longest time to a failure, in seconds; the tests' timeouts are 3 s."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pytest
 
 from dynamic_kafka.metadata import KafkaMetadataService, KafkaStream, KafkaStreamSubscriber
-from tests.support.fixtures import Brokers
+from tests.support.fixtures import Brokers, Topic
 from tests.support.source_run import DEADLINE_S, SourceRun
 from tests.support.streams import produce
 from tests.support.waiting import wait_until
@@ -36,7 +36,7 @@ def chosen_by(way: str, prefix: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("way", ["streamIds", "streamPattern", "streamSubscriber"])
-def test_the_topics_of_a_single_cluster_are_streams(brokers: Brokers, topic: Callable[[str], str], way: str) -> None:
+def test_the_topics_of_a_single_cluster_are_streams(brokers: Brokers, topic: Topic, way: str) -> None:
     # Given two topics to read, and one to skip
     prefix = topic("single")
     names = [f"{prefix}-read", f"{prefix}-other"]
@@ -67,7 +67,7 @@ def test_the_topics_of_a_single_cluster_are_streams(brokers: Brokers, topic: Cal
         assert f"{prefix}-other" not in found
 
 
-def test_a_topic_deleted_under_a_pattern_is_parked(brokers: Brokers, topic: Callable[[str], str]) -> None:
+def test_a_topic_deleted_under_a_pattern_is_parked(brokers: Brokers, topic: Topic) -> None:
     # Given Spark's own options, and two topics that match
     prefix = topic("single")
     gone, kept = (brokers.a.create_topic(f"{prefix}-{name}") for name in ("gone", "kept"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,8 @@ from dynamic_kafka import register, stop_when_finished
 from dynamic_kafka.errors import ClusterError, DataLossError, OptionError
 from dynamic_kafka.metadata import LATEST, ClusterMetadata, KafkaMetadataService, KafkaStream
 from tests.integration.source.simulated_spark import Query, at, document, numbered, query, read_batch, static, values
-from tests.support.fixtures import Brokers
+from tests.support.fixtures import Brokers, Topic
 from tests.support.kafka import KafkaCluster, Record
-
-Topic = Callable[[str], str]
 
 
 def create_filled(cluster: KafkaCluster, name: str, prefix: str, count: int = 10, partitions: int = 1) -> str:

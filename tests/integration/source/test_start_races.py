@@ -11,11 +11,10 @@ import pytest
 from dynamic_kafka.errors import ClusterError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.planning.starting import OffsetQuery
-from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.source_run import reading
 from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
 
-Topic = Callable[[str], str]
 Offsets = dict[tuple[str, int], tuple[int, int | None]]
 SINCE_JANUARY: dict[str, Any] = {"startingOffsets": {"timestamp": "2026-01-01T00:00:00Z"}}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -14,7 +14,7 @@ from dynamic_kafka.metadata import (
     KafkaStream,
     KafkaStreamSubscriber,
 )
-from tests.support.fixtures import Brokers
+from tests.support.fixtures import Brokers, Topic
 from tests.support.source_run import SourceRun
 from tests.support.streams import produce, start_query, write_text
 from tests.support.waiting import wait_until
@@ -52,9 +52,7 @@ class TeamSubscriber(KafkaStreamSubscriber):
         return [each for each in service.get_all_streams() if each.stream_id.startswith(f"{self._team}.")]
 
 
-def test_a_users_service_and_subscriber_choose_the_streams(
-    brokers: Brokers, topic: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_a_users_service_and_subscriber_choose_the_streams(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
     # Given a registry with a stream of team `Sales` and one of another team
     orders, returns, logs = topic("orders"), topic("returns"), topic("logs")
     brokers.a.create_topic(orders)
@@ -93,7 +91,7 @@ class ClosingService(RegistryService):
 
 
 def test_a_users_service_is_closed_with_the_query(
-    brokers: Brokers, topic: Callable[[str], str], spark: SparkSession, tmp_path: Path
+    brokers: Brokers, topic: Topic, spark: SparkSession, tmp_path: Path
 ) -> None:
     # Given a query with a user's own service
     orders = topic("orders")
