@@ -15,7 +15,7 @@ from kafkastream_operator.core.document import Document, Key, draining_in, entri
 from kafkastream_operator.core.drain_evidence import Driver, TopicReport
 from kafkastream_operator.core.render import renames
 from kafkastream_operator.core.rollout.step import Timing
-from kafkastream_operator.core.stream_status import Subscriber, stream_status
+from kafkastream_operator.core.stream_status import Subscriber
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.core.view import Plan, View
 from kafkastream_operator.models.stream import KafkaStreamStatus
@@ -74,7 +74,7 @@ class CheckedWorld(World):
     def apply(self, name: str, clusters: list[dict[str, Any]], drain: dict[str, Any]) -> None:
         self.streams_looked_at()
         self.generations[name] = self.generations.get(name, 0) + 1
-        self.streams[name] = {"clusters": clusters, **({"drain": drain} if drain else {})}
+        self.stream(name, *clusters, **drain)
         self.rules.setdefault(name, []).append(drain)
 
     def delete(self, name: str) -> None:
@@ -183,18 +183,11 @@ class CheckedWorld(World):
         self.released = frozenset(names)
 
     def lose(self, what: str) -> None:
-        behind = (
-            self.document is None
-            or self.edited
-            or self.status.rendered is None
-            or (
-                (self.status.rendered.counter, self.status.rendered.lineage)
-                != (self.document.revision.counter, self.document.revision.lineage)
-            )
-        )
+        rendered, lost = self.status.rendered, self.document is None or self.edited
+        behind = lost or rendered is None or f"{rendered.lineage}/{rendered.counter}" != self.document.revision.token
         if what in ("document", "edited") and behind:
             return  # `both` is the event that loses two at once
-        if what == "status" and (self.document is None or self.edited):
+        if what == "status" and lost:
             return
         if what in ("document", "both"):
             self.document = None
@@ -248,23 +241,12 @@ class CheckedWorld(World):
 
     def streams_looked_at(self) -> None:
         """Reconcile the streams."""
-        catalog = self.catalog()
         for name in self.streams:
-            before = self.stands.get(name, KafkaStreamStatus())
-            readers = self._readers(name, before)
-            found = stream_status(
-                name, catalog, readers, before, generation=self.generations.get(name, 1), now=stamp(self.now)
-            )
+            before, generation = self.stands.get(name, KafkaStreamStatus()), self.generations.get(name, 1)
+            found = self.stream_status(name, self._readers(name, before), before, generation)
             KafkaStreamStatus.model_validate(found.model_dump())
             self.stands[name] = found
-            again = stream_status(
-                name,
-                catalog,
-                self._readers(name, found),
-                found,
-                generation=self.generations.get(name, 1),
-                now=stamp(self.now),
-            )
+            again = self.stream_status(name, self._readers(name, found), found, generation)
             if again != found:
                 raise BrokenPromiseError(f"the status of stream {name} moves while nothing happens: {found} {again}")
             _agrees({each.type: each.status for each in found.conditions}, f"stream {name}")
@@ -400,16 +382,9 @@ class CheckedWorld(World):
         return replace(super().view(), fresh_lineage=f"fresh-{len(self.old)}")
 
     def _readers(self, stream: str, before: KafkaStreamStatus) -> list[Subscriber]:
-        document = self.document if not self.edited else None
-        reader = Subscriber(
-            "app",
-            "app",
-            self.application.life if self.application is not None else "Absent",
-            self.status,
-            document.streams if document is not None else self.status.kept,
-            unknown=document is None and not self.status.kept and self.status.rendered is not None,
-            revision=document.revision.token if document is not None else "",
-        )
+        lost = self.document is None or self.edited
+        unknown = lost and not self.status.kept and self.status.rendered is not None
+        reader = self.reader(self.application.life if self.application is not None else "Absent", unknown=unknown)
         drains = any(each.stream == stream for each in reader.status.draining)
         reads = reader.unknown or stream in reader.rendered or drains
         known = any(each.name == "app" for each in before.subscribers)

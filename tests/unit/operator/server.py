@@ -1,22 +1,23 @@
 """An API server in memory, with Spark's operators, for stories of the whole operator.
 
 It records the operator's writes in their order, and enforces their preconditions. Stories of the core alone use
-`world.py`.
+`world.py`, and reports are those of that world.
 """
 
 from __future__ import annotations
 
 import copy
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple, cast
 
 from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION, REVISION_ANNOTATION, SUBSCRIPTION_LABEL
-from kafkastream_operator.core.document import Document, read_document
+from kafkastream_operator.core.document import Document, Key, read_document
+from kafkastream_operator.core.drain_evidence import TopicReport
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.errors import ApiError, ConflictError, NotFoundError
@@ -37,7 +38,7 @@ from kafkastream_operator.kube.api import (
 )
 from kafkastream_operator.kube.cache import Cache, Ref
 from kafkastream_operator.spark.conf import ATTEMPT_ANNOTATION
-from tests.unit.operator.world import START, DiedError
+from tests.unit.operator.world import START, DiedError, report_text, settle
 
 NAMESPACE = "ns"
 TIMING = replace(DEFAULT_TIMING, gather=timedelta())
@@ -80,12 +81,19 @@ class Server:
 
     # -- users ------------------------------------------------------------------------------------------------------
 
-    def put(self, resource: Resource, name: str, spec: Mapping[str, Any], **metadata: Any) -> None:
-        """Apply a whole object."""
+    def put(
+        self,
+        resource: Resource,
+        name: str,
+        spec: Mapping[str, Any],
+        content: Mapping[str, Any] | None = None,
+        **metadata: Any,
+    ) -> None:
+        """Apply a whole object. `content` is all that it has beside metadata and spec."""
         ref = Ref(resource, NAMESPACE, name)
         known = self.objects.get(ref)
         meta = {**(known["metadata"] if known else self._new(ref)), "annotations": {}, **metadata}
-        self._store(ref, {"status": {}, **(known or {}), "metadata": meta, "spec": dict(spec)})
+        self._store(ref, {"status": {}, **(known or {}), **(content or {}), "metadata": meta, "spec": dict(spec)})
 
     def stream(self, *clusters: Mapping[str, Any]) -> None:
         """Apply the stream `orders`."""
@@ -102,6 +110,11 @@ class Server:
     def find(self, resource: Resource, name: str = "app") -> dict[str, Any] | None:
         """Return an object, or None."""
         return self.objects.get(Ref(resource, NAMESPACE, name))
+
+    @property
+    def events(self) -> list[Mapping[str, Any]]:
+        """The Events that the operator created."""
+        return [each.body for each in self.writes if each.plural == EVENTS.plural]
 
     def document(self) -> Document | None:
         """Return the rendered document."""
@@ -150,25 +163,14 @@ class Server:
         ref = Ref(resource, NAMESPACE, "app")
         self._store(ref, {**self.objects[ref], "status": dict(status)})
 
-    def report(self, beat: int = 1, **draining: Mapping[str, Any]) -> None:
+    def report(self, beat: int = 1, **draining: TopicReport) -> None:
         """Report the newest document as in force. Topics are written `cluster__topic`."""
         document, pod = self.document(), self.find(PODS, "app-driver")
         assert document is not None
         assert pod is not None
-        topics = [
-            dict(zip(("cluster", "topic"), key.split("__"), strict=True)) | each for key, each in draining.items()
-        ]
-        report = {
-            "abilities": ["live"],
-            "applied": document.revision.token,
-            "hash": document.hash,
-            "subscription": document.subscription,
-            "pod": pod["metadata"]["uid"],
-            "beat": beat,
-            "draining": topics,
-            "streams": document.streams,
-        }
-        annotations = {**pod["metadata"]["annotations"], REPORT_ANNOTATION: json.dumps(report)}
+        topics = {Key(*name.split("__")): each for name, each in draining.items()}
+        report = report_text(document, pod["metadata"]["uid"], topics, subscription=document.subscription, beat=beat)
+        annotations = {**pod["metadata"]["annotations"], REPORT_ANNOTATION: report}
         self.put(PODS, "app-driver", pod["spec"], annotations=annotations)
 
     # -- what the operator calls: see `kafkastream_operator.kube.api.Api` ---------------------------------------------
@@ -241,7 +243,7 @@ class Server:
     def _begins(self, method: str, resource: Resource, name: str, body: Mapping[str, Any]) -> tuple[Ref, Write]:
         write = Write(method, resource.plural, name, copy.deepcopy(dict(body)))
         if status := self.refuses(write):
-            raise ApiError(method, status, "Forbidden", "exceeded quota")
+            raise ApiError(method, status, "Forbidden", f"exceeded quota: count/{resource.plural}")
         return Ref(resource, NAMESPACE, name), write
 
     def _ends(self, ref: Ref, write: Write) -> Object:
@@ -268,8 +270,11 @@ class Server:
         changed = before.get("spec") != found.get("spec")
         generation = before.get("metadata", {}).get("generation", 0) + changed
         meta = {**found["metadata"], "resourceVersion": str(self._versions), "generation": generation}
-        kind = {"apiVersion": ref.resource.api_version, "kind": ref.resource.plural}
-        self.objects[ref] = {**kind, **copy.deepcopy(dict(found)), "metadata": meta}
+        # Only a patch of an application repeats its kind; the operator knows the kind of all others.
+        applications = (KUBEFLOW_APPLICATIONS, APACHE_APPLICATIONS)
+        kind = {"kind": "SparkApplication"} if ref.resource in applications else {}
+        version = {"apiVersion": ref.resource.api_version, **kind}
+        self.objects[ref] = {**version, **copy.deepcopy(dict(found)), "metadata": meta}
 
 
 class Operator:
@@ -280,38 +285,41 @@ class Operator:
         self._cache = Cache(lambda: server.seconds)
         self._reconciler = Reconciler(cast(Api, server), self._cache, TIMING, lambda: server.now)
 
+    def reconcile(self, resource: Resource, name: str = "app") -> float | None:
+        """Reconcile one object of the server, and return the seconds until the next reconcile."""
+        self._fill_cache()
+        return self._reconciler(Ref(resource, NAMESPACE, name))
+
     def works(self) -> None:
         """Reconcile everything until nothing more is written."""
-        for _ in range(20):
-            before = len(self._server.writes)
-            for resource, _labels in WATCHED:
-                self._cache.apply_listing(resource, NAMESPACE, partial(self._server.list, resource, NAMESPACE))
-            for resource in (KUBEFLOW_APPLICATIONS, APACHE_APPLICATIONS, SUBSCRIPTIONS, STREAMS, CONFIG_MAPS):
-                for ref in self._cache.refs(resource):
-                    self._looks(ref)
-            if len(self._server.writes) == before:
-                return
-        raise AssertionError(f"it never comes to rest: {self._server.writes[-5:]}")
+        settle(self._reconcile_all, lambda: len(self._server.writes))
+
+    def _reconcile_all(self) -> None:
+        self._fill_cache()
+        for resource in (KUBEFLOW_APPLICATIONS, APACHE_APPLICATIONS, SUBSCRIPTIONS, STREAMS, CONFIG_MAPS):
+            for ref in self._cache.refs(resource):
+                self._looks(ref)
+
+    def _fill_cache(self) -> None:
+        for resource, _labels in WATCHED:
+            self._cache.apply_listing(resource, NAMESPACE, partial(self._server.list, resource, NAMESPACE))
 
     def _looks(self, ref: Ref) -> None:
         found = self._cache.get(*ref)
         if found is None or (ref.resource == CONFIG_MAPS and SUBSCRIPTION_LABEL in found["metadata"].get("labels", {})):
             return
-        try:
+        with suppress(ApiError):  # the queue would retry it
             self._reconciler(ref)
-        except ApiError:
-            """The queue would retry it."""
 
 
 def rest(server: Server) -> None:
     """Alternate operators that have just started and Spark's operators, until nothing changes any more."""
-    for _ in range(10):
-        before = (len(server.writes), server.submissions)
+
+    def live() -> None:
         Operator(server).works()
         server.spark()
-        if (len(server.writes), server.submissions) == before:
-            return
-    raise AssertionError("it never comes to rest")
+
+    settle(live, lambda: (len(server.writes), server.submissions), times=10)
 
 
 def _merged(known: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

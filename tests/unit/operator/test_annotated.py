@@ -2,118 +2,110 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from dynamic_kafka.metadata.kubernetes_names import RELEASE_ANNOTATION, STRATEGY_ANNOTATION, STREAMS_ANNOTATION
 from kafkastream_operator.core.annotated import MADE_LABEL, is_applied_by_hand
 from kafkastream_operator.errors import ApiError
-from kafkastream_operator.handlers.reconcile import Reconciler
-from kafkastream_operator.kube.api import APACHE_APPLICATIONS, KUBEFLOW_APPLICATIONS, SUBSCRIPTIONS, Api, Resource
-from kafkastream_operator.kube.cache import Cache, Ref
+from kafkastream_operator.kube.api import APACHE_APPLICATIONS, KUBEFLOW_APPLICATIONS, SUBSCRIPTIONS, Resource
+from tests.unit.operator.server import Operator, Server
 from tests.unit.operator.world import START, World, cluster
 
 ANNOTATED = {STREAMS_ANNOTATION: "orders"}
 
 
-class Server:
-    """An API server that holds the objects of the cache, and records the requests."""
+class Annotated(Server):
+    """A server whose applications are reconciled as soon as they are applied."""
 
     def __init__(self) -> None:
-        self.cache, self.count = Cache(), 0
-        self.refuses = ""
-        self.applied: list[dict[str, Any]] = []
-        self.deleted: list[str] = []
-        self.events: list[str] = []
-        self.reconciler = Reconciler(cast(Api, self), self.cache)
+        super().__init__()
+        self.operator = Operator(self)
 
     def application(self, resource: Resource, annotations: dict[str, str], name: str = "app") -> None:
         """Put an application and reconcile it."""
-        self.put(resource, {"metadata": {"name": name, "namespace": "ns", "annotations": annotations}, "spec": {}})
-        self.reconciler(Ref(resource, "ns", name))
+        self.put(resource, name, {}, annotations=annotations)
+        self.operator.reconcile(resource, name)
 
-    def put(self, resource: Resource, found: dict[str, Any]) -> dict[str, Any]:
-        self.count += 1
-        meta = {"uid": f"{resource.group}/{found['metadata']['name']}", "resourceVersion": str(self.count)}
-        made = {**found, "kind": "x", "metadata": {**found["metadata"], **meta}}
-        self.cache.put(resource, made)
-        return made
+    @property
+    def applied(self) -> list[Mapping[str, Any]]:
+        """The specs of the subscriptions that were applied."""
+        return [each.body["spec"] for each in self.writes if each.method == "PATCH"]
 
-    def apply(self, resource: Resource, body: dict[str, Any], *, force: bool = False) -> dict[str, Any]:
-        if self.refuses:
-            raise ApiError("apply", 403, "Forbidden", self.refuses)
-        self.applied.append(body["spec"])
-        return self.put(resource, body)
+    @property
+    def deleted(self) -> list[str]:
+        """The names of the subscriptions that were deleted."""
+        return [each.name for each in self.writes if each.method == "DELETE"]
 
-    def delete(self, resource: Resource, namespace: str, name: str, *, uid: str) -> None:
-        self.deleted.append(name)
-
-    def create(self, resource: Resource, body: dict[str, Any]) -> None:
-        self.events.append(f"{body['reason']}: {body['note']}")
+    @property
+    def texts(self) -> list[str]:
+        """The reasons and texts of the Events."""
+        return [f"{each['reason']}: {each['note']}" for each in self.events]
 
 
 @pytest.fixture
-def server() -> Server:
-    return Server()
+def server() -> Annotated:
+    return Annotated()
 
 
 @pytest.mark.parametrize("resource", [KUBEFLOW_APPLICATIONS, APACHE_APPLICATIONS], ids=["kubeflow", "apache"])
-def test_an_annotated_application_of_either_kind_subscribes(server: Server, resource: Resource) -> None:
+def test_an_annotated_application_of_either_kind_subscribes(server: Annotated, resource: Resource) -> None:
     server.application(resource, ANNOTATED)
     (spec,) = server.applied
     assert spec["applicationRef"] == {"apiVersion": resource.api_version, "kind": "SparkApplication", "name": "app"}
-    made = server.cache.get(SUBSCRIPTIONS, "ns", "app")
+    made = server.find(SUBSCRIPTIONS)
     assert made is not None
     assert MADE_LABEL in made["metadata"]["labels"]
     server.application(resource, {})
     assert server.deleted == ["app"]
 
 
-def test_the_other_kind_of_application_deletes_no_subscription(server: Server) -> None:
+def test_the_other_kind_of_application_deletes_no_subscription(server: Annotated) -> None:
     server.application(APACHE_APPLICATIONS, ANNOTATED)
     server.application(KUBEFLOW_APPLICATIONS, {})
     assert server.deleted == []
     server.application(KUBEFLOW_APPLICATIONS, ANNOTATED)
     assert len(server.applied) == 1
-    (event,) = server.events
+    (event,) = server.texts
     assert event.startswith(
         "SubscriptionExists: KafkaStreamSubscription app is for the SparkApplication app of spark.apa"
     )
 
 
 @pytest.mark.parametrize("length", [63, 64])
-def test_too_long_an_application_name_is_an_event(server: Server, length: int) -> None:
+def test_too_long_an_application_name_is_an_event(server: Annotated, length: int) -> None:
     server.application(KUBEFLOW_APPLICATIONS, ANNOTATED, "a" * length)
     if length == 63:
-        assert (len(server.applied), server.events) == (1, [])
+        assert (len(server.applied), server.texts) == (1, [])
         return
     assert server.applied == []
-    (event,) = server.events
+    (event,) = server.texts
     assert event.startswith("InvalidAnnotation: the application's name has 64 characters")
     assert "apply a KafkaStreamSubscription with a name of its own" in event
 
 
-def test_a_refused_subscription_is_one_event(server: Server) -> None:
-    server.refuses = "exceeded quota: count/kafkastreamsubscriptions"
+def test_a_refused_subscription_is_one_event(server: Annotated) -> None:
+    server.refuses = lambda write: 403 * (write.plural == SUBSCRIPTIONS.plural)
     for _ in range(2):
         with pytest.raises(ApiError):
             server.application(KUBEFLOW_APPLICATIONS, ANNOTATED)
-    assert server.events == [
+    assert server.texts == [
         "SubscriptionRefused: the API server refuses the KafkaStreamSubscription of these annotations: "
-        + server.refuses
+        "exceeded quota: count/kafkastreamsubscriptions"
     ]
-    server.refuses = ""
+    server.refuses = lambda write: 0
     server.application(KUBEFLOW_APPLICATIONS, ANNOTATED)
     assert len(server.applied) == 1
 
 
-def test_a_misspelt_annotation_deletes_no_subscription(server: Server) -> None:
+def test_a_misspelt_annotation_deletes_no_subscription(server: Annotated) -> None:
     server.application(KUBEFLOW_APPLICATIONS, ANNOTATED)
     server.application(KUBEFLOW_APPLICATIONS, {STREAMS_ANNOTATION[:-1]: "orders"})
     assert server.deleted == []
-    assert [each.partition(":")[0] for each in server.events] == ["InvalidAnnotation"]
+    assert [each.partition(":")[0] for each in server.texts] == ["InvalidAnnotation"]
     server.application(KUBEFLOW_APPLICATIONS, {})
     assert server.deleted == ["app"]
 
@@ -125,11 +117,11 @@ def test_a_misspelt_annotation_deletes_no_subscription(server: Server) -> None:
         (RELEASE_ANNOTATION, "annotate its KafkaStreamSubscription"),
     ],
 )
-def test_an_annotation_without_effect_is_an_event(server: Server, key: str, remedy: str) -> None:
+def test_an_annotation_without_effect_is_an_event(server: Annotated, key: str, remedy: str) -> None:
     for _ in range(2):
         server.application(KUBEFLOW_APPLICATIONS, {**ANNOTATED, key: "x"})
     assert len(server.applied) == 1
-    (event,) = server.events
+    (event,) = server.texts
     assert event.startswith(f"InvalidAnnotation: {key}")
     assert event.endswith(remedy)
 

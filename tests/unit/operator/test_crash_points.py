@@ -158,7 +158,7 @@ def picture(server: Server) -> list[Mapping[str, Any]]:
     for each in found:
         del each["metadata"]["resourceVersion"]
         each["metadata"].get("annotations", {}).pop(REFRESH_ANNOTATION, None)
-    return sorted(found, key=lambda each: (each["kind"], each["metadata"]["name"]))
+    return sorted(found, key=lambda each: each["metadata"]["uid"])
 
 
 @pytest.mark.parametrize(

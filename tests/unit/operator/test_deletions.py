@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from itertools import permutations
-from typing import Any
 
 import pytest
 
 from dynamic_kafka.metadata.kubernetes_names import STREAMS_ANNOTATION
 from kafkastream_operator.core.document import Document
+from kafkastream_operator.core.drain_evidence import TopicReport
 from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS
 from tests.support.resources import states
+from tests.unit.operator.drains import DRAINED
 from tests.unit.operator.server import DOCUMENT, Operator, Server
 from tests.unit.operator.world import cluster
 
 ANNOTATED = {STREAMS_ANNOTATION: "orders"}
 DELETED = ("stream", "subscription", "application", "document")
-LAGS: Mapping[str, Any] = {"lag": 5, "quiet": 0}
-DRAINED: Mapping[str, Any] = {"lag": 0, "quiet": 400}
+LAGS = TopicReport(lag=5, quiet_s=0)
 
 
 class Story:
@@ -76,8 +75,7 @@ class Story:
         assert found is not None
         if found.get("east/orders") != "Draining":
             return False
-        beats: Iterable[Mapping[str, Any]] = (LAGS, LAGS, DRAINED)
-        for beat, topic in enumerate(beats):
+        for beat, topic in enumerate((LAGS, LAGS, DRAINED)):
             assert "east/orders" in (states(self.server.document()) or {})
             self.server.now += timedelta(seconds=10)
             self.server.report(beat, east__orders=topic)

@@ -10,12 +10,9 @@ import pytest
 from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.drain_evidence import TopicReport
-from kafkastream_operator.core.stream_status import Subscriber, stream_status
-from kafkastream_operator.core.timestamps import stamp
-from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
 from tests.unit.operator.drains import DRAINED, removed
-from tests.unit.operator.world import DiedError, World, cluster, make_catalog, running
+from tests.unit.operator.world import DiedError, World, cluster, running, safe_to_decommission
 
 
 @pytest.mark.parametrize("kafka_id", ["GnV1", ""])
@@ -243,15 +240,12 @@ def test_each_state_without_a_driver_has_its_remedy(life: Life) -> None:
     before = len(world.writes)
     world.settle()
     assert len(world.writes) == before
-    assert reason in safe_to_decommission(world, life)
+    assert reason in message_of_safety(world, life)
 
 
-def safe_to_decommission(world: World, life: str) -> str:
+def message_of_safety(world: World, life: str) -> str:
     """Return the message of the stream's `SafeToDecommission`."""
     assert world.document is not None
-    reader = Subscriber("app", "app", life, world.status, world.document.streams)
-    catalog = make_catalog(world.streams, [])
-    status = stream_status("orders", catalog, [reader], KafkaStreamStatus(), generation=1, now=stamp(world.now))
-    (found,) = [each for each in status.conditions if each.type == "SafeToDecommission"]
-    assert found.status == "False"
-    return found.message
+    status, message = safe_to_decommission(world.stream_status("orders", [world.reader(life, revision="")]))
+    assert status == "False"
+    return message

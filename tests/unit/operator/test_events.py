@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, cast
 
 import pytest
 
 from dynamic_kafka.metadata.kubernetes_names import METADATA_ROLE, ROLE_LABEL, STREAMS_ANNOTATION
 from kafkastream_operator.core.drain_evidence import TopicReport
 from kafkastream_operator.errors import ApiError
-from kafkastream_operator.handlers.reconcile import Reconciler
-from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS, Api, Resource
-from kafkastream_operator.kube.cache import Cache, Ref
-from tests.unit.operator.world import START, World, cluster, running
+from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS
+from tests.unit.operator.server import Operator, Server
+from tests.unit.operator.world import World, cluster, running
 
 
 def reasons(world: World) -> list[str]:
@@ -89,80 +86,53 @@ def test_a_restored_document_has_an_event_of_its_own(what: str) -> None:
     assert reasons(world) == ["Rendered", "RollingOut"]
 
 
-class Server:
-    """An API server that holds the objects of the cache, and records the Events.
-
-    Attributes:
-        refuses: the HTTP status for each ConfigMap; 0 if it accepts them.
-    """
-
-    def __init__(self) -> None:
-        self.cache, self.count = Cache(), 0
-        self.events: list[tuple[str, str, str, str]] = []
-        self.now, self.refuses = START, 0
-        self.reconciler = Reconciler(cast(Api, self), self.cache, now=lambda: self.now)
-
-    def put(self, resource: Resource, name: str, **content: Any) -> None:
-        """Put an object of a user."""
-        self.count += 1
-        metadata = {"name": name, "namespace": "ns", "uid": f"{resource.plural}/{name}", "creationTimestamp": "x"}
-        metadata |= {"resourceVersion": str(self.count), **content.pop("metadata", {})}
-        self.cache.put(resource, {"metadata": metadata, **content})
-
-    def look(self, resource: Resource, name: str) -> float | None:
-        """Reconcile an object, and return the seconds until the next reconcile."""
-        return self.reconciler(Ref(resource, "ns", name))
-
-    def replace(self, resource: Resource, body: Mapping[str, Any], *, subresource: str | None = None) -> dict[str, Any]:
-        self.count += 1
-        return {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.count)}}
-
-    def create(self, resource: Resource, body: Mapping[str, Any]) -> dict[str, Any]:
-        if resource == CONFIG_MAPS:
-            if self.refuses:
-                raise ApiError("create", self.refuses, "Forbidden", "exceeded quota: count/configmaps")
-            self.count += 1
-            return {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.count), "uid": "u"}}
-        regarding = body["regarding"]
-        self.events.append((regarding["kind"], regarding["name"], body["type"], body["reason"]))
-        return dict(body)
-
-
 @pytest.fixture
 def server() -> Server:
     return Server()
 
 
-def test_a_mistake_is_an_event_of_the_stream_as_well(server: Server) -> None:
-    server.put(STREAMS, "orders", spec={"clusters": [cluster("east", startingOffsets="sometimes")]})
+@pytest.fixture
+def operator(server: Server) -> Operator:
+    return Operator(server)
+
+
+def events(server: Server) -> list[tuple[str, ...]]:
+    """Return kind and name of the object of each Event, its type and its reason."""
+    return [
+        (each["regarding"]["kind"], each["regarding"]["name"], each["type"], each["reason"]) for each in server.events
+    ]
+
+
+def test_a_mistake_is_an_event_of_the_stream_as_well(server: Server, operator: Operator) -> None:
+    server.put(STREAMS, "orders", {"clusters": [cluster("east", startingOffsets="sometimes")]})
     for _ in range(3):
-        server.look(STREAMS, "orders")
-    assert server.events == [("KafkaStream", "orders", "Warning", "InvalidStream")]
+        operator.reconcile(STREAMS, "orders")
+    assert events(server) == [("KafkaStream", "orders", "Warning", "InvalidStream")]
 
 
 FLINKS = "- streamId: {}\n  clusterMetadataList: [{{clusterId: east, bootstrapServers: '{}:9092', topics: [t]}}]\n"
 
 
-def test_configmaps_that_disagree_both_get_an_event(server: Server) -> None:
-    labels = {"labels": {ROLE_LABEL: METADATA_ROLE}}
-    server.put(CONFIG_MAPS, "one", metadata=labels, data={"a.yaml": FLINKS.format("orders", "here")})
-    server.put(CONFIG_MAPS, "two", metadata=labels, data={"a.yaml": FLINKS.format("other", "there")})
+def test_configmaps_that_disagree_both_get_an_event(server: Server, operator: Operator) -> None:
+    labels = {ROLE_LABEL: METADATA_ROLE}
+    server.put(CONFIG_MAPS, "one", {}, {"data": {"a.yaml": FLINKS.format("orders", "here")}}, labels=labels)
+    server.put(CONFIG_MAPS, "two", {}, {"data": {"a.yaml": FLINKS.format("other", "there")}}, labels=labels)
     for name in ("one", "two", "one", "two"):
-        server.look(CONFIG_MAPS, name)
-    assert server.events == [
+        operator.reconcile(CONFIG_MAPS, name)
+    assert events(server) == [
         ("ConfigMap", "one", "Warning", "Conflict"),
         ("ConfigMap", "two", "Warning", "Conflict"),
     ]
 
 
-def test_a_subscription_of_a_newer_crd_is_invalid(server: Server) -> None:
+def test_a_subscription_of_a_newer_crd_is_invalid(server: Server, operator: Operator) -> None:
     spec = {"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}, "updateStrategy": "Canary-hunter2"}
     kept = {"rendered": {"configMap": "app-kafkastreams", "lineage": "l", "counter": 3, "hash": "h"}}
-    server.put(SUBSCRIPTIONS, "app", spec=spec, status=kept)
+    server.put(SUBSCRIPTIONS, "app", spec, {"status": kept})
     for _ in range(3):
-        server.look(SUBSCRIPTIONS, "app")
-    assert server.events == [("KafkaStreamSubscription", "app", "Warning", "InvalidSubscription")]
-    found = server.cache.get(SUBSCRIPTIONS, "ns", "app")
+        operator.reconcile(SUBSCRIPTIONS, "app")
+    assert events(server) == [("KafkaStreamSubscription", "app", "Warning", "InvalidSubscription")]
+    found = server.find(SUBSCRIPTIONS)
     assert found is not None
     assert found["status"]["rendered"] == kept["rendered"]
     found_by_type = {each["type"]: each for each in found["status"]["conditions"]}
@@ -171,31 +141,30 @@ def test_a_subscription_of_a_newer_crd_is_invalid(server: Server) -> None:
     assert "hunter2" not in str(found_by_type)
 
 
-def test_wrong_annotations_repeat_their_event(server: Server) -> None:
-    annotations = {"annotations": {STREAMS_ANNOTATION: " "}}
-    server.put(KUBEFLOW_APPLICATIONS, "app", metadata=annotations, spec={})
-    server.look(KUBEFLOW_APPLICATIONS, "app")
-    again = server.look(KUBEFLOW_APPLICATIONS, "app")
-    assert server.events == [("SparkApplication", "app", "Warning", "InvalidAnnotation")]
+def test_wrong_annotations_repeat_their_event(server: Server, operator: Operator) -> None:
+    server.put(KUBEFLOW_APPLICATIONS, "app", {}, annotations={STREAMS_ANNOTATION: " "})
+    operator.reconcile(KUBEFLOW_APPLICATIONS, "app")
+    again = operator.reconcile(KUBEFLOW_APPLICATIONS, "app")
+    assert events(server) == [("SparkApplication", "app", "Warning", "InvalidAnnotation")]
     assert again is not None
     assert again < 3600
     server.now += timedelta(seconds=again)
-    server.look(KUBEFLOW_APPLICATIONS, "app")
-    assert len(server.events) == 2
-    server.put(KUBEFLOW_APPLICATIONS, "app", spec={})
-    assert server.look(KUBEFLOW_APPLICATIONS, "app") is None
+    operator.reconcile(KUBEFLOW_APPLICATIONS, "app")
+    assert len(events(server)) == 2
+    server.put(KUBEFLOW_APPLICATIONS, "app", {})
+    assert operator.reconcile(KUBEFLOW_APPLICATIONS, "app") is None
 
 
 @pytest.mark.parametrize("status", [400, 403, 422])
-def test_a_refused_document_is_a_condition_and_one_event(server: Server, status: int) -> None:
-    server.refuses = status
-    server.put(STREAMS, "orders", spec={"clusters": [cluster("east")]})
-    server.put(SUBSCRIPTIONS, "app", spec={"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}})
+def test_a_refused_document_is_a_condition_and_one_event(server: Server, operator: Operator, status: int) -> None:
+    server.refuses = lambda write: status * (write.plural == CONFIG_MAPS.plural)
+    server.stream(cluster("east"))
+    server.subscription()
     for _ in range(3):
         with pytest.raises(ApiError):  # the queue retries it with a growing back-off
-            server.look(SUBSCRIPTIONS, "app")
-    assert server.events == [("KafkaStreamSubscription", "app", "Warning", "DocumentRefused")]
-    found = server.cache.get(SUBSCRIPTIONS, "ns", "app")
+            operator.reconcile(SUBSCRIPTIONS, "app")
+    assert events(server) == [("KafkaStreamSubscription", "app", "Warning", "DocumentRefused")]
+    found = server.find(SUBSCRIPTIONS)
     assert found is not None
     found_by_type = {each["type"]: each for each in found["status"]["conditions"]}
     assert [found_by_type[kind]["status"] for kind in ("StreamsResolved", "Ready", "Stalled")] == [
@@ -205,9 +174,9 @@ def test_a_refused_document_is_a_condition_and_one_event(server: Server, status:
     ]
     assert "exceeded quota: count/configmaps" in found_by_type["Ready"]["message"]
     assert "rendered" not in found["status"]
-    server.refuses = 0
-    server.look(SUBSCRIPTIONS, "app")
-    found = server.cache.get(SUBSCRIPTIONS, "ns", "app")
+    server.refuses = lambda write: 0
+    operator.reconcile(SUBSCRIPTIONS, "app")
+    found = server.find(SUBSCRIPTIONS)
     assert found is not None
     found_by_type = {each["type"]: each for each in found["status"]["conditions"]}
     assert (found_by_type["StreamsResolved"]["status"], found_by_type["Stalled"]["status"]) == ("True", "False")

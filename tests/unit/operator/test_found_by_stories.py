@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kafkastream_operator.core.stream_status import Subscriber, stream_status
-from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
-from tests.unit.operator.world import DiedError, World, cluster, make_catalog, running
+from tests.unit.operator.world import DiedError, World, cluster, running, safe_to_decommission
 
 
 def stream_status_of(world: World, before: KafkaStreamStatus, generation: int) -> tuple[KafkaStreamStatus, str]:
     """Return the status of stream `orders`, and whether it is safe to decommission."""
-    assert world.document is not None
-    reader = Subscriber(
-        "app", "app", "Running", world.status, world.document.streams, revision=world.document.revision.token
-    )
-    catalog = make_catalog(world.streams, [])
-    found = stream_status("orders", catalog, [reader], before, generation=generation, now=stamp(world.now))
-    (safe,) = [each.status for each in found.conditions if each.type == "SafeToDecommission"]
-    return found, safe
+    found = world.stream_status("orders", [world.reader()], before, generation)
+    return found, safe_to_decommission(found)[0]
 
 
 def test_an_immediate_removal_is_not_safe_before_its_revision() -> None:

@@ -11,10 +11,9 @@ import pytest
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.drain_evidence import TopicReport
 from kafkastream_operator.core.stream_status import Subscriber, stream_status
-from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.models.stream import MAX_SUBSCRIBERS, KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
-from tests.unit.operator.world import World, cluster, make_catalog, running
+from tests.unit.operator.world import World, cluster, make_catalog, running, safe_to_decommission
 
 
 def status_of(
@@ -24,15 +23,12 @@ def status_of(
     assert world.document is not None
     asks = stream in (world.spec["streams"].get("ids") or ())
     streams = json.loads(world.document.text())["streams"]
-    reader = Subscriber("app", "app", life, world.status, streams, revision=world.document.revision.token, asks=asks)
-    catalog = make_catalog(world.streams, [])
-    return stream_status(stream, catalog, [reader], before or KafkaStreamStatus(), generation=2, now=stamp(world.now))
+    return world.stream_status(stream, [world.reader(life, rendered=streams, asks=asks)], before, generation=2)
 
 
 def safe(world: World, before: KafkaStreamStatus | None = None, life: Life = "Running") -> tuple[str, str]:
     """Return status and message of `SafeToDecommission`."""
-    (found,) = [each for each in status_of(world, before, life).conditions if each.type == "SafeToDecommission"]
-    return found.status, found.message
+    return safe_to_decommission(status_of(world, before, life))
 
 
 def test_a_removal_before_any_reconcile_is_not_safe() -> None:
@@ -200,10 +196,9 @@ def test_subscribers_beyond_the_status_limit_are_counted() -> None:
         Subscriber(f"app-{n:04d}", f"app-{n:04d}", "Running", world.status, streams, revision=revision)
         for n in range(MAX_SUBSCRIBERS + 1)
     ]
-    catalog = make_catalog(world.streams, [])
-    status = stream_status("orders", catalog, readers, KafkaStreamStatus(), generation=2, now=stamp(world.now))
-    (found,) = [each for each in status.conditions if each.type == "SafeToDecommission"]
-    assert found.status == "False" and found.message.startswith("0 of 1025 drained")
+    status = world.stream_status("orders", readers, generation=2)
+    safe_status, message = safe_to_decommission(status)
+    assert safe_status == "False" and message.startswith("0 of 1025 drained")
     assert len(status.subscribers) == MAX_SUBSCRIBERS
 
 
@@ -222,15 +217,15 @@ def test_a_shared_cluster_is_safe_for_neither_stream(stream: str) -> None:
     world.driver_reports()
     world.settle()
     assert world.rendered()["east/orders"] == "Draining"
-    (found,) = [each for each in status_of(world, stream=stream).conditions if each.type == "SafeToDecommission"]
-    assert found.status == "False"
-    assert "east/orders: driver driver-1 reports nothing about east/orders" in found.message
+    status, message = safe_to_decommission(status_of(world, stream=stream))
+    assert status == "False"
+    assert "east/orders: driver driver-1 reports nothing about east/orders" in message
     world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=400))
     world.settle()
     world.driver_reports()
     world.settle()
-    (found,) = [each for each in status_of(world, stream=stream).conditions if each.type == "SafeToDecommission"]
-    assert found.status == "True"
+    status, _ = safe_to_decommission(status_of(world, stream=stream))
+    assert status == "True"
 
 
 def kstatus(world: World, before: KafkaStreamStatus | None = None) -> dict[str, tuple[str, str]]:

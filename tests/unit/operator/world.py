@@ -1,16 +1,18 @@
 """A world for stories about one subscription: the objects as the core sees them, and an operator that may die.
 
 The operator's core runs alone here, without an API server. `server.py` has one in memory, for stories of the whole
-operator; `checked_world.py` checks the operator's promises after each event of a random story.
+operator, with the same drivers' reports. `checked_world.py` adds the events of random stories, and checks the
+operator's promises after each. What users, Spark and the operator do returns the world, for the next step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Self
 
+from dynamic_kafka.metadata.driver_report import LIVE, DriverReport, ReportedTopic
 from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.application import Application, Life, Patch, Refresh
 from kafkastream_operator.core.catalog import Catalog, ConfigMapText, config_map_entries, put_together, stream_entry
@@ -18,7 +20,10 @@ from kafkastream_operator.core.decide import decide
 from kafkastream_operator.core.document import Document, Key
 from kafkastream_operator.core.drain_evidence import Driver, Report, TopicReport
 from kafkastream_operator.core.rollout.step import Timing
+from kafkastream_operator.core.stream_status import Subscriber, stream_status
+from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.core.view import ConfigMap, Plan, View
+from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
 from tests.support.resources import states
 
@@ -41,6 +46,49 @@ def make_catalog(streams: Mapping[str, Mapping[str, Any]], config_maps: Iterable
         {name: stream_entry(name, spec) for name, spec in streams.items()},
         {each.name: config_map_entries(each) for each in config_maps},
     )
+
+
+def report_text(
+    document: Document,
+    pod: str,
+    draining: Mapping[Key, TopicReport],
+    *,
+    subscription: str = UID,
+    abilities: Iterable[str] = (LIVE,),
+    beat: int = 0,
+) -> str:
+    """Return what the driver in this pod writes when it has the document in force."""
+    topics = [
+        ReportedTopic(
+            cluster=key.cluster,
+            topic=key.topic,
+            lag=each.lag,
+            quiet_s=each.quiet_s,
+            open_transaction=each.open_transaction,
+            kafka_id=each.kafka_id,
+        )
+        for key, each in draining.items()
+    ]
+    return DriverReport(
+        abilities=tuple(abilities),
+        applied=document.revision.token,
+        hash=document.hash,
+        subscription=subscription,
+        pod=pod,
+        beat=beat,
+        draining=tuple(topics),
+        streams=dict(document.streams),
+    ).text()
+
+
+def settle(act: Callable[[], object], progress: Callable[[], object], times: int = 20) -> None:
+    """Act again and again, until that makes no more progress."""
+    for _ in range(times):
+        before = progress()
+        act()
+        if progress() == before:
+            return
+    raise AssertionError(f"it never comes to rest: {progress()}")
 
 
 @dataclass
@@ -84,20 +132,23 @@ class World:
 
     # -- what users and Spark do ------------------------------------------------------------------------------------
 
-    def stream(self, name: str, *clusters: Mapping[str, Any], **drain: Any) -> None:
+    def stream(self, name: str, *clusters: Mapping[str, Any], **drain: Any) -> Self:
         """Apply a KafkaStream."""
         self.streams[name] = {"clusters": list(clusters), **({"drain": drain} if drain else {})}
+        return self
 
-    def changes(self, **spec: Any) -> None:
+    def changes(self, **spec: Any) -> Self:
         """Apply the subscription with another spec."""
         self.spec, self.generation = {**self.spec, **spec}, self.generation + 1
+        return self
 
-    def application_is(self, life: Life, **more: Any) -> None:
+    def application_is(self, life: Life, **more: Any) -> Self:
         """Set the state of the application."""
         known = self.application or Application("app-uid", "1", life)
         self.application = replace(known, life=life, **more)
+        return self
 
-    def driver_starts(self, *, reports: bool = True) -> None:
+    def driver_starts(self, *, reports: bool = True) -> Self:
         """Start a driver's pod for the token of the spec, with the newest document."""
         assert self.application is not None
         count = int(self.application.submission.removeprefix("s") or 0) + 1
@@ -112,32 +163,27 @@ class World:
             namespace="jobs",
             account="shop",
         )
-        if reports:
-            self.driver_reports()
+        return self.driver_reports() if reports else self
 
-    def driver_reports(self, *, abilities: tuple[str, ...] = ("live",), **draining: TopicReport) -> None:
+    def driver_reports(self, *, abilities: tuple[str, ...] = (LIVE,), **draining: TopicReport) -> Self:
         """Report the newest document as in force. Topics are written `cluster__topic`."""
         assert self.driver is not None
         assert self.document is not None
         topics = {Key(*name.split("__")): each for name, each in draining.items()}
         self.driver = replace(self.driver, report=self.report_of(self.document, abilities, topics), silent_s=0.0)
+        return self
 
     def report_of(self, document: Document, abilities: Iterable[str], draining: Mapping[Key, TopicReport]) -> Report:
         """Return the report of the present driver when it has a document in force."""
         assert self.driver is not None
-        return Report(
-            abilities=frozenset(abilities),
-            applied=document.revision,
-            hash=document.hash,
-            subscription=UID,
-            pod=self.driver.uid,
-            draining=draining,
-            streams=document.streams,
-        )
+        found = Report.parse(report_text(document, self.driver.uid, draining, abilities=abilities))
+        assert found is not None
+        return found
 
-    def later(self, **delta: float) -> None:
+    def later(self, **delta: float) -> Self:
         """Let time pass."""
         self.now += timedelta(**delta)
+        return self
 
     # -- what the operator does -------------------------------------------------------------------------------------
 
@@ -164,14 +210,10 @@ class World:
         self.again = plan.again
         return plan
 
-    def settle(self) -> None:
+    def settle(self) -> Self:
         """Reconcile until nothing more is written."""
-        for _ in range(20):
-            before = len(self.writes)
-            self.look()
-            if len(self.writes) == before:
-                return
-        raise AssertionError(f"it never comes to rest: {self.writes[-10:]}")
+        settle(self.look, lambda: len(self.writes))
+        return self
 
     def settle_with_deaths(self, after: int) -> None:
         """Reconcile until nothing more is written, with an operator that dies after `after` writes and starts again."""
@@ -222,6 +264,19 @@ class World:
         (found,) = [each for each in self.status.conditions if each.type == kind]
         return found.message
 
+    def reader(self, life: str = "Running", **more: Any) -> Subscriber:
+        """Return the subscription as a stream's reconcile finds it, for an application in this state."""
+        found = self.document if not self.edited else None
+        streams, revision = (found.streams, found.revision.token) if found is not None else (self.status.kept, "")
+        return Subscriber("app", "app", life, self.status, **{"rendered": streams, "revision": revision, **more})
+
+    def stream_status(
+        self, name: str, readers: Iterable[Subscriber], before: KafkaStreamStatus | None = None, generation: int = 1
+    ) -> KafkaStreamStatus:
+        """Return the status that a reconcile of the stream would write now."""
+        known = before or KafkaStreamStatus()
+        return stream_status(name, self.catalog(), list(readers), known, generation=generation, now=stamp(self.now))
+
     def rendered(self) -> dict[str, str]:
         """Return the states in the document: {`cluster/topic`: `Active` or `Draining`}."""
         found = states(self.document)
@@ -267,25 +322,23 @@ class World:
 
 def running(**spec: Any) -> World:
     """Return the world of an application that runs on cluster east, with its document adopted."""
-    world = World(spec=spec)
-    world.stream("orders", cluster("east"))
-    world.application_is("Starting")
-    world.settle()
-    world.driver_starts()
-    world.settle()
-    return world
+    world = World(spec=spec).stream("orders", cluster("east"))
+    return world.application_is("Starting").settle().driver_starts().settle()
 
 
 def restarted(world: World) -> None:
     """Let Kubeflow's operator follow the patch with a new driver."""
-    world.application_is("Starting")
-    world.driver = None
-    world.settle()
-    world.driver_starts()
-    world.settle()
+    world.application_is("Starting").driver = None
+    world.settle().driver_starts().settle()
 
 
 def revision_of(world: World) -> Revision:
     """Return the revision of the document."""
     assert world.document is not None
     return world.document.revision
+
+
+def safe_to_decommission(status: KafkaStreamStatus) -> tuple[str, str]:
+    """Return status and message of a stream's `SafeToDecommission`."""
+    (found,) = [each for each in status.conditions if each.type == "SafeToDecommission"]
+    return found.status, found.message
