@@ -11,10 +11,7 @@ DRAINED = TopicReport(lag=0, quiet_s=400)
 def removed(**drain: str) -> World:
     """Return an application on east and west, after east was removed and before the driver has that revision."""
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("east"), cluster("west"), **drain)
-    world.settle()
-    world.driver_reports()
-    world.settle()
-    world.stream("orders", cluster("west"), **drain)
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west"), **drain).settle()
+    world.driver_reports().settle()
+    world.stream("orders", cluster("west"), **drain).settle()
     return world

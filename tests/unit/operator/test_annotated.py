@@ -133,16 +133,14 @@ def test_an_orphan_without_a_document_is_deleted_too(why: str) -> None:
         world.stream("orders", cluster("east"))
     world.rival = "older" if why == "ApplicationTaken" else ""
     world.taken = why == "ConfigMapTaken"
-    world.application_is("Starting")
-    world.settle()
+    world.application_is("Starting").settle()
     assert world.condition("StreamsResolved") == ("False", why)
     world.application = None
     world.settle()
     assert world.again == START + timedelta(days=7)
     world.later(days=6)
     assert not world.look().delete
-    world.application_is("Starting")
-    world.settle()
+    world.application_is("Starting").settle()
     assert world.status.orphaned_at is None
     world.application = None
     world.settle()

@@ -213,25 +213,21 @@ def apaches(restart_refusal: str = "", **spec: Any) -> World:
 def started_anew(world: World) -> None:
     """Let Apache's operator start the driver of the next attempt."""
     assert world.driver is None
-    world.driver_starts()
-    world.settle()
+    world.driver_starts().settle()
 
 
 def test_auto_is_live() -> None:
     world = apaches()
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     assert world.writes[-2:] == ["status", "refresh"]
-    world.driver_reports()
-    world.settle()
+    world.driver_reports().settle()
     assert world.condition("RolledOut") == ("True", "Confirmed")
     assert world.patches == 0
 
 
 def test_auto_never_restarts_and_names_the_remedy() -> None:
     world = apaches(secrets=[SECRET])
-    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west-login"}))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west-login"})).settle()
     assert world.condition("RolledOut") == ("False", "RestartRequired")
     assert "set updateStrategy: Restart, which spends one of its restart attempts" in world.message("RolledOut")
     assert (world.patches, "end" in world.writes) == (0, False)
@@ -241,8 +237,7 @@ def test_auto_does_not_restart_a_driver_without_reports() -> None:
     world = apaches()
     assert world.driver is not None
     world.driver = replace(world.driver, report=None, silent_s=1000)
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     assert world.condition("RolledOut") == ("False", "RestartRequired")
     assert "does not report that it can take" in world.message("RolledOut")
     assert world.patches == 0
@@ -258,8 +253,7 @@ def test_a_restart_ends_one_driver_after_a_death_at_any_write(writes: int) -> No
     assert world.writes[before:].index("patch") < world.writes[before:].index("end")
     started_anew(world)
     assert world.condition("RolledOut") == ("True", "Confirmed")
-    world.later(minutes=10)
-    world.settle()
+    world.later(minutes=10).settle()
     assert world.writes.count("end") == 1
 
 
@@ -276,27 +270,23 @@ def test_a_slow_driver_costs_no_second_attempt() -> None:
 
 def test_a_driver_created_from_the_old_spec_is_ended_too() -> None:
     world = apaches(updateStrategy="Restart")
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     world.driver_starts(reports=False)
     assert world.driver is not None
     world.driver = replace(world.driver, token="")
     world.settle()
     assert world.writes.count("end") == 1
-    world.later(minutes=2)
-    world.settle()
+    world.later(minutes=2).settle()
     assert world.writes.count("end") == 2
 
 
 def test_an_application_that_would_not_return_is_not_ended() -> None:
     world = apaches("set restartPolicy to Always", updateStrategy="Restart")
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     assert world.condition("RolledOut") == ("False", "RestartRequired")
     assert "would end the application: set restartPolicy to Always" in world.message("RolledOut")
     assert (world.patches, "end" in world.writes) == (0, False)
-    world.application_is("Running", restart_refusal="")
-    world.settle()
+    world.application_is("Running", restart_refusal="").settle()
     assert world.writes.count("end") == 1
 
 
@@ -304,6 +294,5 @@ def test_a_pod_that_only_looks_like_the_driver_is_never_ended() -> None:
     world = apaches(updateStrategy="Restart")
     assert world.driver is not None
     world.driver = replace(world.driver, owned=False)
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     assert "end" not in world.writes

@@ -27,10 +27,8 @@ def from_flink(stream: str, servers: str, **spec: object) -> World:
     """Return an application on a stream of a ConfigMap, whose cluster has no id of its own."""
     world = World(spec={"updateStrategy": "Reload", **spec})
     world.config_maps["flink"] = FLINKS.format(stream=stream, servers=servers)
-    world.application_is("Starting")
-    world.settle()
-    world.driver_starts()
-    world.settle()
+    world.application_is("Starting").settle()
+    world.driver_starts().settle()
     return world
 
 
@@ -45,8 +43,7 @@ def test_a_cluster_named_by_its_servers_drains() -> None:
 def test_a_cluster_named_by_its_servers_can_get_an_id() -> None:
     servers = "e1:9092,e2:9092"
     world = from_flink("orders", servers)
-    world.stream("orders", cluster("east", bootstrapServers=servers, renamedFrom=servers))
-    world.settle()
+    world.stream("orders", cluster("east", bootstrapServers=servers, renamedFrom=servers)).settle()
     assert world.rendered() == {"east/orders": "Active"}
     # The KafkaStream wins over the ConfigMap, which can be deleted then.
     world.config_maps.clear()
@@ -65,8 +62,7 @@ def test_a_stream_with_a_space_in_its_name_drains() -> None:
 @pytest.mark.parametrize("name", ["my.login", "a" * 57, "Login", "-login"])
 def test_a_secret_name_that_spark_cannot_mount_is_refused(name: str) -> None:
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("west", secretRef={"name": name}))
-    world.settle()
+    world.stream("orders", cluster("west", secretRef={"name": name})).settle()
     assert world.rendered() == {"east/orders": "Active"}
     assert world.condition("StreamsResolved") == ("False", "InvalidStream")
     assert "secretRef.name" in world.message("StreamsResolved")
@@ -79,8 +75,7 @@ def test_a_secret_name_that_spark_cannot_mount_is_refused(name: str) -> None:
 @pytest.mark.parametrize("duration", ["99999999999999d", "10000d", "5 minutes", "-1s", ""])
 def test_a_stream_with_an_invalid_duration_is_held(duration: str) -> None:
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("west"), quietPeriod=duration)
-    world.settle()
+    world.stream("orders", cluster("west"), quietPeriod=duration).settle()
     assert world.rendered() == {"east/orders": "Active"}
     assert world.condition("StreamsResolved") == ("False", "InvalidStream")
     assert "quietPeriod" in world.message("StreamsResolved")
@@ -92,8 +87,7 @@ def test_too_large_a_document_leaves_the_last_one_in_force() -> None:
     # These names compress badly.
     names = [hashlib.sha512(str(each).encode()).hexdigest() for each in range(63 * 250)]
     many = [cluster(f"c{n}", *names[250 * n : 250 * (n + 1)]) for n in range(63)]
-    world.stream("orders", cluster("east"), *many)
-    world.settle()
+    world.stream("orders", cluster("east"), *many).settle()
     assert world.document == before
     assert world.condition("StreamsResolved") == ("False", "TooLarge")
     assert "the last document that fitted stays in force" in world.message("Stalled")
@@ -215,8 +209,6 @@ def test_malformed_streams_of_a_report_are_dropped(streams: str) -> None:
 
 def test_a_quiet_time_of_nan_is_no_evidence() -> None:
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("west"))
-    world.settle()
-    world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=float("nan")))
-    world.settle()
+    world.stream("orders", cluster("west")).settle()
+    world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=float("nan"))).settle()
     assert world.rendered()["east/orders"] == "Draining"

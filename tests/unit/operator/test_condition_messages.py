@@ -12,8 +12,7 @@ EAST_LOGIN = {"cluster": "east", "name": "login", "allowedServers": ["east:9092"
 def test_a_restart_by_hand_names_the_secrets_to_mount() -> None:
     # A restart without the Secret would end the next driver at once (clusterFailurePolicy=fail).
     world = running(secrets=[WEST_LOGIN], updateStrategy="Reload")
-    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west-login"}))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west-login"})).settle()
     assert world.condition("RolledOut") == ("False", "RestartRequired")
     message = world.message("RolledOut")
     assert "spark.kubernetes.driver.secrets.west-login" in message
@@ -22,8 +21,7 @@ def test_a_restart_by_hand_names_the_secrets_to_mount() -> None:
 
 def test_mounted_promises_no_restart_under_reload() -> None:
     world = running(secrets=[WEST_LOGIN], updateStrategy="Reload")
-    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west-login"}))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west-login"})).settle()
     assert world.condition("Mounted") == ("False", "SecretsNotMounted")
     assert "the operator adds them" not in world.message("Mounted")
 
@@ -39,11 +37,9 @@ def test_a_kafkastreams_message_names_its_own_fields() -> None:
 
 def test_a_drain_is_not_called_a_stream() -> None:
     world = running(secrets=[EAST_LOGIN], updateStrategy="Reload")
-    world.stream("orders", cluster("east", secretRef={"name": "login"}), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east", secretRef={"name": "login"}), cluster("west")).settle()
     world.driver_reports()
     world.stream("orders", cluster("west"))
-    world.changes(secrets=[])
-    world.settle()
+    world.changes(secrets=[]).settle()
     assert "login" in world.message("Drained")
     assert "stream 'a drain'" not in world.message("Drained")

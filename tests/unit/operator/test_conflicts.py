@@ -29,10 +29,8 @@ def both(*names: str) -> World:
     world = World(spec={"streams": {"ids": list(names)}, "updateStrategy": "Reload"})
     for name in names:
         world.stream(name, east("old"))
-    world.application_is("Starting")
-    world.settle()
-    world.driver_starts()
-    world.settle()
+    world.application_is("Starting").settle()
+    world.driver_starts().settle()
     return world
 
 
@@ -48,8 +46,7 @@ def test_a_conflict_does_not_depend_on_an_unread_third() -> None:
     world = both("b", "c")
     world.stream("a", east("elsewhere"))
     world.stream("b", east("here"))
-    world.stream("c", east("there"))
-    world.settle()
+    world.stream("c", east("there")).settle()
     assert servers(world) == {"b": "old:9092", "c": "old:9092"}
     assert world.condition("StreamsResolved") == ("False", "Conflict")
     assert "KafkaStream b disagrees with stream 'c' about cluster 'east'" in world.message("StreamsResolved")
@@ -59,13 +56,11 @@ def test_a_conflict_does_not_depend_on_an_unread_third() -> None:
 def test_a_stream_on_one_side_of_a_conflict_is_held_too() -> None:
     world = both("a", "b", "c")
     world.stream("a", east("new"))
-    world.stream("b", east("new"))
-    world.settle()
+    world.stream("b", east("new")).settle()
     assert servers(world) == dict.fromkeys("abc", "old:9092")
     conflicts = make_catalog(world.streams, []).streams
     assert [name for name in conflicts if conflicts[name].conflict] == ["a", "b", "c"]
-    world.stream("c", east("new"))
-    world.settle()
+    world.stream("c", east("new")).settle()
     assert servers(world) == dict.fromkeys("abc", "new:9092")
     assert world.condition("StreamsResolved") == ("True", "Resolved")
 
@@ -73,14 +68,12 @@ def test_a_stream_on_one_side_of_a_conflict_is_held_too() -> None:
 def test_a_held_stream_holds_those_that_disagree_with_it() -> None:
     world = both("a", "b")
     world.stream("a", east("new"))
-    world.stream("b", east("new", startingOffsets="sometimes"))
-    world.settle()
+    world.stream("b", east("new", startingOffsets="sometimes")).settle()
     assert servers(world) == dict.fromkeys("ab", "old:9092")
     assert world.condition("StreamsResolved") == ("False", "InvalidStream")
     assert "KafkaStream a disagrees with stream 'b' about cluster 'east'" in world.message("StreamsResolved")
     assert "both are rolled out once it is corrected" in world.message("StreamsResolved")
-    world.stream("b", east("new"))
-    world.settle()
+    world.stream("b", east("new")).settle()
     assert servers(world) == dict.fromkeys("ab", "new:9092")
 
 
@@ -106,16 +99,14 @@ def test_a_new_stream_waits_for_a_held_one_it_disagrees_with() -> None:
     world = both("a")
     world.spec["streams"] = {"ids": ["a", "b"]}
     world.stream("a", east("new", startingOffsets="sometimes"))
-    world.stream("b", east("new"))
-    world.settle()
+    world.stream("b", east("new")).settle()
     assert servers(world) == {"a": "old:9092"}
 
 
 def test_a_mistake_elsewhere_in_one_stream_holds_no_other() -> None:
     world = both("a", "b")
     world.stream("a", east("old"), cluster("west", startingOffsets="sometimes"))
-    world.stream("b", east("old"), cluster("north"))
-    world.settle()
+    world.stream("b", east("old"), cluster("north")).settle()
     assert world.rendered() == {"east/orders": "Active", "north/orders": "Active"}
 
 
@@ -145,10 +136,8 @@ def test_what_a_driver_would_refuse_is_a_conflict(one: dict[str, Any], other: di
 def test_a_drain_with_explicit_offsets_is_a_valid_document() -> None:
     world = World(spec={"streams": {"ids": ["a", "b"]}, "updateStrategy": "Reload"})
     world.stream("a", cluster("east", "orders", startingOffsets={"orders": {"0": 5}}))
-    world.stream("b", cluster("east", "retry", startingOffsets={"retry": {"0": 6}}))
-    world.settle()
-    world.stream("b", cluster("west"))
-    world.settle()
+    world.stream("b", cluster("east", "retry", startingOffsets={"retry": {"0": 6}})).settle()
+    world.stream("b", cluster("west")).settle()
     assert world.rendered() == {"east/orders": "Active", "east/retry": "Draining", "west/orders": "Active"}
     assert world.document is not None
     unite(parse_document(world.document.text(), source="document").streams.values())
@@ -157,13 +146,11 @@ def test_a_drain_with_explicit_offsets_is_a_valid_document() -> None:
 def test_a_rename_in_one_of_two_streams_is_held() -> None:
     world = both("a", "b")
     before = world.document
-    world.stream("a", cluster("new", bootstrapServers="old:9092", renamedFrom="east"))
-    world.settle()
+    world.stream("a", cluster("new", bootstrapServers="old:9092", renamedFrom="east")).settle()
     assert world.document == before
     assert world.condition("StreamsResolved") == ("False", "Conflict")
     assert "about cluster 'east', which is 'new' now where it is renamed" in world.message("StreamsResolved")
-    world.stream("b", cluster("new", bootstrapServers="old:9092", renamedFrom="east"))
-    world.settle()
+    world.stream("b", cluster("new", bootstrapServers="old:9092", renamedFrom="east")).settle()
     assert world.rendered() == {"new/orders": "Active"}
     assert world.condition("StreamsResolved") == ("True", "Resolved")
 
@@ -180,8 +167,7 @@ def test_offsets_that_only_two_of_three_streams_share_conflict() -> None:
     world = World(spec={"streams": {"ids": ["a", "b", "c"]}})
     world.stream("a", cluster("east", "x", startingOffsets={"x": {"0": 1}}))
     world.stream("b", cluster("east", "y", startingOffsets={"y": {"0": 1}}))
-    world.stream("c", cluster("east", "y", startingOffsets={"y": {"0": 2}}))
-    world.settle()
+    world.stream("c", cluster("east", "y", startingOffsets={"y": {"0": 2}})).settle()
     assert world.document is None
     assert world.condition("StreamsResolved") == ("False", "Conflict")
 

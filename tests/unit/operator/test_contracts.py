@@ -34,12 +34,9 @@ def set_report(world: World, **content: Any) -> None:
 def removed() -> World:
     """Return an application on east and west, after east was removed."""
     world = running()
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
-    world.driver_reports()
-    world.settle()
-    world.stream("orders", cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
+    world.driver_reports().settle()
+    world.stream("orders", cluster("west")).settle()
     return world
 
 

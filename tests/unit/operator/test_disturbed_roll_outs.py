@@ -28,15 +28,12 @@ def test_a_death_after_any_write_loses_and_repeats_nothing(strategy: str, writes
 
 def test_a_lost_patch_is_made_again_as_a_change() -> None:
     world = running(updateStrategy="Restart")
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     assert world.application is not None
     before = world.application.resource_version
-    world.later(seconds=89)
-    world.settle()
+    world.later(seconds=89).settle()
     assert world.patches == 1
-    world.later(seconds=2)
-    world.settle()
+    world.later(seconds=2).settle()
     assert world.patches == 2
     assert world.application.resource_version != before
     restarted(world)
@@ -53,8 +50,7 @@ def test_a_refused_patch_is_retried_on_a_new_application() -> None:
     assert world.patches == 0
     assert world.condition("RolledOut") == ("False", "FieldTaken")
     # The application was deleted and applied without that field, so its generation starts from 1 again.
-    world.application_is("Running", uid="another", submission="another")
-    world.settle()
+    world.application_is("Running", uid="another", submission="another").settle()
     assert world.patches == 1
 
 
@@ -67,20 +63,17 @@ def test_the_operator_gives_up_after_several_lost_patches() -> None:
     assert world.patches == MAX_ATTEMPTS
     assert world.condition("RolledOut") == ("False", "Stalled")
     assert world.condition("Stalled")[0] == "True"
-    world.stream("orders", cluster("east"), cluster("west"), cluster("north"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west"), cluster("north")).settle()
     assert world.patches == MAX_ATTEMPTS + 1
 
 
 @pytest.mark.parametrize("token", ["other/57", "fresh/57"])
 def test_a_driver_that_awaits_a_foreign_revision_is_reported(token: str) -> None:
     world = World(spec={"updateStrategy": "Reload"})
-    world.stream("orders", cluster("east"))
-    world.settle()
+    world.stream("orders", cluster("east")).settle()
     assert revision_of(world).lineage == "fresh"
     # The manifest is from another Kubernetes or a backup, with the keys of the operator there.
-    world.application_is("Starting", token=token)
-    world.settle()
+    world.application_is("Starting", token=token).settle()
     awaited = AwaitedRevision.of_environment({"KAFKASTREAMS_REVISION": token})
     now = revision_of(world)
     begins = awaited is not None and awaited.reached_by(Revision("sha256:0", now.counter, now.lineage, Rendering()))
@@ -88,22 +81,19 @@ def test_a_driver_that_awaits_a_foreign_revision_is_reported(token: str) -> None
     assert world.condition("RolledOut") == world.condition("Ready") == ("False", "AwaitsAnother")
     assert world.condition("Stalled") == ("True", "AwaitsAnother")
     assert token in world.message("Ready")
-    world.driver_starts(reports=False)
-    world.settle()
+    world.driver_starts(reports=False).settle()
     assert world.condition("Ready") == ("False", "AwaitsAnother")
     assert world.patches == 0
     # A user follows the message.
     world.application_is("Starting", token="")
-    world.driver_starts()
-    world.settle()
+    world.driver_starts().settle()
     assert world.condition("Ready") == ("True", "InForce")
 
 
 def test_a_driver_that_has_begun_awaits_no_revision() -> None:
     world = running(updateStrategy="Reload")
     world.driver_reports()
-    world.application_is("Running", token="other/57")
-    world.settle()
+    world.application_is("Running", token="other/57").settle()
     assert world.condition("Ready") == ("True", "InForce")
 
 
@@ -129,8 +119,7 @@ def test_a_patch_removed_three_times_is_left_alone() -> None:
 
 def test_a_removed_patch_keeps_the_time_between_restarts() -> None:
     world = running(updateStrategy="Restart")
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     assert world.patches == 1
     for _ in range(3):
         world.later(seconds=1)
@@ -141,50 +130,41 @@ def test_a_removed_patch_keeps_the_time_between_restarts() -> None:
     assert world.condition("RolledOut") == ("False", "Reverted")
     assert "(1 of 3); restarts are 60 s apart" in world.message("RolledOut")
     assert world.again is not None
-    world.later(seconds=(world.again - world.now).total_seconds())
-    world.settle()
+    world.later(seconds=(world.again - world.now).total_seconds()).settle()
     assert world.patches == 2
 
 
 def test_a_changed_subscription_retries_what_was_given_up() -> None:
     world = given_up()
-    world.later(minutes=10)
-    world.settle()
+    world.later(minutes=10).settle()
     patches = world.patches
-    world.changes(orphanRetention="8d")
-    world.settle()
+    world.changes(orphanRetention="8d").settle()
     assert world.patches == patches + 1
-    world.driver_starts()
-    world.settle()
+    world.driver_starts().settle()
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
 def test_what_was_given_up_goes_live_under_reload() -> None:
     world = given_up()
     patches = world.patches
-    world.changes(updateStrategy="Reload")
-    world.settle()
+    world.changes(updateStrategy="Reload").settle()
     assert world.condition("RolledOut") == ("False", "RollingOut")
     assert world.events[-1] == ("RollingOut", "revision 2 is being rolled out live")
-    world.driver_reports()
-    world.settle()
+    world.driver_reports().settle()
     assert world.condition("RolledOut") == ("True", "Confirmed")
     assert world.patches == patches
 
 
 def test_a_lost_status_costs_no_restart_and_loses_no_change() -> None:
     world = running(updateStrategy="Restart")
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     restarted(world)
     world.status = type(world.status)()
     world.settle()
     assert world.patches == 1
-    world.stream("orders", cluster("east"))
-    world.settle()
+    world.stream("orders", cluster("east")).settle()
     world.status = type(world.status)()
-    world.later(minutes=2)
-    world.settle()
+    world.later(minutes=2).settle()
     # The same patch is made again, and changes nothing.
     assert world.application is not None
     assert world.application.resource_version == "3"
@@ -194,13 +174,11 @@ def test_a_lost_status_costs_no_restart_and_loses_no_change() -> None:
 
 def test_a_lost_patch_is_made_again_without_a_status() -> None:
     world = running(updateStrategy="Restart")
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     world.status = type(world.status)()
     world.settle()
     assert world.condition("RolledOut")[0] == "False"
-    world.later(minutes=2)
-    world.settle()
+    world.later(minutes=2).settle()
     restarted(world)
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
@@ -208,12 +186,10 @@ def test_a_lost_patch_is_made_again_without_a_status() -> None:
 def test_a_change_after_the_loss_of_everything_is_rolled_out() -> None:
     world = running(updateStrategy="Reload")
     world.document, world.status = None, type(world.status)()
-    world.stream("orders", cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("west")).settle()
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
     assert world.condition("RolledOut") == ("False", "RollingOut")
-    world.driver_reports()
-    world.settle()
+    world.driver_reports().settle()
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
@@ -231,21 +207,18 @@ def test_counters_go_on_when_document_and_status_are_lost() -> None:
     world = running(updateStrategy="Restart")
     for number in range(3):
         world.stream("orders", cluster("east"), cluster(f"c{number}"))
-        world.later(minutes=2)
-        world.settle()
+        world.later(minutes=2).settle()
         restarted(world)
     counter = revision_of(world).counter
     world.document, world.status = None, type(world.status)()
-    world.stream("orders", cluster("east"))
-    world.settle()
+    world.stream("orders", cluster("east")).settle()
     assert revision_of(world).counter == counter + 1
     assert revision_of(world).lineage == "fresh"
 
 
 def test_a_foreign_configmap_is_not_overwritten() -> None:
     world = World(taken=True)
-    world.stream("orders", cluster("east"))
-    world.settle()
+    world.stream("orders", cluster("east")).settle()
     assert world.document is None
     assert world.condition("StreamsResolved") == ("False", "ConfigMapTaken")
     assert world.message("Ready").endswith("delete it if no job reads it or may start with it")
@@ -253,7 +226,6 @@ def test_a_foreign_configmap_is_not_overwritten() -> None:
 
 def test_the_second_subscription_of_an_application_is_refused() -> None:
     world = World(rival="older")
-    world.stream("orders", cluster("east"))
-    world.settle()
+    world.stream("orders", cluster("east")).settle()
     assert world.document is None
     assert "older" in world.message("Stalled")

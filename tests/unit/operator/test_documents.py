@@ -51,8 +51,7 @@ def test_operator_and_driver_read_a_document_as_packed(clusters: int, key: str, 
 
 def test_the_source_of_this_version_reads_what_is_rendered() -> None:
     world = running()
-    world.stream("orders", cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("west")).settle()
     assert world.document is not None
     found = parse_document(world.document.text(), source="rendered")
     states = {name: each.state for name, each in found.streams["orders"].clusters.items()}
@@ -116,8 +115,7 @@ def test_a_name_that_is_too_long_is_cut_to_a_name_of_its_own() -> None:
 
 def test_an_invalid_stream_keeps_what_worked() -> None:
     world = running()
-    world.stream("orders", cluster("east", startingOffsets={"nonsense": "x"}), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east", startingOffsets={"nonsense": "x"}), cluster("west")).settle()
     assert world.rendered() == {"east/orders": "Active"}
     assert world.condition("StreamsResolved") == ("False", "InvalidStream")
     assert "startingOffsets" in world.message("Ready")
@@ -136,22 +134,19 @@ def test_the_first_document_waits_for_what_is_there_and_held(what: str) -> None:
     world = World(spec={"streams": streams})
     world.stream("orders", cluster("east"))
     world.stream("other", cluster("west", **more))
-    world.application_is("Starting")
-    world.settle()
+    world.application_is("Starting").settle()
     # A bounded run would end without the missing stream.
     assert world.document is None
     assert world.condition("StreamsResolved") == ("False", reason)
     assert world.message("Ready").endswith("the first document waits until that is corrected")
-    world.stream("other", cluster("west"))
-    world.settle()
+    world.stream("other", cluster("west")).settle()
     assert world.rendered()["west/orders"] == "Active"
 
 
 def test_a_held_stream_of_a_pattern_delays_no_first_document() -> None:
     world = World(spec={"streams": {"pattern": ".*"}})
     world.stream("orders", cluster("east"))
-    world.stream("other", cluster("west", secretRef={"name": "login"}))
-    world.settle()
+    world.stream("other", cluster("west", secretRef={"name": "login"})).settle()
     assert world.rendered() == {"east/orders": "Active"}
     assert "first document waits" not in world.message("Ready")
 
@@ -161,10 +156,8 @@ def on_two_streams() -> World:
     world = World(spec={"streams": {"ids": ["orders", "other"]}})
     world.stream("orders", cluster("east"))
     world.stream("other", cluster("east", "x"))
-    world.application_is("Starting")
-    world.settle()
-    world.driver_starts()
-    world.settle()
+    world.application_is("Starting").settle()
+    world.driver_starts().settle()
     return world
 
 
@@ -196,8 +189,7 @@ def test_no_document_is_written_that_no_driver_would_start_with(what: str, lost:
     assert world.condition("StreamsResolved") == ("False", reason)
     assert world.condition("RolledOut")[0] == "True"
     world.stream("orders", cluster("east"))
-    world.stream("other", cluster("east", "x"), cluster("west"))
-    world.settle()
+    world.stream("other", cluster("east", "x"), cluster("west")).settle()
     assert world.rendered() == {"east/orders": "Active", "east/x": "Active", "west/orders": "Active"}
 
 
@@ -207,8 +199,7 @@ def test_streams_that_do_not_fit_together_hold_up_no_third(what: str) -> None:
     for stream, clusters in TOGETHER_WRONG[what].items():
         world.stream(stream, *clusters)
     world.spec["streams"] = {"ids": ["orders", "other", "third"]}
-    world.stream("third", cluster("west"))
-    world.settle()
+    world.stream("third", cluster("west")).settle()
     assert world.rendered() == {"east/orders": "Active", "east/x": "Active", "west/orders": "Active"}
     assert world.condition("StreamsResolved") == ("False", "Conflict")
 
@@ -224,8 +215,7 @@ def test_a_rename_to_two_ids_holds_no_other_stream(what: str, reason: str) -> No
     world = running(updateStrategy="Reload", streams={"pattern": ".*"})
     for stream, clusters in RENAMED_TWICE[what].items():
         world.stream(stream, *clusters)
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     assert world.rendered() == {"east/orders": "Active", "west/orders": "Active"}
     assert world.condition("StreamsResolved") == ("False", reason)
     assert "'a'" in world.message("StreamsResolved")
@@ -234,31 +224,26 @@ def test_a_rename_to_two_ids_holds_no_other_stream(what: str, reason: str) -> No
 def test_explicit_offsets_of_topics_of_their_own_are_no_conflict() -> None:
     world = on_two_streams()
     world.stream("orders", cluster("east", startingOffsets={"orders": {"0": 5}}))
-    world.stream("other", cluster("east", "x", startingOffsets={"x": {"0": 7}}))
-    world.settle()
+    world.stream("other", cluster("east", "x", startingOffsets={"x": {"0": 7}})).settle()
     assert world.condition("StreamsResolved")[0] == "True"
     assert revision_of(world).counter == 2
 
 
 def test_a_rename_undone_without_renamed_from_is_held() -> None:
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("new-east", renamedFrom="east"))
-    world.settle()
+    world.stream("orders", cluster("new-east", renamedFrom="east")).settle()
     world.driver_reports()
-    world.stream("orders", cluster("east"))
-    world.settle()
+    world.stream("orders", cluster("east")).settle()
     assert world.rendered() == {"new-east/orders": "Active"}
     assert "renamed from 'east', which is still read under that id" in world.message("StreamsResolved")
-    world.stream("orders", cluster("east", renamedFrom="new-east"))
-    world.settle()
+    world.stream("orders", cluster("east", renamedFrom="new-east")).settle()
     assert world.rendered() == {"east/orders": "Active"}
 
 
 def test_streams_that_disagree_elsewhere_hold_up_nobody_here() -> None:
     world = running()
     world.stream("other", {"id": "east", "bootstrapServers": "elsewhere:9092", "topics": ["x"]})
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     assert world.rendered() == {"east/orders": "Active", "west/orders": "Active"}
 
 
@@ -279,11 +264,9 @@ def test_an_unreadable_configmap_holds_its_possible_streams() -> None:
 @pytest.mark.parametrize("asked", [{"ids": ["orders"]}, {"pattern": "ord.*"}], ids=["ids", "pattern"])
 def test_an_unreadable_configmap_keeps_no_unwanted_stream(asked: dict[str, Any]) -> None:
     world = running(updateStrategy="Reload", streams={"pattern": ".*"})
-    world.stream("billing", cluster("west", "bills"))
-    world.settle()
+    world.stream("billing", cluster("west", "bills")).settle()
     world.config_maps["of-another-team"] = "- nonsense"
-    world.changes(streams=asked)
-    world.settle()
+    world.changes(streams=asked).settle()
     assert world.rendered() == {"east/orders": "Active", "west/bills": "Draining"}
     assert world.condition("StreamsResolved")[0] == "True"
 

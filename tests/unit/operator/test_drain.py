@@ -17,31 +17,25 @@ def test_a_removed_cluster_is_read_until_it_is_drained() -> None:
     world = removed()
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
     assert world.condition("Drained") == ("False", "Draining")
-    world.driver_reports(east__orders=DRAINED)
-    world.settle()
+    world.driver_reports(east__orders=DRAINED).settle()
     assert world.rendered() == {"west/orders": "Active"}
     assert world.condition("Drained")[0] == "True"
 
 
 def test_a_cluster_that_comes_back_is_active_again() -> None:
     world = removed()
-    world.stream("orders", cluster("west"), cluster("east"))
-    world.settle()
+    world.stream("orders", cluster("west"), cluster("east")).settle()
     assert world.rendered() == {"east/orders": "Active", "west/orders": "Active"}
     assert world.status.draining == ()
 
 
 def test_a_topic_drains_alone() -> None:
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("east", "orders", "retry"))
-    world.settle()
-    world.driver_reports()
-    world.settle()
-    world.stream("orders", cluster("east", "orders"))
-    world.settle()
+    world.stream("orders", cluster("east", "orders", "retry")).settle()
+    world.driver_reports().settle()
+    world.stream("orders", cluster("east", "orders")).settle()
     assert world.rendered() == {"east/orders": "Active", "east/retry": "Draining"}
-    world.driver_reports(east__retry=DRAINED)
-    world.settle()
+    world.driver_reports(east__retry=DRAINED).settle()
     assert world.rendered() == {"east/orders": "Active"}
 
 
@@ -51,8 +45,7 @@ def test_a_deleted_stream_drains_by_the_rules_it_had() -> None:
     world.settle()
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Draining"}
     assert {each.quiet_period for each in world.status.draining} == {"10m"}
-    world.driver_reports(east__orders=DRAINED, west__orders=replace(DRAINED, quiet_s=601))
-    world.settle()
+    world.driver_reports(east__orders=DRAINED, west__orders=replace(DRAINED, quiet_s=601)).settle()
     assert world.rendered() == {"east/orders": "Draining"}
 
 
@@ -62,39 +55,32 @@ def test_immediate_lets_go_at_once() -> None:
 
 def test_a_renamed_cluster_does_not_drain() -> None:
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("new-east", renamedFrom="east"))
-    world.settle()
+    world.stream("orders", cluster("new-east", renamedFrom="east")).settle()
     assert world.rendered() == {"new-east/orders": "Active"}
 
 
 def two_topics() -> World:
     """Return an application on two topics of east."""
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("east", "orders", "retry"))
-    world.settle()
-    world.driver_reports()
-    world.settle()
+    world.stream("orders", cluster("east", "orders", "retry")).settle()
+    world.driver_reports().settle()
     return world
 
 
 def test_a_topic_dropped_by_a_rename_drains_under_the_new_id() -> None:
     world = two_topics()
-    world.stream("orders", cluster("new", "orders", renamedFrom="east"))
-    world.settle()
+    world.stream("orders", cluster("new", "orders", renamedFrom="east")).settle()
     assert world.rendered() == {"new/orders": "Active", "new/retry": "Draining"}
-    world.driver_reports(new__retry=DRAINED)
-    world.settle()
+    world.driver_reports(new__retry=DRAINED).settle()
     assert world.rendered() == {"new/orders": "Active"}
 
 
 def test_a_drain_goes_on_under_the_new_id() -> None:
     world = two_topics()
-    world.stream("orders", cluster("east", "orders"))
-    world.settle()
+    world.stream("orders", cluster("east", "orders")).settle()
     since = world.status.draining[0].since
     world.later(hours=1)
-    world.stream("orders", cluster("new", "orders", renamedFrom="east"))
-    world.settle()
+    world.stream("orders", cluster("new", "orders", renamedFrom="east")).settle()
     assert world.rendered() == {"new/orders": "Active", "new/retry": "Draining"}
     assert [each.since for each in world.status.draining] == [since]
 
@@ -106,13 +92,10 @@ def with_secret(*bindings: dict[str, object]) -> World:
     """Return an application after east, which needs a Secret, was removed; these bindings are left."""
     world = World(spec={"secrets": [SECRET]})
     world.stream("orders", cluster("east", secretRef={"name": "login"}), cluster("west"))
-    world.application_is("Starting", mounts=frozenset({"login"}))
-    world.settle()
-    world.driver_starts()
-    world.settle()
+    world.application_is("Starting", mounts=frozenset({"login"})).settle()
+    world.driver_starts().settle()
     world.spec["secrets"] = list(bindings)
-    world.stream("orders", cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("west")).settle()
     return world
 
 
@@ -147,19 +130,16 @@ def test_a_forged_document_redirects_no_secret() -> None:
 
 def east_drains(world: World) -> bool:
     """Return whether the drain of east ends, after the driver has the newest document and reports east as drained."""
-    world.driver_reports()
-    world.settle()
+    world.driver_reports().settle()
     assert world.rendered()["east/orders"] == "Draining"
-    world.driver_reports(east__orders=DRAINED)
-    world.settle()
+    world.driver_reports(east__orders=DRAINED).settle()
     return world.rendered() == {"west/orders": "Active"}
 
 
 @pytest.mark.parametrize("lost", ["document", "status", "both", "edited"])
 def test_drains_survive_the_loss_of(lost: str) -> None:
     world = removed()
-    world.driver_reports()
-    world.settle()
+    world.driver_reports().settle()
     if lost in ("document", "both"):
         world.document = None
     if lost in ("status", "both"):
@@ -173,12 +153,9 @@ def test_drains_survive_the_loss_of(lost: str) -> None:
 def test_a_restored_document_hides_no_later_drain() -> None:
     world = running(updateStrategy="Reload")
     before = world.document
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
-    world.driver_reports()
-    world.settle()
-    world.stream("orders", cluster("east"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
+    world.driver_reports().settle()
+    world.stream("orders", cluster("east")).settle()
     drains, world.document = world.document, before
     world.settle()
     assert world.document == drains
@@ -190,10 +167,8 @@ def test_a_full_restore_gets_a_revision_that_drivers_take(since: str) -> None:
     world = running(updateStrategy="Reload")
     document, status = world.document, world.status
     more = {"properties": {"fetch.min.bytes": "1000"}} if since == "a property" else {}
-    world.stream("orders", cluster("east", **more), *([] if more else [cluster("west")]))
-    world.settle()
-    world.driver_reports()
-    world.settle()
+    world.stream("orders", cluster("east", **more), *([] if more else [cluster("west")])).settle()
+    world.driver_reports().settle()
     applied = revision_of(world)
 
     world.document, world.status = document, status
@@ -209,11 +184,9 @@ def test_a_full_restore_gets_a_revision_that_drivers_take(since: str) -> None:
     assert world.rendered() == {"east/orders": "Active", **west}
     assert world.condition("RolledOut") == ("False", "RollingOut")
     if west:
-        world.driver_reports(west__orders=DRAINED)
-        world.settle()
+        world.driver_reports(west__orders=DRAINED).settle()
         assert world.rendered() == {"east/orders": "Active"}
-    world.driver_reports()
-    world.settle()
+    world.driver_reports().settle()
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
@@ -257,16 +230,12 @@ def test_more_than_fits_in_a_status_drains_all_the_same(monkeypatch: pytest.Monk
     monkeypatch.setattr("kafkastream_operator.core.decide.MAX_DRAINING", 2)
     topics = [f"t{number}" for number in range(5)]
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("east", *topics), cluster("west"))
-    world.settle()
-    world.driver_reports()
-    world.settle()
-    world.stream("orders", cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east", *topics), cluster("west")).settle()
+    world.driver_reports().settle()
+    world.stream("orders", cluster("west")).settle()
     assert list(world.rendered().values()).count("Draining") == 6
     for _ in range(3):
-        world.driver_reports(**{f"east__{topic}": DRAINED for topic in [*topics, "orders"]})
-        world.settle()
+        world.driver_reports(**{f"east__{topic}": DRAINED for topic in [*topics, "orders"]}).settle()
     assert world.rendered() == {"west/orders": "Active"}
 
 
@@ -291,13 +260,11 @@ def test_a_death_at_a_drains_begin_loses_nothing() -> None:
 
 def test_the_status_does_not_churn_while_it_drains() -> None:
     world = removed()
-    world.driver_reports(east__orders=TopicReport(lag=500, quiet_s=0))
-    world.settle()
+    world.driver_reports(east__orders=TopicReport(lag=500, quiet_s=0)).settle()
     before = len(world.writes)
     for lag in range(400, 0, -100):
         world.later(seconds=10)
-        world.driver_reports(east__orders=TopicReport(lag=lag, quiet_s=0))
-        world.settle()
+        world.driver_reports(east__orders=TopicReport(lag=lag, quiet_s=0)).settle()
     assert len(world.writes) == before
 
 
@@ -306,21 +273,17 @@ def test_a_topic_of_two_streams_drains_in_both() -> None:
     offsets = {"orders": {"0": 5}}
     world.stream("a", cluster("east", "orders", "more", startingOffsets=offsets))
     world.stream("b", cluster("east", startingOffsets=offsets), cluster("west", "other"))
-    world.application_is("Starting")
-    world.settle()
-    world.driver_starts()
-    world.settle()
+    world.application_is("Starting").settle()
+    world.driver_starts().settle()
     world.stream("a", cluster("east", "more"))
-    world.stream("b", cluster("west", "other"))
-    world.settle()
+    world.stream("b", cluster("west", "other")).settle()
     assert world.condition("StreamsResolved")[0] == "True"
     assert world.document is not None
     streams = {name: found["clusters"] for name, found in world.document.streams.items()}
     assert streams["a"]["east"]["drainingTopics"] == ["orders"]
     assert (streams["b"]["east"]["state"], streams["b"]["east"]["topics"]) == ("Draining", ["orders"])
     assert world.rendered() == {"east/more": "Active", "east/orders": "Draining", "west/other": "Active"}
-    world.driver_reports(east__orders=DRAINED)
-    world.settle()
+    world.driver_reports(east__orders=DRAINED).settle()
     assert world.rendered() == {"east/more": "Active", "west/other": "Active"}
 
 
@@ -329,13 +292,10 @@ def shared(a: dict[str, str], b: dict[str, str]) -> World:
     world = World(spec={"streams": {"ids": ["a", "b"]}, "updateStrategy": "Reload"})
     world.stream("a", cluster("east"), cluster("west", "other"), **a)
     world.stream("b", cluster("east"), cluster("west", "other"), **b)
-    world.application_is("Starting")
-    world.settle()
-    world.driver_starts()
-    world.settle()
+    world.application_is("Starting").settle()
+    world.driver_starts().settle()
     world.stream("a", cluster("west", "other"), **a)
-    world.stream("b", cluster("west", "other"), **b)
-    world.settle()
+    world.stream("b", cluster("west", "other"), **b).settle()
     return world
 
 
@@ -355,11 +315,9 @@ def test_the_longest_quiet_period_of_two_streams_counts(turned: bool) -> None:
     assert {(each.quiet_period, each.timeout) for each in world.status.draining} == {("1h", "2d")}
     del world.streams["a"], world.streams["b"]  # the document keeps their settings
     world.settle()
-    world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=3599))
-    world.settle()
+    world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=3599)).settle()
     assert world.rendered()["east/orders"] == "Draining"
-    world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=3601))
-    world.settle()
+    world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=3601)).settle()
     assert "east/orders" not in world.rendered()
 
 
@@ -371,10 +329,8 @@ def test_an_immediate_stream_lengthens_no_quiet_period() -> None:
 @pytest.mark.parametrize("mistake", [{"startingOffsets": "begin"}, {"properties": {"plugin.library.paths": "x"}}])
 def test_a_mistake_in_a_stream_does_not_shorten_its_quiet_period(mistake: dict[str, Any]) -> None:
     world = removed(quietPeriod="1h")
-    world.driver_reports(east__orders=replace(DRAINED, quiet_s=600))
-    world.settle()
-    world.stream("orders", {**cluster("west"), **mistake}, quietPeriod="1m")
-    world.settle()
+    world.driver_reports(east__orders=replace(DRAINED, quiet_s=600)).settle()
+    world.stream("orders", {**cluster("west"), **mistake}, quietPeriod="1m").settle()
     assert world.condition("StreamsResolved") == ("False", "InvalidStream")
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
     assert {each.quiet_period for each in world.status.draining} == {"1h"}

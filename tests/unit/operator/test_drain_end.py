@@ -18,8 +18,7 @@ from tests.unit.operator.world import DiedError, World, cluster, running, safe_t
 @pytest.mark.parametrize("kafka_id", ["GnV1", ""])
 def test_the_event_names_the_kafka_cluster_that_was_drained(kafka_id: str) -> None:
     world = removed()
-    world.driver_reports(east__orders=replace(DRAINED, kafka_id=kafka_id))
-    world.settle()
+    world.driver_reports(east__orders=replace(DRAINED, kafka_id=kafka_id)).settle()
     where = f" (cluster.id {kafka_id})" if kafka_id else ""
     assert ("Released", f"east/orders leaves the document: drained{where}") in world.events
 
@@ -52,8 +51,7 @@ def test_a_misspelt_release_is_one_event() -> None:
     world = removed()
     world.released = frozenset({"esat/orders"})
     world.settle()
-    world.later(minutes=30)
-    world.settle()
+    world.later(minutes=30).settle()
     (text,) = unused_release_events(world)
     assert text.startswith("the release esat/orders names nothing that drains")
     assert text.endswith("draining now: east/orders")
@@ -68,8 +66,7 @@ def test_a_release_in_a_pause_is_no_unused_one() -> None:
     world.changes(pause={"reason": "freeze"})
     world.released = frozenset({"east/orders"})
     world.settle()
-    world.changes(pause=None)
-    world.settle()
+    world.changes(pause=None).settle()
     assert world.rendered() == {"west/orders": "Active"}
     assert unused_release_events(world) == []
 
@@ -78,10 +75,8 @@ def test_a_release_counts_for_no_later_drain() -> None:
     world = removed()
     world.released = frozenset({"east/orders", "west"})
     world.settle()
-    world.stream("orders", cluster("west"), cluster("east"))
-    world.settle()
-    world.stream("orders", cluster("north"))
-    world.settle()
+    world.stream("orders", cluster("west"), cluster("east")).settle()
+    world.stream("orders", cluster("north")).settle()
     assert world.rendered() == {"north/orders": "Active", "west/orders": "Draining", "east/orders": "Draining"}
     text = "The release east/orders is from before this drain and does not count: to release the topic again, write"
     assert f"{text} east/orders@2" in world.message("Drained")
@@ -99,10 +94,8 @@ def test_a_release_counts_for_nothing_without_a_status() -> None:
     world = removed()
     world.released = frozenset({"east/orders"})
     world.settle()
-    world.stream("orders", cluster("west"), cluster("east"))
-    world.settle()
-    world.stream("orders", cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("west"), cluster("east")).settle()
+    world.stream("orders", cluster("west")).settle()
     world.status = SubscriptionStatus()
     world.settle()
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
@@ -126,8 +119,7 @@ def test_a_release_counts_once_after_a_death(writes: int) -> None:
     world.released = frozenset({"east/orders"})
     world.settle_with_deaths(writes)
     assert world.rendered() == {"west/orders": "Active"}
-    world.stream("orders", cluster("west"), cluster("east"))
-    world.settle()
+    world.stream("orders", cluster("west"), cluster("east")).settle()
     world.stream("orders", cluster("west"))
     world.settle_with_deaths(writes)
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
@@ -157,8 +149,7 @@ def test_a_release_in_a_pause_counts_afterwards() -> None:
 
 def test_a_drain_timeout_removes_nothing_and_names_the_remedy() -> None:
     world = removed(timeout="1h")
-    world.later(hours=2)
-    world.settle()
+    world.later(hours=2).settle()
     assert world.rendered()["east/orders"] == "Draining"
     assert world.condition("Drained") == ("False", "DrainTimedOut")
     assert "kafkastream.dev/release=east/orders" in world.message("Drained")
@@ -207,12 +198,10 @@ def test_a_report_is_no_evidence_if_it_is(what: str) -> None:
 def test_an_application_that_does_not_run_drains_nothing(life: Life) -> None:
     world = removed()
     world.application_is(life)
-    world.driver_reports(east__orders=DRAINED)
-    world.settle()
+    world.driver_reports(east__orders=DRAINED).settle()
     assert world.rendered()["east/orders"] == "Draining"
     assert life in world.message("Drained")
-    world.application_is("Running")
-    world.settle()
+    world.application_is("Running").settle()
     assert world.rendered() == {"west/orders": "Active"}
 
 

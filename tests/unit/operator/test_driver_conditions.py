@@ -29,10 +29,8 @@ def silent() -> World:
     """Return a world whose driver has started, and has not reported."""
     world = World(spec={"updateStrategy": "Reload"})
     world.stream("orders", cluster("east"))
-    world.application_is("Starting")
-    world.settle()
-    world.driver_starts(reports=False)
-    world.settle()
+    world.application_is("Starting").settle()
+    world.driver_starts(reports=False).settle()
     return world
 
 
@@ -60,8 +58,7 @@ def test_a_silent_driver_is_one_event_after_its_time() -> None:
     assert world.condition("Reporting") == ("False", "NoReport")
     stays_silent(world, 3600)
     assert events_of(world, "NoReport") == 1
-    world.driver_reports()
-    world.settle()
+    world.driver_reports().settle()
     assert world.condition("Reporting") == ("True", "Reporting")
 
 
@@ -118,10 +115,8 @@ def with_a_secret(*, mounts: frozenset[str] = frozenset()) -> World:
     """Return an application on east, which needs a Secret."""
     world = World(spec={"secrets": [SECRET]})
     world.stream("orders", cluster("east", secretRef={"name": "login"}))
-    world.application_is("Starting", mounts=mounts)
-    world.settle()
-    world.driver_starts()
-    world.settle()
+    world.application_is("Starting", mounts=mounts).settle()
+    world.driver_starts().settle()
     return world
 
 
@@ -135,8 +130,7 @@ def test_missing_secrets_of_the_first_document_are_one_event() -> None:
 @pytest.mark.parametrize(("strategy", "times"), [("Restart", 0), ("Reload", 1)])
 def test_missing_secrets_are_an_event_without_a_restart(strategy: str, times: int) -> None:
     world = running(updateStrategy=strategy, secrets=[SECRET | {"cluster": "west", "allowedServers": ["west:9092"]}])
-    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "login"}))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "login"})).settle()
     assert events_of(world, "SecretsNotMounted") == times
 
 
@@ -146,8 +140,7 @@ def test_missing_secrets_are_an_event_after_giving_up() -> None:
     world.look()
     assert world.condition("Mounted") == ("False", "SecretsNotMounted")
     assert events_of(world, "SecretsNotMounted") == 0
-    world.changes(updateStrategy="Reload")
-    world.settle()
+    world.changes(updateStrategy="Reload").settle()
     assert world.condition("RolledOut") == ("False", "RestartRequired")
     assert events_of(world, "SecretsNotMounted") == 1
 

@@ -25,17 +25,13 @@ def reasons(world: World) -> list[str]:
 def test_each_mistake_in_a_stream_is_one_event() -> None:
     world = running(updateStrategy="Reload")
     reasons(world)
-    world.stream("orders", cluster("east", startingOffsets="sometimes"))
-    world.settle()
-    world.later(minutes=30)
-    world.settle()
+    world.stream("orders", cluster("east", startingOffsets="sometimes")).settle()
+    world.later(minutes=30).settle()
     assert "startingOffsets" in world.events[0][1]
     assert reasons(world) == ["InvalidStream"]
-    world.stream("orders", cluster("east", stoppingOffsets="sometimes"))
-    world.settle()
+    world.stream("orders", cluster("east", stoppingOffsets="sometimes")).settle()
     assert reasons(world) == ["InvalidStream"]
-    world.stream("orders", cluster("east"))
-    world.settle()
+    world.stream("orders", cluster("east")).settle()
     assert reasons(world) == []
 
 
@@ -54,20 +50,17 @@ def test_a_document_that_is_not_mounted_is_one_event() -> None:
     assert world.driver is not None
     world.driver = replace(world.driver, mounted=False)
     world.settle()
-    world.later(minutes=1)
-    world.settle()
+    world.later(minutes=1).settle()
     assert reasons(world) == ["NotMounted"]
 
 
 def test_a_drain_that_takes_too_long_is_one_event() -> None:
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("west"), timeout="1h")
-    world.settle()
+    world.stream("orders", cluster("west"), timeout="1h").settle()
     reasons(world)
     for lag in (5, 0, 5):
         world.later(hours=2)
-        world.driver_reports(east__orders=TopicReport(lag=lag, quiet_s=0))
-        world.settle()
+        world.driver_reports(east__orders=TopicReport(lag=lag, quiet_s=0)).settle()
     assert reasons(world) == ["DrainTimedOut"]
 
 
@@ -81,8 +74,7 @@ def test_a_restored_document_has_an_event_of_its_own(what: str) -> None:
         world.document = None
     world.settle()
     assert reasons(world) == ["Restored"]
-    world.stream("orders", cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("west")).settle()
     assert reasons(world) == ["Rendered", "RollingOut"]
 
 

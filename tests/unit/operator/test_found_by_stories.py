@@ -17,10 +17,8 @@ def stream_status_of(world: World, before: KafkaStreamStatus, generation: int) -
 
 def test_an_immediate_removal_is_not_safe_before_its_revision() -> None:
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("east", "orders", "retry"), policy="Immediate")
-    world.settle()
-    world.driver_reports()
-    world.settle()
+    world.stream("orders", cluster("east", "orders", "retry"), policy="Immediate").settle()
+    world.driver_reports().settle()
     before, safe = stream_status_of(world, KafkaStreamStatus(), 1)
     assert safe == "True"
     world.stream("orders", cluster("east", "orders"), policy="Immediate")
@@ -31,8 +29,7 @@ def test_an_immediate_removal_is_not_safe_before_its_revision() -> None:
     held, safe = stream_status_of(world, before, 2)
     assert safe == "False"
     assert stream_status_of(world, held, 2)[1] == "False"
-    world.driver_reports()
-    world.settle()
+    world.driver_reports().settle()
     assert stream_status_of(world, held, 2)[1] == "True"
 
 
@@ -44,8 +41,7 @@ def test_an_unrecorded_restart_counts_as_the_last_one() -> None:
         world.settle()
     assert world.writes[-1] == "patch"
     world.later(seconds=1)
-    world.stream("orders", cluster("west"), cluster("north"))
-    world.settle()
+    world.stream("orders", cluster("west"), cluster("north")).settle()
     assert world.patches == 1
     assert world.condition("RolledOut") == ("False", "Coalescing")
 
@@ -53,24 +49,19 @@ def test_an_unrecorded_restart_counts_as_the_last_one() -> None:
 def test_the_newest_drain_policy_counts_after_unsubscribing() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("east"), policy="Immediate")
-    world.stream("bills", cluster("west"))
-    world.settle()
+    world.stream("bills", cluster("west")).settle()
     world.stream("orders", cluster("east"), policy="WhenDrained")
-    world.changes(streams={"ids": ["bills"]})
-    world.settle()
+    world.changes(streams={"ids": ["bills"]}).settle()
     assert world.rendered() == {"east/orders": "Draining", "west/orders": "Active"}
 
 
 def test_a_change_with_a_lost_status_is_rolled_out() -> None:
     world = World(spec={"updateStrategy": "Restart"})
     world.stream("orders", cluster("east"))
-    world.application_is("Starting")
-    world.settle()
-    world.driver_starts(reports=False)
-    world.settle()
+    world.application_is("Starting").settle()
+    world.driver_starts(reports=False).settle()
     world.status = SubscriptionStatus()
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     # The driver runs with revision 1 and does not report, so it needs a restart.
     assert world.condition("RolledOut") == ("False", "RollingOut")
     assert world.patches == 1
@@ -79,8 +70,7 @@ def test_a_change_with_a_lost_status_is_rolled_out() -> None:
 def test_drain_settings_survive_the_loss_of_the_document() -> None:
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("east"), quietPeriod="10m")
-    world.stream("bills", cluster("west"))
-    world.settle()
+    world.stream("bills", cluster("west")).settle()
     world.changes(streams={"ids": ["bills"]})
     world.edited = True
     world.settle()

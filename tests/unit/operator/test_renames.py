@@ -37,13 +37,11 @@ def begun_anew(world: World, has: str = "east") -> set[str]:
 def renamed(life: Life = "Running", **spec: Any) -> World:
     """Return a world after east was renamed to e2, before a driver has the rename."""
     world = running(updateStrategy="Reload", **spec)
-    world.driver_reports()
-    world.settle()
+    world.driver_reports().settle()
     if life != "Running":
         world.application_is(life)
         world.driver = None
-    world.stream("orders", east("e2", renamedFrom="east"))
-    world.settle()
+    world.stream("orders", east("e2", renamedFrom="east")).settle()
     assert begun_anew(world) == set()
     return world
 
@@ -52,8 +50,7 @@ def renamed(life: Life = "Running", **spec: Any) -> World:
 @pytest.mark.parametrize("last", [{"id": "e2"}, {"id": "e3", "renamedFrom": "e2"}, {"id": "e3", "renamedFrom": "east"}])
 def test_a_rename_is_kept_until_a_driver_has_it(last: dict[str, Any], life: Life) -> None:
     world = renamed(life)
-    world.stream("orders", east("") | last)
-    world.settle()
+    world.stream("orders", east("") | last).settle()
     assert (begun_anew(world), begun_anew(world, "e2")) == (set(), set())
     assert world.rendered() == {"e2/orders": "Active"}
     expected = ("True", "Resolved") if last["id"] == "e2" else ("False", "RenamePending")
@@ -62,24 +59,19 @@ def test_a_rename_is_kept_until_a_driver_has_it(last: dict[str, Any], life: Life
 
 def test_a_rename_that_a_driver_has_may_be_taken_out() -> None:
     world = renamed()
-    world.stream("orders", east("e2"))
-    world.settle()
-    world.driver_reports()
-    world.settle()
+    world.stream("orders", east("e2")).settle()
+    world.driver_reports().settle()
     assert world.document is not None
     assert "renamedFrom" not in world.document.streams["orders"]["clusters"]["e2"]
-    world.stream("orders", east("e2"), cluster("east", "more", bootstrapServers="other:9092"))
-    world.settle()
+    world.stream("orders", east("e2"), cluster("east", "more", bootstrapServers="other:9092")).settle()
     assert world.rendered() == {"e2/orders": "Active", "east/more": "Active"}
 
 
 def test_a_second_rename_follows_when_a_driver_has_the_first() -> None:
     world = renamed()
-    world.stream("orders", east("e3", renamedFrom="e2"))
-    world.settle()
+    world.stream("orders", east("e3", renamedFrom="e2")).settle()
     assert "rename ('east' to 'e2') that no driver has reported to have" in world.message("StreamsResolved")
-    world.driver_reports()
-    world.settle()
+    world.driver_reports().settle()
     assert world.condition("StreamsResolved")[0] == "True"
     assert world.rendered() == {"e3/orders": "Active"}
     assert begun_anew(world, "e2") == set()
@@ -100,8 +92,7 @@ def test_a_report_counts_for_no_rename_if_it_is(how: str) -> None:
         world.driver = replace(world.driver, report=replace(world.driver.report, pod="another"))
     else:
         world.driver = replace(world.driver, report=replace(world.driver.report, subscription="another"))
-    world.stream("orders", east("e2"))
-    world.settle()
+    world.stream("orders", east("e2")).settle()
     assert begun_anew(world) == set()
 
 
@@ -109,41 +100,34 @@ def test_a_driver_started_for_a_rename_is_no_proof() -> None:
     world = renamed("Suspended")
     assert world.document is not None
     world.application_is("Starting", token=world.document.revision.token)
-    world.driver_starts(reports=False)
-    world.settle()
-    world.stream("orders", east("e2"))
-    world.settle()
+    world.driver_starts(reports=False).settle()
+    world.stream("orders", east("e2")).settle()
     assert begun_anew(world) == set()
 
 
 @pytest.mark.parametrize("has", ["east", "e2"])
 def test_renaming_back_never_waits(has: str) -> None:
     world = renamed()
-    world.stream("orders", east("east", renamedFrom="e2"))
-    world.settle()
+    world.stream("orders", east("east", renamedFrom="e2")).settle()
     assert world.rendered() == {"east/orders": "Active"}
     assert begun_anew(world, has) == set()
-    world.stream("orders", east("east"))
-    world.settle()
+    world.stream("orders", east("east")).settle()
     assert begun_anew(world, has) == set()
 
 
 def test_an_old_id_is_given_away_when_a_driver_has_the_rename() -> None:
     world = renamed()
-    world.stream("orders", east("e2"), cluster("east", "more", bootstrapServers="other:9092"))
-    world.settle()
+    world.stream("orders", east("e2"), cluster("east", "more", bootstrapServers="other:9092")).settle()
     assert world.rendered() == {"e2/orders": "Active"}
     assert world.condition("StreamsResolved") == ("False", "RenamePending")
-    world.driver_reports()
-    world.settle()
+    world.driver_reports().settle()
     assert world.rendered() == {"e2/orders": "Active", "east/more": "Active"}
     assert begun_anew(world, "e2") == {"east"}
 
 
 def test_a_rename_from_another_cluster_waits_for_the_first() -> None:
     world = renamed()
-    world.stream("orders", east("e2", renamedFrom="west"))
-    world.settle()
+    world.stream("orders", east("e2", renamedFrom="west")).settle()
     assert begun_anew(world) == set()
     assert world.condition("StreamsResolved") == ("False", "RenamePending")
 
@@ -151,30 +135,25 @@ def test_a_rename_from_another_cluster_waits_for_the_first() -> None:
 def test_a_rename_is_kept_in_every_stream_of_the_cluster() -> None:
     world = renamed(streams={"pattern": ".*"})
     world.stream("orders", east("e2"))
-    world.stream("bills", east("e2", "bills"))
-    world.settle()
+    world.stream("bills", east("e2", "bills")).settle()
     assert world.condition("StreamsResolved")[0] == "True"
     assert world.rendered() == {"e2/orders": "Active", "e2/bills": "Active"}
     assert begun_anew(world) == set()
     world.stream("orders", east("e3", renamedFrom="e2"))
     world.stream("bills", east("e3", "bills", renamedFrom="e2"))
     world.stream("third", east("e3", "third", renamedFrom="e2"))
-    world.stream("fourth", cluster("west"))
-    world.settle()
+    world.stream("fourth", cluster("west")).settle()
     assert world.rendered() == {"e2/orders": "Active", "e2/bills": "Active", "west/orders": "Active"}
     assert begun_anew(world) == {"west"}
-    world.driver_reports()
-    world.settle()
+    world.driver_reports().settle()
     assert set(world.rendered()) == {"e3/orders", "e3/bills", "e3/third", "west/orders"}
 
 
 def test_a_renamed_cluster_removed_at_once_drains_renamed() -> None:
     world = renamed()
-    world.stream("orders", cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("west")).settle()
     assert world.rendered() == {"e2/orders": "Draining", "west/orders": "Active"}
     assert begun_anew(world) == {"west"}
-    world.stream("orders", cluster("west"), east("e2"))
-    world.settle()
+    world.stream("orders", cluster("west"), east("e2")).settle()
     assert world.rendered() == {"e2/orders": "Active", "west/orders": "Active"}
     assert begun_anew(world) == {"west"}

@@ -25,8 +25,7 @@ def changing(count: int, **between: float) -> World:
     world.timing = Timing()
     world.later(hours=1)
     for number in range(count):
-        world.stream("orders", cluster("east"), *[cluster(f"new{each}") for each in range(number + 1)])
-        world.settle()
+        world.stream("orders", cluster("east"), *[cluster(f"new{each}") for each in range(number + 1)]).settle()
         world.later(**between)
     return world
 
@@ -35,8 +34,7 @@ def test_a_burst_of_changes_is_one_restart() -> None:
     world = changing(50, milliseconds=20)
     assert (world.patches, world.condition("RolledOut")) == (0, ("False", "RollingOut"))
     assert world.again is not None
-    world.later(seconds=(world.again - world.now).total_seconds())
-    world.settle()
+    world.later(seconds=(world.again - world.now).total_seconds()).settle()
     assert world.patches == 1
     world.driver_starts(reports=False)
     for _ in range(5):
@@ -67,43 +65,35 @@ def test_gathered_changes_are_one_restart_after_a_death(writes: int) -> None:
 
 def test_a_live_report_does_not_confirm_a_restart() -> None:
     world = running(updateStrategy="Restart")
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     world.driver_reports()  # Kubeflow's operator is down, the patch is lost, and the driver takes the document live
     world.settle()
     assert world.condition("RolledOut") == ("False", "RollingOut")
-    world.later(seconds=91)
-    world.settle()
+    world.later(seconds=91).settle()
     assert world.patches == 2
-    world.driver_starts(reports=False)
-    world.settle()
+    world.driver_starts(reports=False).settle()
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
 def test_a_coalescing_restart_follows_despite_a_live_report() -> None:
     world = running(updateStrategy="Restart")
     for name in ("west", "north"):
-        world.stream("orders", cluster("east"), cluster(name))
-        world.settle()
-        world.driver_starts()
-        world.settle()
+        world.stream("orders", cluster("east"), cluster(name)).settle()
+        world.driver_starts().settle()
     assert world.condition("RolledOut") == ("False", "Coalescing")
     world.driver_reports()
-    world.later(minutes=1)
-    world.settle()
+    world.later(minutes=1).settle()
     assert world.patches == 2
 
 
 def test_a_driver_submitted_since_confirms_by_its_report() -> None:
     world = running(updateStrategy="Restart")
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     assert world.application is not None
     world.application = replace(
         world.application, token=""
     )  # the patch was removed, and somebody restarted the application
-    world.driver_starts()
-    world.settle()
+    world.driver_starts().settle()
     assert (world.patches, world.condition("RolledOut")) == (1, ("True", "Confirmed"))
 
 
@@ -113,19 +103,16 @@ def test_a_restart_by_hand_confirms_what_was_given_up() -> None:
     for _ in range(MAX_ATTEMPTS + 3):
         world.settle()
         world.later(minutes=2)
-    world.driver_reports()
-    world.settle()
+    world.driver_reports().settle()
     assert world.condition("RolledOut") == ("False", "Stalled")
-    world.driver_starts()
-    world.settle()
+    world.driver_starts().settle()
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
 def test_reload_reports_a_driver_that_takes_nothing_live() -> None:
     world = running(updateStrategy="Reload")
     world.driver_reports(abilities=())
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     assert world.condition("RolledOut") == ("False", "RestartRequired")
     assert (world.patches, world.writes.count("refresh")) == (0, 0)
     world.driver_starts()  # by its user
@@ -136,10 +123,8 @@ def test_reload_reports_a_driver_that_takes_nothing_live() -> None:
 def mounted(strategy: str) -> World:
     """Return an application whose Secret was mounted by a confirmed restart."""
     world = running(updateStrategy=strategy, secrets=[SECRET])
-    world.stream("orders", cluster("east"), WEST)
-    world.settle()
-    world.driver_starts()
-    world.settle()
+    world.stream("orders", cluster("east"), WEST).settle()
+    world.driver_starts().settle()
     assert (world.patches, world.condition("RolledOut")) == (1, ("True", "Confirmed"))
     world.later(hours=1)
     return world
@@ -158,13 +143,11 @@ def test_an_application_applied_anew_gets_its_secrets_again(strategy: str, live_
     world = mounted(strategy)
     before = 1
     if live_since:
-        world.stream("orders", cluster("north"), WEST)
-        world.settle()
+        world.stream("orders", cluster("north"), WEST).settle()
         before = world.patches
         if strategy == "Restart":
             world.driver_starts()
-        world.driver_reports()
-        world.settle()
+        world.driver_reports().settle()
     assert world.condition("RolledOut") == ("True", "Confirmed")
     for number in range(4):  # as often as somebody likes
         world.later(hours=1)
@@ -172,8 +155,7 @@ def test_an_application_applied_anew_gets_its_secrets_again(strategy: str, live_
         world.settle()
         lacks_its_secret(world, "Starting", uid=f"anew-{number}", generation=1, submission="")
         assert world.patches == before + number + 1
-        world.driver_starts()
-        world.settle()
+        world.driver_starts().settle()
         assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
@@ -182,14 +164,12 @@ def test_secrets_removed_three_times_are_left_alone() -> None:
     for number in range(2, 4):
         lacks_its_secret(world, generation=number)
         assert world.patches == number
-        world.driver_starts()
-        world.settle()
+        world.driver_starts().settle()
         assert world.condition("RolledOut") == ("True", "Confirmed")
         world.later(hours=1)
     lacks_its_secret(world, generation=9)
     assert (world.patches, world.condition("RolledOut")) == (3, ("False", "RevertedByOthers"))
-    world.later(hours=1)
-    world.settle()
+    world.later(hours=1).settle()
     assert world.patches == 3
 
 
@@ -197,8 +177,7 @@ def test_a_mount_removed_under_its_token_is_another_attempt() -> None:
     world = mounted("Restart")
     assert world.application is not None
     made = world.application.attempt
-    world.application_is("Running", mounts=frozenset(), generation=4)
-    world.settle()
+    world.application_is("Running", mounts=frozenset(), generation=4).settle()
     assert (world.patches, world.application.mounts, world.application.attempt) == (2, {"login"}, made + 1)
 
 
@@ -212,11 +191,9 @@ def test_reload_patches_no_secret_in_again() -> None:
 def test_secrets_of_the_first_document_are_the_users() -> None:
     world = World(spec={"secrets": [SECRET]})
     world.stream("orders", WEST)
-    world.application_is("Starting")
-    world.settle()
+    world.application_is("Starting").settle()
     world.later(seconds=5)
-    world.driver_starts()
-    world.settle()
+    world.driver_starts().settle()
     assert (world.patches, world.condition("Mounted")) == (0, ("False", "SecretsNotMounted"))
 
 
@@ -224,8 +201,7 @@ def test_nothing_is_gathered_twice() -> None:
     world = changing(1, seconds=1)
     began = world.now - timedelta(seconds=1)
     assert world.again == began + timedelta(seconds=2)
-    world.later(seconds=1)
-    world.settle()
+    world.later(seconds=1).settle()
     assert world.patches == 1
 
 
@@ -234,10 +210,8 @@ def test_apaches_driver_confirms_the_patch_it_started_with() -> None:
     world = apaches(updateStrategy="Restart")
     world.driver = None
     world.application_is("Starting", submission="s2")  # ScheduledToRestart, after a failure of its driver
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
-    world.later(seconds=2)
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
+    world.later(seconds=2).settle()
     assert world.patches == 1
     world.driver_starts()
     world.application_is("Running", submission="s2")  # the same attempt
@@ -252,32 +226,26 @@ def test_a_revision_promised_to_a_new_driver_is_not_patched(life: Life) -> None:
     world = running(updateStrategy="Restart")
     world.timing = Timing()
     world.later(hours=1)
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     assert world.patches == 0  # it waits for more changes
     world.driver = None
-    world.application_is(life)
-    world.settle()
+    world.application_is(life).settle()
     assert world.condition("RolledOut") == ("Unknown", "NotRunning")
     assert "takes revision 2 when it starts" in world.message("RolledOut")
     world.later(hours=1)
-    world.application_is("Starting")
-    world.settle()
+    world.application_is("Starting").settle()
     assert world.patches == 0
-    world.driver_starts()
-    world.settle()
+    world.driver_starts().settle()
     assert (world.patches, world.condition("RolledOut")) == (0, ("True", "Confirmed"))
 
 
 def test_a_start_with_a_restored_document_needs_no_restart() -> None:
     world = running(updateStrategy="Restart")
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     world.application_is("Starting")
     world.driver = None
     world.settle()
-    world.driver_starts()
-    world.settle()
+    world.driver_starts().settle()
     assert world.condition("RolledOut") == ("True", "Confirmed")
     # The backup has the rendered ConfigMap and a subscription without status; Git has the application without the
     # operator's keys. No pod exists yet, and the first one mounts the newest document.

@@ -25,15 +25,13 @@ def test_nothing_is_served_until_the_stream_is_there() -> None:
     world.settle()
     assert world.document is None
     assert world.condition("StreamsResolved") == ("False", "StreamMissing")
-    world.stream("orders", cluster("east"))
-    world.settle()
+    world.stream("orders", cluster("east")).settle()
     assert world.rendered() == {"east/orders": "Active"}
 
 
 def test_a_change_is_one_patch_and_the_new_driver_confirms() -> None:
     world = running(updateStrategy="Restart")
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     assert world.patches == 1
     assert world.condition("RolledOut") == ("False", "RollingOut")
     restarted(world)
@@ -44,21 +42,18 @@ def test_a_change_is_one_patch_and_the_new_driver_confirms() -> None:
 def test_without_a_change_nothing_is_written() -> None:
     world = running()
     count = len(world.writes)
-    world.later(hours=5)
-    world.settle()
+    world.later(hours=5).settle()
     assert len(world.writes) == count
 
 
 def test_a_burst_of_changes_is_at_most_one_restart_a_minute() -> None:
     world = running(updateStrategy="Restart")
     for number in range(50):
-        world.stream("orders", cluster("east"), *[cluster(f"new{each}") for each in range(number + 1)])
-        world.settle()
+        world.stream("orders", cluster("east"), *[cluster(f"new{each}") for each in range(number + 1)]).settle()
         world.later(milliseconds=20)
     assert world.patches == 1
     assert world.condition("RolledOut") == ("False", "Coalescing")
-    world.later(minutes=1)
-    world.settle()
+    world.later(minutes=1).settle()
     assert world.patches == 2
     restarted(world)
     assert world.condition("RolledOut") == ("True", "Confirmed")
@@ -69,8 +64,7 @@ def test_an_application_that_does_not_run_is_left_alone(life: str) -> None:
     world = running(updateStrategy="Restart")
     world.application_is(life)  # type: ignore[arg-type]
     world.driver = None
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     assert world.patches == 0
     assert world.rendered() == {"east/orders": "Active", "west/orders": "Active"}
     assert world.condition("RolledOut") == ("Unknown", "NotRunning")
@@ -83,26 +77,21 @@ def resumed() -> World:
     world = running(updateStrategy="Restart")
     world.application_is("Suspended")
     world.driver = None
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     assert "it takes revision 2 when it starts" in world.message("RolledOut")
     world.later(hours=1)
-    world.application_is("Starting")
-    world.settle()
+    world.application_is("Starting").settle()
     assert world.condition("RolledOut") == ("Unknown", "Waiting")
-    world.driver_starts(reports=False)
-    world.settle()
+    world.driver_starts(reports=False).settle()
     assert (world.condition("RolledOut"), world.patches) == (("Unknown", "Waiting"), 0)
     return world
 
 
 def test_a_starting_application_is_not_restarted_as_well() -> None:
     world = resumed()
-    world.driver_reports()
-    world.settle()
+    world.driver_reports().settle()
     assert (world.condition("RolledOut"), world.patches) == (("True", "Confirmed"), 0)
-    world.stream("orders", cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("west")).settle()
     assert world.patches == 1
 
 
@@ -128,32 +117,26 @@ def test_an_application_starting_without_its_secret_is_patched() -> None:
     world.application_is("Suspended")
     world.driver = None
     world.changes(secrets=[{"cluster": "west", "name": "login", "allowedServers": ["west:9092"]}])
-    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "login"}))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "login"})).settle()
     assert world.condition("RolledOut") == ("Unknown", "NotRunning")
-    world.application_is("Starting")
-    world.settle()
+    world.application_is("Starting").settle()
     assert world.patches == 1
 
 
 def test_reload_never_restarts() -> None:
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     assert world.writes[-2:] == ["status", "refresh"]
-    world.later(minutes=5)
-    world.settle()
+    world.later(minutes=5).settle()
     assert world.condition("RolledOut") == ("False", "NotConfirmed")
     assert world.patches == 0
-    world.driver_reports()
-    world.settle()
+    world.driver_reports().settle()
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
 def test_a_rejected_revision_is_reported_and_never_forced() -> None:
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     assert world.driver is not None and world.driver.report is not None
     report = replace(world.driver.report, rejected=(revision_of(world).token, "west is another cluster than before"))
     world.driver = replace(world.driver, report=report)
@@ -170,13 +153,10 @@ SECRET = {"cluster": "west", "name": "west-login", "allowedServers": ["west:9092
 
 def test_auto_is_live_unless_a_secret_has_to_be_mounted() -> None:
     world = running(secrets=[SECRET])
-    world.stream("orders", cluster("east"), cluster("north"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("north")).settle()
     assert (world.patches, world.writes.count("refresh")) == (0, 1)
-    world.driver_reports()
-    world.settle()
-    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west-login"}))
-    world.settle()
+    world.driver_reports().settle()
+    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west-login"})).settle()
     assert world.patches == 1
     assert world.application is not None
     assert world.application.mounts == {"west-login"}
@@ -184,8 +164,7 @@ def test_auto_is_live_unless_a_secret_has_to_be_mounted() -> None:
 
 def test_reload_reports_a_secret_that_needs_a_restart() -> None:
     world = running(secrets=[SECRET], updateStrategy="Reload")
-    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west-login"}))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west-login"})).settle()
     assert world.condition("RolledOut") == ("False", "RestartRequired")
     assert "west-login" in world.message("RolledOut")
 
@@ -193,11 +172,9 @@ def test_reload_reports_a_secret_that_needs_a_restart() -> None:
 def test_auto_restarts_a_driver_that_stays_silent() -> None:
     world = World()
     world.stream("orders", cluster("east"))
-    world.application_is("Starting")
-    world.settle()
+    world.application_is("Starting").settle()
     world.driver_starts(reports=False)
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     assert world.patches == 0
     assert world.condition("RolledOut") == ("Unknown", "Waiting")
     assert world.driver is not None and world.again is not None
@@ -209,37 +186,31 @@ def test_auto_restarts_a_driver_that_stays_silent() -> None:
 
 def test_auto_gives_each_new_driver_time_to_report() -> None:
     world = running()
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     for _ in ("it ended before it had confirmed", "and its successor, too"):
         world.application_is("Starting")
         world.driver = None
         world.settle()
-        world.driver_starts(reports=False)
-        world.settle()
-    world.driver_reports()
-    world.settle()
+        world.driver_starts(reports=False).settle()
+    world.driver_reports().settle()
     assert world.patches == 0
     assert world.condition("RolledOut") == ("True", "Confirmed")
 
 
 def test_auto_goes_on_with_a_restart_without_a_driver() -> None:
     world = running(secrets=[SECRET])
-    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west-login"}))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west-login"})).settle()
     world.application_is("Starting")
     world.driver = None
     for _ in range(MAX_ATTEMPTS):
-        world.later(minutes=2)
-        world.settle()
+        world.later(minutes=2).settle()
     assert world.condition("RolledOut") == ("False", "Stalled")
 
 
 def test_a_pause_holds_everything_and_ends_by_itself() -> None:
     world = running(updateStrategy="Restart")
     world.spec["pause"] = {"until": "2026-11-01T01:00:00Z", "reason": "freeze"}
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     assert world.rendered() == {"east/orders": "Active"}
     assert world.again is not None
     world.now = world.again
@@ -251,16 +222,13 @@ def test_a_pause_holds_everything_and_ends_by_itself() -> None:
 def test_a_pause_shows_while_nothing_else_is_wrong() -> None:
     world = running(updateStrategy="Reload")
     world.changes(pause={"reason": "freeze"})
-    world.stream("orders", cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("west")).settle()
     text = "nothing newer is rolled out: paused: freeze; take spec.pause out to go on"
     assert text in world.message("RolledOut")
     assert text in world.message("Ready")
-    world.changes(pause=None)
-    world.settle()
+    world.changes(pause=None).settle()
     assert "paused" not in world.message("RolledOut") + world.message("Drained")
-    world.changes(pause={"reason": "freeze"})
-    world.settle()
+    world.changes(pause={"reason": "freeze"}).settle()
     assert "no drain ends: paused: freeze" in world.message("Drained")
 
 
@@ -272,8 +240,7 @@ def test_a_report_confirms_no_revision_without_its_secret() -> None:
         world.driver_reports()
     assert world.patches == 1
     assert world.condition("RolledOut")[0] == "False"
-    world.later(minutes=2)
-    world.settle()
+    world.later(minutes=2).settle()
     assert world.patches == 2
     restarted(world)
     assert world.condition("RolledOut") == ("True", "Confirmed")

@@ -43,39 +43,33 @@ def test_a_removal_before_any_reconcile_is_not_safe() -> None:
 
 def test_a_removal_that_a_pause_holds_back_is_not_safe() -> None:
     world = running(updateStrategy="Reload", pause={"reason": "freeze"})
-    world.stream("orders", cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("west")).settle()
     assert world.rendered() == {"east/orders": "Active"}
     assert safe(world)[0] == "False"
 
 
 def test_it_is_safe_once_it_is_drained() -> None:
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("west")).settle()
     status, message = safe(world)
     assert status == "False"
     assert "0 of 1 drained; waiting for app (Running, since 2026-11-01T00:00:00Z: east/orders: driver " in message
     assert message.endswith(". For the remedy: kubectl describe kss app")
-    world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=400))
-    world.settle()
-    world.driver_reports()
-    world.settle()
+    world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=400)).settle()
+    world.driver_reports().settle()
     assert safe(world)[0] == "True"
 
 
 def test_a_topic_that_was_removed_is_not_safe_either() -> None:
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("east", "orders", "retry"))
-    world.settle()
+    world.stream("orders", cluster("east", "orders", "retry")).settle()
     world.stream("orders", cluster("east", "orders"))
     assert safe(world)[0] == "False"
 
 
 def test_the_message_names_one_topic_and_counts_the_rest() -> None:
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("east", "orders", "retry", "dead"))
-    world.settle()
+    world.stream("orders", cluster("east", "orders", "retry", "dead")).settle()
     world.stream("orders", cluster("west"))
     assert "its document still has east/dead (and 2 more)" in safe(world)[1]
     world.settle()
@@ -90,16 +84,14 @@ def test_a_cluster_that_was_renamed_needs_no_drain() -> None:
 
 def test_a_topic_that_is_left_out_of_a_rename_is_not_safe() -> None:
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("east", "orders", "retry"))
-    world.settle()
+    world.stream("orders", cluster("east", "orders", "retry")).settle()
     world.stream("orders", cluster("new-east", renamedFrom="east"))
     assert "its document still has new-east/retry" in safe(world)[1]
 
 
 def test_a_topic_dropped_with_a_rename_is_not_safe() -> None:
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("east", "orders", "retry"))
-    world.settle()
+    world.stream("orders", cluster("east", "orders", "retry")).settle()
     world.stream("orders", cluster("new-east", "orders", renamedFrom="east"))
     status, message = safe(world)
     assert status == "False"
@@ -108,16 +100,14 @@ def test_a_topic_dropped_with_a_rename_is_not_safe() -> None:
 
 def test_nothing_is_safe_while_the_stream_is_invalid() -> None:
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("west", startingOffsets="sometimes"))
-    world.settle()
+    world.stream("orders", cluster("west", startingOffsets="sometimes")).settle()
     assert safe(world)[0] == "False"
 
 
 def east_let_go(**spec: Any) -> tuple[World, KafkaStreamStatus]:
     """Return a world in which east has left the document, before the driver has that; and the status before."""
     world = running(**spec)
-    world.stream("orders", cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("west")).settle()
     if world.status.rollout is not None and world.status.rollout.method == "Restart":
         world.driver_starts()
     world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=400))
@@ -139,11 +129,9 @@ def test_it_is_not_safe_before_the_revision_is_in_force(strategy: str) -> None:
     assert [(each.id, each.state) for each in held.clusters] == [("west", "Active"), ("east", "Draining")]
 
     if strategy == "Restart":
-        world.later(minutes=5)
-        world.settle()
+        world.later(minutes=5).settle()
         world.driver_starts()
-    world.driver_reports()
-    world.settle()
+    world.driver_reports().settle()
     assert safe(world, held)[0] == "True"
     assert [each.id for each in status_of(world, held).clusters] == ["west"]
 
@@ -180,8 +168,7 @@ def test_an_application_that_does_not_run_holds_nothing_up(life: Life) -> None:
 def test_an_addition_that_is_under_way_makes_nothing_unsafe() -> None:
     world = running(updateStrategy="Reload")
     before = status_of(world)
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     assert world.status.rollout is not None and world.status.rollout.phase == "Patched"
     assert safe(world, before)[0] == "True"
 
@@ -207,23 +194,18 @@ def test_a_shared_cluster_is_safe_for_neither_stream(stream: str) -> None:
     world = World(spec={"streams": {"ids": ["a", "b"]}, "updateStrategy": "Reload"})
     for name in "ab":
         world.stream(name, cluster("east"), cluster("west", "other"))
-    world.application_is("Starting")
-    world.settle()
-    world.driver_starts()
-    world.settle()
+    world.application_is("Starting").settle()
+    world.driver_starts().settle()
     for name in "ab":
         world.stream(name, cluster("west", "other"))
     world.settle()
-    world.driver_reports()
-    world.settle()
+    world.driver_reports().settle()
     assert world.rendered()["east/orders"] == "Draining"
     status, message = safe_to_decommission(status_of(world, stream=stream))
     assert status == "False"
     assert "east/orders: driver driver-1 reports nothing about east/orders" in message
-    world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=400))
-    world.settle()
-    world.driver_reports()
-    world.settle()
+    world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=400)).settle()
+    world.driver_reports().settle()
     status, _ = safe_to_decommission(status_of(world, stream=stream))
     assert status == "True"
 
@@ -251,20 +233,16 @@ def test_a_change_is_reconciling_until_it_is_in_force(changed: dict[str, Any]) -
     assert kstatus(world) == {**SETTLED, "Reconciling": ("True", "RollingOut")}
     (found,) = [each for each in status_of(world).conditions if each.type == "Reconciling"]
     assert found.message == "on its way to app. kubectl get kss shows what each of them waits for"
-    world.driver_starts()
-    world.settle()
+    world.driver_starts().settle()
     assert kstatus(world) == SETTLED
 
 
 def test_a_cluster_added_in_a_pause_is_reconciling() -> None:
     world = running(updateStrategy="Reload", pause={"reason": "freeze"})
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     assert kstatus(world)["Reconciling"] == ("True", "RollingOut")
-    world.changes(pause=None)
-    world.settle()
-    world.driver_reports()
-    world.settle()
+    world.changes(pause=None).settle()
+    world.driver_reports().settle()
     assert kstatus(world) == SETTLED
 
 
@@ -279,22 +257,18 @@ def test_a_mistake_is_stalled_and_not_under_way() -> None:
 def test_a_stream_does_not_wait_for_a_silent_driver() -> None:
     world = World(spec={"updateStrategy": "Auto"})
     world.stream("orders", cluster("east"))
-    world.application_is("Starting")
-    world.settle()
-    world.driver_starts(reports=False)
-    world.settle()
+    world.application_is("Starting").settle()
+    world.driver_starts(reports=False).settle()
     world.stream("orders", cluster("east"), cluster("west"))
     for _ in range(3):
-        world.later(minutes=30)
-        world.settle()
+        world.later(minutes=30).settle()
     assert world.condition("RolledOut") == ("Unknown", "Waiting")
     assert kstatus(world) == SETTLED
 
 
 def test_a_stream_does_not_wait_for_a_stalled_subscription() -> None:
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west"}))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west", secretRef={"name": "west"})).settle()
     assert {each.type: each.status for each in world.status.conditions}["Stalled"] == "True"
     assert kstatus(world) == SETTLED
 
@@ -309,19 +283,14 @@ def test_a_stream_does_not_wait_for_an_unsubscribed_reader() -> None:
     """The subscription only drains what it had, and gets no change of the stream."""
     world = running(updateStrategy="Reload")
     world.stream("orders", cluster("east", "orders", "retry"))
-    world.stream("other", cluster("west"))
-    world.settle()
-    world.changes(streams={"ids": ["other"]})
-    world.settle()
-    world.driver_reports()
-    world.settle()
+    world.stream("other", cluster("west")).settle()
+    world.changes(streams={"ids": ["other"]}).settle()
+    world.driver_reports().settle()
     assert world.rendered() == {"east/orders": "Draining", "east/retry": "Draining", "west/orders": "Active"}
     assert reconciling(world) == ("False", "")
     # One topic has drained and leaves the document. The other still has a producer.
-    world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=400))
-    world.settle()
-    world.driver_reports(east__retry=TopicReport(lag=5, quiet_s=0))
-    world.settle()
+    world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=400)).settle()
+    world.driver_reports(east__retry=TopicReport(lag=5, quiet_s=0)).settle()
     assert world.rendered() == {"east/retry": "Draining", "west/orders": "Active"}
     assert world.condition("Reconciling") == ("False", "Settled")
     assert reconciling(world) == ("False", "")
@@ -335,14 +304,10 @@ def test_a_stream_does_not_wait_for_an_unsubscribed_reader() -> None:
 def test_a_changed_stream_does_not_wait_for_its_drains(changed: list[dict[str, Any]]) -> None:
     world = running(updateStrategy="Reload")
     world.stream("other", cluster("west"))
-    world.changes(streams={"ids": ["other"]})
-    world.settle()
-    world.driver_reports()
-    world.settle()
-    world.stream("orders", *changed)
-    world.settle()
-    world.driver_reports()
-    world.settle()
+    world.changes(streams={"ids": ["other"]}).settle()
+    world.driver_reports().settle()
+    world.stream("orders", *changed).settle()
+    world.driver_reports().settle()
     assert world.condition("Reconciling") == ("False", "Settled")
     assert reconciling(world) == ("False", "")
 
@@ -368,13 +333,10 @@ def test_every_change_is_reconciling_at_once(changed: dict[str, Any], paused: bo
 @pytest.mark.parametrize("paused", [False, True])
 def test_a_cluster_that_comes_back_is_reconciling(paused: bool) -> None:
     world = running(updateStrategy="Restart")
-    world.stream("orders", cluster("west"))
-    world.settle()
-    world.driver_starts()
-    world.settle()
+    world.stream("orders", cluster("west")).settle()
+    world.driver_starts().settle()
     if paused:
-        world.changes(pause={"reason": "freeze"})
-        world.settle()
+        world.changes(pause={"reason": "freeze"}).settle()
     assert reconciling(world)[0] == "False"
     world.stream("orders", cluster("west"), cluster("east"))
     if paused:
@@ -385,10 +347,8 @@ def test_a_cluster_that_comes_back_is_reconciling(paused: bool) -> None:
 
 def test_a_removal_is_reconciling_at_once() -> None:
     world = running(updateStrategy="Restart")
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
-    world.driver_starts()
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
+    world.driver_starts().settle()
     world.later(minutes=5)
     world.stream("orders", cluster("east"))
     assert reconciling(world)[0] == "True"
@@ -396,16 +356,13 @@ def test_a_removal_is_reconciling_at_once() -> None:
 
 def test_a_revision_rendered_before_a_pause_is_reconciling() -> None:
     world = running(updateStrategy="Restart")
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
-    world.driver_starts()
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
+    world.driver_starts().settle()
     world.stream("orders", cluster("east", "orders", "retry"), cluster("west"))  # too early for a second restart
     world.settle()
     assert world.condition("RolledOut") == ("False", "Coalescing")
     assert reconciling(world)[0] == "True"
-    world.changes(pause={"reason": "freeze"})
-    world.settle()
+    world.changes(pause={"reason": "freeze"}).settle()
     assert world.condition("RolledOut") == ("False", "Paused")
     assert world.condition("Ready")[0] == "False"
     assert reconciling(world)[0] == "True"
@@ -413,8 +370,7 @@ def test_a_revision_rendered_before_a_pause_is_reconciling() -> None:
 
 def test_the_column_marks_clusters_that_drain() -> None:
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("west"), cluster("north"))
-    world.settle()
+    world.stream("orders", cluster("west"), cluster("north")).settle()
     assert status_of(world).cluster_names == "west, north, east (draining)"
 
 

@@ -44,8 +44,7 @@ FLINKS = """
 def test_a_stream_changes_nothing_if_it(what: str) -> None:
     # The operator checks this by itself, because the CRD's rules may be older, or removed.
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("west", properties=DANGEROUS[what]))
-    world.settle()
+    world.stream("orders", cluster("west", properties=DANGEROUS[what])).settle()
     assert world.rendered() == {"east/orders": "Active"}
     assert world.condition("StreamsResolved") == ("False", "InvalidStream")
     assert "hunter2" not in world.message("StreamsResolved")
@@ -93,11 +92,9 @@ REDIRECTED = {
 @pytest.mark.parametrize("how", REDIRECTED)
 def test_a_secret_is_not_redirected(how: str) -> None:
     world = running(updateStrategy="Reload", secrets=[binding("east", "east:9092")])
-    world.stream("orders", with_secret("east"))
-    world.settle()
+    world.stream("orders", with_secret("east")).settle()
     evil, reason = REDIRECTED[how]
-    world.stream("orders", evil)
-    world.settle()
+    world.stream("orders", evil).settle()
     assert world.condition("StreamsResolved") == ("False", reason)
     assert world.document is not None
     for content in world.document.streams["orders"]["clusters"].values():
@@ -106,16 +103,14 @@ def test_a_secret_is_not_redirected(how: str) -> None:
 
 def test_the_message_names_the_asked_and_the_bound_secret() -> None:
     world = running(updateStrategy="Reload", secrets=[binding("east", "east:9092")])
-    world.stream("orders", cluster("east", secretRef={"name": "other"}))
-    world.settle()
+    world.stream("orders", cluster("east", secretRef={"name": "other"})).settle()
     text = "asks for Secret 'other' on cluster 'east', and spec.secrets[cluster=east] binds 'login'"
     assert text in world.message("StreamsResolved")
 
 
 def test_a_forged_status_neither_lets_go_nor_adds_anything() -> None:
     world = running(updateStrategy="Reload")
-    world.stream("orders", cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("west")).settle()
     evil = {"orders": {"clusters": {"evil": {"bootstrapServers": "evil:9092", "topics": ["orders"]}}}}
     done = Rollout(token="forged/99", method="Restart", phase="Confirmed", at="2026-11-01T00:00:00Z")
     world.status = SubscriptionStatus(kept=evil, rollout=done, draining=())
@@ -140,8 +135,7 @@ def test_a_forged_revision_leaves_room_for_the_next_one(where: str, lost: bool) 
     world.driver = SPOILED[where]
     if lost:
         world.document, world.status = None, SubscriptionStatus()
-    world.stream("orders", cluster("east"), cluster("west"))
-    world.settle()
+    world.stream("orders", cluster("east"), cluster("west")).settle()
     assert revision_of(world).lineage == "fresh"
     assert 1 <= revision_of(world).counter < 10
     parsed = Revision.parse(revision_of(world).token)
@@ -151,8 +145,7 @@ def test_a_forged_revision_leaves_room_for_the_next_one(where: str, lost: bool) 
 def test_a_revision_in_a_manifest_leaves_room_for_the_next_one() -> None:
     world = World()
     world.stream("orders", cluster("east"))
-    world.application_is("Starting", token=str(HUGE))
-    world.settle()
+    world.application_is("Starting", token=str(HUGE)).settle()
     assert revision_of(world).counter == 1
 
 
