@@ -27,7 +27,10 @@ _topic_numbers = itertools.count(1)
 
 
 class Brokers(NamedTuple):
-    """Three plain clusters that all tests share: use topics of your own, and leave the brokers running."""
+    """Three plain clusters that all tests share: use topics of your own, and leave the brokers running.
+
+    The fixture `shaky` of the source's tests is `c`, for a test that pauses a cluster.
+    """
 
     a: KafkaCluster
     b: KafkaCluster

@@ -165,8 +165,7 @@ def stick(frame, batch):
 
 @pytest.mark.timeout(600)
 def test_a_batch_that_outlasts_the_grace_period_is_exit_code_8(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
-    name = topic("stuck")
-    brokers.a.create_topic(name)
+    name = brokers.a.create_topic(topic("stuck"))
     produce("a", brokers.a, name, 5)
     write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name])))
     (tmp_path / "my_sink.py").write_text(STUCK)
@@ -183,8 +182,7 @@ def test_a_batch_that_outlasts_the_grace_period_is_exit_code_8(brokers: Brokers,
 @pytest.mark.timeout(600)
 def test_a_group_that_another_query_commits_to_is_exit_code_7(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
     # Given a group with a recent commit of another query; its time is in the future, since the start may take long
-    name = topic("shared")
-    brokers.a.create_topic(name)
+    name = brokers.a.create_topic(topic("shared"))
     produce("a", brokers.a, name, 5)
     client = GroupClient("a", name, brokers.a.client_properties(), deadline_s=20)
     client.commit({(name, 0): 2}, str(CommitMark("another", 7, time.time_ns() // 1_000_000 + 600_000)))
@@ -208,8 +206,7 @@ def test_another_driver_on_the_same_checkpoint_is_reported(
     spark: SparkSession, brokers: Brokers, topic: Topic, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "dynamic_kafka")
-    name = topic("twice")
-    brokers.a.create_topic(name)
+    name = brokers.a.create_topic(topic("twice"))
     wanted = produce("a", brokers.a, name, 3)
     write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name])))
     offsets = tmp_path / "checkpoints" / "lake" / "offsets"
@@ -242,8 +239,7 @@ def test_a_failure_within_spark_is_exit_code_6_and_says_where(
     spark: SparkSession, brokers: Brokers, topic: Topic, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "dynamic_kafka")
-    name = topic("raises")
-    brokers.a.create_topic(name)
+    name = brokers.a.create_topic(topic("raises"))
     produce("a", brokers.a, name, 3)
     write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name])))
     wrong = {"sql": "SELECT raise_error(concat('no good: ', partition)) AS value FROM stream"}

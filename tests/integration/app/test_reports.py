@@ -85,8 +85,7 @@ def probing(brokers: Brokers, topic: Topic, tmp_path: Path) -> Iterator[Callable
     made: list[Probing] = []
 
     def start(**properties: str) -> Probing:
-        name = topic("drains")
-        brokers.a.create_topic(name)
+        name = brokers.a.create_topic(topic("drains"))
         brokers.a.produce(name, ["x"] * 5)
         made.append(Probing(brokers.a, name, tmp_path / name, **properties))
         return made[-1]

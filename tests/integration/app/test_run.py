@@ -115,8 +115,7 @@ def test_two_sinks_have_separate_queries_groups_and_metrics(brokers: Brokers, to
 
 @pytest.mark.timeout(600)
 def test_a_bounded_run_ends_by_itself(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
-    name = topic("bounded")
-    brokers.a.create_topic(name)
+    name = brokers.a.create_topic(topic("bounded"))
     wanted = produce("a", brokers.a, name, 50)
     write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name])))
     config = write_app(tmp_path, options={"startingOffsets": "earliest", "endingOffsets": "latest"})

@@ -127,8 +127,7 @@ def test_a_delivered_batch_is_not_read_from_a_removed_cluster(  # noqa: PLR0917
 def test_a_checkpoint_that_is_older_than_its_files_is_refused(
     spark: SparkSession, brokers: Brokers, topic: Topic, tmp_path: Path
 ) -> None:
-    name = topic("old")
-    brokers.a.create_topic(name)
+    name = brokers.a.create_topic(topic("old"))
     produce("a", brokers.a, name, 10)
     write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name])))
     run(spark, write_app(tmp_path, trigger={"availableNow": True}))
@@ -151,8 +150,7 @@ def test_a_kafka_sink_without_sparks_connector_says_what_to_add(
 def test_spark_commits_a_batch_before_its_progress_event(
     spark: SparkSession, brokers: Brokers, topic: Topic, tmp_path: Path
 ) -> None:
-    name = topic("event")
-    brokers.a.create_topic(name)
+    name = brokers.a.create_topic(topic("event"))
     produce("a", brokers.a, name, 50)
     write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name])))
     options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 10}

@@ -38,8 +38,7 @@ def test_sigterm_while_metadata_is_awaited_ends_at_once_with_0(tmp_path: Path) -
 def test_sigterm_finishes_the_batch_and_a_restart_is_exact(
     under: str, brokers: Brokers, topic: Topic, tmp_path: Path
 ) -> None:
-    name = topic("stop")
-    brokers.a.create_topic(name)
+    name = brokers.a.create_topic(topic("stop"))
     wanted = produce("a", brokers.a, name, 600)
     write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name])))
     (tmp_path / "slow.py").write_text(SLOW)

@@ -54,11 +54,12 @@ class Story:
     def state(self) -> Path:
         return self.checkpoint / "dynamic-kafka"
 
-    def reads(self, topic: str, **clusters: KafkaCluster) -> None:
-        """Make the topic on each cluster, and name them in metadata."""
+    def reads(self, topic: str, **clusters: KafkaCluster) -> str:
+        """Make the topic on each cluster, and name them in metadata. Returns the topic."""
         for each in clusters.values():
             each.create_topic(topic)
         self.names(*(cluster(name, each, [topic]) for name, each in clusters.items()))
+        return topic
 
     def names(self, *clusters: Mapping[str, Any]) -> None:
         """Replace the metadata."""

@@ -17,10 +17,9 @@ def test_an_accepted_wiped_cluster_is_read_from_its_start(
     brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
     # given a query, and a new cluster behind the servers of one of its clusters
-    name = topic("orders")
     east = fresh_cluster()
     story = make_story()
-    story.reads(name, a=brokers.a, east=east)
+    name = story.reads(topic("orders"), a=brokers.a, east=east)
     wanted = produce("a", brokers.a, name, 3) + produce("east", east, name, 8)
     assert_rows(story.run(), wanted)
     former = east.kafka_id
@@ -57,9 +56,8 @@ def test_a_loss_is_accepted_once_and_for_its_own_offset_only(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
     # given a query whose next records have expired
-    name = topic("orders")
     story = make_story()
-    story.reads(name, a=brokers.a)
+    name = story.reads(topic("orders"), a=brokers.a)
     wanted = produce("a", brokers.a, name, 4)
     assert_rows(story.run(), wanted)
     lost = produce("a", brokers.a, name, 6)
@@ -89,9 +87,8 @@ def test_a_loss_in_the_pending_batch_is_abandoned_and_accepted(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
     # given a pending batch whose first records have expired
-    name = topic("orders")
     story = make_story()
-    story.reads(name, a=brokers.a)
+    name = story.reads(topic("orders"), a=brokers.a)
     wanted = produce("a", brokers.a, name, 10)
     story.run(fails=True)
     brokers.a.delete_records(name, 0, 4)
@@ -145,10 +142,9 @@ def test_a_replaced_clusters_pending_range_is_abandoned(
     brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
     # given a pending batch of a cluster that was replaced since
-    name = topic("orders")
     east = fresh_cluster()
     story = make_story()
-    story.reads(name, a=brokers.a, east=east)
+    name = story.reads(topic("orders"), a=brokers.a, east=east)
     wanted = produce("a", brokers.a, name, 3)
     produce("east", east, name, 8)
     story.run(fails=True)
@@ -174,9 +170,8 @@ def test_a_re_created_topics_pending_batch_is_abandoned(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
     # given a pending batch at offset 4 of a topic that was re-created since, with records at those offsets
-    name = topic("orders")
     story = make_story()
-    story.reads(name, a=brokers.a)
+    name = story.reads(topic("orders"), a=brokers.a)
     wanted = produce("a", brokers.a, name, 4)
     assert_rows(story.run(), wanted)
     produce("a", brokers.a, name, 3)

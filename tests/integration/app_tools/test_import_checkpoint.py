@@ -21,8 +21,7 @@ def test_a_job_moves_over_from_spark_s_kafka_source(
     brokers: Brokers, topic: Topic, tmp_path: Path, make_story: MakeStory, tools: Tools
 ) -> None:
     # given a query on Spark's source whose first batch was committed, and whose second one failed in the sink
-    name = topic("orders")
-    brokers.a.create_topic(name, 2)
+    name = brokers.a.create_topic(topic("orders"), 2)
     written = produce("east", brokers.a, name, 10) + produce("east", brokers.a, name, 8, partition=1)
     old = {"kafka.bootstrap.servers": brokers.a.bootstrap, "subscribe": name, "startingOffsets": "earliest"}
     folder = tmp_path / "old"

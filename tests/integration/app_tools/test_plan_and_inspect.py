@@ -75,9 +75,8 @@ def test_the_plan_names_ranges_that_a_restart_leaves_out(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
     # given a batch of a and b that failed in the sink, and metadata without b
-    name = topic("orders")
     story = make_story()
-    story.reads(name, a=brokers.a, b=brokers.b)
+    name = story.reads(topic("orders"), a=brokers.a, b=brokers.b)
     wanted = produce("a", brokers.a, name, 6)
     produce("b", brokers.b, name, 4)
     story.run(fails=True)
@@ -103,9 +102,8 @@ def test_the_plan_names_ranges_that_a_restart_leaves_out(
 def test_with_refuse_the_plan_reports_a_refused_start(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
-    name = topic("orders")
     story = make_story(pendingRemovedRanges="refuse")
-    story.reads(name, a=brokers.a, b=brokers.b)
+    name = story.reads(topic("orders"), a=brokers.a, b=brokers.b)
     produce("a", brokers.a, name, 1)
     produce("b", brokers.b, name, 1)
     story.run(fails=True)
@@ -119,9 +117,8 @@ def test_expired_records_of_the_pending_batch_are_refused(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
     # given a batch that failed in the sink, and whose records expired since
-    name = topic("orders")
     story = make_story()
-    story.reads(name, a=brokers.a)
+    name = story.reads(topic("orders"), a=brokers.a)
     produce("a", brokers.a, name, 16)
     story.run(fails=True)
     wanted = produce("a", brokers.a, name, 3)
@@ -185,10 +182,9 @@ def test_a_group_ahead_of_sparks_commits_is_refused(
 def test_a_hanging_cluster_is_named_and_the_others_are_planned(
     brokers: Brokers, fresh_cluster: FreshCluster, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
-    name = topic("orders")
     hanging = fresh_cluster()
     story = make_story(**{"kafka.socket.timeout.ms": "3000"})
-    story.reads(name, a=brokers.a, h=hanging)
+    name = story.reads(topic("orders"), a=brokers.a, h=hanging)
     produce("a", brokers.a, name, 2)
     hanging.pause()
 
@@ -201,8 +197,7 @@ def test_a_hanging_cluster_is_named_and_the_others_are_planned(
 def test_a_topic_that_does_not_exist_is_refused_by_name(
     brokers: Brokers, topic: Topic, make_story: MakeStory, tools: Tools
 ) -> None:
-    name = topic("orders")
-    brokers.a.create_topic(name)
+    name = brokers.a.create_topic(topic("orders"))
     story = make_story()
     story.names(cluster("a", brokers.a, [name]), cluster("b", brokers.b, ["no-such"]))
 
@@ -215,8 +210,7 @@ def test_a_topic_that_does_not_exist_is_refused_by_name(
 def test_inspect_works_while_the_query_runs(
     spark: SparkSession, brokers: Brokers, topic: Topic, tmp_path: Path, tools: Tools
 ) -> None:
-    name = topic("orders")
-    brokers.a.create_topic(name)
+    name = brokers.a.create_topic(topic("orders"))
     path = write_metadata(
         tmp_path / "s.json", {"streamId": "orders", "clusterMetadataList": [cluster("a", brokers.a, [name])]}
     )

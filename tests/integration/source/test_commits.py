@@ -31,6 +31,14 @@ def wait_for_commits(reading: Query) -> None:
     assert committer(reading).flush(20)
 
 
+def read_in_batches(reading: Query, at: KafkaCluster, name: str, count: int) -> None:
+    """Read `count` batches of one record each, and wait for their commits."""
+    for number in range(count):
+        at.produce(name, [str(number)])
+        reading.batch()
+    wait_for_commits(reading)
+
+
 def marks(cluster: KafkaCluster, group: str) -> list[CommitMark | None]:
     return [CommitMark.parse(at.metadata or "") for at in cluster.committed(group)]
 
@@ -247,10 +255,7 @@ def test_a_checkpoint_older_than_the_group_is_refused(brokers: Brokers, topic: T
     name, group = brokers.a.create_topic(topic("orders")), topic("group")
     options = static(document(east=at(brokers.a, name)), startingOffsets="earliest", kafka__group__id=group)
     with query(options) as reading:
-        for number in range(6):
-            brokers.a.produce(name, [str(number)])
-            reading.batch()
-        wait_for_commits(reading)
+        read_in_batches(reading, brokers.a, name, 6)
         backup = reading.log[:2]
 
         # When the backup is restored
@@ -282,10 +287,7 @@ def test_a_backup_with_a_pending_batch_is_not_replayed(brokers: Brokers, topic: 
     name, group = brokers.a.create_topic(topic("orders")), topic("group")
     options = static(document(east=at(brokers.a, name)), startingOffsets="earliest", kafka__group__id=group)
     with query(options) as reading:
-        for number in range(6):
-            brokers.a.produce(name, [str(number)])
-            reading.batch()
-        wait_for_commits(reading)
+        read_in_batches(reading, brokers.a, name, 6)
 
         # When the backup is restored
         reading.restart()
@@ -304,10 +306,7 @@ def test_a_pending_batch_of_the_newest_checkpoint_is_replayed(brokers: Brokers, 
     name, group = brokers.a.create_topic(topic("orders")), topic("group")
     options = static(document(east=at(brokers.a, name)), startingOffsets="earliest", kafka__group__id=group)
     with query(options) as reading:
-        for number in range(3):
-            brokers.a.produce(name, [str(number)])
-            reading.batch()
-        wait_for_commits(reading)
+        read_in_batches(reading, brokers.a, name, 3)
         brokers.a.produce(name, ["pending"])
         assert reading.plan()
         wait_for_commits(reading)
@@ -343,9 +342,6 @@ def test_a_groups_offsets_of_other_topics_stay(brokers: Brokers, topic: Topic) -
     with query(
         static(document(east=at(brokers.a, mine)), startingOffsets="earliest", kafka__group__id=group)
     ) as reading:
-        for number in range(2):
-            brokers.a.produce(mine, [str(number)])
-            reading.batch()
-        wait_for_commits(reading)
+        read_in_batches(reading, brokers.a, mine, 2)
 
     assert brokers.a.committed_offsets(group) == {(other, 0): 7, (mine, 0): 1}

@@ -171,9 +171,8 @@ def test_restarts_of_a_broker_lose_nothing(fresh_cluster: FreshCluster, path: Pa
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_a_replay_waits_for_an_open_transaction(brokers: Brokers, topic: Topic, path: Path, fail: str) -> None:
+def test_a_replay_waits_for_an_open_transaction(brokers: Brokers, orders: str, path: Path, fail: str) -> None:
     # Given a batch that ends behind an open transaction, and is replayed under read_committed
-    orders = brokers.a.create_topic(topic("orders"))
     write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
     wanted = produce("east", brokers.a, orders, 5)
     transaction = brokers.a.transaction()
@@ -253,10 +252,9 @@ STALL: dict[str, object] = {"clusterFailurePolicy": "stall", "kafka.socket.timeo
     ids=["offsets", "latest", "timestamp", "bounded"],
 )
 def test_stall_refuses_a_first_plan_that_would_miss_a_start(
-    brokers: Brokers, topic: Topic, path: Path, away: KafkaCluster, starts: dict[str, object]
+    brokers: Brokers, orders: str, path: Path, away: KafkaCluster, starts: dict[str, object]
 ) -> None:
     # Given a start that applies to the first plan only; later clusters start at earliest
-    orders = brokers.a.create_topic(topic("orders"))
     near = cluster("east", brokers.a, [orders], startingOffsets="earliest")
     write_metadata(path, stream("orders", near, cluster("west", away, ["orders"])))
     with reading(path, **STALL, **starts) as run:
@@ -270,9 +268,8 @@ def test_stall_refuses_a_first_plan_that_would_miss_a_start(
 
 
 def test_stall_starts_at_earliest_without_an_absent_cluster(
-    brokers: Brokers, topic: Topic, path: Path, away: KafkaCluster
+    brokers: Brokers, orders: str, path: Path, away: KafkaCluster
 ) -> None:
-    orders = brokers.a.create_topic(topic("orders"))
     wanted = produce("east", brokers.a, orders, 3)
     write_metadata(path, stream("orders", cluster("east", brokers.a, [orders]), cluster("west", away, ["orders"])))
     with reading(path, **STALL) as run:
@@ -316,8 +313,7 @@ def test_a_bounded_run_reads_left_out_ranges_before_it_ends(brokers: Brokers, to
 # -- documents that lead nowhere ---------------------------------------------------------------------------------------
 
 
-def test_the_same_start_and_end_have_no_tasks(brokers: Brokers, topic: Topic, path: Path) -> None:
-    orders = brokers.a.create_topic(topic("orders"))
+def test_the_same_start_and_end_have_no_tasks(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
     produce("east", brokers.a, orders, 5)
     with reading(path) as run:
@@ -328,8 +324,7 @@ def test_the_same_start_and_end_have_no_tasks(brokers: Brokers, topic: Topic, pa
         assert run.enumerator.tasks(saved, saved) == []
 
 
-def test_documents_that_do_not_follow_are_refused(brokers: Brokers, topic: Topic, path: Path) -> None:
-    orders = brokers.a.create_topic(topic("orders"))
+def test_documents_that_do_not_follow_are_refused(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
     with reading(path) as run:
         for _ in range(3):

@@ -47,8 +47,7 @@ def active(run: SourceRun, cluster_id: str, name: str) -> Callable[[], bool]:
 def test_a_stream_migrates_to_two_clusters_and_back(
     spark: SparkSession, brokers: Brokers, topic: Topic, tmp_path: Path, path: Path
 ) -> None:
-    orders = topic("orders")
-    brokers.a.create_topic(orders, 2)
+    orders = brokers.a.create_topic(topic("orders"), 2)
     brokers.b.create_topic(orders, 1)
     only_a, both = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
     write_metadata(path, stream("orders", only_a))
@@ -80,8 +79,7 @@ def test_a_stream_migrates_to_two_clusters_and_back(
 def test_a_restart_with_other_parallelism_is_exact(
     spark: SparkSession, brokers: Brokers, topic: Topic, tmp_path: Path, path: Path
 ) -> None:
-    orders = topic("orders")
-    brokers.a.create_topic(orders, 3)
+    orders = brokers.a.create_topic(topic("orders"), 3)
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     wanted = Rows()
     for partition in range(3):
@@ -179,10 +177,7 @@ def test_a_removed_topic_leaves_the_others_offsets_alone(
         assert f"topic {gone!r} of cluster 'a' is no longer named by metadata: its offsets are kept" in caplog.text
 
 
-def test_a_cluster_back_within_retention_resumes_at_its_offset(brokers: Brokers, topic: Topic, path: Path) -> None:
-    orders = topic("orders")
-    for at in (brokers.a, brokers.b):
-        at.create_topic(orders)
+def test_a_cluster_back_within_retention_resumes_at_its_offset(brokers: Brokers, orders: str, path: Path) -> None:
     both = stream("orders", cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders]))
     write_metadata(path, both)
     wanted = produce("a", brokers.a, orders, 5) + produce("b", brokers.b, orders, 5)
@@ -202,12 +197,9 @@ def test_a_cluster_back_within_retention_resumes_at_its_offset(brokers: Brokers,
 
 
 def test_a_cluster_back_after_retention_starts_as_new(
-    brokers: Brokers, topic: Topic, path: Path, caplog: pytest.LogCaptureFixture
+    brokers: Brokers, orders: str, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "dynamic_kafka")
-    orders = topic("orders")
-    for at in (brokers.a, brokers.b):
-        at.create_topic(orders)
     both = stream("orders", cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders]))
     write_metadata(path, both)
     first = produce("a", brokers.a, orders, 5)
@@ -246,9 +238,7 @@ def test_a_topic_re_created_while_parked_starts_as_new(
         assert f"topic {orders!r} of cluster 'a' was re-created while it was parked: it starts as new" in caplog.text
 
 
-def test_added_partitions_start_at_their_beginning(brokers: Brokers, topic: Topic, path: Path) -> None:
-    orders = topic("orders")
-    brokers.a.create_topic(orders)
+def test_added_partitions_start_at_their_beginning(brokers: Brokers, orders: str, path: Path) -> None:
     produce("a", brokers.a, orders, 5)
     # A start in metadata applies to the partitions found at first. Partitions added later must not skip records.
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders], startingOffsets="latest")))
@@ -266,10 +256,7 @@ def test_added_partitions_start_at_their_beginning(brokers: Brokers, topic: Topi
         )
 
 
-def test_starting_offsets_hold_for_the_first_plan_only(brokers: Brokers, topic: Topic, path: Path) -> None:
-    orders = topic("orders")
-    for at in (brokers.a, brokers.b):
-        at.create_topic(orders)
+def test_starting_offsets_hold_for_the_first_plan_only(brokers: Brokers, orders: str, path: Path) -> None:
     produce("a", brokers.a, orders, 5)
     before = produce("b", brokers.b, orders, 6)
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
@@ -283,9 +270,7 @@ def test_starting_offsets_hold_for_the_first_plan_only(brokers: Brokers, topic: 
 
 
 @pytest.mark.scenario(33)
-def test_without_any_split_the_stream_is_idle_and_does_not_end(brokers: Brokers, topic: Topic, path: Path) -> None:
-    orders = topic("orders")
-    brokers.a.create_topic(orders)
+def test_without_any_split_the_stream_is_idle_and_does_not_end(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     wanted = produce("a", brokers.a, orders, 5)
     with reading(path) as run:
@@ -302,9 +287,7 @@ def test_without_any_split_the_stream_is_idle_and_does_not_end(brokers: Brokers,
 
 
 @pytest.mark.scenario(12)
-def test_discovery_repeats_at_its_interval(brokers: Brokers, topic: Topic, path: Path) -> None:
-    orders = topic("orders")
-    brokers.a.create_topic(orders)
+def test_discovery_repeats_at_its_interval(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     with reading(path, metadataDiscoveryInterval="50ms") as run:
         run.until(active(run, "a", orders), "the first plan")
@@ -316,10 +299,7 @@ def test_discovery_repeats_at_its_interval(brokers: Brokers, topic: Topic, path:
 
 
 @pytest.mark.scenario(11)
-def test_without_discovery_nothing_is_found_later(brokers: Brokers, topic: Topic, path: Path) -> None:
-    orders = topic("orders")
-    brokers.a.create_topic(orders)
-    brokers.b.create_topic(orders)
+def test_without_discovery_nothing_is_found_later(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     wanted = produce("a", brokers.a, orders, 3)
     with reading(path, metadataDiscoveryInterval="0") as run:
@@ -360,9 +340,7 @@ def test_a_topic_shared_by_two_streams_is_read_once(brokers: Brokers, topic: Top
         assert run.report()["clusters"]["a"]["splits"] == 3
 
 
-def test_two_definitions_of_one_cluster_are_refused(brokers: Brokers, topic: Topic, path: Path) -> None:
-    orders = topic("orders")
-    brokers.a.create_topic(orders)
+def test_two_definitions_of_one_cluster_are_refused(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(
         path,
         stream("payments", cluster("a", brokers.b, [orders])),
@@ -381,8 +359,7 @@ def test_a_renamed_cluster_continues_under_its_new_id(
     brokers: Brokers, topic: Topic, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "dynamic_kafka")
-    orders = topic("orders")
-    brokers.a.create_topic(orders, 2)
+    orders = brokers.a.create_topic(topic("orders"), 2)
     write_metadata(path, stream("orders", cluster("old", brokers.a, [orders])))
     wanted = produce("old", brokers.a, orders, 5)
     with reading(path) as run:
@@ -398,10 +375,7 @@ def test_a_renamed_cluster_continues_under_its_new_id(
         assert "cluster 'old' is now 'new', and continues at its offsets under the new id" in caplog.text
 
 
-def test_a_cluster_that_was_renamed_while_it_was_parked_resumes(brokers: Brokers, topic: Topic, path: Path) -> None:
-    orders = topic("orders")
-    for at in (brokers.a, brokers.b):
-        at.create_topic(orders)
+def test_a_cluster_that_was_renamed_while_it_was_parked_resumes(brokers: Brokers, orders: str, path: Path) -> None:
     stays = cluster("b", brokers.b, [orders])
     write_metadata(path, stream("orders", cluster("old", brokers.a, [orders]), stays))
     wanted = produce("old", brokers.a, orders, 5)
@@ -418,9 +392,7 @@ def test_a_cluster_that_was_renamed_while_it_was_parked_resumes(brokers: Brokers
         assert any(note.kind == "renamed" for note in run.enumerator.status.notes)
 
 
-def test_a_pending_batch_of_a_renamed_cluster_is_replayed_whole(brokers: Brokers, topic: Topic, path: Path) -> None:
-    orders = topic("orders")
-    brokers.a.create_topic(orders)
+def test_a_pending_batch_of_a_renamed_cluster_is_replayed_whole(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("old", brokers.a, [orders])))
     wanted = produce("old", brokers.a, orders, 5)
     with reading(path) as run:
@@ -433,9 +405,7 @@ def test_a_pending_batch_of_a_renamed_cluster_is_replayed_whole(brokers: Brokers
         assert any(note.kind == "renamed" for note in run.enumerator.status.notes)
 
 
-def test_active_progress_overrides_parked_progress(brokers: Brokers, topic: Topic, path: Path) -> None:
-    orders = topic("orders")
-    brokers.a.create_topic(orders)
+def test_active_progress_overrides_parked_progress(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     wanted = produce("a", brokers.a, orders, 10)
     with reading(path) as run:
@@ -463,8 +433,7 @@ def test_a_restart_continues_at_the_saved_offsets(
     brokers: Brokers, topic: Topic, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "dynamic_kafka")
-    orders = topic("orders")
-    brokers.a.create_topic(orders, 3)
+    orders = brokers.a.create_topic(topic("orders"), 3)
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
     wanted = produce("a", brokers.a, orders, 5)
     with reading(path) as run:
@@ -484,10 +453,7 @@ def test_a_restart_continues_at_the_saved_offsets(
 
 @pytest.mark.scenario(20)
 @pytest.mark.scenario(31)
-def test_a_restart_with_one_cluster_removed_and_another_added(brokers: Brokers, topic: Topic, path: Path) -> None:
-    orders = topic("orders")
-    for at in brokers:
-        at.create_topic(orders)
+def test_a_restart_with_one_cluster_removed_and_another_added(brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])))
     wanted = produce("a", brokers.a, orders, 5) + produce("b", brokers.b, orders, 5)
     with reading(path) as run:
@@ -530,9 +496,7 @@ def test_removals_then_other_parallelism_then_a_crash(brokers: Brokers, topic: T
         assert run.report()["parked"] == {"a": 2, "b": 4}
 
 
-def test_properties_take_effect_without_a_restart(brokers: Brokers, topic: Topic, path: Path) -> None:
-    orders = topic("orders")
-    brokers.a.create_topic(orders)
+def test_properties_take_effect_without_a_restart(brokers: Brokers, orders: str, path: Path) -> None:
     hidden = cluster("a", brokers.a, [orders], properties={"isolation.level": "read_committed"})
     write_metadata(path, stream("orders", hidden))
     wanted = produce("a", brokers.a, orders, 3)

@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 
 from dynamic_kafka.driver.observer import Observer
-from tests.support.fixtures import Brokers, Topic
+from tests.support.fixtures import Brokers
 from tests.support.source_run import reading
 from tests.support.streams import Row, Rows, cluster, produce, stream, write_metadata
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_read_committed_during_a_transaction_is_no_loss(brokers: Brokers, topic: Topic, path: Path, fail: str) -> None:
+def test_read_committed_during_a_transaction_is_no_loss(brokers: Brokers, orders: str, path: Path, fail: str) -> None:
     # Given a query that has read some records of an open transaction
-    orders = brokers.a.create_topic(topic("orders"))
     write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
     wanted = produce("east", brokers.a, orders, 5)
     transaction = brokers.a.transaction()
@@ -40,9 +39,8 @@ def test_read_committed_during_a_transaction_is_no_loss(brokers: Brokers, topic:
         run.until_rows(wanted)
 
 
-def test_a_start_inside_an_open_transaction_is_no_loss(brokers: Brokers, topic: Topic, path: Path) -> None:
+def test_a_start_inside_an_open_transaction_is_no_loss(brokers: Brokers, orders: str, path: Path) -> None:
     # As `import-checkpoint` writes them for a query that has read everything so far
-    orders = brokers.a.create_topic(topic("orders"))
     produce("east", brokers.a, orders, 5)
     transaction = brokers.a.transaction()
     transaction.produce(orders, [f"open-{number}" for number in range(5)])

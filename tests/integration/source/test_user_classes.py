@@ -94,8 +94,7 @@ def test_a_users_service_is_closed_with_the_query(
     brokers: Brokers, topic: Topic, spark: SparkSession, tmp_path: Path
 ) -> None:
     # Given a query with a user's own service
-    orders = topic("orders")
-    brokers.a.create_topic(orders)
+    orders = brokers.a.create_topic(topic("orders"))
     sent = produce("east", brokers.a, orders, 3)
     entry = {"s": {"east": {"servers": brokers.a.bootstrap, "topic": orders}}}
     registry = write_text(tmp_path / "registry.json", json.dumps(entry))

@@ -292,7 +292,7 @@ class Operator:
 
     def works(self) -> None:
         """Reconcile everything until nothing more is written."""
-        settle(self._reconcile_all, lambda: len(self._server.writes))
+        settle(self._reconcile_all, lambda: (len(self._server.writes), self._server.writes[-5:]))
 
     def _reconcile_all(self) -> None:
         self._fill_cache()

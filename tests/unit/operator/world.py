@@ -212,7 +212,7 @@ class World:
 
     def settle(self) -> Self:
         """Reconcile until nothing more is written."""
-        settle(self.look, lambda: len(self.writes))
+        settle(self.look, lambda: (len(self.writes), self.writes[-10:]))
         return self
 
     def settle_with_deaths(self, after: int) -> None:
