@@ -270,7 +270,7 @@ class Server:
         changed = before.get("spec") != found.get("spec")
         generation = before.get("metadata", {}).get("generation", 0) + changed
         meta = {**found["metadata"], "resourceVersion": str(self._versions), "generation": generation}
-        # Only a patch of an application repeats its kind; the operator knows the kind of all others.
+        # Only a patch of an application repeats its kind; the items of a real listing may lack it.
         applications = (KUBEFLOW_APPLICATIONS, APACHE_APPLICATIONS)
         kind = {"kind": "SparkApplication"} if ref.resource in applications else {}
         version = {"apiVersion": ref.resource.api_version, **kind}

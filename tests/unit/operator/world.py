@@ -2,7 +2,7 @@
 
 The operator's core runs alone here, without an API server. `server.py` has one in memory, for stories of the whole
 operator, with the same drivers' reports. `checked_world.py` adds the events of random stories, and checks the
-operator's promises after each. What users, Spark and the operator do returns the world, for the next step.
+operator's promises after each. Each step of a story returns the world, so that steps can be chained.
 """
 
 from __future__ import annotations
