@@ -8,6 +8,7 @@
     │   ├── MetadataUnavailableError   metadata lookups fail: the first one, or more in a row than tolerated
     │   └── MetadataTooOldError        the revision that the application awaits did not arrive in time
     ├── SecretError                    a reference to a secret does not resolve; never contains the value
+    │   └── SecretWithheldError        metadata would send a secret to a foreign server, or protect it less
     ├── OffsetDocumentError            a saved offset document does not parse, or a newer version wrote it
     │   └── StaleCheckpointError       the checkpoint is older than the records already delivered or committed
     ├── IdentityError                  another physical cluster answers under a saved cluster id
@@ -71,6 +72,10 @@ class MetadataTooOldError(MetadataError):
 
 class SecretError(DynamicKafkaError):
     """A reference to a secret does not resolve."""
+
+
+class SecretWithheldError(SecretError):
+    """Metadata would send a secret to a server that nobody allowed, or protect it less than the options do."""
 
 
 class OffsetDocumentError(DynamicKafkaError, ValueError):

@@ -92,6 +92,7 @@ def test_the_errors_are_pinned() -> None:
         "MetadataUnavailableError": "MetadataError",
         "MetadataTooOldError": "MetadataError",
         "SecretError": "DynamicKafkaError",
+        "SecretWithheldError": "SecretError",
         "OffsetDocumentError": "DynamicKafkaError",
         "StaleCheckpointError": "OffsetDocumentError",
         "IdentityError": "DynamicKafkaError",

@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dynamic_kafka.metadata.model import KafkaStream
+from dynamic_kafka.metadata.server_list import foreign_servers
 from dynamic_kafka.metadata.subscription import differing_fields
 from kafkastream_operator.core.catalog import Catalog, StreamEntry, disagreements
 from kafkastream_operator.core.document import Document, Streams, active, parse_streams, without_foreign_offsets
@@ -292,8 +293,7 @@ def _binding_problem(
         if binding is not None:
             text = f"{asks}, and spec.secrets[cluster={cluster}] binds {binding.name!r}: change one of the two"
         return Held(stream, "SecretNotBound", text, cluster)
-    servers = [each.strip() for each in str(content["bootstrapServers"]).split(",")]
-    foreign = [each for each in servers if each not in binding.allowed_servers]
+    foreign = foreign_servers(str(content["bootstrapServers"]), ",".join(binding.allowed_servers))
     if foreign:
         text = (
             f"{subject} would send Secret {wanted!r} to {', '.join(foreign)}, which"

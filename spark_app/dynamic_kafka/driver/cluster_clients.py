@@ -7,6 +7,7 @@ removed clusters are closed in the background, so that servers that hang delay n
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Mapping
 
@@ -16,6 +17,7 @@ from dynamic_kafka.kafka.config import ClusterClient, admin_config, config_diges
 from dynamic_kafka.kafka.config_checks import check_client
 from dynamic_kafka.kafka.probe import ClusterProbe, ObservationRequest
 from dynamic_kafka.kafka.retries import LONGEST_CALL_S
+from dynamic_kafka.metadata.services.service import StaticMetadataService
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
 
@@ -32,7 +34,20 @@ def client_of(options: SourceOptions, subscription: Subscription, cluster: str) 
         secrets_root=options.secrets_root,
         secret_folder=named.secret_folder,
         group_id_prefix=options.group_id_prefix,
+        allowed_servers=_allowed_servers(options),
     )
+
+
+def _allowed_servers(options: SourceOptions) -> str:
+    # The servers of a document within the options are named by the options, those of a user's subscriber are not.
+    own = _servers_of(options.metadata_document or "") if options.service == "static" else ""
+    return ",".join(filter(None, (options.allowed_servers, own)))
+
+
+@functools.lru_cache(maxsize=8)
+def _servers_of(document: str) -> str:
+    streams = StaticMetadataService(document).get_all_streams()
+    return ",".join(sorted({each.bootstrap_servers for stream in streams for each in stream.clusters.values()}))
 
 
 def request_of(

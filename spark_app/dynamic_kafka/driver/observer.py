@@ -21,7 +21,7 @@ from dynamic_kafka.driver.cluster_clients import ClusterProbes, request_of
 from dynamic_kafka.driver.cluster_failures import as_one_error, with_choices
 from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.driver.status import PlanStatus, Reminders
-from dynamic_kafka.errors import ClusterError, DynamicKafkaError
+from dynamic_kafka.errors import ClusterError, DynamicKafkaError, SecretWithheldError
 from dynamic_kafka.kafka.probe import ClusterProbe, ObservationRequest, collect_observations
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.discovery_state import Discovered, DiscoveryStatus
@@ -96,16 +96,16 @@ class Observer:
         Raises:
             DynamicKafkaError: the failure of a cluster that must answer: of each one under `clusterFailurePolicy=fail`,
                 with `everyone`, and in a first plan that must find all.
-            RevisionRejectedError: under `fail`, while running: new metadata brought a cluster that cannot be used.
+            SecretWithheldError: at the start: metadata would send a secret to a server that is not allowed.
+            RevisionRejectedError: while running: new metadata would do that, or, under `fail`, brought a cluster that
+                cannot be used.
         """
         found = self.newest_metadata(initial=initial)
         subscription = found.subscription
         if initial and is_bounded(self.options, subscription):
             self.freeze()
         probes, broken = self._probes.for_subscription(subscription)
-        unusable = self._newly_broken(broken, subscription) if self.options.cluster_failure_policy == "fail" else {}
-        if unusable:
-            raise RevisionRejectedError(as_one_error(unusable))
+        self._refuse_unusable(broken, subscription)
         pending = {
             cluster: probe.observe(functools.partial(self._request, subscription, cluster))
             for cluster, probe in probes.items()
@@ -223,6 +223,16 @@ class Observer:
         """Wait, as long as the caller's thread may, until the metadata service has been closed."""
         if self._discovery is not None:
             self._discovery.closed.wait()
+
+    def _refuse_unusable(self, broken: Mapping[str, DynamicKafkaError], subscription: Subscription) -> None:
+        """Refuse the revision that would misdirect a secret under either policy, other unusable ones under `fail`."""
+        withheld = {cluster: error for cluster, error in broken.items() if isinstance(error, SecretWithheldError)}
+        if withheld and self._good is None:
+            raise as_one_error(withheld)
+        refused = broken if self.options.cluster_failure_policy == "fail" else withheld
+        unusable = self._newly_broken(refused, subscription)
+        if unusable:
+            raise RevisionRejectedError(as_one_error(unusable))
 
     def _newly_broken(
         self, broken: Mapping[str, DynamicKafkaError], subscription: Subscription

@@ -16,11 +16,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from secrets import token_bytes
 
-from dynamic_kafka.errors import OptionError, SecretError
+from dynamic_kafka.errors import OptionError, SecretError, SecretWithheldError
 from dynamic_kafka.kafka.secrets import file_identity, file_in_folder, read_secret_folder, resolve, secret_folder_path
 from dynamic_kafka.metadata.client_properties import BY_NAME, MAIN_NAMES
 from dynamic_kafka.metadata.properties import LOCATION_KEYS
+from dynamic_kafka.metadata.server_list import foreign_servers
+from dynamic_kafka.options.common_secrets import has_own_log_in, is_log_in, secret_names, shown, weakened
 from dynamic_kafka.options.java_client_properties import translate_java, with_log_in
+from dynamic_kafka.wording import first_few
 
 _log = logging.getLogger(__name__)
 
@@ -69,6 +72,7 @@ class ClusterClient:
             and their paths are bare names of files in the secret folder.
         secret_folder: the name of the cluster's folder under `secrets_root`. Its files win over `own`.
         group_id_prefix: the prefix of the generated group id.
+        allowed_servers: the servers that may get the secrets of `common`, beside those that `common` names itself.
     """
 
     cluster: str
@@ -77,6 +81,7 @@ class ClusterClient:
     secret_folder: str | None = None
     secrets_root: str = "/etc/kafkastreams-secrets"
     group_id_prefix: str | None = None
+    allowed_servers: str = ""
 
     @property
     def read_committed(self) -> bool:
@@ -96,6 +101,7 @@ class ClusterClient:
         """Merge the common properties, the cluster's own and the secret folder's; the later win. Resolve secrets.
 
         Raises:
+            SecretWithheldError: a secret would go to a server that is not allowed, or over a weaker connection.
             SecretError: a reference, the folder or a file in it can't be used. The message names it and the cluster.
             OptionError: a property is forbidden, contradicts another, or is Java's without an equivalent.
         """
@@ -108,14 +114,53 @@ class ClusterClient:
                 f"{where}: property '{referring}' of metadata holds a reference; references are for the"
                 " application's own options, metadata names the cluster's secret folder"
             )
-        common = with_log_in(resolve(self.common, cluster=self.cluster), where)
-        own = self._own_paths(translate_java(own, where, warn=_warn_once))
-        resolved = merge(merge(common, own), self._folder(own))
-        if not resolved.get("bootstrap.servers"):
+        own = translate_java(own, where, warn=_warn_once)
+        common = merge({}, self.common)
+        named = self._resolved(common, "bootstrap.servers")
+        servers = own.get("bootstrap.servers", named)
+        if not servers:
             raise OptionError(
                 f"{where} has no bootstrap.servers; put them into its metadata, or set kafka.bootstrap.servers"
             )
+        brought = merge(self._own_paths(own), self._folder(own, servers))
+        foreign = foreign_servers(servers, f"{named},{self.allowed_servers}")
+        return merge(self._given(common, brought, foreign), brought)
+
+    def _given(self, common: Mapping[str, str], brought: Mapping[str, str], foreign: list[str]) -> dict[str, str]:
+        """Return the common properties that this cluster gets, with secrets resolved.
+
+        A cluster with a complete log-in of its own gets no log-in of the options; if its servers are foreign, it gets
+        no secret of the options at all. No other cluster may be foreign. Decision 019 has the reasons.
+
+        Args:
+            brought: the cluster's own properties and those of its secret folder.
+            foreign: those of its servers that may not get the secrets.
+        """
+        where = f"cluster '{self.cluster}'"
+        protocol = brought.get("security.protocol") or self._resolved(common, "security.protocol")
+        own_log_in = has_own_log_in(protocol, brought)
+        given = {key: value for key, value in common.items() if not (own_log_in and is_log_in(key))}
+        secrets = set(secret_names(given)) & merge(given, brought).keys() - brought.keys()
+        if secrets and foreign and not own_log_in:
+            raise SecretWithheldError(
+                f"{where}: metadata names the server {first_few(foreign)}, which may not get the secrets of the options"
+                f" ({shown(secrets)}): if it is yours, add it to the option allowedServers, or give the cluster a"
+                " complete log-in in its secret folder; else find out who changed the metadata"
+            )
+        if foreign:
+            given = {key: value for key, value in given.items() if key not in secrets}
+        resolved = with_log_in(resolve(given, cluster=self.cluster), where)
+        weaker = sorted(weakened(resolved, brought)) if secrets and not foreign else []
+        if weaker:
+            raise SecretWithheldError(
+                f"{where}: its metadata or secret folder sets {', '.join(map(repr, weaker))}, which may protect the"
+                f" secrets of the options ({shown(secrets)}) less than the options do: take it out there (and set"
+                f" {shown(weaker)} if you mean it), or give the cluster a complete log-in in its secret folder"
+            )
         return resolved
+
+    def _resolved(self, common: Mapping[str, str], key: str) -> str:
+        return resolve({key: common.get(key, "")}, cluster=self.cluster)[key]
 
     def _own_paths(self, own: Mapping[str, str]) -> dict[str, str]:
         return {key: self._own_path(key, value) if key in LOCATION_KEYS else value for key, value in own.items()}
@@ -129,11 +174,13 @@ class ClusterClient:
         path = secret_folder_path(self.secrets_root, self.secret_folder, cluster=self.cluster)
         return file_in_folder(path, value, cluster=self.cluster)
 
-    def _folder(self, own: Mapping[str, str]) -> dict[str, str]:
+    def _folder(self, own: Mapping[str, str], servers: str) -> dict[str, str]:
         if self.secret_folder is None:
             return {}
         located = {value.rsplit("/", 1)[-1] for key, value in own.items() if key in LOCATION_KEYS}
-        return read_secret_folder(self.secrets_root, self.secret_folder, cluster=self.cluster, located=located)
+        return read_secret_folder(
+            self.secrets_root, self.secret_folder, cluster=self.cluster, servers=servers, located=located
+        )
 
 
 def merge(common: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from dynamic_kafka.errors import SecretError
+from dynamic_kafka.errors import SecretError, SecretWithheldError
 from dynamic_kafka.kafka.properties_file import parse_properties
 from dynamic_kafka.metadata.properties import LOCATION_KEYS, SECRET_FILE_KEYS, is_plain_name, secret_file_problem
+from dynamic_kafka.metadata.server_list import check_server_list, foreign_servers
 from dynamic_kafka.options.secrets import REFERENCE_FORMS, Reference, is_malformed, split_references
-from dynamic_kafka.wording import nearest_names
+from dynamic_kafka.wording import first_few, nearest_names
+
+ALLOWED_SERVERS = "allowedServers"
+"""The file of a secret folder that lists the servers to which the folder's files may go."""
 
 _MAX_BYTES = 1 << 20
 """The limit of Kubernetes for a Secret. It also keeps a wrong path from filling the memory."""
@@ -40,7 +44,9 @@ def resolve(properties: Mapping[str, str], *, cluster: str) -> dict[str, str]:
     return {key: _resolved(key, value, cluster) for key, value in properties.items()}
 
 
-def read_secret_folder(root: str, folder: str, *, cluster: str, located: Iterable[str] = ()) -> dict[str, str]:
+def read_secret_folder(
+    root: str, folder: str, *, cluster: str, servers: str, located: Collection[str] = ()
+) -> dict[str, str]:
     """Return the properties in a cluster's mounted secret folder: one per file, named as the property.
 
     Hidden files (a kubelet's `..data`) are skipped. A file of another name is refused, unless a `*.location` property
@@ -48,16 +54,19 @@ def read_secret_folder(root: str, folder: str, *, cluster: str, located: Iterabl
 
     Args:
         root: the folder with the clusters' folders.
+        servers: the servers that the client contacts first. The folder's file `allowedServers`, if there is one, must
+            name them all.
         located: the bare names of files in this cluster's `*.location` properties from metadata.
 
     Raises:
+        SecretWithheldError: the folder does not allow the servers.
         SecretError: the folder is missing, or a file in it is not allowed, leads out of it, or can't be read.
     """
     path = secret_folder_path(root, folder, cluster=cluster)
     for _ in range(_ATTEMPTS):
         edition = os.path.realpath(path / "..data")
         try:
-            found = _read_folder(path, cluster, frozenset(located))
+            found = _read_folder(path, cluster, servers, frozenset(located))
         except SecretError:
             # A file may vanish during a swap, so an error counts only if no swap happened.
             if edition == os.path.realpath(path / "..data"):
@@ -114,17 +123,20 @@ def file_identity(path: str) -> str:
         return "absent"
 
 
-def _read_folder(path: Path, cluster: str, located: frozenset[str]) -> dict[str, str]:
+def _read_folder(path: Path, cluster: str, servers: str, located: frozenset[str]) -> dict[str, str]:
     try:
         names = sorted(name for name in os.listdir(path) if not name.startswith("."))
     except OSError as error:
         problem = f"secret folder {path} can't be listed ({error.strerror})"
         raise SecretError(f"cluster '{cluster}': {problem}") from None
+    if ALLOWED_SERVERS in names:
+        names.remove(ALLOWED_SERVERS)
+        _check_servers(path, cluster, servers)
     found = {name: _read_property(path, name, cluster) for name in names if name in SECRET_FILE_KEYS}
     pointed_to = located | {value for name, value in found.items() if name in LOCATION_KEYS}
     for name in names:
         if name not in SECRET_FILE_KEYS and name not in pointed_to:
-            near = nearest_names(name, SECRET_FILE_KEYS)
+            near = nearest_names(name, {*SECRET_FILE_KEYS, ALLOWED_SERVERS})
             raise SecretError(
                 f"cluster '{cluster}': file '{name}' of secret folder '{path.name}' is no property that is"
                 f" allowed there{f'; did you mean {near[0]}?' if near else ''} (a certificate in a file of another"
@@ -134,6 +146,23 @@ def _read_folder(path: Path, cluster: str, located: frozenset[str]) -> dict[str,
         name: file_in_folder(path, value, cluster=cluster) if name in LOCATION_KEYS else value
         for name, value in found.items()
     }
+
+
+def _check_servers(path: Path, cluster: str, servers: str) -> None:
+    where = f"cluster '{cluster}': file '{ALLOWED_SERVERS}' of secret folder '{path.name}'"
+    text = _text(file_in_folder(path, ALLOWED_SERVERS, cluster=cluster), where)
+    allowed = ",".join(text.replace(",", " ").split())
+    try:
+        check_server_list(allowed)
+    except ValueError:
+        problem = "is no list of servers; write host:port,host:port, or * alone"
+        raise SecretError(f"{where}: {problem}") from None  # without the content, which may be a misplaced secret
+    foreign = foreign_servers(servers, allowed)
+    if foreign:
+        raise SecretWithheldError(
+            f"{where} does not name {first_few(foreign)}, to which metadata would send this Secret: add the server"
+            " there if it is yours, else find out who changed the metadata"
+        )
 
 
 def _read_property(path: Path, name: str, cluster: str) -> str:

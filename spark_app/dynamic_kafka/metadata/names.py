@@ -13,7 +13,8 @@ from dynamic_kafka.metadata.properties import is_plain_name
 _CLUSTER_ID = re.compile(r"[^\s\[\]\x00-\x1f\x7f-\x9f]{1,253}\Z")
 _STREAM_ID = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,253}\Z")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
-_SERVER = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\],@]+):([0-9]{1,5})\Z")
+SERVER = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\],@]+):([0-9]{1,5})\Z")
+"""The form `host:port` of a server, an IPv6 address in brackets."""
 
 
 def check_cluster_id(value: str) -> str:
@@ -44,7 +45,7 @@ def check_servers(value: str) -> str:
     """Check a list of `host:port`, and return it without spaces around the commas."""
     servers = [server.strip() for server in value.split(",")]
     for server in servers:
-        found = _SERVER.match(server)
+        found = SERVER.match(server)
         if not found or not 0 < int(found.group(2)) < 65536:
             if "@" in value:  # `user:password@host` must not appear in a status or a log
                 raise ValueError("must be `host:port` without an `@`: credentials go into the cluster's secret folder")

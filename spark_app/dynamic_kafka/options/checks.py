@@ -9,12 +9,21 @@ import re
 
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.revision import AwaitedRevision
+from dynamic_kafka.metadata.server_list import check_server_list
 
 
 def check_absolute_path(text: str, where: str) -> None:
     """Refuse a relative path."""
     if not text.startswith("/"):
         raise OptionError(f"{where} is '{text}'; it must be an absolute path")
+
+
+def check_allowed_servers(text: str, where: str) -> None:
+    """Refuse anything but `host:port,host:port` or `*`."""
+    try:
+        check_server_list(text)
+    except ValueError as error:
+        raise OptionError(f"{where} is '{text}'; {error}") from None
 
 
 def check_report_address(text: str, where: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dynamic_kafka.metadata.model import OffsetSpec
-from dynamic_kafka.options.checks import check_absolute_path, check_report_address, check_revision
+from dynamic_kafka.options.checks import check_report_address, check_revision
 from dynamic_kafka.options.option import INT_MAX, Option, combined_from, option
 from dynamic_kafka.options.values import PerCluster, Subscribe
 
@@ -285,12 +285,4 @@ class FailureOptions:
         "boolean",
         "Whether data loss ends the query. With `false` the source logs a warning and reads on.",
         default="true",
-    )
-    secrets_root: str = option(
-        "secretsRoot",
-        "text",
-        "The folder that holds one mounted folder of credentials per cluster.",
-        "path",
-        default="/etc/kafkastreams-secrets",
-        check=check_absolute_path,
     )

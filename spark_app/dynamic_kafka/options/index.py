@@ -1,6 +1,6 @@
 """Every option that the parser accepts or refuses by name: by section, by name and by alias.
 
-Pure; built once from `definitions`. `recognition`, `parse` and `reference` use it.
+Pure; built once from `definitions` and `secret_definitions`. `recognition`, `parse` and `reference` use it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dynamic_kafka.options.definitions import (
     StreamOptions,
 )
 from dynamic_kafka.options.option import Option, declared_options
+from dynamic_kafka.options.secret_definitions import SecretOptions
 
 SECTIONS: Mapping[str, type] = {
     "Which streams": StreamOptions,
@@ -22,6 +23,7 @@ SECTIONS: Mapping[str, type] = {
     "Where reading starts and stops": OffsetOptions,
     "Reading, rates, commits": ReadingOptions,
     "Failures and state": FailureOptions,
+    "Secrets": SecretOptions,
 }
 """The sections of the documentation, in its order."""
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from dynamic_kafka.errors import OptionError
+from dynamic_kafka.options.common_secrets import secret_names, shown
 from dynamic_kafka.options.index import IGNORED_OPTIONS
 from dynamic_kafka.options.java_client_properties import check_no_literal_secrets, translate_java
 from dynamic_kafka.options.model import SourceOptions
@@ -47,6 +48,7 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
     state_location = fields["state_location"]
     _check_failure_policy(fields["cluster_failure_policy"], state_location)
     fields["pending_removed_ranges"] = _pending_removed_ranges(fields["pending_removed_ranges"], state_location)
+    warnings += _check_secrets(chosen.service, kafka_properties, fields["allowed_servers"])
     fields["commit_offsets"] = _commit_offsets(fields["commit_offsets"], mode, has_group)
     return SourceOptions(
         mode=mode,
@@ -78,6 +80,20 @@ def _check_rates(given: GivenOptions, lowest: int | None, highest: int | None) -
             f"{given.where('minOffsetsPerTrigger')} ({lowest}) is higher than {given.where('maxOffsetsPerTrigger')}"
             f" ({highest}), so that no batch is ever large enough; lower the first or raise the second"
         )
+
+
+def _check_secrets(service: str, kafka_properties: Mapping[str, str], allowed: str | None) -> list[str]:
+    """Refuse secrets that metadata from outside could send anywhere; return a warning about a list without effect."""
+    secrets = secret_names(kafka_properties)
+    if secrets and allowed is None and service not in ("static", "single-cluster"):
+        raise OptionError(
+            f"the options hold secrets ({shown(secrets)}), and metadataService={service} brings servers from outside:"
+            " set 'allowedServers' to the servers that may get these secrets (host:port,host:port), or to * if you"
+            " trust whoever writes the metadata; or put each cluster's log-in into its secret folder"
+        )
+    if allowed is not None and not secrets:
+        return ["option 'allowedServers' has no effect: the kafka.* options hold no secret"]
+    return []
 
 
 def _check_failure_policy(policy: str, state_location: str | None) -> None:

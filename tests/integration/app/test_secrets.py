@@ -73,6 +73,7 @@ def test_all_kinds_of_sinks_deliver_and_no_output_has_a_secret(
             "kafka.sasl.username": "${env:SCRAM_USER}",
             "kafka.sasl.password": reference,
             "kafka.ssl.ca.pem": f"${{dir:{mounted}:ca.pem}}",
+            "allowedServers": secure_cluster.sasl_bootstrap,
         },
         transformation={"sql": "SELECT CAST(value AS STRING) AS value FROM stream"},
         sinks=[

@@ -66,7 +66,7 @@ def test_option_values_are_text_and_mappings_are_json() -> None:
 
 
 def test_references_to_secrets_stay_as_they_are() -> None:
-    config = parsed(MINIMAL + "options: {kafka.sasl.password: '${env:PASSWORD}'}\n")
+    config = parsed(MINIMAL + "options: {kafka.sasl.password: '${env:PASSWORD}', allowedServers: 'e:1'}\n")
     assert config.source_options(config.sink())["kafka.sasl.password"] == "${env:PASSWORD}"
 
 

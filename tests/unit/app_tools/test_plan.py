@@ -185,3 +185,20 @@ def test_a_cluster_with_a_new_name_is_shown_as_renamed() -> None:
     assert [(change.action, change.cluster, change.text) for change in shown] == [
         ("rename", "eastern", "cluster 'eastern' is the former 'east' (Mk): it continues at its offsets")
     ]
+
+
+def test_metadata_that_would_misdirect_a_secret_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PW", "hunter2")
+    secret = {"kafka.sasl.password": "${env:PW}", "allowedServers": "east:9092"}
+    app = make_app(tmp_path, clusterFailurePolicy="stall", stateLocation=str(tmp_path / "state"), **secret)
+    (tmp_path / "streams.yaml").write_text(
+        "- {streamId: orders, clusterMetadataList: [{clusterId: east, bootstrapServers: 'evil:1', topics: [orders]}]}"
+    )
+
+    assert main(["plan", str(app)]) == 2
+
+    shown = capsys.readouterr()
+    assert "metadata names the server evil:1, which may not get the secrets of the options" in shown.out + shown.err
+    assert "hunter2" not in shown.out + shown.err

@@ -31,6 +31,7 @@ def write(folder: Path, **fields: Any) -> Path:
             "kafka.sasl.mechanism": "PLAIN",
             "kafka.sasl.username": "me",
             "kafka.sasl.password": f"${{file:{folder}/secrets.properties:pw}}",
+            "allowedServers": "e:9092",
         },
         "checkpoint": str(folder / "checkpoint"),
         "sinks": [{"name": "out", "type": "console"}],
@@ -66,6 +67,16 @@ def test_a_good_application_has_no_findings_and_nothing_was_made(
     main(["validate", str(path)])
     assert f"{tmp_path}/checkpoint/out does not exist yet, can be made" in capsys.readouterr().out
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_server_that_gets_no_secret_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path)
+    metadata = tmp_path / "streams.yaml"
+    metadata.write_text(metadata.read_text().replace("e:9092", "evil:9092"))
+
+    (text,) = findings(capsys, path, 2)["cluster east"]
+
+    assert text.startswith("cluster 'east': metadata names the server evil:9092, which may not get the secrets")
 
 
 def test_a_certificate_that_is_none_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,7 +123,11 @@ def test_several_faults_are_reported_at_once(tmp_path: Path, capsys: pytest.Capt
         sinks=[
             {"name": "out", "foreachBatch": "no_such_module:function", "transformation": {"function": "nor_this:one"}}
         ],
-        options={"kafka.sesion.timeout.ms": "1000", "kafka.sasl.password": "${file:/no/such/file:pw}"},
+        options={
+            "kafka.sesion.timeout.ms": "1000",
+            "kafka.sasl.password": "${file:/no/such/file:pw}",
+            "allowedServers": "*",
+        },
     )
 
     wrong = findings(capsys, path, 2)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dynamic_kafka.driver import cluster_clients as clusters
-from dynamic_kafka.driver.cluster_clients import ClusterProbes
-from dynamic_kafka.errors import ClusterRefusedError
+from dynamic_kafka.driver.cluster_clients import ClusterProbes, client_of
+from dynamic_kafka.errors import ClusterRefusedError, SecretWithheldError
 from dynamic_kafka.kafka.config_checks import check_client
 from dynamic_kafka.metadata import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
@@ -76,3 +77,22 @@ def test_consumer_properties_are_checked_once_per_set(monkeypatch: pytest.Monkey
     finally:
         probes.close()
     assert checked == ["", "2000", "", "400000"]
+
+
+def test_the_options_own_document_names_its_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given an own document, whose servers need no list, and a subscriber of the user's that returns others
+    monkeypatch.setenv("PW", "hunter2")
+    streams = "streams: {orders: {clusters: {east: {bootstrapServers: 'e:9092', topics: [orders]}}}}"
+    given = {"metadataService": "static", "metadataDocument": streams, "streamSubscriber": "acme:Chosen"}
+    options = parse_options(given | {"kafka.sasl.password": "${env:PW}"}, mode="streaming")
+
+    def password(servers: str, more: str = "") -> str:
+        found = Subscription({"c": SubscribedCluster({"t": "s"}, {"bootstrap.servers": servers})}, ("s",))
+        asked = client_of(replace(options, allowed_servers=more or None), found, "c")
+        return asked.resolved_properties()["sasl.password"]
+
+    assert password("E:9092") == "hunter2"
+    with pytest.raises(SecretWithheldError, match="evil:9092"):
+        password("evil:9092")
+    # A list adds servers to them, and replaces none
+    assert password("e:9092,f:9092", more="f:9092") == "hunter2"

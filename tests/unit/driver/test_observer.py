@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -17,6 +18,7 @@ from dynamic_kafka.errors import (
     ErrorCode,
     MetadataInvalidError,
     SecretError,
+    SecretWithheldError,
 )
 from dynamic_kafka.metadata import LATEST, Discovered, Revision, SubscribedCluster, Subscription
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
@@ -128,7 +130,7 @@ class Metadata:
     def name(self, *clusters: str, **more: Any) -> None:
         """Name these clusters from now on, each with a secret folder that does not exist."""
         named = {
-            each: SubscribedCluster({"t": "s"}, {"bootstrap.servers": "x:1"}, secret_folder=each, **more)
+            each: SubscribedCluster({"t": "s"}, {"bootstrap.servers": "x:1"}, **{"secret_folder": each, **more})
             for each in clusters
         }
         number = self.found.sequence + 1
@@ -167,6 +169,44 @@ def test_a_lost_secret_of_a_cluster_in_use_is_its_failure(
     observer._good = metadata.found
     with pytest.raises(SecretError, match="west"):
         observer.observe()
+
+
+@pytest.fixture
+def stalling(tmp_path: Path) -> Iterator[tuple[Observer, Metadata]]:
+    """An observer under `stall` whose options hold a secret, before its first plan."""
+    given = {"streamIds": "s", "metadataPath": "streams.yaml", "clusterFailurePolicy": "stall"}
+    given |= {"stateLocation": str(tmp_path), "kafka.sasl.password": "${env:HOME}", "allowedServers": "east:9092"}
+    observer, metadata = Observer(parse_options(given, mode="streaming"), PlanStatus()), Metadata()
+    observer._discovery = cast(MetadataDiscovery, metadata)
+    yield observer, metadata
+    observer._probes.close()
+
+
+def test_a_foreign_server_is_rejected_under_stall_too(stalling: tuple[Observer, Metadata]) -> None:
+    observer, metadata = stalling
+    observer.adopt(observer.observe())
+    good = metadata.found
+    metadata.name("west", secret_folder=None)
+    with pytest.raises(RevisionRejectedError, match="the server x:1, which may not get the secrets") as rejected:
+        observer.observe()
+    assert observer.reject(str(rejected.value))
+    assert observer.observe().found is good and not observer.status.stalled
+
+
+def test_a_start_with_a_foreign_server_is_refused(stalling: tuple[Observer, Metadata]) -> None:
+    observer, metadata = stalling
+    metadata.name("west", secret_folder=None)
+    for initial in (True, False):  # the replay of a pending batch observes as in the second case
+        with pytest.raises(SecretWithheldError, match="x:1"):
+            observer.observe(initial=initial)
+
+
+def test_a_secret_that_is_not_mounted_stalls_its_cluster(stalling: tuple[Observer, Metadata]) -> None:
+    observer, metadata = stalling
+    observer.adopt(observer.observe())
+    metadata.name("west")
+    observer.observe()
+    assert "secret folder" in observer.status.stalled["west"]
 
 
 def test_metadata_that_bounds_the_run_is_looked_up_once(running: tuple[Observer, Metadata]) -> None:

@@ -33,6 +33,7 @@ def client(
         EAST | (own or {}),
         secret_folder="east" if root else None,
         secrets_root=str(root or "/none"),
+        allowed_servers="e:9092",
     )
 
 

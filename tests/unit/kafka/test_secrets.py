@@ -129,17 +129,17 @@ def test_a_pipe_or_a_large_file_is_refused_at_once(tmp_path: Path) -> None:
 
 def test_a_folders_files_are_properties_by_name(tmp_path: Path) -> None:
     folder(tmp_path, {"sasl.username": "alice\n", "sasl.password": SECRET + "\r\n", ".hidden": "x"})
-    found = read_secret_folder(str(tmp_path), "east", cluster="east")
+    found = read_secret_folder(str(tmp_path), "east", cluster="east", servers="e:9092")
     assert found == {"sasl.username": "alice", "sasl.password": SECRET}
 
 
 def test_a_folder_as_a_kubelet_mounts_it(tmp_path: Path) -> None:
     mounted = Kubelet(tmp_path / "east")
     mounted.mount({"sasl.password": "one", "ssl.ca.location": "ca.pem", "ca.pem": "…"})
-    first = read_secret_folder(str(tmp_path), "east", cluster="east")
+    first = read_secret_folder(str(tmp_path), "east", cluster="east", servers="e:9092")
     assert first == {"sasl.password": "one", "ssl.ca.location": str(tmp_path / "east" / "ca.pem")}
     mounted.mount({"sasl.password": "two", "ssl.ca.location": "ca.pem", "ca.pem": "…"})
-    assert read_secret_folder(str(tmp_path), "east", cluster="east")["sasl.password"] == "two"
+    assert read_secret_folder(str(tmp_path), "east", cluster="east", servers="e:9092")["sasl.password"] == "two"
 
 
 def test_a_folder_swapped_while_read_comes_from_one_edition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +154,7 @@ def test_a_folder_swapped_while_read_comes_from_one_edition(tmp_path: Path, monk
         return file
 
     monkeypatch.setattr(builtins, "open", opened_then_swapped)
-    found = read_secret_folder(str(tmp_path), "east", cluster="east")
+    found = read_secret_folder(str(tmp_path), "east", cluster="east", servers="e:9092")
     assert found == {"sasl.username": "new", "sasl.password": "new"}
 
 
@@ -176,7 +176,7 @@ def test_a_folder_swapped_while_read_comes_from_one_edition(tmp_path: Path, monk
 def test_a_folder_with_other_files_is_refused(tmp_path: Path, files: dict[str, str], message: str) -> None:
     folder(tmp_path, files)
     with pytest.raises(SecretError) as refused:
-        read_secret_folder(str(tmp_path), "east", cluster="east")
+        read_secret_folder(str(tmp_path), "east", cluster="east", servers="e:9092")
     assert message in str(refused.value)
     assert_hidden(refused.value)
 
@@ -188,18 +188,18 @@ def test_a_link_that_leads_out_of_the_folder_is_refused(tmp_path: Path, name: st
     path = folder(tmp_path, {"ssl.ca.location": "ca.pem"})
     (path / name).symlink_to(tmp_path / "east-other" / "stolen")
     with pytest.raises(SecretError, match=f"file '{name}' .* leads out of the folder"):
-        read_secret_folder(str(tmp_path), "east", cluster="east")
+        read_secret_folder(str(tmp_path), "east", cluster="east", servers="e:9092")
 
 
 @pytest.mark.parametrize("name", ["..", ".", "a/b", "../east", ""])
 def test_the_folders_name_is_a_plain_name(tmp_path: Path, name: str) -> None:
     with pytest.raises(SecretError, match="must be the plain name of a folder"):
-        read_secret_folder(str(tmp_path), name, cluster="east")
+        read_secret_folder(str(tmp_path), name, cluster="east", servers="e:9092")
 
 
 def test_the_error_of_a_missing_folder_names_the_mount_path(tmp_path: Path) -> None:
     with pytest.raises(SecretError, match=f"secret folder {tmp_path}/east is not there; mount"):
-        read_secret_folder(str(tmp_path), "east", cluster="east")
+        read_secret_folder(str(tmp_path), "east", cluster="east", servers="e:9092")
 
 
 def test_properties_files_are_javas() -> None:

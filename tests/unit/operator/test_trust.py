@@ -101,6 +101,13 @@ def test_a_secret_is_not_redirected(how: str) -> None:
         assert (content["bootstrapServers"], content["secretFolder"]) == ("east:9092", "login")
 
 
+def test_the_case_of_a_host_name_does_not_count() -> None:
+    world = running(updateStrategy="Reload", secrets=[binding("east", "EAST:9092")])
+    world.stream("orders", with_secret("east"))
+    world.settle()
+    assert world.condition("StreamsResolved")[0] == "True"
+
+
 def test_the_message_names_the_asked_and_the_bound_secret() -> None:
     world = running(updateStrategy="Reload", secrets=[binding("east", "east:9092")])
     world.stream("orders", cluster("east", secretRef={"name": "other"})).settle()

@@ -208,7 +208,7 @@ def test_no_refusal_ever_shows_a_secret(given: dict[str, str]) -> None:
 
 def test_references_are_kept_as_they_are() -> None:
     given = {"kafka.sasl.password": "${file:/run/s.properties:pw}", "kafka.client.id": "app-${env:POD}"}
-    options = parse(FROM_FILE, given)
+    options = parse(FROM_FILE, given, {"allowedServers": "e:9092"})
     assert options.kafka_properties == {
         "sasl.password": "${file:/run/s.properties:pw}",
         "client.id": "app-${env:POD}",

@@ -29,6 +29,7 @@ from dynamic_kafka.errors import (
     GroupInUseError,
     IdentityError,
     OptionError,
+    SecretWithheldError,
     StaleCheckpointError,
 )
 from dynamic_kafka.kafka.probe import collect_observations
@@ -173,6 +174,10 @@ class _PreviewRun:
         latest = self.saved.latest
         replays = self.enumerator.replays
         answering = {cluster: answer.kafka_id for cluster, answer in self.observed.answers.items()}
+        for cluster, error in self.silent.items():
+            if isinstance(error, SecretWithheldError):
+                self.refuse(cluster, error)  # the start is refused under either policy
+        self.silent = {name: error for name, error in self.silent.items() if not isinstance(error, SecretWithheldError)}
         try:
             replays.restore(latest)
         except StaleCheckpointError as error:
