@@ -123,7 +123,7 @@ def test_a_running_query_sends_no_log_in_to_a_foreign_server(
 
 
 @POLICIES
-def test_a_running_query_sends_no_log_in_over_a_weaker_connection(
+def test_a_running_query_sends_no_log_in_over_a_weaker_link(
     foreign: ForeignListener, owner: Owner, policy: str
 ) -> None:
     # Given a server that is allowed, and that would take the password as it is
