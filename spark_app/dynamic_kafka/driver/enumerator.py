@@ -90,8 +90,9 @@ class Enumerator:
             return start
         if plan.admitted or logged.is_initial:
             self._last_batch_at = time.monotonic()
+        saved = encode(plan.document)  # before `planned`, which takes the fingerprint from it
         self.replays.planned(logged, plan.document)
-        return encode(plan.document)
+        return saved
 
     def tasks(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadTask]:
         """Return the read tasks of the batch between two documents, planned just now or by an earlier run."""

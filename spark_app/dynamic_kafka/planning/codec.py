@@ -4,20 +4,18 @@ Runs on the driver in each plan and replay, and in the tools. `encode` writes, `
 document's id in the document after it. Each `_write_…` function has a `_read_…` counterpart further down. Older
 versions stay readable: a change of the format needs a new `VERSION`, and a reader for the old one.
 
-    `{"version": 2, "query": "5f…", "number": 12, "previous": "9c…",
+    `{"version": 3, "query": "5f…", "number": 12, "previous": "9c…", "state": "e1…",
      "clusters": {"east": {"kafkaId": "Mk…", "topics": {"orders": {
          "id": "d4…", "stream": "orders", "next": [120, 98], "epoch": 3, "start": {"1": 40}, "stop": [500, 500]}}}},
      "parked": {"west": {"kafkaId": "Qx…", "topics": {"orders": {"id": "…", "stream": "orders", "next": [7, 9],
          "until": 1795219200000}}}}}`
 
-Spark compares offsets as text, so equal documents have equal text: keys are sorted, and a column has one form only.
+Spark compares offsets as text, so equal documents have equal text: keys are sorted, and `planning.column_codec` has one
+form for each column. ("partitions" is the count of partitions where "next" is one number.) "startEpoch" is the leader
+epoch at "start". Where it is shorter, "behind" replaces "start": the distance from there to "next". "epochBehind" is
+the same of "startEpoch", to "epoch".
 
-- `3`: all partitions 0..n-1 of the topic have this number. ("partitions" is n where "next" has this form.)
-- `[120, 98]`: the numbers of all partitions 0..n-1 of the topic.
-- `{"1": 40}`: the numbers of some partitions.
-
-"startEpoch" is the leader epoch at "start". Where it is shorter, "behind" replaces "start": the distance from there to
-"next". "epochBehind" is the same of "startEpoch", to "epoch". Version 1 had offsets only:
+Version 2 had neither "state" nor packed columns. Version 1 had offsets only:
 `{"version": 1, "clusters": {"east": {"orders": {"0": 42}}}}`.
 """
 
@@ -29,16 +27,28 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeGuard
 
 from dynamic_kafka.errors import OffsetDocumentError
+from dynamic_kafka.planning.column_codec import (
+    read_column,
+    read_nearby,
+    uniform_count,
+    write_column,
+    write_nearby,
+    write_plain,
+)
 from dynamic_kafka.planning.progress import (
     ClusterProgress,
-    Column,
     OffsetDocument,
     ParkedCluster,
     ParkedTopic,
     TopicProgress,
 )
 
-VERSION = 2
+VERSION = 3
+_FIELDS = frozenset({"version", "query", "number", "previous", "state", "bounded", "clusters", "parked"})
+_CLUSTER_FIELDS = frozenset({"kafkaId", "topics"})
+_COLUMNS = frozenset({"partitions", "next", "epoch", "stop"})
+_TOPIC_FIELDS = _COLUMNS | {"id", "stream", "start", "behind", "startEpoch", "epochBehind"}
+_PARKED_FIELDS = _COLUMNS | {"id", "stream", "until", "awaited", "missing"}
 _RESTORE = "restore the checkpoint, or start with a new one"
 
 
@@ -48,18 +58,36 @@ def encode(document: OffsetDocument) -> dict[str, Any]:
     if document.is_initial:
         return wire
     wire |= {"query": document.query, "number": document.number, "previous": document.previous}
+    if document.state:
+        wire["state"] = document.state
     if document.bounded:
         wire["bounded"] = True
     wire["clusters"] = _write_clusters(document.clusters, _write_topic)
     if document.parked:
         wire["parked"] = _write_clusters(document.parked, _write_parked)
+    wire |= sorted(document.unknown.items())
+    if document.logged is None:
+        document.cache(logged=wire)
     return wire
 
 
 def fingerprint(document: OffsetDocument) -> str:
-    """Return 128 bits of a hash of the document's canonical text, in hexadecimal."""
-    text = json.dumps(encode(document), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    """Return 128 bits of a hash of the document's JSON as it was logged, in hexadecimal.
+
+    The hash never covers a new encoding of the document: a later release may encode it otherwise. The exceptions are
+    constant. Spark asks for an initial document anew at each replay of batch 0, and releases before version 3
+    identified it, and documents of version 1, by their form in version 2.
+    """
+    if document.fingerprint is None:
+        logged = document.logged if document.logged is not None else encode(document)
+        if document.is_initial:
+            logged = {"version": 2}
+        elif logged["version"] == 1:
+            logged = _v1_as_v2(document)
+        text = json.dumps(logged, sort_keys=True, separators=(",", ":"))
+        document.cache(fingerprint=hashlib.sha256(text.encode()).hexdigest()[:32])
+    assert document.fingerprint is not None
+    return document.fingerprint
 
 
 def decode(wire: Mapping[str, Any] | str) -> OffsetDocument:
@@ -84,9 +112,11 @@ def decode(wire: Mapping[str, Any] | str) -> OffsetDocument:
             " run the version that wrote them, or a newer one"
         )
     try:
-        return _read_v1(document) if version == 1 else _read_v2(document)
+        read = _read_v1(document) if version == 1 else _read_v2(document)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise OffsetDocumentError(f"the saved offsets (version {version}) are damaged: {error!r}; {_RESTORE}") from None
+    read.cache(logged=document)
+    return read
 
 
 def is_saved_document(value: object) -> TypeGuard[Mapping[str, Any]]:
@@ -102,7 +132,9 @@ def _write_clusters(
 ) -> dict[str, Any]:
     return {
         cluster: _without_none(
-            kafkaId=found.kafka_id, topics={name: write_topic(topic) for name, topic in sorted(found.topics.items())}
+            kafkaId=found.kafka_id,
+            topics={name: write_topic(topic) for name, topic in sorted(found.topics.items())},
+            **dict(sorted(found.unknown.items())),
         )
         for cluster, found in sorted(clusters.items())
     }
@@ -112,12 +144,13 @@ def _write_topic(topic: TopicProgress) -> dict[str, Any]:
     return _without_none(
         id=topic.topic_id,
         stream=topic.stream,
-        partitions=_uniform_count(topic.next),
-        next=_write_column(topic.next, topic.next),
-        epoch=_write_column(topic.epochs, topic.next),
-        **_write_nearby("start", "behind", topic.starts, topic.next, topic.next),
-        **_write_nearby("startEpoch", "epochBehind", topic.start_epochs, topic.epochs, topic.next),
-        stop=_write_column(topic.stops, topic.next),
+        partitions=uniform_count(topic.next),
+        next=write_column(topic.next, topic.next),
+        epoch=write_column(topic.epochs, topic.next),
+        **write_nearby("start", "behind", topic.starts, topic.next, topic.next),
+        **write_nearby("startEpoch", "epochBehind", topic.start_epochs, topic.epochs, topic.next),
+        stop=write_column(topic.stops, topic.next),
+        **dict(sorted(topic.unknown.items())),
     )
 
 
@@ -125,46 +158,15 @@ def _write_parked(topic: ParkedTopic) -> dict[str, Any]:
     return _without_none(
         id=topic.topic_id,
         stream=topic.stream,
-        partitions=_uniform_count(topic.next),
-        next=_write_column(topic.next, topic.next),
-        epoch=_write_column(topic.epochs, topic.next),
-        stop=_write_column(topic.stops, topic.next),
+        partitions=uniform_count(topic.next),
+        next=write_column(topic.next, topic.next),
+        epoch=write_column(topic.epochs, topic.next),
+        stop=write_column(topic.stops, topic.next),
         until=topic.until_ms,
         awaited=topic.awaited or None,
+        missing=topic.missing or None,
+        **dict(sorted(topic.unknown.items())),
     )
-
-
-def _write_nearby(plainly: str, behind: str, column: Column, near: Column, whole: Column) -> dict[str, Any]:
-    """Return a column itself, or its distance behind another one, whichever is the shorter text.
-
-    A query's first document names a start of every split, and would be twice as long as all others otherwise.
-    """
-    plain = _write_column(column, whole)
-    if column.keys() <= near.keys():
-        distances = _write_column({p: near[p] - number for p, number in column.items()}, whole)
-        if len(json.dumps(distances)) < len(json.dumps(plain)):
-            return {behind: distances}
-    return {plainly: plain}
-
-
-def _write_column(column: Column, whole: Column) -> int | list[int] | dict[str, int] | None:
-    """Return the form of a column, or None if it is empty; a reader gets the partitions of the topic from `whole`."""
-    if not column:
-        return None
-    if _is_contiguous(column) and column.keys() == whole.keys():
-        if len(set(column.values())) == 1:
-            return column[0]
-        return [column[partition] for partition in range(len(column))]
-    return {str(partition): column[partition] for partition in sorted(column)}
-
-
-def _uniform_count(column: Column) -> int | None:
-    """Return the number of partitions if `_write_column` writes one number for all of them."""
-    return len(column) if _is_contiguous(column) and len(set(column.values())) == 1 else None
-
-
-def _is_contiguous(column: Column) -> bool:
-    return len(column) > 0 and min(column) == 0 and max(column) == len(column) - 1
 
 
 def _without_none(**fields: Any) -> dict[str, Any]:
@@ -183,68 +185,82 @@ def _read_v1(wire: Mapping[str, Any]) -> OffsetDocument:
     return OffsetDocument(number=1 if clusters else 0, clusters=clusters)
 
 
+def _v1_as_v2(document: OffsetDocument) -> dict[str, Any]:
+    """Return the JSON that releases up to version 2 made of a document of version 1, to name it by its hash."""
+    clusters = {
+        cluster: {
+            "topics": {
+                name: _without_none(
+                    stream="", partitions=uniform_count(topic.next), next=write_plain(topic.next, topic.next)
+                )
+                for name, topic in progress.topics.items()
+            }
+        }
+        for cluster, progress in document.clusters.items()
+    }
+    return {"version": 2, "query": "", "number": 1, "previous": "", "clusters": clusters}
+
+
 def _read_v2(wire: Mapping[str, Any]) -> OffsetDocument:
+    """Read version 2 or 3: only the second has packed columns and a state."""
     if "clusters" not in wire:
         return OffsetDocument()
     return OffsetDocument(
         query=str(wire["query"]),
         number=int(wire["number"]),
         previous=str(wire["previous"]),
+        state=str(wire.get("state", "")),
         bounded=bool(wire.get("bounded", False)),
         clusters={
             cluster: ClusterProgress(
-                {name: _read_topic(topic) for name, topic in content["topics"].items()}, content.get("kafkaId")
+                {name: _read_topic(topic) for name, topic in content["topics"].items()},
+                content.get("kafkaId"),
+                _unknown(content, _CLUSTER_FIELDS),
             )
             for cluster, content in wire["clusters"].items()
         },
         parked={
             cluster: ParkedCluster(
-                {name: _read_parked(topic) for name, topic in content["topics"].items()}, content.get("kafkaId")
+                {name: _read_parked(topic) for name, topic in content["topics"].items()},
+                content.get("kafkaId"),
+                _unknown(content, _CLUSTER_FIELDS),
             )
             for cluster, content in wire.get("parked", {}).items()
         },
+        unknown=_unknown(wire, _FIELDS),
     )
 
 
 def _read_topic(wire: Mapping[str, Any]) -> TopicProgress:
-    following = _read_column(wire["next"], wire.get("partitions"))
-    epochs = _read_column(wire.get("epoch", {}), len(following))
+    following = read_column(wire["next"], wire.get("partitions"))
+    epochs = read_column(wire.get("epoch", {}), len(following))
     return TopicProgress(
         stream=wire["stream"],
         topic_id=wire.get("id"),
         next=following,
         epochs=epochs,
-        starts=_read_nearby(wire, "start", "behind", following, len(following)),
-        start_epochs=_read_nearby(wire, "startEpoch", "epochBehind", epochs, len(following)),
-        stops=_read_column(wire.get("stop", {}), len(following)),
+        starts=read_nearby(wire, "start", "behind", following, len(following)),
+        start_epochs=read_nearby(wire, "startEpoch", "epochBehind", epochs, len(following)),
+        stops=read_column(wire.get("stop", {}), len(following)),
+        unknown=_unknown(wire, _TOPIC_FIELDS),
     )
 
 
 def _read_parked(wire: Mapping[str, Any]) -> ParkedTopic:
-    following = _read_column(wire["next"], wire.get("partitions"))
+    following = read_column(wire["next"], wire.get("partitions"))
     return ParkedTopic(
         stream=wire["stream"],
         topic_id=wire.get("id"),
         next=following,
-        epochs=_read_column(wire.get("epoch", {}), len(following)),
-        stops=_read_column(wire.get("stop", {}), len(following)),
+        epochs=read_column(wire.get("epoch", {}), len(following)),
+        stops=read_column(wire.get("stop", {}), len(following)),
         until_ms=int(wire["until"]),
         awaited=bool(wire.get("awaited", False)),
+        missing=bool(wire.get("missing", False)),
+        unknown=_unknown(wire, _PARKED_FIELDS),
     )
 
 
-def _read_nearby(wire: Mapping[str, Any], plainly: str, behind: str, near: Column, partitions: int) -> Column:
-    distances = _read_column(wire.get(behind, {}), partitions)
-    return {p: near[p] - distance for p, distance in distances.items()} or _read_column(
-        wire.get(plainly, {}), partitions
-    )
-
-
-def _read_column(wire: Any, partitions: int | None) -> dict[int, int]:
-    if isinstance(wire, Mapping):
-        return {int(partition): int(number) for partition, number in wire.items()}
-    if isinstance(wire, list):
-        return dict(enumerate(int(number) for number in wire))
-    if partitions is None:
-        raise ValueError("one number stands for all partitions, but their count is missing")
-    return dict.fromkeys(range(partitions), int(wire))
+def _unknown(wire: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    """Return the fields that a newer release added: every plan writes them again."""
+    return {name: wire[name] for name in wire.keys() - known}

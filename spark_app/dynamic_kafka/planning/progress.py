@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from dynamic_kafka.planning.splits import Split
 
 Column = Mapping[int, int]
 """One number per partition."""
+
+Unknown = Mapping[str, Any]
+"""Optional fields that a newer release saved. They are kept, and mean nothing here."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class TopicProgress:
     starts: Column = field(default_factory=dict)
     stops: Column = field(default_factory=dict)
     start_epochs: Column = field(default_factory=dict)
+    unknown: Unknown = field(default_factory=dict)
 
     def finished(self, partition: int) -> bool:
         """Return whether the partition has reached its stopping offset."""
@@ -50,6 +55,7 @@ class ClusterProgress:
 
     topics: Mapping[str, TopicProgress]
     kafka_id: str | None = None
+    unknown: Unknown = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,7 @@ class ParkedTopic:
         until_ms: when they expire, milliseconds since the epoch.
         awaited: metadata named the topic again before that, but its cluster has not answered yet. The topic came back
             in time, so it is kept for as long as metadata names it.
+        missing: metadata names the topic, but its cluster has none of this topic id.
     """
 
     stream: str
@@ -69,6 +76,8 @@ class ParkedTopic:
     epochs: Column = field(default_factory=dict)
     stops: Column = field(default_factory=dict)
     awaited: bool = False
+    missing: bool = False
+    unknown: Unknown = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,7 @@ class ParkedCluster:
 
     topics: Mapping[str, ParkedTopic]
     kafka_id: str | None = None
+    unknown: Unknown = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -88,6 +98,9 @@ class OffsetDocument:
         number: number of the document within the query; 0 is the empty one.
         previous: fingerprint of the document before, so that one document identifies its whole batch.
         bounded: the run ends when all splits have reached their stopping offsets; it discovers nothing new.
+        state: id of the state folder that the query has used; empty without one.
+        logged, fingerprint: caches of `planning.codec`: the document's JSON, and its hash. A changed copy of the
+            document starts without them.
     """
 
     query: str = ""
@@ -96,6 +109,15 @@ class OffsetDocument:
     bounded: bool = False
     clusters: Mapping[str, ClusterProgress] = field(default_factory=dict)
     parked: Mapping[str, ParkedCluster] = field(default_factory=dict)
+    state: str = ""
+    unknown: Unknown = field(default_factory=dict)
+    logged: Mapping[str, Any] | None = field(default=None, init=False, compare=False, repr=False)
+    fingerprint: str | None = field(default=None, init=False, compare=False, repr=False)
+
+    def cache(self, **caches: Any) -> None:
+        """Fill the caches `logged` or `fingerprint`, which are no part of the value."""
+        for name, value in caches.items():
+            object.__setattr__(self, name, value)
 
     @property
     def is_initial(self) -> bool:

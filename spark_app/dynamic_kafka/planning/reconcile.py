@@ -263,12 +263,20 @@ class _Reconciliation:
         return replace(
             self.document,
             clusters={
-                cluster: ClusterProgress(topics, self.kafka_ids.get(cluster))
+                cluster: replace(
+                    self.document.clusters.get(cluster, ClusterProgress({})),
+                    topics=topics,
+                    kafka_id=self.kafka_ids.get(cluster),
+                )
                 for cluster, topics in self.active.items()
                 if topics
             },
             parked={
-                cluster: ParkedCluster(topics, self.kafka_ids.get(cluster))
+                cluster: replace(
+                    self.document.parked.get(cluster, ParkedCluster({})),
+                    topics=topics,
+                    kafka_id=self.kafka_ids.get(cluster),
+                )
                 for cluster, topics in self.parked.items()
                 if topics
             },

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
+from dynamic_kafka.planning.column_codec import PACKED_FROM
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import (
     ClusterProgress,
@@ -24,7 +25,14 @@ KAFKA_IDS = st.none() | st.sampled_from(["Mk", "Qx"])
 def columns() -> st.SearchStrategy[Column]:
     """A number per partition: all of them, some of them, or the same for all."""
     same = st.builds(lambda count, offset: dict.fromkeys(range(count), offset), st.integers(1, 5), OFFSETS)
-    return st.dictionaries(st.integers(0, 5), OFFSETS, min_size=1, max_size=3) | same
+    many = st.builds(
+        lambda count, gap, first, step: {p: first + p * p * step for p in range(count) if p != gap},
+        st.integers(PACKED_FROM - 1, PACKED_FROM + 3),
+        st.integers(-1, PACKED_FROM),
+        OFFSETS,
+        st.sampled_from([1, 90, 1 << 40]),
+    )
+    return st.dictionaries(st.integers(0, 5), OFFSETS, min_size=1, max_size=3) | same | many
 
 
 @st.composite
@@ -46,7 +54,14 @@ def topics(draw: st.DrawFn) -> TopicProgress:
 def parked_topics(draw: st.DrawFn, until: st.SearchStrategy[int] = OFFSETS) -> ParkedTopic:
     topic = draw(topics())
     return ParkedTopic(
-        topic.stream, topic.next, draw(until), topic.topic_id, topic.epochs, topic.stops, draw(st.booleans())
+        topic.stream,
+        topic.next,
+        draw(until),
+        topic.topic_id,
+        topic.epochs,
+        topic.stops,
+        draw(st.booleans()),
+        draw(st.booleans()),
     )
 
 
@@ -60,6 +75,7 @@ def documents() -> st.SearchStrategy[OffsetDocument]:
         number=st.integers(1, 10_000),
         previous=HASHES,
         bounded=st.booleans(),
+        state=st.just("") | HASHES,
         clusters=st.dictionaries(IDS, st.builds(ClusterProgress, named, KAFKA_IDS), max_size=2),
         parked=st.dictionaries(IDS, st.builds(ParkedCluster, kept, KAFKA_IDS), max_size=2),
     )

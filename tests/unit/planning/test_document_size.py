@@ -16,8 +16,9 @@ from dynamic_kafka.planning.reconcile import reconcile
 LIMIT = 250_000
 
 
-def document(starts: str, *, clusters: int = 5, partitions: int = 2000, seed: int = 1) -> OffsetDocument:
+def document(starts: str, *, bounded: bool = False, clusters: int = 5, partitions: int = 2000) -> OffsetDocument:
     """10,000 splits at offsets of up to ten digits, no two alike, whose leaders have all moved differently often."""
+    seed = 1
     chance = random.Random(seed)
     found = {}
     for cluster in range(clusters):
@@ -27,22 +28,26 @@ def document(starts: str, *, clusters: int = 5, partitions: int = 2000, seed: in
             "latest": dict(following),
             "earliest": dict.fromkeys(following, 0),
             "resumed": {p: offset - chance.randrange(10_000) for p, offset in following.items()},
+            "anywhere": {p: chance.randrange(offset) for p, offset in following.items()},
         }[starts]
         epochs = {p: chance.randrange(50) for p in following}
         topic = TopicProgress("orders", following, topic_id="d4Gk8Zp2QmWvT1xYb7NcRg", epochs=epochs, starts=start)
-        if starts == "resumed":
+        if bounded:
+            topic = replace(topic, stops={p: offset + chance.randrange(10**10) for p, offset in following.items()})
+        if starts in ("resumed", "anywhere"):
             topic = replace(topic, start_epochs={p: max(0, epoch - chance.randrange(2)) for p, epoch in epochs.items()})
         found[f"cluster-{cluster}"] = ClusterProgress({"orders-of-a-region": topic}, "Mk3NTRjNDcwNTdENDM2Qk")
-    return OffsetDocument(query="5f" * 16, number=123_456, previous="9c" * 16, clusters=found)
+    return OffsetDocument("5f" * 16, 123_456, "9c" * 16, bounded, clusters=found, state="e1" * 16)
 
 
+@pytest.mark.parametrize("bounded", [False, True], ids=["streaming", "bounded"])
 @pytest.mark.parametrize(
     "starts",
-    ["none", "latest", "earliest", "resumed"],
-    ids=["steady", "first at latest", "first at earliest", "all at once renamed or back"],
+    ["none", "latest", "earliest", "resumed", "anywhere"],
+    ids=["steady", "first at latest", "first at earliest", "all at once renamed or back", "first anywhere"],
 )
-def test_ten_thousand_splits_fit_as_spark_writes_them(starts: str) -> None:
-    made = document(starts)
+def test_ten_thousand_splits_fit_as_spark_writes_them(starts: str, bounded: bool) -> None:
+    made = document(starts, bounded=bounded)
 
     # Spark saves what json.dumps makes of it, spaces and all.
     text = json.dumps(encode(made))
