@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.kafka import BrokerError, CertificateAuthority, KafkaCluster, Record, start_all
+from tests.support.kafka.rights import CHECKS_RIGHTS, TOPIC, allow, take_back
 from tests.support.sessions import all_end, ended_session, is_alive
 from tests.support.waiting import eventually
 
@@ -99,6 +100,22 @@ def test_committed_offsets_are_read_back(brokers: Brokers, topic: Topic) -> None
 
     assert brokers.c.committed_offsets(group) == {(name, 1): 42}
     assert brokers.c.committed_offsets("nobody") == {}
+
+
+def test_a_user_has_the_rights_that_were_given(fresh_cluster: FreshCluster) -> None:
+    cluster = fresh_cluster("checked", users={"alice": "secret-1"}, overrides=CHECKS_RIGHTS)
+    cluster.create_topic("orders")
+    client = AdminClient({**cluster.client_properties("alice"), "log_level": 0})
+
+    def sees() -> bool:
+        return "orders" in client.list_topics(timeout=20).topics
+
+    before = sees()
+    allow(cluster, "alice", "DESCRIBE", TOPIC, "orders")
+    given = sees()
+    take_back(cluster, "alice")
+
+    assert (before, given, sees()) == (False, True, False)
 
 
 @pytest.mark.parametrize("end", [KafkaCluster.stop, KafkaCluster.kill], ids=["stop", "kill"])
