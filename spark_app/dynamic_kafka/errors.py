@@ -52,10 +52,11 @@ class MetadataInvalidError(MetadataError, ValueError):
         token: the revision that the document claims to be, `<lineage>/<counter>`; empty if it cannot be read.
     """
 
+    token = ""  # of the class, too: a user's own subclass may have another constructor
+
     def __init__(self, message: str, problems: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.problems = problems or (message,)
-        self.token = ""
 
 
 class MetadataConflictError(MetadataInvalidError):

@@ -1,13 +1,28 @@
-"""Import of users' classes and functions, which options and files name as `package.module:Name`. Driver and tools."""
+"""Users' classes and functions, which options and files name as `package.module:Name`. Driver and tools.
+
+Owns their import, and the texts of the errors that they raise.
+"""
 
 from __future__ import annotations
 
 import importlib
 import re
+import traceback
+from pathlib import PurePath
 
-from dynamic_kafka.errors import OptionError
+from dynamic_kafka.errors import DynamicKafkaError, OptionError
 
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+
+
+_PACKAGE = PurePath(__file__).parent
+_LOG_IN_OF_URL = re.compile(r"(?<=://)[^/\s@]+@")
+_NAMED_SECRET = re.compile(
+    r"((?:passw(?:or)?d|passphrase|secret|token|credential|authorization|signature|api[-_.]?key|access[-_.]?key"
+    r"|account[-_.]?key|private[-_.]?key|\bsig)[\w.-]*[\"']?\s*[=:]\s*)"
+    r"(\"[^\"]*\"|'[^']*'|(?:basic|bearer)\s+\S+|[^\s,;&)}\]]+)",
+    re.IGNORECASE,
+)
 
 
 def is_import_path(text: str) -> bool:
@@ -26,7 +41,7 @@ def import_object(path: str) -> object:
     module, _, name = path.partition(":")
     try:
         found: object = importlib.import_module(module)
-    except Exception as error:  # the user's module runs here, and may raise anything
+    except (Exception, SystemExit) as error:  # the user's module runs here, and may raise anything
         raise OptionError(
             f"{path}: the module cannot be imported: {type(error).__name__}: {error}; check the name, and that the"
             " driver has it on its path"
@@ -36,3 +51,25 @@ def import_object(path: str) -> object:
         if found is None:
             raise OptionError(f"{path}: the module {module!r} has no {name!r}; check the name after the colon")
     return found
+
+
+def error_text(error: BaseException) -> str:
+    """Return the type, the text and the place of an error that a user's code raised, without secrets, on one line.
+
+    The text may hold whatever the user's code had at hand, such as a URL with a password. An error of this package has
+    a text for users already: it keeps that, without type and place.
+    """
+    try:
+        text = " ".join(str(error).split())
+    except Exception:
+        text = "its text cannot be shown"
+    shown = _NAMED_SECRET.sub(r"\1***", _LOG_IN_OF_URL.sub("***@", text))
+    if isinstance(error, DynamicKafkaError):
+        return shown
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not PurePath(frame.filename).is_relative_to(_PACKAGE)
+    ]
+    place = f" ({PurePath(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {shown}{place}" if shown else f"{type(error).__name__}{place}"

@@ -28,6 +28,11 @@ class Away(_Service):
         raise ConnectionError(f"the registry at {options['metadataService.host']} does not answer")
 
 
+class Exits(_Service):
+    def __init__(self, options: Mapping[str, str]) -> None:
+        raise SystemExit("no registry")
+
+
 class TakesNothing(_Service):
     def __init__(self) -> None:
         pass
@@ -50,6 +55,11 @@ class Chooser(KafkaStreamSubscriber):
             f"{HERE}:Away cannot be made: ConnectionError: the registry at registry does not answer",
         ),
         (
+            {"metadataService": f"{HERE}:Exits", "streamIds": "s"},
+            ExitCode.METADATA,
+            f"{HERE}:Exits cannot be made: SystemExit: no registry (test_user_constructors.py, line ",
+        ),
+        (
             {"metadataService": f"{HERE}:TakesNothing", "streamIds": "s"},
             ExitCode.CONFIGURATION,
             f"{HERE}:TakesNothing cannot be made: TypeError",
@@ -57,7 +67,7 @@ class Chooser(KafkaStreamSubscriber):
         (
             {"metadataService": "static", "metadataDocument": '{"streams": {}}', "streamSubscriber": f"{HERE}:Chooser"},
             ExitCode.CONFIGURATION,
-            f"{HERE}:Chooser cannot be made: KeyError: 'streamSubscriber.team'",
+            f"{HERE}:Chooser cannot be made: KeyError: 'streamSubscriber.team' (test_user_constructors.py, line ",
         ),
     ],
 )

@@ -17,6 +17,7 @@ from dynamic_kafka.metadata.services.file import FileMetadataService
 from dynamic_kafka.metadata.services.service import KafkaMetadataService, StaticMetadataService, load_class
 from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber, StreamIdsSubscriber, StreamPatternSubscriber
 from dynamic_kafka.options import NamedOptions, SourceOptions, StreamIds, StreamPattern
+from dynamic_kafka.user_code import error_text
 
 T = TypeVar("T")
 
@@ -60,8 +61,8 @@ def _instance(path: str, expected: Callable[..., T], options: SourceOptions) -> 
         return found(NamedOptions(options.raw))
     except DynamicKafkaError:
         raise
-    except Exception as error:
-        text = f"{path} cannot be made: {type(error).__name__}: {error}"
+    except (Exception, SystemExit) as error:
+        text = f"{path} cannot be made: {error_text(error)}"
         if isinstance(error, TypeError | KeyError):
             raise OptionError(f"{text}; it is called with the options as its one argument, a mapping") from None
         raise MetadataUnavailableError(f"{text}; check what it needs at its start") from None

@@ -6,9 +6,10 @@ bundled application has a discovery of its own. The outcomes of a lookup:
 - A valid answer comes into force, and the count of failures starts at 0 again.
 - An invalid answer leaves the last good metadata in force. It is logged once, and `status().rejected` reports it.
 - An older answer, a lower revision of the lineage in force, is treated like an invalid one.
-- No answer (an error, or a hanging call) is a failure. The last good metadata stays in force for `failure_threshold`
-  failures in a row; after one more, `current()` raises.
+- No answer (an error of any kind, or a hanging call) is a failure. The last good metadata stays in force for
+  `failure_threshold` failures in a row; after one more, `current()` raises.
 
+If an error ends the thread itself, `current()` raises from then on: metadata never freezes silently.
 Spark runs a data source's constructor twice, so no constructor may create a discovery.
 """
 
@@ -27,6 +28,7 @@ from dynamic_kafka.metadata.missing_streams import MissingStreams
 from dynamic_kafka.metadata.revision import AwaitedRevision, described
 from dynamic_kafka.metadata.services.service import KafkaMetadataService
 from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber
+from dynamic_kafka.user_code import error_text
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +69,6 @@ class MetadataDiscovery:
         lookup_deadline_s: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._service = service
         self._interval_s = interval_s
         self._probe_interval_s = probe_interval_s
         awaited = awaited_revision
@@ -144,12 +145,12 @@ class MetadataDiscovery:
     def refresh(self) -> None:
         """Make one lookup that begins now, and wait until it ends or its deadline passes. Works with interval 0."""
         with self._condition:
-            if self._thread is None or self._stopped:
+            if self._thread is None or self._is_over():
                 return
             self._requested += 1
             mine = self._requested
             self._condition.notify_all()
-            self._condition.wait_for(lambda: self._served >= mine or self._stopped, self._deadline_s)
+            self._condition.wait_for(lambda: self._served >= mine or self._is_over(), self._deadline_s)
 
     def reject(self, rejected: Discovered, reason: str, *, keep: Discovered) -> None:
         """Take `rejected` out of force and put `keep` back, the last metadata that the caller found good.
@@ -180,17 +181,25 @@ class MetadataDiscovery:
             self._state.end()
             self._condition.notify_all()
         # In a thread of its own, and before the lookup ends: closing is what unblocks a service that hangs.
-        threading.Thread(target=self._close_service, name="metadata-close", daemon=True).start()
+        threading.Thread(target=self._close, name="metadata-close", daemon=True).start()
 
-    def _close_service(self) -> None:
-        try:
-            self._service.close()
-        except Exception as error:
-            _log.info("closing the metadata service failed: %s", error)
-        finally:
-            self.closed.set()
+    def _close(self) -> None:
+        self._lookup.close()
+        self.closed.set()
+
+    def _is_over(self) -> bool:
+        return self._stopped or self._state.broken is not None
 
     def _run(self) -> None:
+        try:
+            self._poll()
+        except BaseException as error:  # an end of this thread that no plan notices would freeze the metadata
+            with self._condition:
+                self._start_problem, self._start_done = self._state.break_off(error_text(error)), True
+                self._condition.notify_all()
+            _log.error("%s", self._start_problem)
+
+    def _poll(self) -> None:
         problem = self._first_lookup()
         with self._condition:
             self._start_problem, self._start_done = problem, True
@@ -229,7 +238,7 @@ class MetadataDiscovery:
                 if now - last >= self._interval_s:
                     return True
                 self._state.begin(now)
-            changed = self._probe()
+            changed = self._lookup.has_changed()
             with self._condition:
                 self._state.end()
             if changed:
@@ -239,13 +248,6 @@ class MetadataDiscovery:
         if self._interval_s <= 0:
             return None
         return max(0.0, min(self._probe_interval_s, last + self._interval_s - self._clock()))
-
-    def _probe(self) -> bool:
-        try:
-            return self._service.changed()
-        except Exception:
-            # The lookup at the end of the interval meets the same error, and counts it.
-            return False
 
     def _look_up(self, *, first: bool) -> MetadataError | None:
         with self._condition:
@@ -262,14 +264,14 @@ class MetadataDiscovery:
             if not self._stopped:
                 self._conclude(found, problem)
                 if self._state.current is not None:
-                    self._missing.update(self._state.current.subscription, found.warnings if found else ())
+                    self._missing.update(self._state.current.missing, found.warnings if found else ())
             self._served = serving
             self._condition.notify_all()
         return problem
 
     def _conclude(self, found: Found | None, problem: MetadataError | None) -> None:
         if found is not None:
-            answer = self._state.answer(found.subscription, found.revision)
+            answer = self._state.answer(found.subscription, found.revision, found.missing)
             if answer.warning is not None:
                 _log.warning("%s", answer.warning)
             if answer.changed:

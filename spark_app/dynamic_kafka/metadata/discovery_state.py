@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dynamic_kafka.errors import MetadataUnavailableError
 from dynamic_kafka.metadata.model import Revision
@@ -17,11 +17,17 @@ _CHECK = "check the metadata service"
 
 @dataclass(frozen=True)
 class Discovered:
-    """Metadata in force. `sequence` grows by one whenever anything in it changes."""
+    """Metadata in force.
+
+    Attributes:
+        sequence: grows by one whenever the subscription or the revision changes.
+        missing: ids of subscribed streams that it does not name.
+    """
 
     subscription: Subscription
     revision: Revision
     sequence: int
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,6 +85,7 @@ class DiscoveryState:
         self._rejected_fingerprint: str | None = None
         self._last_rejection: tuple[str, str] | None = None
         self._warned_lineages: tuple[str, str | None] | None = None
+        self.broken: MetadataUnavailableError | None = None
 
     def begin(self, now: float) -> None:
         """Note that a call to the service begins."""
@@ -88,7 +95,14 @@ class DiscoveryState:
         """Note that the call returned; its result does not count here."""
         self._busy_since = None
 
-    def answer(self, subscription: Subscription, revision: Revision) -> Answer:
+    def break_off(self, cause: str) -> MetadataUnavailableError:
+        """Note that an unexpected error has ended all lookups, and return the error for every later plan."""
+        self._busy_since = None
+        text = f"metadata is no longer looked up, because discovery has failed: {cause}; restart the query"
+        self.broken = MetadataUnavailableError(text)
+        return self.broken
+
+    def answer(self, subscription: Subscription, revision: Revision, missing: tuple[str, ...] = ()) -> Answer:
         """Take a valid answer into force, unless it is rejected or older than the metadata in force.
 
         A cache or a backup may bring back an older revision; the metadata that this process has is newer.
@@ -107,7 +121,7 @@ class DiscoveryState:
         self._rejected = self._rejected_fingerprint = None
         self._rejected_token = ""
         warning = self._lineage_warning(revision, in_force)
-        return Answer(self._enforce(subscription, revision), warning)
+        return Answer(self._enforce(subscription, revision, missing), warning)
 
     def invalid(self, text: str, token: str = "") -> bool:
         """Note an invalid answer, and return whether its text is news. It is no failure: the service did answer.
@@ -140,7 +154,7 @@ class DiscoveryState:
         self._rejected, self._rejected_fingerprint = reason, rejected.subscription.fingerprint
         self._rejected_token = rejected.revision.token
         self._last_rejection = rejection
-        self._enforce(keep.subscription, keep.revision)
+        self._enforce(keep.subscription, keep.revision, keep.missing)
         return is_news
 
     def reconsider(self) -> None:
@@ -155,8 +169,10 @@ class DiscoveryState:
         """Return the metadata in force.
 
         Raises:
-            MetadataUnavailableError: there is none yet, or more failures in a row than are tolerated.
+            MetadataUnavailableError: there is none yet, more failures in a row than are tolerated, or no more lookups.
         """
+        if self.broken is not None:
+            raise MetadataUnavailableError(str(self.broken))
         if self.current is None:
             raise MetadataUnavailableError(f"no metadata yet{self._cause(now)}")
         failures = self.failures(now)
@@ -177,11 +193,13 @@ class DiscoveryState:
             rejected_token=self._rejected_token,
         )
 
-    def _enforce(self, subscription: Subscription, revision: Revision) -> bool:
+    def _enforce(self, subscription: Subscription, revision: Revision, missing: tuple[str, ...]) -> bool:
         before = self.current
         if before and before.revision == revision and before.subscription.fingerprint == subscription.fingerprint:
+            if before.missing != missing:
+                self.current = replace(before, missing=missing)
             return False
-        self.current = Discovered(subscription, revision, before.sequence + 1 if before else 1)
+        self.current = Discovered(subscription, revision, before.sequence + 1 if before else 1, missing)
         return True
 
     def _reject_older(self, revision: Revision, in_force: Revision) -> Answer:
@@ -223,6 +241,8 @@ class DiscoveryState:
         return 0 if self._busy_since is None else max(0, int((now - self._busy_since) / self._deadline_s))
 
     def _error_text(self, now: float) -> str | None:
+        if self.broken is not None:
+            return str(self.broken)
         if self._periods_hung(now):
             return f"a lookup has been hanging for more than {self._deadline_s:g} s"
         return self._last_error

@@ -1,10 +1,11 @@
-"""One lookup: ask the service for the subscribed streams, check and unite them. Driver; discovery's thread calls it.
+"""One lookup: ask the service for the subscribed streams, check and unite them. Driver; discovery calls it.
 
 Owns the translation of whatever a user's own class raises into the errors that discovery counts.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,10 +13,13 @@ from dynamic_kafka.errors import MetadataInvalidError, MetadataTooOldError, Meta
 from dynamic_kafka.metadata.missing_streams import MissingStreams
 from dynamic_kafka.metadata.model import KafkaStream, Revision
 from dynamic_kafka.metadata.revision import AwaitedRevision, described
-from dynamic_kafka.metadata.services.returned_streams import check_returned_streams
+from dynamic_kafka.metadata.services.returned_streams import check_returned_revision, check_returned_streams
 from dynamic_kafka.metadata.services.service import KafkaMetadataService
 from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber
 from dynamic_kafka.metadata.subscription import Subscription, unite
+from dynamic_kafka.user_code import error_text
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -23,11 +27,13 @@ class Found:
     """The valid answer of one lookup.
 
     Attributes:
-        warnings: the texts about subscribed streams that are missing for the first time.
+        missing: the ids of subscribed streams that the answer does not name.
+        warnings: the texts about those that are missing for the first time.
     """
 
     subscription: Subscription
     revision: Revision
+    missing: tuple[str, ...]
     warnings: list[str]
 
 
@@ -69,23 +75,40 @@ class Lookup:
         Raises:
             MetadataInvalidError: the answer cannot be used; `token` is its revision, if known.
             MetadataTooOldError: the answer is older than the awaited revision.
-            MetadataUnavailableError: there was no answer; any other exception of a user's class becomes this one.
+            MetadataUnavailableError: there was no answer; any other exception of a user's class becomes this one,
+                without secrets.
         """
         try:
             streams = check_returned_streams(self._subscriber.get_subscribed_streams(self._service), self._subscriber)
             subscription = unite(streams)
-            revision = self._service.revision or Revision(subscription.fingerprint)
+            revision = check_returned_revision(self._service.revision, self._service)
+            revision = revision or Revision(subscription.fingerprint)
             if first:
                 self._check_awaited(revision)
                 self._check_at_start(streams)
-            return Found(subscription, revision, self._missing.warnings(subscription))
+            missing = self._missing.among(subscription)
+            return Found(subscription, revision, missing, self._missing.warnings(missing, subscription))
         except MetadataInvalidError as error:
             error.token = error.token or self._token_of_other(in_force)
             raise
-        except (MetadataTooOldError, MetadataUnavailableError):
-            raise
         except BaseException as error:  # a user's class may raise anything, and must not end discovery's thread
-            raise MetadataUnavailableError(f"{type(error).__name__}: {error}") from error
+            if first and isinstance(error, MetadataTooOldError):
+                raise
+            raise MetadataUnavailableError(error_text(error)) from None
+
+    def has_changed(self) -> bool:
+        """Return whether the service reports a change; False if it raises, since the next lookup then raises too."""
+        try:
+            return bool(self._service.changed())
+        except BaseException:  # see `run`
+            return False
+
+    def close(self) -> None:
+        """Close the service, and log an error of that."""
+        try:
+            self._service.close()
+        except BaseException as error:  # see `run`
+            _log.info("closing the metadata service failed: %s", error_text(error))
 
     def _check_awaited(self, revision: Revision) -> None:
         if self._awaited is None or self._awaited.reached_by(revision):
@@ -111,6 +134,6 @@ class Lookup:
         """
         try:
             revision = self._service.revision
-        except Exception:
+            return "" if revision is None or revision == in_force else revision.token
+        except BaseException:  # see `run`
             return ""
-        return "" if revision is None or revision == in_force else revision.token

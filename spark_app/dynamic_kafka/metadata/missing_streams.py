@@ -23,9 +23,13 @@ class MissingStreams:
         self.ids: tuple[str, ...] = ()
         self._subscriber, self._service = subscriber, service
 
-    def warnings(self, subscription: Subscription) -> list[str]:
+    def among(self, subscription: Subscription) -> tuple[str, ...]:
+        """Return the ids of subscribed streams that an answer does not name. Raises whatever a user's class raises."""
+        return tuple(map(str, self._subscriber.missing(subscription.stream_ids)))
+
+    def warnings(self, missing: Sequence[str], subscription: Subscription) -> list[str]:
         """Return a warning for each stream that a lookup misses for the first time. May ask the service."""
-        news = [name for name in self._subscriber.missing(subscription.stream_ids) if name not in self.ids]
+        news = [name for name in missing if name not in self.ids]
         if not news:
             return []
         try:
@@ -38,12 +42,11 @@ class MissingStreams:
             for name in news
         ]
 
-    def update(self, in_force: Subscription, warnings: Sequence[str]) -> None:
-        """Compare with the metadata in force, and log `warnings` and the streams that are back.
+    def update(self, missing: tuple[str, ...], warnings: Sequence[str]) -> None:
+        """Take over what the metadata in force misses, and log `warnings` and the streams that are back.
 
         Discovery may have rejected the answer for which the warnings were made: then nothing is missing, nor logged.
         """
-        missing = tuple(self._subscriber.missing(in_force.stream_ids))
         for text in warnings if set(missing) - set(self.ids) else ():
             _log.warning("%s", text)
         for name in set(self.ids) - set(missing):

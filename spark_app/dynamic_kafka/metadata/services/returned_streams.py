@@ -1,4 +1,4 @@
-"""The check of the streams that a user's own service or subscriber returns. Driver; pure.
+"""The check of the streams and revisions that a user's own service or subscriber returns. Driver; pure.
 
 The classes of `model` check nothing themselves. The result has the form that the built-in services return: a word or a
 mapping, as documents have it, becomes an `OffsetSpec`; numbers and truth values of properties become texts. A user's
@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from dynamic_kafka.errors import MetadataInvalidError
-from dynamic_kafka.metadata.model import ClusterMetadata, ClusterState, KafkaStream, OffsetSpec
+from dynamic_kafka.metadata.model import ClusterMetadata, ClusterState, KafkaStream, OffsetSpec, Revision
 from dynamic_kafka.metadata.names import check_cluster_id, check_folder, check_stream_id, check_topic
 from dynamic_kafka.metadata.offset_grammar import START, STOP, Side, read_offsets, spec_problems
 from dynamic_kafka.metadata.yaml.located import Findings, Problem
@@ -38,6 +38,27 @@ def check_returned_streams(streams: object, subscriber: object) -> list[KafkaStr
     if problems:
         raise MetadataInvalidError("; ".join(problems), tuple(problems))
     return valid
+
+
+def check_returned_revision(revision: object, service: object) -> Revision | None:
+    """Return the revision that `service` reports, or None if it has none.
+
+    Raises:
+        MetadataInvalidError: it is no revision.
+    """
+    if revision is None:
+        return None
+    if (
+        isinstance(revision, Revision)
+        and isinstance(revision.hash, str)
+        and isinstance(revision.counter, int | None)
+        and isinstance(revision.lineage, str | None)
+    ):
+        return revision
+    raise MetadataInvalidError(
+        f"{type(service).__name__}.revision is something other than a Revision with a text as hash, a whole number or"
+        " None as counter, and a text or None as lineage"
+    )
 
 
 def _stream(stream: KafkaStream, problems: _Problems) -> KafkaStream:
