@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 
 from dynamic_kafka.driver.cluster_clients import client_of
@@ -24,6 +25,7 @@ def make_tasks(
     renamed the cluster since.
     """
     active = frozenset(subscription.clusters)
+    source = hashlib.blake2b(repr(sorted(options.raw.items())).encode(), digest_size=8).hexdigest()
     clients = {}
     tasks = []
     for part in ranges:
@@ -46,6 +48,7 @@ def make_tasks(
                 include_headers=options.include_headers,
                 fail_on_data_loss=options.fail_on_data_loss,
                 stall=options.cluster_failure_policy == "stall",
+                source=source,
             )
         )
     return tasks

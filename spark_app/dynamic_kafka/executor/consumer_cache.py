@@ -3,6 +3,9 @@
 Spark keeps Python workers between tasks, so this module-level cache outlives a task. The key contains a digest of the
 resolved properties: a rotated Secret leads to a new consumer, and a background thread closes the old one. A worker runs
 one task at a time, but a task may hold several generators. The cache never lends a consumer that is in use.
+
+A worker may serve several sources, such as two sinks with a consumer group each. A consumer stays as long as one of
+them plans with its cluster and configuration.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
 from dynamic_kafka.kafka.errors import ConnectionProblem, client_creation_error
 
 IDLE_S = 300.0
-"""Seconds after which an unused consumer is closed: its cluster may be gone from metadata."""
+"""Seconds after which an unused consumer is closed, and a source without tasks is forgotten: its query may be over."""
+MAX_CONSUMERS = 64
+"""Number of consumers above which the least recently used ones are closed: each has a thread per broker."""
 
 log = logging.getLogger(__name__)
 
@@ -53,16 +58,30 @@ class CachedConsumer:
         return self.hints[-1] if self.hints else None
 
 
+@dataclass
+class _Needs:
+    """The configuration of each cluster that one source used last, by digest, and the time of its last range."""
+
+    digests: dict[str, str] = field(default_factory=dict)
+    used_at: float = 0.0
+
+
 class ConsumerCache:
     """All consumers of this process."""
 
     def __init__(self) -> None:
         self._by_key: dict[tuple[str, str], CachedConsumer] = {}
+        self._needs: dict[str, _Needs] = {}
         self._lock = threading.Lock()
 
     @contextmanager
     def lend(
-        self, cluster: str, digest: str, make_config: Callable[[], Mapping[str, Any]], active: frozenset[str]
+        self,
+        cluster: str,
+        digest: str,
+        make_config: Callable[[], Mapping[str, Any]],
+        source: str,
+        active: frozenset[str],
     ) -> Iterator[CachedConsumer]:
         """Lend a consumer for one range.
 
@@ -71,11 +90,16 @@ class ConsumerCache:
         Args:
             digest: digest of the resolved configuration; kept in memory only.
             make_config: returns the resolved configuration; called only when a consumer has to be made.
-            active: clusters that the plan names; consumers of other clusters are closed.
+            source: identifies the source whose range it is.
+            active: clusters that this source's plan names. It needs no consumer of another cluster, nor of another
+                configuration of this one: those that no other source needs are closed.
         """
         key = (cluster, digest)
         with self._lock:
-            self._evict(key, active)
+            known = self._needs.get(source, _Needs()).digests
+            kept = {name: used for name, used in known.items() if name in active}
+            self._needs[source] = _Needs({**kept, cluster: digest}, time.monotonic())
+            self._evict(key)
             cached = self._by_key.get(key)
             if cached is not None and cached.in_use:
                 cached = None
@@ -105,20 +129,22 @@ class ConsumerCache:
     def close(self) -> None:
         """Close every consumer that is not in use, in background threads."""
         with self._lock:
-            self._evict(None, frozenset())
+            self._needs.clear()
+            self._evict(None)
 
     def __len__(self) -> int:
         return len(self._by_key)
 
-    def _evict(self, wanted: tuple[str, str] | None, active: frozenset[str]) -> None:
-        """Close the consumers that are idle too long, of clusters that are not active, or of old properties."""
+    def _evict(self, wanted: tuple[str, str] | None) -> None:
+        """Close the consumers that no source needs, that are idle too long, or that are too many."""
         now = time.monotonic()
-        for key, cached in list(self._by_key.items()):
-            outdated = wanted is not None and key[0] == wanted[0] and key[1] != wanted[1]
-            gone = key[0] not in active or now - cached.used_at > IDLE_S
-            if key != wanted and not cached.in_use and (outdated or gone):
-                del self._by_key[key]
-                drop_in_background([cached.consumer], f"close-{key[0]}")
+        self._needs = {source: each for source, each in self._needs.items() if now - each.used_at <= IDLE_S}
+        needed = {key for each in self._needs.values() for key in each.digests.items()}
+        unused = [key for key, cached in self._by_key.items() if not cached.in_use and key != wanted]
+        surplus = len(self._by_key) + (wanted not in self._by_key) - MAX_CONSUMERS
+        for number, key in enumerate(sorted(unused, key=lambda key: self._by_key[key].used_at)):
+            if number < surplus or key not in needed or now - self._by_key[key].used_at > IDLE_S:
+                drop_in_background([self._by_key.pop(key).consumer], f"close-{key[0]}")
 
 
 def _make(cluster: str, config: Mapping[str, Any]) -> CachedConsumer:

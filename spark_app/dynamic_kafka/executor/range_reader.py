@@ -69,7 +69,7 @@ def read_range(task: ReadTask) -> Iterator[pa.RecordBatch]:
     deadline = time.monotonic() + task.read_timeout_s
     while True:
         try:
-            with CONSUMERS.lend(task.part.split.cluster, digest, lambda: config, task.active) as cached:
+            with CONSUMERS.lend(task.part.split.cluster, digest, lambda: config, task.source, task.active) as cached:
                 check_identity(task, cached, deadline)
                 yield from _RangeReader(task, cached).batches()
                 return

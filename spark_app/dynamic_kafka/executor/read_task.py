@@ -15,9 +15,10 @@ class ReadTask:
     Attributes:
         stream: stream id for the rows.
         kafka_id: Kafka's `cluster.id` that the offsets belong to; None if the cluster reports none.
-        active: all clusters of the plan; an executor closes its consumers of other clusters.
+        active: all clusters of the plan; an executor closes this source's consumers of other clusters.
         read_timeout_s: seconds without any progress after which the range fails.
         stall: `clusterFailurePolicy=stall`; it only changes the advice after a timeout.
+        source: identifies the source among those of the application, by its options.
     """
 
     part: SplitRange
@@ -29,6 +30,7 @@ class ReadTask:
     include_headers: bool
     fail_on_data_loss: bool
     stall: bool = False
+    source: str = ""
 
     @property
     def timeout_advice(self) -> str:

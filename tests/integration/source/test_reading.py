@@ -7,9 +7,13 @@ import threading
 import time
 from collections import Counter
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
 
+from dynamic_kafka.executor import consumer_cache
 from dynamic_kafka.executor.consumer_cache import CONSUMERS
 from tests.integration.source.simulated_spark import (
     Query,
@@ -304,25 +308,53 @@ def test_each_row_has_its_cluster_and_stream(brokers: Brokers, topic: Topic) -> 
 # Clients
 
 
-def test_consumers_are_reused_and_closed_with_their_cluster(brokers: Brokers, topic: Topic) -> None:
+def test_consumers_are_reused_and_closed_with_their_cluster(brokers: Brokers, topic: Topic, path: Path) -> None:
     # Given a process that has read from two clusters
     name = topic("orders")
     for cluster in (brokers.a, brokers.b):
         cluster.create_topic(name)
         cluster.produce(name, ["x"])
     CONSUMERS.close()
-    both = static(document(east=at(brokers.a, name), west=at(brokers.b, name)))
-    one = static(document(east=at(brokers.a, name)))
+    options = {"metadataPath": str(path), "streamIds": "orders"}
+    path.write_text(document(east=at(brokers.a, name), west=at(brokers.b, name)))
 
     # When it reads from both again, then from one
-    read_batch(both)
+    read_batch(options)
     after_first = len(CONSUMERS)
-    read_batch(both)
+    read_batch(options)
     after_second = len(CONSUMERS)
-    read_batch(one)
+    path.write_text(document(east=at(brokers.a, name)))
+    read_batch(options)
 
     # Then no consumer was opened twice, and the other cluster's consumer is closed
     assert (after_first, after_second, len(CONSUMERS)) == (2, 2, 1)
+
+
+def test_sinks_with_groups_of_their_own_make_one_consumer_each(
+    brokers: Brokers, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given two queries with a group each, whose tasks run in one process
+    name = brokers.a.create_topic(topic("orders"))
+    made: list[str] = []
+
+    def count(config: dict[str, Any], **more: Any) -> Consumer:
+        made.append(config["group.id"])
+        return Consumer(config, **more)
+
+    CONSUMERS.close()
+    monkeypatch.setattr(consumer_cache, "Consumer", count)
+    east = static(document(east=at(brokers.a, name)), startingOffsets="earliest")
+    sinks = [Query(east | {"kafka.group.id": topic(f"sink-{number}")}) for number in (1, 2)]
+
+    # When they take turns: 40 tasks
+    for number in range(20):
+        brokers.a.produce(name, [f"r{number}"])
+        assert [len(sink.batch()) for sink in sinks] == [1, 1]
+    for sink in sinks:
+        sink.stop()
+
+    # Then each has made one consumer
+    assert made == [sink.options["kafka.group.id"] for sink in sinks]
 
 
 def test_readers_of_one_process_may_interleave(brokers: Brokers, topic: Topic) -> None:
@@ -343,6 +375,7 @@ def test_readers_of_one_process_may_interleave(brokers: Brokers, topic: Topic) -
 
 def test_an_abandoned_reader_leaves_a_usable_process(brokers: Brokers, topic: Topic) -> None:
     # Given a task that Spark ends after its first batch, as with LIMIT
+    CONSUMERS.close()
     name = brokers.a.create_topic(topic("orders"))
     brokers.a.produce(name, numbered(30_000))
     reading = Query(static(document(east=at(brokers.a, name)), startingOffsets="earliest"))
