@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from dynamic_kafka.errors import DataLossError
-from dynamic_kafka.executor.range_reader import read_range
+from dynamic_kafka.executor.attempts import read_attempt
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.codec import decode, encode
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.spark.planner_process import set_up_planner_process
-from dynamic_kafka.spark.stream_reader import TaskPartition, for_this_attempt
+from dynamic_kafka.spark.stream_reader import TaskPartition
 from dynamic_kafka.wording import first_few
 
 if TYPE_CHECKING:
@@ -71,4 +71,4 @@ class DynamicKafkaReader(DataSourceReader):
         """Return the records of one task, on an executor."""
         if not isinstance(partition, TaskPartition):  # Spark's only partition when `partitions` returns none
             return iter(())
-        return read_range(for_this_attempt(partition.task))
+        return read_attempt(partition.task)

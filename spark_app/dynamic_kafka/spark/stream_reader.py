@@ -7,15 +7,13 @@ executors, with a pickled copy. Hence the constructor must not start anything.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from dynamic_kafka.driver.heap_trim import HeapTrimmer
-from dynamic_kafka.executor.range_reader import read_range
+from dynamic_kafka.executor.attempts import read_attempt
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.codec import encode
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
 
 NO_LIMIT = (1 << 63) - 1
 """The largest limit that Spark takes, which limits nothing."""
-RETRY_TIMEOUT_S = 5.0
-"""Longest `readTimeout` of an attempt that Spark repeats."""
 
 
 class TaskPartition(InputPartition):
@@ -87,7 +83,7 @@ class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the records of one task, on an executor."""
         assert isinstance(partition, TaskPartition)
-        batches = read_range(for_this_attempt(partition.task))
+        batches = read_attempt(partition.task)
         if self.options.read_reports is None:
             return batches
         from dynamic_kafka.executor.metrics_sender import ReportAddress, with_report
@@ -114,11 +110,3 @@ class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
             if ":" in self.options.service:  # a user's class, which may have to close something
                 stop_when_terminated(self._enumerator.end)
         return self._enumerator
-
-
-def for_this_attempt(task: ReadTask) -> ReadTask:
-    """Return the task, with a short timeout if Spark repeats it: `readTimeout` bounds the batch, not each attempt."""
-    context = TaskContext.get()
-    if context is None or context.attemptNumber() == 0:
-        return task
-    return replace(task, read_timeout_s=min(task.read_timeout_s, RETRY_TIMEOUT_S))
