@@ -28,7 +28,7 @@ from dynamic_kafka.executor.consumer_cache import CONSUMERS, CachedConsumer
 from dynamic_kafka.executor.partition_bounds import end_offset, end_offset_if_known, first_offset
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.kafka.config import config_digest
-from dynamic_kafka.kafka.errors import TRANSIENT, UNREACHABLE, translate
+from dynamic_kafka.kafka.errors import HARMLESS_TO_READ, translate
 from dynamic_kafka.kafka.retries import PAUSE_S
 
 MAX_ROWS = 10_000
@@ -169,7 +169,7 @@ class _RangeReader:
             self.skip_loss(error.str())
         elif code in MISSING_CODES:
             self.check_existence(self.task.read_timeout_s)
-        elif code not in UNREACHABLE and code not in TRANSIENT:
+        elif code not in HARMLESS_TO_READ:
             raise translate(self.task.part.split.cluster, f"read {self.task.part}", KafkaException(error))
 
     def client_advanced(self) -> bool:

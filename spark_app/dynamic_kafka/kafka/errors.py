@@ -43,6 +43,10 @@ TRANSIENT = frozenset(
 )
 """Codes of a leader or coordinator that is moving: a retry gets an answer."""
 
+HARMLESS_TO_READ = UNREACHABLE | TRANSIENT | {KafkaError.GROUP_AUTHORIZATION_FAILED}
+"""Codes after which a range may still advance. A consumer looks for the coordinator of its group although it reads
+without one: a cluster that refuses the group then refuses nothing that a reader needs."""
+
 UNKNOWN = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -63,6 +67,10 @@ _BROKEN_OFF = re.compile(r"transport failure|disconnected|timed out|reset by pee
 _CERTIFICATE = re.compile(r"certificate|alert|unknown ca|wrong version number", re.IGNORECASE)
 _VALUE = re.compile(r'value "[^"]*"')
 _MECHANISM = "set sasl.mechanism: the default is Kerberos (GSSAPI), which this client does not support"
+_MISSING_RIGHTS = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "give the user READ on the topic",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "give the user READ on the group, or DESCRIBE if the query does not commit",
+}
 _CHECK = "check the cluster's properties and its secret folder, or the secrets that the options refer to"
 
 
@@ -137,6 +145,9 @@ def translate(
     cause = problem if unreachable else ConnectionProblem.of(error) if error is not None else None
     if cause is not None and cause.refusal:
         return ClusterRefusedError(cluster, f"could not {action}: {cause.refusal} ({cause}): {_CHECK}")
+    remedy = _MISSING_RIGHTS.get(error.code()) if error is not None else None
+    if remedy is not None:
+        return ClusterError(cluster, f"could not {action}: {reason}: {remedy} (docs/rights.md)")
     unknown = error is not None and error.code() in UNKNOWN
     kind = ClusterUnreachableError if unreachable else UnknownTopicError if unknown else ClusterError
     return kind(cluster, f"could not {action}: {reason}{because}")

@@ -23,6 +23,8 @@ Commits = Mapping[tuple[str, int], tuple[int, str]]
 """{(topic, partition): (offset, metadata)}."""
 
 POLL_S = 0.02
+REFUSAL_S = 2.0
+"""Seconds without an answer after which the client asks whether the cluster refuses the group."""
 _TIMEOUT_MS = range(10, 300_001)
 """The range of librdkafka's `socket.timeout.ms`. A deadline may be outside it."""
 
@@ -41,6 +43,7 @@ class GroupClient:
     def __init__(self, cluster: str, group: str, config: Mapping[str, Any], *, deadline_s: float) -> None:
         self._cluster, self._group, self._deadline_s = cluster, group, deadline_s
         self._answers: list[tuple[KafkaError | None, list[TopicPartition]]] = []
+        self._refusal: KafkaError | None = None
         settings: dict[str, Any] = {
             **config,
             "group.id": group,
@@ -59,7 +62,7 @@ class GroupClient:
         if not asked:
             return {}
         found = self._ask(
-            f"list the offsets of group {self._group!r}", lambda client, left_s: client.committed(asked, timeout=left_s)
+            f"list the offsets of group {self._group!r}", lambda client, left_s: self._committed(client, asked, left_s)
         )
         return {
             (f.topic, f.partition): (f.offset, f.metadata or "") for f in found if f.error is None and f.offset >= 0
@@ -73,6 +76,27 @@ class GroupClient:
         failed = [found for found in results if found.error is not None]
         if failed:
             raise ClusterError(self._cluster, f"could not {action}: {failed[0].error}")
+
+    def _committed(self, client: Consumer, asked: list[TopicPartition], left_s: float) -> list[TopicPartition]:
+        """Ask twice: without a right to the group, the client looks for the coordinator until the time is over."""
+        try:
+            found = client.committed(asked, timeout=min(left_s, REFUSAL_S))
+        except KafkaException as raised:
+            self._raise_refusal(client)
+            if raised.args[0].code() != KafkaError._TIMED_OUT or left_s <= REFUSAL_S:
+                raise
+            found = client.committed(asked, timeout=left_s - REFUSAL_S)
+        self._refusal = None
+        return found
+
+    def _raise_refusal(self, client: Consumer) -> None:
+        """Raise the refusal of the group, if there is one. The client reports it once, as a message."""
+        while (message := client.poll(0)) is not None:
+            error = message.error()
+            if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                self._refusal = error
+        if self._refusal is not None:
+            raise KafkaException(self._refusal)
 
     def _commit(self, client: Consumer, asked: list[TopicPartition], left_s: float) -> list[TopicPartition]:
         # A synchronous commit has no deadline: with a hung broker it never returns.
