@@ -196,8 +196,8 @@ class MetadataDiscovery:
         except BaseException as error:  # an end of this thread that no plan notices would freeze the metadata
             with self._condition:
                 self._start_problem, self._start_done = self._state.break_off(error_text(error)), True
+                _log.error("%s", self._start_problem)
                 self._condition.notify_all()
-            _log.error("%s", self._start_problem)
 
     def _poll(self) -> None:
         problem = self._first_lookup()
