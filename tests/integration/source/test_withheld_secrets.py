@@ -12,13 +12,12 @@ import pytest
 
 from dynamic_kafka.errors import DynamicKafkaError, SecretWithheldError
 from tests.integration.source.simulated_spark import document, static
+from tests.support.fixtures import Topic
 from tests.support.foreign_listener import ForeignListener
 from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun, read, reading
 from tests.support.streams import Rows, cluster, produce, stream, write_metadata
 from tests.support.waiting import wait_until
-
-Topic = Callable[[str], str]
 
 CLEAR = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
 """The weakest log-in: the password itself, unencrypted."""
