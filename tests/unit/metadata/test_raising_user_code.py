@@ -120,7 +120,7 @@ def test_an_own_subclass_of_the_error_rejects_the_answer(discoveries: Discoverie
     assert discovery.current().sequence == 1
 
 
-@pytest.mark.parametrize("wrong", ["17", 17, object()], ids=repr)
+@pytest.mark.parametrize("wrong", ["17", 17, object()], ids=["text", "number", "object"])
 def test_a_revision_that_is_none_rejects_the_answer(discoveries: Discoveries, wrong: object) -> None:
     service = FakeService(stream())
     discovery = discoveries.start(service)
