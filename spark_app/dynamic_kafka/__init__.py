@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dynamic_kafka.errors import cause_of
     from dynamic_kafka.metadata import (
         ClusterMetadata,
         KafkaMetadataService,
@@ -27,6 +28,7 @@ __all__ = [
     "KafkaStream",
     "KafkaStreamSubscriber",
     "OffsetSpec",
+    "cause_of",
     "register",
     "stop_when_finished",
 ]
@@ -38,6 +40,7 @@ _HOMES = {
     "KafkaStream": "dynamic_kafka.metadata",
     "KafkaStreamSubscriber": "dynamic_kafka.metadata",
     "OffsetSpec": "dynamic_kafka.metadata",
+    "cause_of": "dynamic_kafka.errors",
     "register": "dynamic_kafka.spark.source",
     "stop_when_finished": "dynamic_kafka.spark.stopping",
 }

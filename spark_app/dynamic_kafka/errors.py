@@ -22,8 +22,8 @@
         └── UnknownTopicError          a topic or partition does not exist (defined in `kafka/errors.py`)
 
 A message says what is wrong, where, and what to do. It never contains a secret. The JVM passes a Python error on as
-text only. Hence each cluster error starts with a code in brackets, such as `[READ_TIMEOUT cluster=east]`, and the
-application finds it in any text with `ErrorCode.find`.
+text only. `cause_of` finds our error in that text. Each cluster error starts with a code in brackets, such as
+`[READ_TIMEOUT cluster=east]`, and the application finds it in any text with `ErrorCode.find`.
 """
 
 from __future__ import annotations
@@ -153,3 +153,38 @@ class ErrorCode:
             r"\[(CLUSTER_ERROR|CLUSTER_UNREACHABLE|CLUSTER_REFUSED|READ_TIMEOUT) cluster=([^\]\s]+)\]", text
         )
         return cls(found.group(1), found.group(2)) if found else None
+
+
+_RAISED = re.compile(
+    r"\bdynamic_kafka\.(?:kafka\.)?errors\.(\w+): (.*?)"
+    r"(?=\s*(?: SQLSTATE: |\n\tat |\nTraceback \(|\nDriver stacktrace|\n\n(?:During|The above)|\n=== |\Z))",
+    re.DOTALL,
+)
+"""One of our errors in a traceback, up to the text that Python or Spark puts after it."""
+
+
+def cause_of(error: BaseException | None) -> DynamicKafkaError | None:
+    """Return our error, which Spark's exception holds somewhere in its text; None if it holds none.
+
+    Args:
+        error: an exception of Spark's, such as a `StreamingQueryException` or a `PythonException`, or None as from
+            `query.exception()` of a query that runs.
+
+    Returns:
+        An error of the class and with the message that were raised. It has no traceback.
+    """
+    return error if error is None or isinstance(error, DynamicKafkaError) else cause_in(str(error))
+
+
+def cause_in(text: str) -> DynamicKafkaError | None:
+    """Return our error in a text from the JVM, or None."""
+    # A traceback prints the cause of an error before the error, so the last one in the text was raised.
+    for name, message in reversed(_RAISED.findall(text)):
+        kind = globals().get(name, ClusterError if name == "UnknownTopicError" else None)
+        if not (isinstance(kind, type) and issubclass(kind, DynamicKafkaError)):
+            continue
+        if not issubclass(kind, ClusterError):
+            return kind(message)
+        if code := ErrorCode.find(message):
+            return kind(code.cluster, message.partition("] ")[2])
+    return None

@@ -17,6 +17,7 @@ from dynamic_kafka.driver import enumerator, observer, read_tasks, replay, state
 from dynamic_kafka.executor import range_reader
 from dynamic_kafka.metadata import ClusterMetadata, KafkaMetadataService, KafkaStream, discovery, document, load_class
 from dynamic_kafka.metadata.document import parse_document
+from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning import batch, codec, plan
 from dynamic_kafka.spark import stream_reader
 from kafkastream_operator.core import decide
@@ -174,3 +175,14 @@ def test_the_readme_job_reads_a_document_of_the_readme() -> None:
     (job,) = snippets("README.md", "python")
     options = dict(re.findall(r'\.option\("(\w+)", "([^"]+)"\)', job))
     assert options["streamIds"] in parse_document(document, source="README.md").streams
+
+
+def test_the_readme_job_survives_a_cluster_that_is_down() -> None:
+    (job,) = snippets("README.md", "python")
+    given = {"streamids": "orders", "metadatapath": "x"}
+    given |= {name.lower(): value for name, value in re.findall(r'\.option\("(\w+)", "([^"]+)"\)', job)}
+    options = parse_options(
+        {name: given[name] for name in given if name not in ("path", "checkpointlocation")}, mode="streaming"
+    )
+    assert options.state_location is not None
+    assert options.cluster_failure_policy == "stall"

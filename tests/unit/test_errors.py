@@ -10,9 +10,12 @@ from dynamic_kafka.errors import (
     ClusterError,
     ClusterRefusedError,
     ClusterUnreachableError,
+    DataLossError,
     ErrorCode,
     MetadataInvalidError,
+    OptionError,
     ReadTimeoutError,
+    cause_of,
 )
 
 
@@ -51,3 +54,55 @@ def test_a_message_without_problems_is_its_only_problem() -> None:
 def test_invalid_metadata_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="bad"):
         raise MetadataInvalidError("bad")
+
+
+IN_A_QUERY = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [PYTHON_STREAMING_DATA_\
+SOURCE_RUNTIME_ERROR] Failed when Python streaming data source perform latestOffset: Traceback (most recent call last):
+  File "pyspark/sql/streaming/python_streaming_source_runner.py", line 281, in main
+dynamic_kafka.errors.{error}
+ SQLSTATE: 38000 SQLSTATE: XXKST
+=== Streaming Query ===
+Identifier: [id = 1, runId = 2]
+"""
+IN_A_TASK = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times: org.apache.spark.api.python.\
+PythonException: [PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
+  File "range_reader.py", line 1, in read_range
+dynamic_kafka.errors.{error}
+ SQLSTATE: 38000
+\tat org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:1)
+
+Driver stacktrace:
+"""
+AT_LOAD = """[PYTHON_DATA_SOURCE_ERROR] Failed to create Python data source instance: Traceback (most recent call last):
+  File "spark/source.py", line 35, in schema
+dynamic_kafka.errors.{error}
+ SQLSTATE: 38000"""
+
+
+@pytest.mark.parametrize("text", [IN_A_QUERY, IN_A_TASK, AT_LOAD], ids=["query", "task", "load"])
+@pytest.mark.parametrize("message", ["one line", "two problems:\n  a.yaml:1: x\n  a.yaml:2: y"])
+def test_the_cause_is_our_error_with_its_whole_message(text: str, message: str) -> None:
+    found = cause_of(RuntimeError(text.format(error=f"MetadataInvalidError: {message}")))
+    assert type(found) is MetadataInvalidError
+    assert str(found) == message
+
+
+def test_the_cause_of_a_cluster_error_names_its_cluster() -> None:
+    raised = ReadTimeoutError("east", "no progress [for 30 s]")
+    found = cause_of(RuntimeError(IN_A_TASK.format(error=f"ReadTimeoutError: {raised}")))
+    assert isinstance(found, ReadTimeoutError)
+    assert (found.cluster, found.message) == ("east", "no progress [for 30 s]")
+
+
+def test_the_error_that_was_raised_counts_and_not_its_cause() -> None:
+    inner = "OptionError: inner\n\nDuring handling of the above exception, another exception occurred:\n\nTraceback ("
+    found = cause_of(RuntimeError(IN_A_QUERY.format(error=f"{inner}most\ndynamic_kafka.errors.DataLossError: outer")))
+    assert type(found) is DataLossError
+    assert str(found) == "outer"
+
+
+def test_an_error_of_ours_is_its_own_cause_and_others_have_none() -> None:
+    own = OptionError("x")
+    assert cause_of(own) is own
+    assert cause_of(ValueError("the user's own")) is None
+    assert cause_of(None) is None

@@ -20,6 +20,7 @@ def test_the_public_names_are_pinned() -> None:
         "KafkaStream",
         "KafkaStreamSubscriber",
         "OffsetSpec",
+        "cause_of",
         "register",
         "stop_when_finished",
     ]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 from dynamic_kafka import errors
-from dynamic_kafka.errors import DynamicKafkaError, ErrorCode
+from dynamic_kafka.errors import DynamicKafkaError, ErrorCode, cause_in
 
 
 class ExitCode(IntEnum):
@@ -62,7 +62,6 @@ _CONCURRENT = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queri
 """Spark's messages when another driver has written to the log of a checkpoint."""
 _SINK_LOG = re.compile(r"concurrently using \S*/_spark_metadata")
 """Spark's message when the log is a file sink's, which queries with different checkpoints may share."""
-_RAISED = re.compile(r"dynamic_kafka\.errors\.(\w+): (.*)")
 _TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION = re.compile(re.escape(_TRACEBACK) + r"\n((?:[ \t]+.*\n)*)(\S.*)")
 """The lines of a traceback, and the line after them, which names the exception."""
@@ -86,25 +85,13 @@ def code_of_text(text: str) -> ExitCode:
     """Return the exit code for the text of a failed query."""
     if _CONCURRENT.search(text):
         return ExitCode.REFUSED
-    raised = raised_in(text)
+    raised = cause_in(text)
     if raised is not None:
-        return _code_of_class(raised[0])
+        return _code_of_class(type(raised))
     found = ErrorCode.find(text)
     if found is None:
         return ExitCode.QUERY
     return ExitCode.REFUSED if found.code == errors.ClusterRefusedError.code else ExitCode.CLUSTER
-
-
-def raised_in(text: str) -> tuple[type[DynamicKafkaError], str] | None:
-    """Return the class of our error in a text from the JVM, and the first line of its message.
-
-    A traceback prints the cause of an error before the error, so the last error in the text was raised.
-    """
-    for name, message in reversed(_RAISED.findall(text)):
-        found = getattr(errors, name, None)
-        if isinstance(found, type) and issubclass(found, DynamicKafkaError):
-            return found, message.strip()
-    return None
 
 
 def reason_in(text: str, checkpoint: str | None = None) -> str:
@@ -117,9 +104,9 @@ def reason_in(text: str, checkpoint: str | None = None) -> str:
         which = f"the checkpoint {checkpoint}" if checkpoint else "the same checkpoint"
         or_folder = ", or another query writes into its sink's folder" if _SINK_LOG.search(text) else ""
         return f"another driver runs on {which}{or_folder}: stop one of them. All committed batches are intact"
-    raised = raised_in(text)
+    raised = cause_in(text)
     if raised is not None:
-        return f"{raised[0].__name__}: {raised[1]}"
+        return describe_error(raised).splitlines()[0]
     first = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
     tracebacks = _EXCEPTION.findall(text) if first.endswith(_TRACEBACK) else []
     if tracebacks:
@@ -136,7 +123,7 @@ def jvm_trace(text: str) -> list[str]:
     A failure within Spark often has no message, or one that is useless without the place. The list is empty for our own
     errors, whose message is enough.
     """
-    if code_of_text(text) is not ExitCode.QUERY or raised_in(text) is not None:
+    if code_of_text(text) is not ExitCode.QUERY or cause_in(text) is not None:
         return []
     found = []
     for line in text.splitlines():

@@ -159,7 +159,8 @@ class Replays:
         self.amendments.add(amendment)
         for part in amendment.left_out:
             log.warning(
-                "left out of the pending batch, possibly delivered by an earlier attempt: %s (%s)",
+                "left out of the pending batch, possibly delivered by an earlier attempt: %s (%s). Once the"
+                " cluster is read again, those that still exist come, a second time if the sink has them already",
                 part,
                 _REASON_TEXTS[amendment.reasons[part.split.cluster]],
             )

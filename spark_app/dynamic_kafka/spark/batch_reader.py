@@ -17,6 +17,7 @@ from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.codec import decode, encode
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.spark.planner_process import set_up_planner_process
+from dynamic_kafka.spark.shown_errors import WithoutFrames
 from dynamic_kafka.spark.stream_reader import TaskPartition
 from dynamic_kafka.wording import first_few
 
@@ -53,6 +54,7 @@ class DynamicKafkaReader(DataSourceReader):
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
 
+    @WithoutFrames()
     def partitions(self) -> Sequence[InputPartition]:
         """Plan the whole read, in one batch."""
         from dynamic_kafka.driver.enumerator import Enumerator
@@ -70,5 +72,6 @@ class DynamicKafkaReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the records of one task, on an executor."""
         if not isinstance(partition, TaskPartition):  # Spark's only partition when `partitions` returns none
-            return iter(())
-        return read_attempt(partition.task)
+            return
+        with WithoutFrames():
+            yield from read_attempt(partition.task)

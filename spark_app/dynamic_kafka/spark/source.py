@@ -10,6 +10,8 @@ from dynamic_kafka.executor.columns import spark_schema
 from dynamic_kafka.kafka.config_checks import check_client_properties
 from dynamic_kafka.options import Mode, SourceOptions, parse_options
 from dynamic_kafka.spark.batch_reader import DynamicKafkaReader
+from dynamic_kafka.spark.output_check import check_outputs
+from dynamic_kafka.spark.shown_errors import WithoutFrames, show_causes
 from dynamic_kafka.spark.stream_reader import DynamicKafkaStreamReader
 
 NAME = "dynamic-kafka"
@@ -23,6 +25,7 @@ class DynamicKafkaDataSource(DataSource):
         """Return the name for `.format(...)`."""
         return NAME
 
+    @WithoutFrames()
     def schema(self) -> StructType:
         """Return the columns of Spark's Kafka source, then `kafka_cluster` and `kafka_stream`.
 
@@ -34,10 +37,12 @@ class DynamicKafkaDataSource(DataSource):
         """
         return spark_schema(_checked(dict(self.options), "streaming").include_headers)
 
+    @WithoutFrames()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader for `spark.readStream`. Raises OptionError if an option is wrong."""
         return DynamicKafkaStreamReader(_checked(dict(self.options), "streaming"))
 
+    @WithoutFrames()
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader for `spark.read`. Raises OptionError if an option is wrong."""
         return DynamicKafkaReader(_checked(dict(self.options), "batch"))
@@ -50,5 +55,17 @@ def _checked(options: dict[str, str], mode: Mode) -> SourceOptions:
 
 
 def register(spark: SparkSession) -> None:
-    """Register `.format("dynamic-kafka")` with a session. Executors must be able to import `dynamic_kafka`."""
+    """Register `.format("dynamic-kafka")` with a session. Executors must be able to import `dynamic_kafka`.
+
+    An uncaught exception of Spark's is shown as its cause from then on, if the cause is an error of this package
+    (`cause_of`). A query on the source fails at its start if its file sink would skip its batches, because the output
+    folder is older than the checkpoint.
+    """
+    register_source(spark)
+    show_causes()
+    check_outputs(spark)
+
+
+def register_source(spark: SparkSession) -> None:
+    """Register the source alone, for the bundled application, which reports errors itself."""
     spark.dataSource.register(DynamicKafkaDataSource)

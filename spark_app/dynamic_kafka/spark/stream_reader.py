@@ -19,6 +19,7 @@ from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.codec import encode
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.spark.planner_process import set_up_planner_process, stop_when_terminated
+from dynamic_kafka.spark.shown_errors import WithoutFrames
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,6 +62,7 @@ class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         limited = self.options.max_offsets_per_trigger or self.options.min_offsets_per_trigger
         return ReadMaxRows(self.options.max_offsets_per_trigger or NO_LIMIT) if limited else ReadAllAvailable()
 
+    @WithoutFrames()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Plan the next batch, and return its end."""
         planned = dict(self._started().latest(start, unlimited=isinstance(limit, ReadAllAvailable)))
@@ -68,14 +70,17 @@ class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         self._heap_trimmer.count_round()
         return planned
 
+    @WithoutFrames()
     def reportLatestOffset(self) -> dict[str, Any]:
         """Return a summary of each cluster, for Spark's progress event."""
         return self._started().report()
 
+    @WithoutFrames()
     def prepareForTriggerAvailableNow(self) -> None:
         """Set the targets of a `Trigger.AvailableNow` run."""
         self._started().prepare_available_now()
 
+    @WithoutFrames()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of a batch; a replay gets the same ones."""
         return [TaskPartition(task) for task in self._started().tasks(start, end)]
@@ -84,12 +89,15 @@ class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         """Return the records of one task, on an executor."""
         assert isinstance(partition, TaskPartition)
         batches = read_attempt(partition.task)
-        if self.options.read_reports is None:
-            return batches
-        from dynamic_kafka.executor.metrics_sender import ReportAddress, with_report
+        if self.options.read_reports is not None:
+            from dynamic_kafka.executor.metrics_sender import ReportAddress, with_report
 
-        return with_report(batches, partition.task.part.split, ReportAddress.parse(self.options.read_reports))
+            address = ReportAddress.parse(self.options.read_reports)
+            batches = with_report(batches, partition.task.part.split, address)
+        with WithoutFrames():
+            yield from batches
 
+    @WithoutFrames()
     def commit(self, end: dict[str, Any]) -> None:
         """Commit the offsets of a batch that Spark has committed. Spark calls it while it plans the next batch."""
         self._started().committed(end)

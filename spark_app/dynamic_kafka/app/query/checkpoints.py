@@ -4,7 +4,7 @@ A checkpoint is a folder. Spark writes `offsets/<batch>` when it plans a batch, 
 done. It renames whole files into place, so the checkpoint of a running query can be read too.
 
 `offsets/<batch>` has a version, a line of settings, then a line for each source: its JSON or `-` in v1, `<name>:<JSON>`
-in v2 (named sources). A file sink's log is `<path>/_spark_metadata/<batch>`, every tenth file is `<batch>.compact`.
+in v2 (named sources). `driver/sink_log.py` describes the log of a file sink.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from typing import Any
 
 from pyarrow import fs
 
+from dynamic_kafka.driver.sink_log import SINK_LOG, newest_of, old_checkpoint_error
 from dynamic_kafka.driver.state_store import open_folder
 from dynamic_kafka.errors import OffsetDocumentError, StaleCheckpointError
 from dynamic_kafka.planning.codec import decode
 from dynamic_kafka.planning.progress import OffsetDocument
-
-SINK_LOG = "_spark_metadata"
 
 log = logging.getLogger(__name__)
 
@@ -198,31 +197,13 @@ def refuse_old_checkpoint(checkpoint: Checkpoint, path: str, *, allowed: bool) -
 
 def find_old_checkpoint(checkpoint: Checkpoint, path: str) -> StaleCheckpointError | None:
     """Return the error for a checkpoint that is older than the log of the file sink at `path`; None if it is not."""
-    delivered, planned = newest_in_sink(path), checkpoint.planned
-    if delivered is None or (planned is not None and planned >= delivered):
-        return None
-    known = "has no batch yet" if planned is None else f"ends at batch {planned}"
-    first = 0 if planned is None else planned + 1
-    skipped = f"batches {first} to {delivered}" if delivered > first else f"batch {delivered}"
-    start = (
-        "with the new checkpoint"
-        if planned is None
-        else "and a new checkpoint, with startingOffsets from what `inspect` shows of this one"
-    )
-    # The text does not offer allowOldCheckpoint: the sink would still skip by number and lose the records.
-    return StaleCheckpointError(
-        f"the checkpoint {checkpoint.uri} {known}, but the log of the sink {path} has batch {delivered}: the checkpoint"
-        f" was restored from a backup, or is a new one for old files. The sink would skip {skipped} as already written,"
-        " and all their records, also new ones, would be LOST for this sink. Restore the newer checkpoint, or write"
-        f" to a new path {start}"
-    )
+    return old_checkpoint_error(checkpoint.uri, checkpoint.planned, path, newest_in_sink(path))
 
 
 def newest_batch(files: fs.FileSystem, folder: str) -> int | None:
     """Return the highest batch number among the files of one of Spark's logs; None if there is none."""
     found = files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
-    names = [info.base_name.removesuffix(".compact") for info in found if info.is_file]
-    return max((int(name) for name in names if name.isdecimal()), default=None)
+    return newest_of(info.base_name for info in found if info.is_file)
 
 
 def _offset(text: str) -> str | None:

@@ -53,7 +53,7 @@ def start_session(config: AppConfig, *, live: bool = False) -> SparkSession:
     except ImportError as error:
         raise SparkStartError(f"Spark could not be started: {error}; install the package's extra `spark`") from None
 
-    from dynamic_kafka.spark.source import register
+    from dynamic_kafka.spark.source import register_source
 
     settings = spark_settings(config, os.environ)
     builder = SparkSession.builder
@@ -71,7 +71,7 @@ def start_session(config: AppConfig, *, live: bool = False) -> SparkSession:
     refuse_remote(spark)
     hadoop: Any = spark.sparkContext._jsc
     refuse_other_disk(config, hadoop.hadoopConfiguration().get("fs.defaultFS") or "file:///")
-    register(spark)
+    register_source(spark)
     return spark
 
 
