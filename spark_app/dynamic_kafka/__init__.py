@@ -51,5 +51,10 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         from importlib import import_module
 
-        return getattr(import_module(_HOMES[name]), name)
+        try:
+            return getattr(import_module(_HOMES[name]), name)
+        except ImportError as error:
+            from dynamic_kafka.installed import explained
+
+            raise explained(error) from None
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

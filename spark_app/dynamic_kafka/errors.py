@@ -162,6 +162,12 @@ _RAISED = re.compile(
 )
 """One of our errors in a traceback, up to the text that Python or Spark puts after it."""
 
+_MISSING = re.compile(r"No module named '((?:dynamic_kafka|confluent_kafka|pyarrow)\b[\w.]*)'")
+_WORKERS = (
+    "Spark's Python workers cannot import {}: they need this package with its extra `spark`. Set PYSPARK_PYTHON to a"
+    " Python that has it, before Spark starts, for example with `export PYSPARK_PYTHON=$(which python)`"
+)
+
 
 def cause_of(error: BaseException | None) -> DynamicKafkaError | None:
     """Return our error, which Spark's exception holds somewhere in its text; None if it holds none.
@@ -187,4 +193,5 @@ def cause_in(text: str) -> DynamicKafkaError | None:
             return kind(message)
         if code := ErrorCode.find(message):
             return kind(code.cluster, message.partition("] ")[2])
-    return None
+    missing = _MISSING.search(text)
+    return DynamicKafkaError(_WORKERS.format(missing[1])) if missing else None

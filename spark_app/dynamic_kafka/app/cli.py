@@ -1,5 +1,7 @@
 """The command line `python -m dynamic_kafka.app <command> …`: the one entry of the application and its tools.
 
+The console script `dynamic-kafka <command> …` is the same.
+
 `COMMANDS` names the module of each command. A module is imported only when its command is used, so a tool that needs no
 Spark starts none. The class `Command` lists the names that each module has. An error of ours that a command raises
 becomes one line on standard error and its exit code (`exit_codes.py`). So does a file that a tool cannot read or write.
@@ -13,10 +15,12 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Protocol, cast
 
 from dynamic_kafka.app.exit_codes import ExitCode, code_of, describe_error
 from dynamic_kafka.errors import DynamicKafkaError
+from dynamic_kafka.installed import explained
 from dynamic_kafka.options.command_line import parse_flags
 from dynamic_kafka.wording import nearest
 
@@ -46,12 +50,15 @@ class Command(Protocol):
         """Run the command and return the exit code."""
 
 
+def _program() -> str:
+    """Return the program's name as the user typed it: there is a console script, too."""
+    return "dynamic-kafka" if Path(sys.argv[0]).name == "dynamic-kafka" else "python -m dynamic_kafka.app"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command, and return the process's exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(
-        prog="python -m dynamic_kafka.app", description="Read many Kafka clusters as one Spark stream."
-    )
+    parser = argparse.ArgumentParser(prog=_program(), description="Read many Kafka clusters as one Spark stream.")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     loaded, parsers = {}, {}
     used = given[0] if given and given[0] in COMMANDS else None
@@ -60,7 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no command {given[0]!r}; did you mean {near!r}?")
     # Import only the command that is used; the list of all commands needs all modules.
     for name in [used] if used else COMMANDS:
-        module = cast(Command, importlib.import_module(COMMANDS[name]))
+        try:
+            module = cast(Command, importlib.import_module(COMMANDS[name]))
+        except ImportError as error:
+            parser.error(str(explained(error)))
         loaded[name] = module
         parsers[name] = commands.add_parser(name, help=module.HELP, description=module.HELP)
         module.add_arguments(parsers[name])
@@ -75,6 +85,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DynamicKafkaError as error:
         print(describe_error(error), file=sys.stderr)
         return code_of(error)
+    except ImportError as error:
+        if (missing := explained(error)) is error:
+            raise
+        print(missing, file=sys.stderr)
+        return ExitCode.CONFIGURATION
     except BrokenPipeError:
         # The interpreter flushes once more at its end, and must not fail on the closed pipe again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

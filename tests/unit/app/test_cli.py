@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -168,3 +169,16 @@ def test_a_misspelt_flag_is_reported_with_the_nearest_one(
     output = capsys.readouterr().err
     assert f"did you mean {near!r}?" in output
     assert f"usage: python -m dynamic_kafka.app {given[0]}" in output
+
+
+def test_the_console_script_is_the_same_command_line(
+    app: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == {"dynamic-kafka": "dynamic_kafka.app.cli:main"}
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/dynamic-kafka", "validate", str(app)])
+    assert main() == 0
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/dynamic-kafka", "--help"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "usage: dynamic-kafka [-h] COMMAND" in capsys.readouterr().out

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.driver.state_store import has_scheme
 from dynamic_kafka.errors import DynamicKafkaError, OptionError
+from dynamic_kafka.installed import explained
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +31,17 @@ _NO_CONNECT = (
 
 _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
 """Environment variable that is set when a JVM, that of spark-submit, has launched this process."""
+
+
+WORKER_CHECK_S = 60.0
+_WORKER_CHECK = f"""
+import sys
+driver, worker = {tuple(sys.version_info[:2])}, sys.version_info[:2]
+if worker != driver:
+    sys.exit("it is Python %d.%d, and the driver's is %d.%d" % (*worker, *driver))
+import dynamic_kafka.spark.source
+"""
+"""The program that a worker's Python has to run without an error. Spark refuses another version of Python, too."""
 
 
 class SparkStartError(DynamicKafkaError):
@@ -42,7 +56,7 @@ def start_session(config: AppConfig, *, live: bool = False) -> SparkSession:
 
     Raises:
         OptionError: the environment or the settings ask for Spark Connect, or a path needs its scheme.
-        SparkStartError: there is no JVM, or Spark refuses its settings.
+        SparkStartError: there is no JVM, the workers' Python lacks this package, or Spark refuses its settings.
     """
     refuse_connect(config.file.spark, os.environ)
     # Unless the user chose a Python for the workers, they run the one that runs this process.
@@ -50,12 +64,13 @@ def start_session(config: AppConfig, *, live: bool = False) -> SparkSession:
 
     try:
         from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise SparkStartError(f"Spark could not be started: {error}; install the package's extra `spark`") from None
 
-    from dynamic_kafka.spark.source import register_source
+        from dynamic_kafka.spark.source import register_source
+    except ImportError as error:
+        raise SparkStartError(f"Spark could not be started: {explained(error)}") from None
 
     settings = spark_settings(config, os.environ)
+    check_workers(settings, os.environ)
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -107,6 +122,43 @@ def refuse_remote(spark: object) -> None:
     """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise OptionError(f"{_NO_CONNECT} a remote session")
+
+
+def check_workers(settings: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    """Ask the Python that Spark's workers run whether it has this package, unless it is the one of this process.
+
+    Spark plans batches in such a worker on this machine, so the answer holds for the driver at least. Packages that
+    Spark itself brings to the workers (`spark.submit.pyFiles`) are not here yet; then nothing is asked.
+
+    Raises:
+        SparkStartError: it cannot import the package, is another version of Python, or does not start.
+    """
+    python = environment.get("PYSPARK_PYTHON", sys.executable)
+    if python == sys.executable or "spark.submit.pyFiles" in settings:
+        return
+    from pyspark.find_spark_home import _find_spark_home as find_spark_home
+
+    # Workers find PySpark in Spark's own archives.
+    archives = map(str, Path(find_spark_home(), "python", "lib").glob("*.zip"))
+    path = os.pathsep.join([*archives, *filter(None, [environment.get("PYTHONPATH")])])
+    try:
+        asked = subprocess.run(
+            [python, "-c", _WORKER_CHECK],
+            env={**environment, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            timeout=WORKER_CHECK_S,
+            check=False,
+        )
+        failure = "" if asked.returncode == 0 else (asked.stderr.strip().splitlines() or ["no reason given"])[-1]
+    except (OSError, subprocess.TimeoutExpired) as error:
+        failure = str(error)
+    if failure:
+        raise SparkStartError(
+            f"Spark's Python workers would run {python} (PYSPARK_PYTHON), where this package does not work: {failure}."
+            f" Install dynamic-kafka there with its extra `spark`, or set PYSPARK_PYTHON={sys.executable}, which runs"
+            " this process"
+        )
 
 
 def refuse_other_disk(config: AppConfig, default: str) -> None:

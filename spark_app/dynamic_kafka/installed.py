@@ -1,0 +1,45 @@
+"""Explain a package that is missing or too old: what to install, and where. Imports nothing but Python's own."""
+
+from __future__ import annotations
+
+import sys
+
+OLDEST_SPARK = (4, 2)
+"""The oldest PySpark with the classes that the source derives from."""
+_OF_EXTRA = {
+    "pyspark": "pyspark",
+    "confluent_kafka": "confluent-kafka",
+    "pyarrow": "pyarrow",
+    "prometheus_client": "prometheus-client",
+    "rich": "rich",
+}
+"""The packages of the extra `spark`, by the name that code imports."""
+
+
+def explained(error: ImportError) -> ImportError:
+    """Return the error to raise when an import of this package fails, with the remedy if one is known."""
+    package = (error.name or "").partition(".")[0]
+    if package == "pyspark" and (found := _old_spark()):
+        return ImportError(
+            f"dynamic_kafka needs PySpark >= 4.2, and {sys.executable} has PySpark {found}. Install a newer one there:"
+            " pip install 'pyspark>=4.2'",
+            name="pyspark",
+        )
+    if package not in _OF_EXTRA:
+        return error
+    return ImportError(
+        f"dynamic_kafka needs the package {_OF_EXTRA[package]}, which {sys.executable} does not have. Install the extra"
+        " `spark` there: pip install 'dynamic-kafka[spark]', or in a clone pip install '.[spark]'",
+        name=package,
+    )
+
+
+def _old_spark() -> str | None:
+    """Return the version of the installed PySpark if it is too old."""
+    try:
+        import pyspark
+    except ImportError:
+        return None
+    version = str(pyspark.__version__)
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+    return version if numbers < OLDEST_SPARK else None
