@@ -44,7 +44,8 @@ def test_an_import_without_the_extra_names_it(package: str, tmp_path: Path) -> N
     _, line = last_line("-c", "from dynamic_kafka import register", path=lacking(package, tmp_path))
     assert line == (
         f"ImportError: dynamic_kafka needs the package {package.replace('_', '-')}, which {sys.executable} does not"
-        " have. Install the extra `spark` there: pip install 'dynamic-kafka[spark]', or in a clone pip install '.[spark]'"
+        " have. Install the extra `spark` there: pip install 'dynamic-kafka[spark]', or in a clone pip install"
+        " '.[spark]'"
     )
 
 

@@ -6,7 +6,8 @@ Planning checks later whatever needs brokers or metadata, such as unknown topics
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from dynamic_kafka.errors import OptionError
@@ -21,6 +22,9 @@ from dynamic_kafka.options.secrets import check_references
 from dynamic_kafka.options.subscription import parse_subscription
 from dynamic_kafka.options.values import Mode, NamedOptions
 
+_MILLISECONDS = re.compile(r"\bms\b|timeoutms", re.IGNORECASE)
+"""Names of options that have their unit in them, such as Flink's."""
+
 
 def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
     """Check options and resolve their defaults.
@@ -33,7 +37,7 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
         OptionError: the first problem, with the option's name and a remedy.
     """
     given = recognise(options)
-    warnings = _without_effect(given, mode)
+    warnings = [*_without_effect(given, mode), *_without_unit(given)]
     chosen = parse_subscription(given)
     check_no_literal_secrets(given.kafka)
     check_references(given.kafka)
@@ -72,6 +76,14 @@ def _without_effect(given: GivenOptions, mode: Mode) -> list[str]:
         elif mode == "batch" and option.streaming_only:
             warnings.append(f"option '{option.name}' has no effect in a batch read")
     return warnings
+
+
+def _without_unit(given: GivenOptions) -> Iterator[str]:
+    """Yield a warning for each duration below a second that has no unit: whoever wrote it may have meant seconds."""
+    for option in given.options():
+        text, where = given.text(option.name) or "", given.where(option.name)
+        if option.kind == "duration" and text.isdecimal() and 0 < int(text) < 1000 and not _MILLISECONDS.search(where):
+            yield f"{where} is '{text}' without a unit, which means {text} ms; write {text}s for seconds, else {text}ms"
 
 
 def _check_rates(given: GivenOptions, lowest: int | None, highest: int | None) -> None:

@@ -37,12 +37,20 @@ def test_a_migration_is_planned_before_it_happens(
     assert by_action(tools.json("plan", story.app)) == {"add": [("a", 2, 10), ("b", 2, 5)]}
     assert_rows(story.run(), wanted)
 
-    # when metadata removes a and adds c, which has 7 records already, and 3 more wait in b
+    # when an edit removes a and adds c, which has 7 records already, and 3 more wait in b
     wanted = produce("c", brokers.c, name, 7) + produce("b", brokers.b, name, 3)
     produce("a", brokers.a, name, 4)
-    story.names(cluster("b", brokers.b, [name]), cluster("c", brokers.c, [name]))
+    edited = [cluster("b", brokers.b, [name]), cluster("c", brokers.c, [name])]
+    edit = write_metadata(story.folder / "edit.json", {"streamId": "orders", "clusterMetadataList": edited})
+    before = every_file(story.folder)
+    tried = tools.json("plan", story.app, "--metadata", edit)
+    assert every_file(story.folder) == before
+
+    # and metadata becomes the edit
+    story.names(*edited)
     before = every_file(story.folder)
     plan = tools.json("plan", story.app)
+    assert tried == plan | {"target": f"{plan['target']}, with {edit}"}
 
     # then the plan names all of it, and nothing was written
     assert by_action(plan) == {"park": [("a", 2, None)], "add": [("c", 2, 7)], "read": [("b", 2, 3)]}
@@ -68,7 +76,7 @@ def test_a_migration_is_planned_before_it_happens(
     assert shown["parked"]["a"]["topics"][name]["next"] == {"0": 10, "1": 0}
     assert shown["batches"]["pending"] is None
     assert tools("inspect", story.checkpoint) == 0
-    assert "in 6 d" in tools.output and brokers.c.kafka_id in tools.output
+    assert "in 7 d" in tools.output and brokers.c.kafka_id in tools.output
 
 
 def test_the_plan_names_ranges_that_a_restart_leaves_out(

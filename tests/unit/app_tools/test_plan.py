@@ -85,7 +85,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     seen_by_plan: dict[str, Any] = {"look": look()}
 
     def asked(options: SourceOptions, saved: SavedProgress, *, delivered: bool) -> Preview:
-        seen_by_plan["delivered"] = delivered
+        seen_by_plan["delivered"], seen_by_plan["options"] = delivered, options
         return cast(Preview, seen_by_plan["look"])
 
     monkeypatch.setattr(plan_tool, "preview", asked)
@@ -153,6 +153,27 @@ def test_a_running_querys_group_is_no_old_checkpoint(tmp_path: Path, monkeypatch
     monkeypatch.setattr(plan_tool, "preview", asked)
     assert main(["plan", str(app)]) == 0
     assert [batches.planned for batches in looks] == [0, 1]
+
+
+def test_an_edit_is_planned_instead_of_the_metadata_in_force(
+    tmp_path: Path, seen: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = make_app(tmp_path, metadataRevision="lineage/7")
+    assert main(["plan", str(app), "--metadata", "next.yaml"]) == 0
+    assert (seen["options"].metadata_path, seen["options"].metadata_revision) == ("next.yaml", None)
+    assert "sink out, with next.yaml: document 1" in capsys.readouterr().out
+
+
+def test_an_edit_of_a_single_cluster_is_refused(
+    tmp_path: Path, seen: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = make_app(tmp_path)
+    content = yaml.safe_load(app.read_text())
+    del content["metadata"], content["streams"]
+    content["options"] = {"kafka.bootstrap.servers": "e1:9092", "subscribe": "orders"}
+    app.write_text(yaml.safe_dump(content))
+    assert main(["plan", str(app), "--metadata", "next.yaml"]) == 2
+    assert "it reads a single cluster, without metadata: leave out --metadata" in capsys.readouterr().err
 
 
 class StandardError(io.StringIO):

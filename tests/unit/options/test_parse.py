@@ -137,6 +137,17 @@ def test_stall_and_filter_are_accepted_with_a_state_location() -> None:
     assert (options.cluster_failure_policy, options.pending_removed_ranges) == ("stall", "filter")
 
 
+def test_a_short_duration_without_a_unit_gets_a_hint() -> None:
+    assert parse(FROM_FILE, {"metadataDiscoveryInterval": "10"}).warnings == (
+        "option 'metadataDiscoveryInterval' is '10' without a unit, which means 10 ms; write 10s for seconds, else"
+        " 10ms",
+    )
+    for given in ({"metadataDiscoveryInterval": "0"}, {"stream-metadata-discovery-interval-ms": "10"}):
+        assert parse(FROM_FILE, given).warnings == ()
+    for text in ("10s", "10ms", "10000"):
+        assert parse(FROM_FILE, {"metadataDiscoveryInterval": text}).warnings == ()
+
+
 def test_an_option_without_effect_is_accepted_with_a_warning() -> None:
     given = {"maxOffsetsPerTrigger": "5", "fetchOffset.numRetries": "3", "kafka.max.poll.records": "500"}
     warnings = parse(FROM_FILE, given, mode="batch").warnings

@@ -30,9 +30,10 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def shown_time(at_ms: int, now_ms: int | None = None) -> str:
-    """Return a time, in milliseconds since the epoch, as UTC with its distance: `2026-11-28 02:10:07Z (in 6 d)`."""
+    """Return a time, in milliseconds since the epoch, as UTC with its distance: `2026-11-28 02:10:07Z (in 7 d)`."""
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     text = f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
-    seconds = abs(at_ms - now) // 1000
-    count, unit = next(((seconds // size, unit) for size, unit in _STEPS if seconds >= size), (0, "s"))
+    seconds = round(abs(at_ms - now) / 1000)
+    # Rounded: a retention of 7 d is 7 d a moment later, too. Hence from 95 % of a unit on, its number is 1.
+    count, unit = next(((round(seconds / size), unit) for size, unit in _STEPS if seconds >= 0.95 * size), (0, "s"))
     return f"{text} (in {count} {unit})" if at_ms >= now else f"{text} ({count} {unit} ago)"

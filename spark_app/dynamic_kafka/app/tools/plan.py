@@ -1,4 +1,7 @@
-"""The tool `plan`: show the next start of a query with the current metadata. Asks the brokers, writes nothing."""
+"""The tool `plan`: show the next start of a query, with the current metadata or an edit of it.
+
+Asks the brokers, writes nothing. The query may be running.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from dynamic_kafka.app.tools.formatting import table
 from dynamic_kafka.app.tools.planned_changes import Change, changes
 from dynamic_kafka.app.tools.preview import Preview, Refusal, preview
 from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments, open_query
-from dynamic_kafka.errors import StaleCheckpointError
+from dynamic_kafka.errors import OptionError, StaleCheckpointError
 from dynamic_kafka.planning.plan import Plan
 from dynamic_kafka.planning.splits import Split
 
@@ -23,6 +26,9 @@ HELP = "show the next start with the current metadata: splits added, parked, res
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `plan`."""
     add_query_arguments(parser, only_app=True)
+    parser.add_argument(
+        "--metadata", metavar="FILE", help="plan with this document instead of the one in force: try an edit beforehand"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
 
 
@@ -49,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _open_and_preview(arguments: argparse.Namespace) -> tuple[SavedQuery, Preview]:
     while True:
-        query = open_query(arguments, may_be_new=True)
+        query = _with_metadata(open_query(arguments, may_be_new=True), arguments.metadata)
         assert query.options is not None
         seen = preview(query.options, query.saved, delivered=query.sink_has_pending_batch())
         # A running query may have committed to its group after its checkpoint was read here: then read it again.
@@ -58,6 +64,21 @@ def _open_and_preview(arguments: argparse.Namespace) -> tuple[SavedQuery, Previe
             break
     error = query.old_checkpoint()
     return query, seen if error is None else replace(seen, refusals=(Refusal(None, error), *seen.refusals))
+
+
+def _with_metadata(query: SavedQuery, path: str | None) -> SavedQuery:
+    """Return the query with another metadata document. The subscription stays.
+
+    Raises:
+        OptionError: the query reads a single cluster without metadata.
+    """
+    assert query.options is not None
+    if path is None:
+        return query
+    if query.options.single is not None:
+        raise OptionError(f"{query.name}: it reads a single cluster, without metadata: leave out --metadata")
+    options = replace(query.options, service="file", metadata_path=path, metadata_revision=None)
+    return replace(query, name=f"{query.name}, with {path}", options=options)
 
 
 def _text(query: SavedQuery, seen: Preview, found: list[Change]) -> str:
@@ -94,7 +115,7 @@ def _pending_text(query: SavedQuery, seen: Preview) -> str:
         (*part.split, part.start, part.end, _replay_text(part.split, left_out, seen.unreadable))
         for part in seen.pending
     ]
-    head = f"Batch {query.saved.batches.pending} is pending: a restart runs it first."
+    head = f"Batch {query.saved.batches.pending} is pending: a query that runs finishes it, a restart runs it first."
     if query.sink_has_pending_batch():
         return f"{head} The sink has it already, so none of it is read again."
     if not rows:
