@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ClusterMetadata, OffsetSpec
+from confluent_kafka.admin import AclOperation, AdminClient, ClusterMetadata, OffsetSpec
 
 from dynamic_kafka.errors import ClusterError, ClusterRefusedError, ClusterUnreachableError
 from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
@@ -112,6 +112,24 @@ class ClusterAdmin:
                 sorted(partition.id for partition in described.partitions),
             )
         return found, frozenset(unknown - self.list_topics()) if unknown else frozenset()
+
+    def unreadable(self, topics: Iterable[str]) -> list[str]:
+        """Return the topics that this client may describe but not read. Brokers without rights report none."""
+        names = sorted(topics)
+        if not names:
+            return []
+        futures = self._client.describe_topics(
+            TopicCollection(names), include_authorized_operations=True, request_timeout=self._deadline_s
+        )
+        denied = []
+        for name, future in futures.items():
+            try:
+                allowed = future.result(timeout=self._deadline_s + 1).authorized_operations
+            except Exception as raised:
+                raise self._translated(f"ask for the rights on topic {name!r}", raised) from None
+            if allowed is not None and AclOperation.READ not in allowed:
+                denied.append(name)
+        return denied
 
     def list_topics(self) -> set[str]:
         """Return the names of all topics that this client may see."""

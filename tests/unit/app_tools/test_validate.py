@@ -163,3 +163,24 @@ def test_a_checkpoint_that_is_older_than_its_files_is_found(
     sink = {"name": "out", "type": "format", "format": format_name, "options": {"path": str(tmp_path / "lake")}}
     wrong = findings(capsys, write(tmp_path, sinks=[sink]), 4)
     assert "has no batch yet, but the log of the sink" in wrong["checkpoint of sink out"][0]
+
+
+def test_the_output_names_what_was_not_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path)
+    assert main(["validate", str(path)]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.split(maxsplit=2)[1:] == [
+        "-",
+        "not checked: servers, log-in, topics and rights; --connect asks the clusters",
+    ]
+
+
+def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, options={"readTimeout": "1s"})
+    streams = (tmp_path / "streams.yaml").read_text()
+    (tmp_path / "streams.yaml").write_text(streams.replace("e:9092", "127.0.0.1:1"))
+    assert main(["validate", str(path), "--connect"]) == 5
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("connection to east")
+    assert "WRONG  [CLUSTER_UNREACHABLE cluster=east]" in last
+    assert "east has the bootstrap servers 127.0.0.1:1. Correct a wrong address" in last

@@ -1,4 +1,4 @@
-"""The tool `validate`: check an `app.yaml` as far as possible without Kafka and Spark. Writes nothing.
+"""The tool `validate`: check an `app.yaml` without Spark, and with `--connect` its clusters. Writes nothing.
 
 The checks continue after a mistake, so that one run finds as many as possible. Secrets are resolved as a client would
 resolve them, and never shown.
@@ -18,6 +18,7 @@ from dynamic_kafka.app.config.schema import Sink
 from dynamic_kafka.app.exit_codes import ExitCode, code_of
 from dynamic_kafka.app.query.checkpoints import Checkpoint, refuse_old_checkpoint
 from dynamic_kafka.app.query.sinks import load_function
+from dynamic_kafka.app.tools.connections import connect
 from dynamic_kafka.app.tools.formatting import table
 from dynamic_kafka.driver.cluster_clients import client_of
 from dynamic_kafka.driver.metadata_services import make_service, make_subscriber
@@ -30,7 +31,7 @@ from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber
 from dynamic_kafka.metadata.subscription import Subscription, unite
 from dynamic_kafka.options import CustomSubscriber, SourceOptions
 
-HELP = "check an app.yaml, its metadata, its classes, client properties and secrets, without Kafka and Spark"
+HELP = "check an app.yaml, its metadata, classes, client properties and secrets; with --connect its clusters, too"
 
 
 @dataclass(frozen=True)
@@ -39,47 +40,62 @@ class Finding:
 
     Attributes:
         text: the result for the user.
-        error: the mistake; None if there is none, or the check could not be made.
+        error: the mistake; None if there is none, or the check was not made.
+        made: whether the check was made.
     """
 
     check: str
     text: str
     error: DynamicKafkaError | None = None
+    made: bool = True
+
+    @property
+    def state(self) -> str:
+        """The word of the second column."""
+        return "WRONG" if self.error else "ok" if self.made else "-"
+
+
+_NOT_CONNECTED = Finding(
+    "connections", "not checked: servers, log-in, topics and rights; --connect asks the clusters", made=False
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `validate`."""
     parser.add_argument("app", metavar="APP.YAML", help="the application's file")
+    parser.add_argument("--connect", action="store_true", help="ask the clusters, too: servers, log-in, topics, rights")
     parser.add_argument("--json", action="store_true", help="print one JSON list instead of a table")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Check and print; return the exit code of the first mistake, with which `run` would end too, or 0."""
-    findings = validate(arguments.app)
+    findings = validate(arguments.app, connected=arguments.connect)
     if arguments.json:
-        wire = [{"check": each.check, "ok": each.error is None, "text": each.text} for each in findings]
+        wire = [
+            {"check": each.check, "ok": each.error is None, "made": each.made, "text": each.text} for each in findings
+        ]
         print(json.dumps(wire, indent=1))
     else:
-        rows = [
-            (each.check, "WRONG" if each.error else "ok", line)
-            for each in findings
-            for line in (each.text.splitlines() or [""])
-        ]
+        rows = [(each.check, each.state, line) for each in findings for line in (each.text.splitlines() or [""])]
         print(table(("check", "", "what"), rows))
     return next((code_of(each.error) for each in findings if each.error), ExitCode.DONE)
 
 
-def validate(path: str) -> list[Finding]:
-    """Return the results of all checks of an `app.yaml`, in order."""
+def validate(path: str, *, connected: bool = False) -> list[Finding]:
+    """Return the results of all checks of an `app.yaml`, in order.
+
+    Args:
+        connected: whether to ask the clusters, and services of the user's own, too.
+    """
     try:
         config = load_config(path)
     except OptionError as error:
         return [Finding("app.yaml", str(error), error)]
     sinks = ", ".join(f"{sink.name} ({sink.format_name or 'foreachBatch'})" for sink in config.sinks)
-    return [Finding("app.yaml", f"{config.name}: sinks {sinks}"), *_checks(config)]
+    return [Finding("app.yaml", f"{config.name}: sinks {sinks}"), *_checks(config, connected=connected)]
 
 
-def _checks(config: AppConfig) -> Iterator[Finding]:
+def _checks(config: AppConfig, *, connected: bool) -> Iterator[Finding]:
     yield from _functions(config)
     options = config.parsed_options(config.sinks[0])  # sinks differ in checkpoint and group only
     for sink in config.sinks:
@@ -90,7 +106,7 @@ def _checks(config: AppConfig) -> Iterator[Finding]:
     for warning in options.warnings:
         yield Finding("options", f"note: {warning}")
     yield _checked("client properties", partial(_client_properties, options.kafka_properties, config.where_is))
-    yield from _metadata(options)
+    yield from _metadata(options, connected=connected)
 
 
 def _checkpoint(config: AppConfig, sink: Sink, *, allowed: bool) -> Finding:
@@ -100,7 +116,7 @@ def _checkpoint(config: AppConfig, sink: Sink, *, allowed: bool) -> Finding:
         checkpoint = Checkpoint(uri)
     except OptionError as error:
         # pyarrow cannot reach the folder; Spark may.
-        return Finding(check, f"not checked: {error}")
+        return Finding(check, f"not checked: {error}", made=False)
     try:
         text = check_writable(uri, "the checkpoint")
         if files is not None:
@@ -120,18 +136,19 @@ def _functions(config: AppConfig) -> Iterator[Finding]:
             yield _checked(check, partial(_function, path, config.source))
 
 
-def _metadata(options: SourceOptions) -> Iterator[Finding]:
-    """Check the metadata of a file. A class of the user's or a cluster is not asked for metadata."""
+def _metadata(options: SourceOptions, *, connected: bool) -> Iterator[Finding]:
+    """Check the metadata and its clusters. Without `connected`, only the metadata of a file is read."""
     if isinstance(options.subscribe, CustomSubscriber):
         yield _checked("subscriber", partial(_class, options.subscribe.path, KafkaStreamSubscriber))
     if options.single is not None:
-        yield Finding("metadata", "not checked: the cluster itself lists its topics")
         client = ClusterClient(options.single.cluster_id, options.kafka_properties, {})
         yield _checked(f"cluster {client.cluster}", partial(_secrets, client))
-        return
-    if options.service not in ("file", "static"):
+    elif options.service not in ("file", "static"):
         yield _checked("metadata service", partial(_class, options.service, KafkaMetadataService))
-        yield Finding("metadata", f"not checked: {options.service} may need the network")
+    if not connected and (options.single is not None or options.service not in ("file", "static")):
+        asked = "the cluster itself lists its topics" if options.single is not None else options.service
+        yield Finding("metadata", f"not checked: {asked}, which --connect asks", made=False)
+        yield _NOT_CONNECTED
         return
     try:
         subscription, streams = _subscription(options)
@@ -147,6 +164,11 @@ def _metadata(options: SourceOptions) -> Iterator[Finding]:
         where = f"cluster {name}"
         yield _checked(where, partial(_client_properties, cluster.properties, where))
         yield _checked(where, partial(_secrets, client_of(options, subscription, name)))
+    if not connected:
+        yield _NOT_CONNECTED
+        return
+    for name, found in connect(options, subscription):
+        yield Finding(f"connection to {name}", str(found), found if isinstance(found, DynamicKafkaError) else None)
 
 
 def _subscription(options: SourceOptions) -> tuple[Subscription, int]:
