@@ -146,6 +146,8 @@ def produce(to: str, texts: Sequence[str]) -> int:
         why = failed[0] if failed else f"no answer within {PRODUCED_S:g} s"
         print(f"{to} ({server}): {why}; is `make brokers` running?", file=sys.stderr)
         return 1
+    records = "1 record" if len(texts) == 1 else f"{len(texts)} records"
+    print(f"wrote {records} to topic {TOPIC} of {to} ({server}): {' '.join(texts)}")
     return 0
 
 

@@ -29,7 +29,7 @@ from dynamic_kafka.app.telemetry.drain_tracker import DrainTracker
 from dynamic_kafka.app.telemetry.lag import LagProber
 from dynamic_kafka.app.telemetry.logs import set_up_logs
 from dynamic_kafka.driver.metadata_services import make_discovery
-from dynamic_kafka.errors import MetadataError, OptionError
+from dynamic_kafka.errors import DynamicKafkaError, MetadataError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,13 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the application and return the exit code.
-
-    Raises:
-        DynamicKafkaError: the application cannot start. Failures of its queries are logged, and the code returned.
-    """
+    """Run the application and return the exit code. All failures are logged."""
     live = arguments.log_format == "auto" and sys.stderr.isatty()
-    set_up_logs("text" if live or arguments.log_format == "text" else "json", quiet_batches=live)
+    text = live or arguments.log_format == "text"
+    set_up_logs("text" if text else "json", quiet_batches=live)
     stop = StopRequest()
     stop.on_signals()
     outcome = Outcome(ExitCode.QUERY, None)
@@ -86,6 +83,11 @@ def run(arguments: argparse.Namespace) -> int:
             spark = start_session(config, live=live)
             outcome = _supervise(spark, telemetry, stop)
             return outcome.code
+    except DynamicKafkaError as error:
+        outcome = Outcome(code_of(error), describe_error(error))
+        if not text:  # the last event of a text log shows it just so
+            print(outcome.reason, file=sys.stderr)
+        return outcome.code
     except BaseException as error:
         outcome = Outcome(code_of(error), describe_error(error))
         raise
@@ -113,7 +115,8 @@ class Outcome:
     def report(self, termination_log: Path = TERMINATION_LOG) -> None:
         """Log the last event, and write Kubernetes' termination log where there is one."""
         fields = {"event": "ended", "code": int(self.code), "reason": self.reason}
-        log.info("ended with exit code %d", self.code, extra=fields)
+        failed = self.code not in (ExitCode.DONE, ExitCode.GRACE_EXCEEDED)
+        log.log(logging.ERROR if failed else logging.INFO, "ended with exit code %d", self.code, extra=fields)
         try:
             if termination_log.exists():
                 text = f"exit code {self.code:d}: {self.reason or 'finished'}"

@@ -30,6 +30,9 @@ from dynamic_kafka.metadata.services.service import KafkaMetadataService
 from dynamic_kafka.metadata.subscriber import KafkaStreamSubscriber
 from dynamic_kafka.user_code import error_text
 
+WAS_READ = "metadata %s was read; clusters: %s"
+"""The log line of new metadata. Spark's planner process leaves it out: the line about metadata in force follows."""
+
 _log = logging.getLogger(__name__)
 
 LOOKUP_DEADLINE_S = 30.0
@@ -262,14 +265,15 @@ class MetadataDiscovery:
             problem = error
         with self._condition:
             if not self._stopped:
-                self._conclude(found, problem)
+                self._conclude(found, problem, first=first)
                 if self._state.current is not None:
                     self._missing.update(self._state.current.missing, found.warnings if found else ())
             self._served = serving
             self._condition.notify_all()
         return problem
 
-    def _conclude(self, found: Found | None, problem: MetadataError | None) -> None:
+    def _conclude(self, found: Found | None, problem: MetadataError | None, *, first: bool) -> None:
+        raised = first and self._awaited is None  # `start` raises it, so the log does not need it
         if found is not None:
             answer = self._state.answer(found.subscription, found.revision, found.missing)
             if answer.warning is not None:
@@ -277,13 +281,13 @@ class MetadataDiscovery:
             if answer.changed:
                 clusters = ", ".join(found.subscription.clusters) or "none"
                 # Not "in force": the query may still reject it, when it has asked those clusters.
-                _log.info("metadata %s was read; clusters: %s", described(found.revision), clusters)
+                _log.info(WAS_READ, described(found.revision), clusters)
         elif isinstance(problem, MetadataTooOldError):
             # A valid answer, and no failure: it is only not the awaited one yet.
             self._state.end()
         elif isinstance(problem, MetadataInvalidError):
-            if self._state.invalid(str(problem), problem.token):
+            if self._state.invalid(str(problem), problem.token) and not raised:
                 kept = "the last good one stays in force" if self._state.current else "there is no good one yet"
                 _log.error("invalid metadata, %s: %s", kept, problem)
-        elif self._state.failure(self._clock(), str(problem)):
+        elif self._state.failure(self._clock(), str(problem)) and not raised:
             _log.warning("a metadata lookup had no answer: %s", problem)

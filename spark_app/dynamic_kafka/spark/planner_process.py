@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 import threading
 from collections.abc import Callable
 
 from dynamic_kafka.driver.driver_log import log_to_standard_error
+from dynamic_kafka.metadata import discovery
 
 _GC_THRESHOLDS = (10_000, 10, 10)
 """`gc.set_threshold`: net new objects before a collection of the young ones, then collections before older ones."""
@@ -17,10 +19,15 @@ _GC_THRESHOLDS = (10_000, 10, 10)
 def set_up_planner_process() -> None:
     """Make the planner's log visible, and its garbage collection cheap. A second call changes nothing."""
     log_to_standard_error()
+    logging.getLogger(discovery.__name__).addFilter(_is_not_repeated)
     # A plan of 10,000 splits makes some hundred thousand objects, none of them in cycles. With Python's defaults, the
     # collector would scan all objects several times a plan, which is a third of its CPU time.
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.freeze()  # imported modules stay for ever: no collection needs to scan them
+
+
+def _is_not_repeated(record: logging.LogRecord) -> bool:
+    return record.msg != discovery.WAS_READ
 
 
 def stop_when_terminated(stop: Callable[[], None], timeout_s: float = 2.0) -> None:

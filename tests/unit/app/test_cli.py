@@ -109,6 +109,20 @@ def test_a_file_that_cannot_be_written_is_a_line_and_exit_code_2(
     assert str(out) in capsys.readouterr().err
 
 
+def test_an_import_of_a_checkpoint_overwrites_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for folder in ("offsets", "commits"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "0").write_text('v1\n{}\n{"orders":{"0":4}}')
+    out = tmp_path / "streams.yaml"
+    command = ["import-checkpoint", str(tmp_path), "--cluster", "east", "-o", str(out)]
+    assert main(command) == 0
+    written = out.read_text()
+    assert "startingOffsets" in written
+    assert main(command) == 2
+    assert f"{out} exists and is left as it is: give another file to -o" in capsys.readouterr().err
+    assert out.read_text() == written
+
+
 def test_a_reader_that_goes_away_is_no_error(app: Path) -> None:
     tool = subprocess.Popen(
         [*CLI, "validate", str(app)], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import subprocess
 import sys
+import termios
 from collections.abc import Callable
 
 import pytest
@@ -93,3 +95,29 @@ def test_a_childs_output_comes_before_the_error_of_its_failure(monkeypatch: pyte
         subprocess.run([sys.executable, "-c", CHILD], check=True, **streams)  # type: ignore[call-overload]
         _ = 1 / 0
     assert "a warning\n" in terminal.getvalue()
+
+
+def test_a_stop_leaves_no_noise_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = at_a_terminal(monkeypatch)
+    noise = "26/11/22 19:55:05 WARN DAGScheduler: Failed to cancel job group 7. Cannot find active jobs for it."
+    code = f"import sys; print({noise!r}, file=sys.stderr); print('another line', file=sys.stderr)"
+    with relayed() as streams:
+        process = subprocess.Popen([sys.executable, "-c", code], **streams)  # type: ignore[call-overload]
+    assert process.wait() == 0
+    assert eventually(lambda: "another line" in terminal.getvalue())
+    assert "DAGScheduler" not in terminal.getvalue()
+
+
+def test_control_characters_are_not_echoed_while_the_table_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = os.openpty()
+    with open(theirs, encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        before = termios.tcgetattr(terminal)
+        stop = show_progress("shop", StatusBoard(["lake"]), dict)
+        try:
+            assert before[3] & termios.ECHOCTL
+            assert not termios.tcgetattr(terminal)[3] & termios.ECHOCTL
+        finally:
+            stop()
+        assert termios.tcgetattr(terminal) == before
+    os.close(ours)

@@ -104,12 +104,15 @@ def test_a_json_line_has_the_event_and_its_fields() -> None:
     assert (line["message"], line["event"], line["level"]) == ("batch 3", "batch", "INFO")
 
 
-def test_a_line_for_people_ends_with_the_reason() -> None:
-    fields = {"levelname": "ERROR", "msg": "the query failed", "event": "failed"}
-    lines = [
-        TextFormatter().format(logging.makeLogRecord({**fields, "reason": reason})) for reason in ("no answer", None)
-    ]
-    assert [line.partition(" ERROR ")[2] for line in lines] == ["the query failed: no answer", "the query failed"]
+def test_a_reason_is_shown_to_people_once_in_the_last_line() -> None:
+    def shown(event: str, reason: str | None) -> str:
+        fields = {"levelname": "ERROR", "msg": "it failed", "event": event, "reason": reason}
+        return TextFormatter().format(logging.makeLogRecord(fields)).partition(" ERROR ")[2]
+
+    assert shown("failed", "no answer") == "it failed"
+    assert shown("ended", "no answer") == "it failed: no answer"
+    assert shown("restart", "no answer") == "it failed: no answer"
+    assert shown("ended", None) == "it failed"
 
 
 APP = """

@@ -63,9 +63,7 @@ def test_an_invalid_document_at_start_stops_the_application(
     service.error = MetadataInvalidError("streams.yaml:3: topcs: unknown field")
     with pytest.raises(MetadataInvalidError, match="topcs"):
         discoveries.start(service)
-    assert [record.message for record in caplog.records] == [
-        "invalid metadata, there is no good one yet: streams.yaml:3: topcs: unknown field"
-    ]
+    assert not caplog.records  # the error says it
 
 
 def test_streams_that_disagree_at_start_stop_the_application(discoveries: Discoveries) -> None:

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from dynamic_kafka.driver.heap_trim import HeapTrimmer
+from dynamic_kafka.metadata import discovery
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.spark.planner_process import set_up_planner_process
 from dynamic_kafka.spark.stream_reader import DynamicKafkaStreamReader
@@ -50,3 +51,18 @@ def test_each_plan_of_a_stream_counts_for_the_heap_trim(monkeypatch: pytest.Monk
     for _ in range(3):
         reader.latestOffset({"version": 2}, ReadAllAvailable())
     assert rounds == ["round"] * 3
+
+
+def test_new_metadata_is_logged_once_by_the_planner(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The line about metadata in force follows at once."""
+    monkeypatch.setattr(gc, "set_threshold", lambda *_: None)
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    logger = logging.getLogger(discovery.__name__)
+    monkeypatch.setattr(logger, "filters", [])
+    set_up_planner_process()
+    with caplog.at_level(logging.INFO):
+        logger.info(discovery.WAS_READ, "sha256:1", "east")
+        logger.info("another line")
+    assert [record.message for record in caplog.records] == ["another line"]

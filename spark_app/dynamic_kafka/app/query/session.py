@@ -33,6 +33,8 @@ _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
 """Environment variable that is set when a JVM, that of spark-submit, has launched this process."""
 
 
+_STOP_NOISE = "WARN DAGScheduler: Failed to cancel job group"
+"""Spark's warning at each stop of a query that is idle."""
 WORKER_CHECK_S = 60.0
 _WORKER_CHECK = f"""
 import sys
@@ -249,6 +251,8 @@ def _copy(source: int, name: str) -> None:
     """Copy each line to `sys.stderr` or `sys.stdout`, looked up for each line since a live table replaces them."""
     with open(source, encoding="utf-8", errors="replace") as lines:
         for line in lines:
+            if _STOP_NOISE in line:
+                continue
             stream = getattr(sys, name)
             # Write the line and its end in one call, since other threads write to the stream as well.
             stream.write(line if line.endswith("\n") else line + "\n")

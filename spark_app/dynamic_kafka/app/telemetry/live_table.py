@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import termios
 from collections.abc import Callable, Mapping
 
 from rich.console import Console
@@ -30,7 +31,7 @@ def progress_table(name: str, sinks: Mapping[str, SinkStatus], ends: Mapping[Spl
             batch = "–" if status.batch < 0 else str(status.batch)
             head = (status.name, batch, f"{status.rows_per_second:,.0f}") if index == 0 else ("", "", "")
             table.add_row(*head, *row)
-        if status.last_error:
+        if status.last_error and status.state != "failed":  # the application's last line has the reason of a failure
             table.add_row("", "", "", f"[red]{escape(status.last_error[:200])}[/red]")
     return table
 
@@ -46,8 +47,25 @@ def show_progress(name: str, board: StatusBoard, ends: Callable[[], Mapping[Spli
         refresh_per_second=2,
         redirect_stdout=sys.stdout.isatty(),
     )
+    show_controls = _hide_controls()
     live.start()
-    return live.stop
+
+    def stop() -> None:
+        live.stop()
+        show_controls()
+
+    return stop
+
+
+def _hide_controls() -> Callable[[], None]:
+    """Let the terminal not echo `^C`, which would break a line of the table; return the function that undoes it."""
+    if not sys.stdin.isatty():
+        return lambda: None
+    before = termios.tcgetattr(sys.stdin)
+    without = list(before)
+    without[3] &= ~termios.ECHOCTL
+    termios.tcsetattr(sys.stdin, termios.TCSANOW, without)
+    return lambda: termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
 
 
 def _cluster_rows(status: SinkStatus, ends: Mapping[Split, int]) -> list[tuple[str, str, str, str, str]]:

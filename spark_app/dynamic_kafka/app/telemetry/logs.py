@@ -34,14 +34,14 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """A formatter for people. The field `reason` of an event ends the line."""
+    """A formatter for people. The field `reason` of an event ends the line, except where the last event repeats it."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """Return the line without its traceback."""
-        reason = getattr(record, "reason", None)
+        reason = getattr(record, "reason", None) if getattr(record, "event", None) != "failed" else None
         return super().formatMessage(record) + (f": {reason}" if reason else "")
 
 

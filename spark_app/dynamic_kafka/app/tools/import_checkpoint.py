@@ -195,6 +195,9 @@ def _indented(text: str) -> str:
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(text, encoding="utf-8")
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise OptionError(f"{path} exists and is left as it is: give another file to -o, or delete this one") from None
     except OSError as error:
         raise OptionError(f"{path} cannot be written: {error.strerror}") from None
