@@ -25,6 +25,11 @@ from dynamic_kafka.options.values import Mode, NamedOptions
 _MILLISECONDS = re.compile(r"\bms\b|timeoutms", re.IGNORECASE)
 """Names of options that have their unit in them, such as Flink's."""
 
+_NEEDS_STATE = (
+    "needs 'stateLocation', which records the ranges left out; set it to a folder of the query's own that the driver"
+    " can write, such as one beside the checkpoint"
+)
+
 
 def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
     """Check options and resolve their defaults.
@@ -110,12 +115,12 @@ def _check_secrets(service: str, kafka_properties: Mapping[str, str], allowed: s
 
 def _check_failure_policy(policy: str, state_location: str | None) -> None:
     if policy == "stall" and state_location is None:
-        raise OptionError("clusterFailurePolicy=stall needs 'stateLocation', which records the ranges left out")
+        raise OptionError(f"clusterFailurePolicy=stall {_NEEDS_STATE}")
 
 
 def _pending_removed_ranges(word: str | None, state_location: str | None) -> Literal["filter", "refuse"]:
     if word == "filter" and state_location is None:
-        raise OptionError("pendingRemovedRanges=filter needs 'stateLocation', which records the ranges left out")
+        raise OptionError(f"pendingRemovedRanges=filter {_NEEDS_STATE}")
     return "refuse" if word == "refuse" or state_location is None else "filter"
 
 

@@ -108,7 +108,7 @@ def test_a_stop_leaves_no_noise_of_spark(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "DAGScheduler" not in terminal.getvalue()
 
 
-def test_control_characters_are_not_echoed_while_the_table_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_control_character_is_echoed_into_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = os.openpty()
     with open(theirs, encoding="utf-8") as terminal:
         monkeypatch.setattr(sys, "stdin", terminal)
