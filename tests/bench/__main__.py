@@ -14,6 +14,7 @@ from tests.bench.report import Report
 
 BENCHES = {
     "planning": planning.run,
+    "planning-curve": planning.curve,
     "planner-memory": memory.planner,
     "worker-memory": memory.worker,
     "reading": reading.run,

@@ -1,12 +1,14 @@
-"""Planning: from the call of `latestOffset` to the new document, over 5 clusters with 2,000 partitions each.
+"""Planning: from the call of `latestOffset` to the new document, over clusters with 2,000 partitions each.
 
-Each repetition adds a record to every partition, so that each plan advances, encodes and compares all 10,000 splits.
+Each repetition adds a record to every partition, so that each plan advances, encodes and compares all splits.
 """
 
 from __future__ import annotations
 
 import json
+import statistics
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from dynamic_kafka.driver.enumerator import Enumerator
@@ -14,45 +16,61 @@ from dynamic_kafka.options import parse_options
 from dynamic_kafka.spark.planner_process import set_up_planner_process
 from tests.bench.clusters import TOPIC, clusters, document
 from tests.bench.report import Report, spread
+from tests.support.kafka import KafkaCluster
 
 CLUSTERS, PARTITIONS, REPEATS = 5, 2000, 15
+CURVE, CURVE_REPEATS = (1, 5, 10, 15, 25), 5
 
 
 def run(report: Report) -> None:
     """Measure the first plan, plans with new records in every split, plans without any, and the tasks of a batch."""
     set_up_planner_process()
     with clusters(CLUSTERS, PARTITIONS) as brokers:
-        options = {
-            "metadataService": "static",
-            "metadataDocument": document(brokers),
-            "streamIds": "orders",
-            "startingOffsets": "earliest",
-        }
-        enumerator = Enumerator(parse_options(options, mode="streaming"))
-        try:
-            saved, first, cpu = _plan(enumerator, {"version": 2})
-            report.row(what="first plan (connections, topics, first offsets)", **spread([first]), cpu_s=cpu)
-            news: list[tuple[float, float]] = []
-            tasks: list[float] = []
-            complete = 0
-            for _ in range(REPEATS):
-                for broker in brokers:
-                    _one_record_each(broker.bootstrap)
-                before = saved
-                saved, wall, cpu = _plan(enumerator, before)
-                news.append((wall, cpu))
-                began = time.perf_counter()
-                planned = len(enumerator.tasks(before, saved))
-                tasks.append(time.perf_counter() - began)
-                complete += planned == CLUSTERS * PARTITIONS
-            idle = [_plan(enumerator, saved)[1:] for _ in range(REPEATS)]
-        finally:
-            enumerator.stop()
-        for what, measured in (("10,000 splits with news", news), ("10,000 splits, nothing new", idle)):
-            cpu = sorted(found[1] for found in measured)[len(measured) // 2]
-            report.row(what=what, **spread([found[0] for found in measured]), cpu_s=cpu)
-        # On a busy machine, a cluster may answer too late for a plan, and is part of the next one.
-        report.row(what="tasks of 10,000 ranges", **spread(tasks), plans=REPEATS, with_every_cluster=complete)
+        _measure(report, brokers, REPEATS)
+
+
+def curve(report: Report) -> None:
+    """Measure the same over more and more of the same clusters, up to 50,000 splits."""
+    set_up_planner_process()
+    with clusters(CURVE[-1], PARTITIONS) as brokers:
+        for count in CURVE:
+            _measure(report, brokers[:count], CURVE_REPEATS)
+
+
+def _measure(report: Report, brokers: Sequence[KafkaCluster], repeats: int) -> None:
+    options = {
+        "metadataService": "static",
+        "metadataDocument": document(brokers),
+        "streamIds": "orders",
+        "startingOffsets": "earliest",
+    }
+    splits = len(brokers) * PARTITIONS
+    enumerator = Enumerator(parse_options(options, mode="streaming"))
+    try:
+        saved, first, cpu = _plan(enumerator, {"version": 2})
+        what = f"{splits:,} splits, first plan (connections, topics, first offsets)"
+        report.row(what=what, **spread([first]), cpu_s=cpu)
+        news: list[tuple[float, float]] = []
+        tasks: list[float] = []
+        complete = 0
+        for _ in range(repeats):
+            for broker in brokers:
+                _one_record_each(broker.bootstrap)
+            before = saved
+            saved, wall, cpu = _plan(enumerator, before)
+            news.append((wall, cpu))
+            began = time.perf_counter()
+            planned = len(enumerator.tasks(before, saved))
+            tasks.append(time.perf_counter() - began)
+            complete += planned == splits
+        idle = [_plan(enumerator, saved)[1:] for _ in range(repeats)]
+    finally:
+        enumerator.stop()
+    for what, measured in (("with news", news), ("nothing new", idle)):
+        cpu = statistics.median(found[1] for found in measured)
+        report.row(what=f"{splits:,} splits, {what}", **spread([found[0] for found in measured]), cpu_s=round(cpu, 4))
+    # On a busy machine, a cluster may answer too late for a plan, and is part of the next one.
+    report.row(what=f"tasks of {splits:,} ranges", **spread(tasks), plans=repeats, with_every_cluster=complete)
 
 
 def _plan(enumerator: Enumerator, saved: dict[str, Any]) -> tuple[dict[str, Any], float, float]:
