@@ -45,12 +45,14 @@ class TopicReport:
             the draining revision. Any error sets it back to 0.
         open_transaction: the last stable offset of a partition is behind its high watermark.
         kafka_id: the `cluster.id` that the brokers report; "" if the driver reports none.
+        never_reached: no query has ever read the cluster, and it does not answer: there is nothing to read on.
     """
 
     lag: int | None
     quiet_s: float
     open_transaction: bool = False
     kafka_id: str = ""
+    never_reached: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Report:
         rejected: (token, reason) of a newer revision that the driver does not use.
         pod: the UID of the pod that the driver runs in, according to the driver.
         draining: {topic: its progress}.
+        never_reached: {cluster: cause} of clusters that a query has never read because they do not answer.
     """
 
     reader: int = 1
@@ -72,6 +75,7 @@ class Report:
     subscription: str = ""
     pod: str = ""
     draining: Mapping[Key, TopicReport] = field(default_factory=dict)
+    never_reached: Mapping[str, str] = field(default_factory=dict)
     streams: Mapping[str, Any] | None = None
 
     @classmethod
@@ -91,10 +95,11 @@ class Report:
             pod=found.pod,
             draining={
                 Key(each.cluster, each.topic): TopicReport(
-                    each.lag, each.quiet_s, each.open_transaction, (each.kafka_id or "")[:64]
+                    each.lag, each.quiet_s, each.open_transaction, (each.kafka_id or "")[:64], each.never_reached
                 )
                 for each in found.draining
             },
+            never_reached={each.cluster: each.reason for each in found.never_reached},
             streams=found.streams,
         )
 
@@ -195,6 +200,8 @@ def own_report(driver: Driver | None, subscription: str) -> Report | None:
 
 
 def _unfinished(topic: TopicReport, quiet_s: float) -> str:
+    if topic.never_reached:
+        return ""
     if topic.lag is None:
         return "its lag is not known: a query does not run, or the cluster does not answer; see the driver's log"
     if topic.lag > 0:

@@ -22,12 +22,7 @@ def with_choices(
     """
     if not isinstance(error, ClusterUnreachableError):
         return error
-    asked = {
-        cluster: {**options.kafka_properties, **subscription.clusters[cluster].properties}.get("bootstrap.servers")
-        for cluster in failed
-        if cluster in subscription.clusters
-    }
-    servers = "; ".join(f"{cluster} has the bootstrap servers {found}" for cluster, found in asked.items())
+    servers = servers_of(failed, options, subscription)
     choices = [f"{error.message}. {servers}. Correct a wrong address, or bring the cluster back"]
     if options.single is None:
         choices.append("or remove it from the metadata: its offsets are kept for removedClusterRetention")
@@ -37,6 +32,16 @@ def with_choices(
                 " a pending batch leaves out the ranges of this one"
             )
     return type(error)(error.cluster, ", ".join(choices))
+
+
+def servers_of(clusters: Iterable[str], options: SourceOptions, subscription: Subscription) -> str:
+    """Return the bootstrap servers of each cluster, as text for a message."""
+    asked = {
+        cluster: {**options.kafka_properties, **subscription.clusters[cluster].properties}.get("bootstrap.servers")
+        for cluster in clusters
+        if cluster in subscription.clusters
+    }
+    return "; ".join(f"{cluster} has the bootstrap servers {found}" for cluster, found in asked.items())
 
 
 def as_one_error(failures: Mapping[str, DynamicKafkaError]) -> DynamicKafkaError:

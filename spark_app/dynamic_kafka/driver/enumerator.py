@@ -44,7 +44,6 @@ from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import Column, OffsetDocument
 from dynamic_kafka.planning.questions import run_steps
 from dynamic_kafka.planning.splits import slice_ranges
-from dynamic_kafka.planning.starting import must_find_all
 
 log = logging.getLogger(__name__)
 
@@ -100,14 +99,14 @@ class Enumerator:
         self._restore(last)
         if self.group_check.group is not None and not self.replays.is_settled(first, last):
             # A restored backup usually has a pending batch, which would be delivered again before the first plan.
-            self.group_check.check(last, self.observer.observe())
+            self.group_check.check(last, self.observer.observe(last))
         least, most = self.options.min_partitions, self.options.max_records_per_partition
         sliced = slice_ranges(self.replays.ranges(first, last), min_partitions=least, max_records=most)
         return make_tasks(self.options, self.observer.in_force().subscription, last, sliced)
 
     def prepare_available_now(self) -> None:
         """Fix the present ends as targets: a run of `Trigger.AvailableNow` reads up to there and no further."""
-        observed = self.observer.observe()
+        observed = self.observer.observe(None)  # the next plan or replay judges the clusters that do not answer
         self.observer.freeze()
         self._targets = Targets()
         self._targets.fix(observed.answers)
@@ -157,33 +156,23 @@ class Enumerator:
         """Observe and plan. If the metadata does not fit its clusters, plan again with the last good metadata."""
         while True:
             try:
-                observed = self.observer.observe(initial=logged.is_initial, everyone=everyone)
-                return self._plan_despite_failures(logged, observed, unlimited, everyone=everyone)
+                observed = self.observer.observe(logged, everyone=everyone)
+                return self._plan_despite_failures(logged, observed, unlimited)
             except RevisionRejectedError as rejected:
                 # The query ends if no other metadata was good: this is the first, or the cluster itself has changed.
                 if not self.observer.reject(str(rejected.error)):
                     raise rejected.error from None
 
-    def _plan_despite_failures(
-        self, logged: OffsetDocument, observed: LiveObservation, unlimited: bool, *, everyone: bool
-    ) -> Plan:
-        """Plan. If a cluster fails meanwhile, under `stall`, plan again without it."""
+    def _plan_despite_failures(self, logged: OffsetDocument, observed: LiveObservation, unlimited: bool) -> Plan:
+        """Plan. If a cluster fails meanwhile that need not answer, plan again without it."""
         while True:
             try:
                 return self._plan_observed(logged, observed, unlimited)
             except ClusterError as error:
-                if error.cluster not in observed.answers or everyone or self._failure_is_fatal(logged, observed):
+                if error.cluster not in observed.answers:
                     raise self.observer.explained({error.cluster: error}) from None
-                self.observer.handle_failures({error.cluster: error})
+                self.observer.note_failures({error.cluster: error}, observed)
                 observed = observed.without(error.cluster)
-
-    def _failure_is_fatal(self, logged: OffsetDocument, observed: LiveObservation) -> bool:
-        """Return whether a cluster's failure ends the query.
-
-        It does in a first plan that needs all clusters: a later plan would start the cluster elsewhere.
-        """
-        needed = logged.is_initial and must_find_all(self.options, observed.subscription)
-        return self.options.cluster_failure_policy == "fail" or needed
 
     def _before_the_end(self, plan: Plan, unlimited: bool) -> Plan:
         """Keep a run that ends by itself from ending before all its clusters are read.

@@ -2,7 +2,7 @@
 
 `Observer.observe` is the main call, for each plan and each replay: it asks all clusters of the newest metadata at once,
 and waits a little. After a plan the enumerator calls `adopt` (it succeeded), `reject` (the metadata does not fit its
-clusters) or `handle_failures` (a cluster failed meanwhile). `freeze` keeps the metadata of a run that ends by itself.
+clusters) or `note_failures` (a cluster failed meanwhile). `freeze` keeps the metadata of a run that ends by itself.
 
 The observer keeps the state that one observation needs from the last: the connections, the last good metadata, when to
 retry rejected metadata, and which clusters hang, so that no plan waits for them twice.
@@ -18,10 +18,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, request_of
-from dynamic_kafka.driver.cluster_failures import as_one_error, with_choices
+from dynamic_kafka.driver.cluster_failures import as_one_error, servers_of, with_choices
 from dynamic_kafka.driver.metadata_services import make_discovery
-from dynamic_kafka.driver.status import PlanStatus, Reminders
-from dynamic_kafka.errors import ClusterError, DynamicKafkaError, SecretWithheldError
+from dynamic_kafka.driver.status import NO_ANSWER_YET, PlanStatus
+from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DynamicKafkaError, SecretWithheldError
 from dynamic_kafka.kafka.probe import ClusterProbe, ObservationRequest, collect_observations
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.discovery_state import Discovered, DiscoveryStatus
@@ -29,14 +29,16 @@ from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.revision import described
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planning.awaited import must_answer, never_read
 from dynamic_kafka.planning.checks import RevisionRejectedError
 from dynamic_kafka.planning.observation import ClusterObservation, Observation
-from dynamic_kafka.planning.starting import is_bounded, must_find_all
+from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.starting import is_bounded
 
 GRACE_S = 2.0
 """How long a plan waits for slow clusters. Then it continues with the others; a late answer serves a later plan."""
 FIRST_GRACE_S = 10.0
-"""The same for the first observation of a process under `clusterFailurePolicy=stall`. Under `fail` it waits for all."""
+"""The same for the first observation of a process. It waits longer for the clusters that must answer."""
 RECONSIDER_S = 30.0
 """Seconds between retries of rejected metadata: a missing topic may be created, wrong servers may be corrected."""
 
@@ -51,11 +53,15 @@ class LiveObservation(Observation):
         found: the metadata, with their revision.
         probes: the connection of each cluster that has one, by cluster id.
         new_revision: whether the metadata differs from the last good metadata (`Observer.adopt`).
+        required: the clusters whose failure ends the query.
+        never_read: the clusters that the query has never read.
     """
 
     found: Discovered
     probes: Mapping[str, ClusterProbe]
     new_revision: bool
+    required: frozenset[str] = frozenset()
+    never_read: frozenset[str] = frozenset()
 
     def without(self, cluster: str) -> LiveObservation:
         """Return the same observation, as if `cluster` had not answered."""
@@ -78,54 +84,56 @@ class Observer:
         self._discovery: MetadataDiscovery | None = None
         self._found: Discovered | None = None
         self._good: Discovered | None = None
+        self._planned: Discovered | None = None
         self._rejected_at: float | None = None
         self._logged_revision: tuple[Revision, str] | None = None
         self._frozen = False
         self._opened: set[str] = set()
         self._late: set[str] = set()
-        self._reminders = Reminders()
         self._described_at: dict[str, tuple[float, int]] = {}
 
-    def observe(self, *, initial: bool = False, everyone: bool = False) -> LiveObservation:
+    def observe(self, progress: OffsetDocument | None, *, everyone: bool = False) -> LiveObservation:
         """Ask all clusters that metadata names at once, and wait a little for the slower ones.
 
         Args:
-            initial: for a query's first plan, which may need an answer of every cluster (`must_find_all`).
-            everyone: wait until each cluster has answered or failed; each must answer, whatever the policy.
+            progress: the query's progress, which decides which clusters must answer (`must_answer`). None if it is not
+                known yet: then a failure is left to the next observation.
+            everyone: each cluster must answer, whatever the policy.
 
         Raises:
-            DynamicKafkaError: the failure of a cluster that must answer: of each one under `clusterFailurePolicy=fail`,
-                with `everyone`, and in a first plan that must find all.
+            DynamicKafkaError: the failure of a cluster that must answer.
             SecretWithheldError: at the start: metadata would send a secret to a server that is not allowed.
             RevisionRejectedError: while running: new metadata would do that, or, under `fail`, brought a cluster that
                 cannot be used.
         """
+        initial = progress is not None and progress.is_initial
         found = self.newest_metadata(initial=initial)
         subscription = found.subscription
         if initial and is_bounded(self.options, subscription):
             self.freeze()
         probes, broken = self._probes.for_subscription(subscription)
         self._refuse_unusable(broken, subscription)
+        required = new = frozenset[str]()
+        if progress is not None:
+            new = never_read(progress, subscription.clusters)
+            required = must_answer(self.options, subscription, progress, everyone=everyone)
         pending = {
             cluster: probe.observe(functools.partial(self._request, subscription, cluster))
             for cluster, probe in probes.items()
         }
-        first_under_fail = self._good is None and self.options.cluster_failure_policy == "fail"
-        everyone = everyone or first_under_fail or (initial and must_find_all(self.options, subscription))
-        answers, failures = self._wait(pending, everyone=everyone)
-        for cluster in (*answers, *failures):
+        first = self._good is None
+        answers, failures = self._wait(pending, required if everyone or first or initial else frozenset())
+        for cluster in (*answers, *(failures if progress is not None else ())):
             probes[cluster].mark_used()
             if cluster in answers and self.status.stalled.pop(cluster, None) is not None:
-                log.warning("cluster %s answers again", cluster)
+                log.warning("cluster %s answers %s", cluster, "now" if cluster in new else "again")
         # A cluster that failed is opened again when it is back: records may have expired meanwhile.
         self._opened = (self._opened - failures.keys()) & subscription.clusters.keys()
-        if everyone and (broken or failures):
-            raise self.explained({**broken, **failures})
-        for removed in self.status.stalled.keys() - subscription.clusters.keys():
-            del self.status.stalled[removed]
-        self.handle_failures({**broken, **failures})
-        self._reminders.check(self.status.stalled)
-        return LiveObservation(subscription, answers, found, probes, self._is_new(found))
+        observed = LiveObservation(subscription, answers, found, probes, self._is_new(found), required, new)
+        if progress is not None:
+            silent = {c: ClusterUnreachableError(c, NO_ANSWER_YET) for c in self._late & new} if first else {}
+            self.note_failures({**silent, **broken, **failures}, observed)
+        return observed
 
     def adopt(self, observed: LiveObservation) -> None:
         """Record that a plan succeeded with this observation: its clusters are open, and its metadata may be good."""
@@ -138,13 +146,14 @@ class Observer:
         # `Trigger.AvailableNow`, the next plan must ask for first offsets again.
         self._opened |= observed.answers.keys()
         self.read_before |= observed.answers.keys()
-        # Metadata is good once all clusters have answered. Under `stall` one may be down from the start: then the
-        # metadata with which the others are read is the one to go back to.
+        self._planned = observed.found
+        # Metadata is good once all clusters have answered. One may be down from the start: then the metadata with which
+        # the others are read is the one to go back to.
         if self._good is None or len(observed.answers) == len(observed.subscription.clusters):
             self._good = observed.found
 
     def reject(self, reason: str) -> bool:
-        """Put the last good metadata in force again.
+        """Put the metadata of the last plan in force again, or the last good metadata if those are rejected too.
 
         Returns:
             False if there is no other: the rejected metadata is the last good one, or the first, or frozen.
@@ -153,18 +162,25 @@ class Observer:
             return False
         if not self._is_new(self._found):
             return False
-        self._discovery.reject(self._found, reason, keep=self._good)
+        planned = self._planned or self._good
+        again = planned.subscription.fingerprint == self._found.subscription.fingerprint
+        self._discovery.reject(self._found, reason, keep=self._good if again else planned)
         self._rejected_at = time.monotonic()
         return True
 
-    def handle_failures(self, failures: Mapping[str, DynamicKafkaError]) -> None:
-        """Raise the failures as one error under `fail`; under `stall`, log and report the clusters as stalled."""
-        if failures and self.options.cluster_failure_policy == "fail":
-            raise self.explained(failures)
-        for cluster, error in failures.items():
-            if cluster not in self.status.stalled:
-                log.warning("cluster %s is stalled, the source reads the others: %s", cluster, error)
-            self.status.stalled[cluster] = str(error)
+    def note_failures(self, failures: Mapping[str, DynamicKafkaError], observed: LiveObservation) -> None:
+        """Log and report the clusters that failed, as stalled or as never reached.
+
+        Raises:
+            DynamicKafkaError: one of them must answer; the error names all that must and failed.
+        """
+        fatal = {cluster: error for cluster, error in failures.items() if cluster in observed.required}
+        if fatal:
+            raise self.explained(fatal)
+        causes = {cluster: str(error) for cluster, error in failures.items()}
+        for new in failures.keys() & observed.never_read:
+            causes[new] += f"; {servers_of([new], self.options, observed.subscription)}"
+        self.status.note_silent(causes, observed.subscription.clusters, observed.never_read)
 
     def explained(self, failures: Mapping[str, DynamicKafkaError]) -> DynamicKafkaError:
         """Return the failures that end the query as one error, with advice."""
@@ -225,30 +241,22 @@ class Observer:
             self._discovery.closed.wait()
 
     def _refuse_unusable(self, broken: Mapping[str, DynamicKafkaError], subscription: Subscription) -> None:
-        """Refuse the revision that would misdirect a secret under either policy, other unusable ones under `fail`."""
+        """Refuse a revision with unusable properties that the last plan did not have in this form.
+
+        One that would misdirect a secret is refused under either policy, others under `fail`.
+        """
         withheld = {cluster: error for cluster, error in broken.items() if isinstance(error, SecretWithheldError)}
         if withheld and self._good is None:
             raise as_one_error(withheld)
-        refused = broken if self.options.cluster_failure_policy == "fail" else withheld
-        unusable = self._newly_broken(refused, subscription)
+        # If a Secret is not mounted before the next restart, its revision must not end the running query.
+        planned = self._planned.subscription.clusters if self._planned is not None else subscription.clusters
+        unusable = {
+            cluster: error
+            for cluster, error in (broken if self.options.cluster_failure_policy == "fail" else withheld).items()
+            if cluster not in planned or _access(planned[cluster]) != _access(subscription.clusters[cluster])
+        }
         if unusable:
             raise RevisionRejectedError(as_one_error(unusable))
-
-    def _newly_broken(
-        self, broken: Mapping[str, DynamicKafkaError], subscription: Subscription
-    ) -> Mapping[str, DynamicKafkaError]:
-        """Return the clusters with unusable properties that the last good metadata did not have in this form.
-
-        If a Secret is not mounted before the next restart, its revision must not end the running query.
-        """
-        if self._good is None:
-            return {}
-        good = self._good.subscription.clusters
-        return {
-            cluster: error
-            for cluster, error in broken.items()
-            if cluster not in good or _access(good[cluster]) != _access(subscription.clusters[cluster])
-        }
 
     def _request(self, subscription: Subscription, cluster: str) -> ObservationRequest:
         now, sequence = time.monotonic(), self.in_force().sequence
@@ -266,16 +274,16 @@ class Observer:
         return request_of(self.options, subscription, cluster, earliest=opens, describe=describe_now)
 
     def _wait(
-        self, pending: Mapping[str, Future[ClusterObservation]], *, everyone: bool
+        self, pending: Mapping[str, Future[ClusterObservation]], required: frozenset[str]
     ) -> tuple[dict[str, ClusterObservation], dict[str, ClusterError]]:
-        """Return the answers and failures of all clusters, or, after the time of grace, those that are there.
+        """Return the answers and failures of the required clusters, and those that are there after the time of grace.
 
         A plan waits once for each hanging cluster, and not again until it has answered, unless it must.
         """
-        hanging = set() if everyone else {*self.status.stalled, *self._late}
+        collect_observations({c: future for c, future in pending.items() if c in required}, timeout_s=None)
+        hanging = {*self.status.stalled, *self._late} - required
         patient = {cluster: future for cluster, future in pending.items() if cluster not in hanging}
-        grace_s = FIRST_GRACE_S if self._good is None else GRACE_S
-        collect_observations(patient, timeout_s=None if everyone else grace_s)
+        collect_observations(patient, timeout_s=FIRST_GRACE_S if self._good is None else GRACE_S)
         answers, failures = collect_observations(pending, timeout_s=0)
         self._late = pending.keys() - answers.keys() - failures.keys()
         return answers, failures

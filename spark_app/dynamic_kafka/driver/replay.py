@@ -59,13 +59,15 @@ class Replays:
 
     Args:
         state: the store of amendments; None without a `stateLocation`.
-        observe: observes metadata and clusters; raises under `clusterFailurePolicy=fail` if a cluster does not answer.
+        observe: observes metadata and clusters, given the progress; raises if a cluster that must answer does not.
 
     Attributes:
         amendments: the amendments that were restored or made so far.
     """
 
-    def __init__(self, options: SourceOptions, state: StateLocation | None, observe: Callable[[], Observation]) -> None:
+    def __init__(
+        self, options: SourceOptions, state: StateLocation | None, observe: Callable[[OffsetDocument], Observation]
+    ) -> None:
         self._options, self._state, self._observe = options, state, observe
         self.amendments = Amendments()
         self._settled: set[tuple[str, str]] = set()
@@ -146,7 +148,7 @@ class Replays:
     def _decide(self, ranges: list[SplitRange], end: OffsetDocument, key: tuple[str, str]) -> None:
         """Make an amendment for the ranges that cannot be read any more, if there are any."""
         log.info("replaying batch of document %d: %d ranges", end.number, len(ranges))
-        observation = self._observe()
+        observation = self._observe(end)
         amendment = self.judge(ranges, end, key, observation)
         self._check_identities(end, observation)
         if amendment is None:

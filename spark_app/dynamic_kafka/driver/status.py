@@ -8,8 +8,9 @@ times a batch.
 from __future__ import annotations
 
 import logging
+import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -22,8 +23,29 @@ log = logging.getLogger("dynamic_kafka")
 
 REMIND_S = 300.0
 """Seconds between two log lines about a cluster that stays stalled."""
+NO_ANSWER_YET = "has not answered yet"
+"""The cause of a cluster that is silent, and has not failed yet. The log has the failure, too, when it comes."""
 RECENT = 20
 """Notes kept for the summary."""
+
+
+class Reminders:
+    """Repeated log lines about stalled clusters: the end of a log must show them, too."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: dict[str, tuple[datetime, float]] = {}
+
+    def check(self, stalled: Mapping[str, str], never_reached: Collection[str] = ()) -> None:
+        """Note the clusters that are stalled now, and log those that have been for another `REMIND_S`."""
+        now = self._clock()
+        self._known = {cluster: known for cluster, known in self._known.items() if cluster in stalled}
+        for cluster, why in stalled.items():
+            since, logged_at = self._known.setdefault(cluster, (datetime.now(UTC), now))
+            if now - logged_at >= REMIND_S:
+                self._known[cluster] = (since, now)
+                state = "was still never reached" if cluster in never_reached else "is still stalled"
+                log.warning("cluster %s %s, since %s: %s", cluster, state, f"{since:%Y-%m-%dT%H:%M:%SZ}", why)
 
 
 @dataclass
@@ -39,6 +61,7 @@ class PlanStatus:
         metadata_failures: consecutive failed lookups of metadata.
         lag: offsets that no batch has taken yet, per reachable cluster.
         stalled: clusters that do not answer, with the reason.
+        never_reached: those of them that the query has never read.
     """
 
     revision: str = ""
@@ -49,14 +72,36 @@ class PlanStatus:
     metadata_failures: int = 0
     lag: Mapping[str, int] = field(default_factory=dict)
     stalled: dict[str, str] = field(default_factory=dict)
+    never_reached: frozenset[str] = frozenset()
     notes: list[Note] = field(default_factory=list)
     _warned: set[tuple[str, ...]] = field(default_factory=set)
+    _reminders: Reminders = field(default_factory=Reminders)
 
     def note(self, notes: Iterable[Note]) -> None:
         """Log events, and keep the latest."""
         for note in notes:
             log.warning("%s", note.text) if note.kind in ("recreated", "data-loss") else log.info("%s", note.text)
             self.notes = [*self.notes[-RECENT + 1 :], note]
+
+    def note_silent(
+        self, failures: Mapping[str, str], named: Collection[str], never_read: frozenset[str] = frozenset()
+    ) -> None:
+        """Log and keep the clusters that do not answer, and forget those that metadata no longer names.
+
+        Args:
+            failures: {cluster: cause} of those that failed now; earlier ones stay until they answer.
+            never_read: clusters that the query has never read.
+        """
+        self.stalled = {cluster: cause for cluster, cause in self.stalled.items() if cluster in named}
+        for cluster, cause in failures.items():
+            before = self.stalled.get(cluster, NO_ANSWER_YET)
+            if cluster not in never_read or _words(cause) != _words(before):
+                self.stalled[cluster] = cause
+            if NO_ANSWER_YET in before:
+                state = "was never reached" if cluster in never_read else "is stalled"
+                log.warning("cluster %s %s, the source reads the others: %s", cluster, state, cause)
+        self.never_reached = never_read & self.stalled.keys()
+        self._reminders.check(self.stalled, self.never_reached)
 
     def warn(self, warnings: Mapping[tuple[str, ...], str | None]) -> None:
         """Log each warning once, by its key. With None the condition is over: if it returns, log it again."""
@@ -94,6 +139,8 @@ class PlanStatus:
         waiting = {cluster: why for cluster, why in self.stalled.items() if cluster not in clusters}
         if waiting:
             summary["waiting"] = waiting
+        if never_reached := sorted(self.never_reached & waiting.keys()):
+            summary["neverReached"] = never_reached
         if self.rejected:
             summary["rejected"] = self.rejected
             if self.rejected_token:
@@ -107,22 +154,9 @@ class PlanStatus:
         return summary
 
 
-class Reminders:
-    """Repeated log lines about stalled clusters: the end of a log must show them, too."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._known: dict[str, tuple[datetime, float]] = {}
-
-    def check(self, stalled: Mapping[str, str]) -> None:
-        """Note the clusters that are stalled now, and log those that have been for another `REMIND_S`."""
-        now = self._clock()
-        self._known = {cluster: known for cluster, known in self._known.items() if cluster in stalled}
-        for cluster, why in stalled.items():
-            since, logged_at = self._known.setdefault(cluster, (datetime.now(UTC), now))
-            if now - logged_at >= REMIND_S:
-                self._known[cluster] = (since, now)
-                log.warning("cluster %s is still stalled, since %s: %s", cluster, f"{since:%Y-%m-%dT%H:%M:%SZ}", why)
+def _words(text: str) -> str:
+    """Return a text without its numbers: librdkafka's causes count milliseconds, and a report should not change."""
+    return re.sub(r"\d+", "", text)
 
 
 def new_notes(new: Iterable[Split]) -> list[Note]:

@@ -38,6 +38,7 @@ class ReportedTopic(_ReportPart):
         quiet_s: seconds for which no end offset has moved, since the driver has the revision in which the topic drains.
         open_transaction: whether an open transaction hides records of a partition.
         kafka_id: the `cluster.id` that the brokers report; None if they report none.
+        never_reached: whether no query has ever read its cluster, and the cluster answers none: then nothing drains.
     """
 
     cluster: str
@@ -46,6 +47,14 @@ class ReportedTopic(_ReportPart):
     quiet_s: float = Field(default=0.0, alias="quiet")
     open_transaction: StrictBool = False
     kafka_id: str | None = None
+    never_reached: StrictBool = False
+
+
+class UnreachedCluster(_ReportPart):
+    """A cluster that a query has never read because it does not answer, and the cause with its servers."""
+
+    cluster: str
+    reason: str
 
 
 class RejectedRevision(_ReportPart):
@@ -87,6 +96,7 @@ class DriverReport(_ReportPart):
         subscription: UID of the subscription that the document was rendered for; empty if the document has none.
         pod: UID of the pod that reports.
         beat: a number that grows with each report.
+        never_reached: the clusters that a query has never read because they do not answer.
         streams: the streams of the applied revision, word for word; None, and absent from the text, if they are large.
     """
 
@@ -100,6 +110,7 @@ class DriverReport(_ReportPart):
     pod: str = ""
     beat: int = 0
     draining: tuple[ReportedTopic, ...] = ()
+    never_reached: tuple[UnreachedCluster, ...] = ()
     streams: Annotated[dict[str, Any] | None, BeforeValidator(_streams_or_none)] = None
 
     @classmethod

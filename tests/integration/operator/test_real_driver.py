@@ -21,6 +21,7 @@ from tests.support.kafka import KafkaCluster
 from tests.support.kube import KubeCluster, LocalNode, SparkOperator
 from tests.support.kube.app_container import command
 from tests.support.operator import CONFIG_MAPS, OperatorProcess
+from tests.support.ports import reserve_ports
 from tests.support.streams import assert_rows, parquet_rows, produce
 from tests.support.waiting import wait_until
 
@@ -190,3 +191,34 @@ def test_a_cluster_removed_too_early_is_read_until_drained(job: Job) -> None:
         until=lambda each: condition(each, "RolledOut").get("reason") == "Confirmed",
         timeout=60,
     )
+
+
+def test_a_mistyped_cluster_is_a_condition_and_drains_at_once(job: Job) -> None:
+    stage = job.stage
+    stage.subscription(updateStrategy="Reload")
+    job.stream("b")
+    stage.wait_condition("ClusterNeverReached", "AllReached", timeout=PATIENCE_S)
+    lives = len(job.node.started)
+    [nobody] = reserve_ports(1)
+    mistyped = {"id": "west", "bootstrapServers": f"127.0.0.1:{nobody}", "topics": [TOPIC]}
+    b = {"id": "b", "bootstrapServers": job.brokers.b.bootstrap, "topics": [TOPIC]}
+
+    # When a cluster is added at an address where nothing answers
+    stage.stream("orders", b, mistyped, quietPeriod="1d")
+
+    # Then the driver takes the revision and reads the others, and a condition has address and cause
+    found = stage.wait_condition("ClusterNeverReached", "NeverReached", timeout=PATIENCE_S)
+    assert f"west has the bootstrap servers 127.0.0.1:{nobody}" in found["message"]
+    assert "CLUSTER_UNREACHABLE" in found["message"]
+    stage.wait_condition("RolledOut", "Confirmed")
+    job.produce("b", 10)
+    job.wait_rows()
+    wait_until(lambda: stage.notes("NeverReached"), "the event")
+
+    # And when it is taken out again, nothing waits for a quiet period
+    stage.stream("orders", b, quietPeriod="1d")
+    stage.wait_document({f"b/{TOPIC}": "Active"}, timeout=PATIENCE_S)
+    stage.wait_condition("ClusterNeverReached", "AllReached", timeout=PATIENCE_S)
+    job.produce("b", 10)
+    job.wait_rows()
+    assert len(job.node.started) == lives, "nothing was restarted"

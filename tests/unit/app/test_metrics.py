@@ -183,12 +183,15 @@ def test_the_planners_report_is_taken_without_a_batch(board: StatusBoard) -> Non
         "document": 2,
         "revision": "1",
         "waiting": {"new": "none"},
+        "neverReached": ["new"],
     }
     foreign = {"startOffset": None, "endOffset": None, "latestOffset": {"topic": {"0": 1}}}
     board.idle("lake", {"batchId": 2, "sources": [{"endOffset": None, "latestOffset": report}, foreign]})
     scrape = Scrape(board, FINE)
     stalled = [scrape.value("cluster_stalled", sink="lake", cluster=name) for name in ("east", "west", "new")]
     assert stalled == [0, 1, 1]
+    never = [scrape.value("cluster_never_reached", sink="lake", cluster=name) for name in ("east", "west", "new")]
+    assert never == [0, 0, 1]
     assert scrape.value("batch", sink="lake") == 1
 
 

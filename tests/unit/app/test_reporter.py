@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from dynamic_kafka.app.kubernetes.driver_report import REPORT_INTERVAL_S
+from dynamic_kafka.app.kubernetes.driver_report import MAX_REASON, REPORT_INTERVAL_S
 from dynamic_kafka.app.kubernetes.pod import own_pod
 from dynamic_kafka.app.kubernetes.reporter import CommittedProgress, Reporter
 from dynamic_kafka.app.query.sink_status import StatusBoard
@@ -130,9 +130,16 @@ def test_a_document_of_a_user_is_not_reported(application: Application) -> None:
 
 def test_a_draining_topic_is_reported_every_ten_seconds(application: Application) -> None:
     application.listed(7)
-    assert application.after(1)[-1]["draining"] == [
-        {"cluster": "east", "topic": "old", "lag": 2, "quiet": 0.0, "openTransaction": False, "kafkaId": "K"}
-    ]
+    (topic,) = application.after(1)[-1]["draining"]
+    assert topic == {
+        "cluster": "east",
+        "topic": "old",
+        "lag": 2,
+        "quiet": 0.0,
+        "openTransaction": False,
+        "kafkaId": "K",
+        "neverReached": False,
+    }
     for name in ("lake", "mine"):
         application.board.update(name, document=document(2, 7))
         application.listed(7)
@@ -140,6 +147,33 @@ def test_a_draining_topic_is_reported_every_ten_seconds(application: Application
         assert topic["lag"] == (2 if name == "lake" else 0), "the slowest sink counts"
     assert topic["quiet"] == 11.0
     assert [each["beat"] for each in application.server.reports()] == [1, 2, 3]
+
+
+def test_a_cluster_that_was_never_reached_is_reported(application: Application) -> None:
+    # Given a cluster that drains, that one of two queries has never reached, and the other one may have
+    waits = {"neverReached": ["east"], "waiting": {"east": "east has the bootstrap servers x:1" + 1000 * "."}}
+    empty = OffsetDocument("q", 3, "p")
+    for name in ("lake", "mine"):
+        application.board.update(name, document=empty)
+    application.board.update("lake", summary={**SUMMARY, **waits})
+    application.drains.record(EAST, {}, failed=["east"])
+
+    # Then the report names it, with a cause of limited length, and it drains on
+    report = application.after(1)[-1]
+    assert [(each["cluster"], each["reason"][:20]) for each in report["neverReached"]] == [
+        ("east", "east has the bootstr")
+    ]
+    assert len(report["neverReached"][0]["reason"]) == MAX_REASON
+    assert (report["draining"][0]["neverReached"], report["draining"][0]["lag"]) == (False, None)
+
+    # And when neither has, and neither has read it, nothing of it drains
+    application.board.update("mine", summary={**SUMMARY, **waits})
+    assert application.after(DRAIN_REPORT_INTERVAL_S)[-1]["draining"][0]["neverReached"] is True
+    application.board.update("mine", document=document(2, 7))
+    assert application.after(DRAIN_REPORT_INTERVAL_S)[-1]["draining"][0]["neverReached"] is False
+    application.board.update("mine", document=empty)
+    application.listed(5)
+    assert application.after(DRAIN_REPORT_INTERVAL_S)[-1]["draining"][0]["neverReached"] is False
 
 
 def test_a_query_without_a_committed_batch_has_no_known_lag(application: Application) -> None:

@@ -80,8 +80,17 @@ def test_the_json_form_does_not_change() -> None:
         "pod": "p",
         "beat": 1,
         "draining": [
-            {"cluster": "east", "topic": "old", "lag": 5, "quiet": 1.3, "openTransaction": False, "kafkaId": "K"}
+            {
+                "cluster": "east",
+                "topic": "old",
+                "lag": 5,
+                "quiet": 1.3,
+                "openTransaction": False,
+                "kafkaId": "K",
+                "neverReached": False,
+            }
         ],
+        "neverReached": [],
         "streams": STREAMS,
     }
 

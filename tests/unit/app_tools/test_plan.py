@@ -57,12 +57,14 @@ def sink_has(folder: Path, batch: int) -> None:
     (folder / "lake" / "_spark_metadata" / str(batch)).write_text("v1")
 
 
-def look(*silent: str, answering: bool = True) -> Preview:
+def look(*silent: str, answering: bool = True, required: bool = False) -> Preview:
     """A look at clusters; nothing is waiting in those that answered."""
     answers = {"east": ClusterObservation({})} if answering else {}
     errors: dict[str, DynamicKafkaError] = {name: ClusterUnreachableError(name, "no answer") for name in silent}
     return Preview(
-        observed=LiveObservation(Subscription({}, ()), answers, cast(Any, None), {}, new_revision=True),
+        observed=LiveObservation(
+            Subscription({}, ()), answers, cast(Any, None), {}, True, frozenset(silent if required else ())
+        ),
         silent=errors,
         refusals=(),
         answering={},
@@ -124,6 +126,7 @@ def test_a_pending_batch_that_the_sink_has_is_not_read_again(
         (("stall", ("west",), False), "The number of waiting records is unknown: west did not answer."),
         (("stall", ("west",), True), "take 0 of 0 waiting records; those of west are not counted."),
         (("fail", (), True), "take 0 of 0 waiting records."),
+        (("awaited", ("west",), True), "take 0 of 0 waiting records; those of west are not counted."),
     ],
 )
 def test_silent_clusters_have_no_record_count(
@@ -134,8 +137,10 @@ def test_silent_clusters_have_no_record_count(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     policy, silent, answering = case
-    seen["look"] = look(*silent, answering=answering)
-    main(["plan", str(make_app(tmp_path, clusterFailurePolicy=policy))])
+    ends = policy == "fail" and bool(silent)
+    seen["look"] = look(*silent, answering=answering, required=ends)
+    app = make_app(tmp_path, clusterFailurePolicy=policy.replace("awaited", "fail"))
+    assert main(["plan", str(app)]) == (5 if ends else 0)
     assert expected in capsys.readouterr().out
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from dynamic_kafka.driver.cluster_failures import with_choices
-from dynamic_kafka.driver.observer import Observer
-from dynamic_kafka.driver.status import REMIND_S, PlanStatus, Reminders
+from dynamic_kafka.driver.observer import LiveObservation, Observer
+from dynamic_kafka.driver.status import NO_ANSWER_YET, REMIND_S, PlanStatus, Reminders
 from dynamic_kafka.errors import (
     ClusterUnreachableError,
     DynamicKafkaError,
@@ -25,17 +26,28 @@ from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.checks import RevisionRejectedError
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 
 EAST = ClusterUnreachableError("east", "could not list offsets: timed out")
 WEST = ClusterUnreachableError("west", "could not describe topics: timed out")
+RUNNING = OffsetDocument("q", 3, "p", clusters={"west": ClusterProgress({"t": TopicProgress("s", {0: 5})})})
+"""Progress of a query that has read west."""
+RUNNING_EAST = replace(RUNNING, clusters={"east": RUNNING.clusters["west"]})
 NORTH = SecretError("cluster 'north': the folder is not there")
+
+
+def failed(*, required: Iterable[str] = (), never_read: Iterable[str] = ()) -> LiveObservation:
+    """Return an observation without answers of the three clusters."""
+    named = {c: SubscribedCluster({"t": "s"}, {"bootstrap.servers": f"{c}:9092"}) for c in ("east", "west", "north")}
+    found = Discovered(Subscription(named, ("s",)), Revision("sha256:1"), 1)
+    return LiveObservation(found.subscription, {}, found, {}, True, frozenset(required), frozenset(never_read))
 
 
 def failing(*errors: tuple[str, DynamicKafkaError]) -> DynamicKafkaError:
     """Return the error that ends the query under `fail`."""
     options = parse_options({"streamIds": "orders", "metadataPath": "streams.yaml"}, mode="streaming")
     with pytest.raises(DynamicKafkaError) as raised:
-        Observer(options, PlanStatus()).handle_failures(dict(errors))
+        Observer(options, PlanStatus()).note_failures(dict(errors), failed(required=[name for name, _ in errors]))
     return raised.value
 
 
@@ -143,7 +155,7 @@ def running() -> Iterator[tuple[Observer, Metadata]]:
     options = parse_options({"streamIds": "s", "metadataPath": "streams.yaml"}, mode="streaming")
     observer, metadata = Observer(options, PlanStatus()), Metadata()
     observer._discovery = cast(MetadataDiscovery, metadata)
-    observer.adopt(observer.observe())
+    observer.adopt(observer.observe(RUNNING))
     yield observer, metadata
     observer._probes.close()
 
@@ -155,10 +167,10 @@ def test_a_new_cluster_without_its_secret_is_rejected_later(
     good = metadata.found
     metadata.name("west")
     with pytest.raises(RevisionRejectedError, match="west") as rejected:
-        observer.observe()
+        observer.observe(RUNNING)
     assert observer.reject(str(rejected.value))
     assert metadata.found is good
-    assert observer.observe().found is good
+    assert observer.observe(RUNNING).found is good
 
 
 def test_a_lost_secret_of_a_cluster_in_use_is_its_failure(
@@ -166,9 +178,9 @@ def test_a_lost_secret_of_a_cluster_in_use_is_its_failure(
 ) -> None:
     observer, metadata = running
     metadata.name("west")
-    observer._good = metadata.found
+    observer._planned = metadata.found
     with pytest.raises(SecretError, match="west"):
-        observer.observe()
+        observer.observe(RUNNING)
 
 
 @pytest.fixture
@@ -184,28 +196,28 @@ def stalling(tmp_path: Path) -> Iterator[tuple[Observer, Metadata]]:
 
 def test_a_foreign_server_is_rejected_under_stall_too(stalling: tuple[Observer, Metadata]) -> None:
     observer, metadata = stalling
-    observer.adopt(observer.observe())
+    observer.adopt(observer.observe(RUNNING))
     good = metadata.found
     metadata.name("west", secret_folder=None)
     with pytest.raises(RevisionRejectedError, match="the server x:1, which may not get the secrets") as rejected:
-        observer.observe()
+        observer.observe(RUNNING)
     assert observer.reject(str(rejected.value))
-    assert observer.observe().found is good and not observer.status.stalled
+    assert observer.observe(RUNNING).found is good and not observer.status.stalled
 
 
 def test_a_start_with_a_foreign_server_is_refused(stalling: tuple[Observer, Metadata]) -> None:
     observer, metadata = stalling
     metadata.name("west", secret_folder=None)
-    for initial in (True, False):  # the replay of a pending batch observes as in the second case
+    for progress in (OffsetDocument(), RUNNING):  # the replay of a pending batch observes as in the second case
         with pytest.raises(SecretWithheldError, match="x:1"):
-            observer.observe(initial=initial)
+            observer.observe(progress)
 
 
 def test_a_secret_that_is_not_mounted_stalls_its_cluster(stalling: tuple[Observer, Metadata]) -> None:
     observer, metadata = stalling
-    observer.adopt(observer.observe())
+    observer.adopt(observer.observe(RUNNING))
     metadata.name("west")
-    observer.observe()
+    observer.observe(RUNNING)
     assert "secret folder" in observer.status.stalled["west"]
 
 
@@ -214,11 +226,11 @@ def test_metadata_that_bounds_the_run_is_looked_up_once(running: tuple[Observer,
     metadata.name("west", stopping_offsets=LATEST)
     first = metadata.found
     with pytest.raises(RevisionRejectedError):
-        observer.observe()
+        observer.observe(RUNNING)
     assert not metadata.stopped  # a query that runs already is bounded only if it began so
 
     with pytest.raises(RevisionRejectedError):
-        observer.observe(initial=True)
+        observer.observe(OffsetDocument())
     assert metadata.stopped
     metadata.name("east")
     assert observer.newest_metadata() is first
@@ -230,13 +242,65 @@ def test_metadata_of_a_run_that_ends_by_itself_is_not_replaced(running: tuple[Ob
     observer.newest_metadata()
     observer.freeze()
     with pytest.raises(RevisionRejectedError) as rejected:
-        observer.observe()
+        observer.observe(RUNNING)
     assert not observer.reject(str(rejected.value))
 
 
 def test_a_missing_stream_is_refused_only_at_a_querys_start(running: tuple[Observer, Metadata]) -> None:
     observer, metadata = running
     metadata.deferred_refusal = MetadataInvalidError("the subscribed stream 'returns' does not exist")
-    observer.observe()
+    observer.observe(RUNNING)
     with pytest.raises(MetadataInvalidError, match="'returns' does not exist"):
-        observer.observe(initial=True)
+        observer.observe(OffsetDocument())
+
+
+def test_a_cluster_never_read_is_awaited_under_fail(caplog: pytest.LogCaptureFixture) -> None:
+    # Given an observer under `fail`, and a cluster that the query has never read
+    options = parse_options({"streamIds": "s", "metadataPath": "streams.yaml"}, mode="streaming")
+    observer = Observer(options, PlanStatus())
+    observed = failed(required=["east"], never_read=["west"])
+
+    # When it has not answered, and then fails again and again
+    for error in (ClusterUnreachableError("west", NO_ANSWER_YET), WEST, WEST):
+        observer.note_failures({"west": error}, observed)
+
+    # Then the log has its address and the cause once each, and the report names it
+    first, second = [record.getMessage() for record in caplog.records]
+    assert "cluster west was never reached, the source reads the others: " in first and NO_ANSWER_YET in first
+    assert second.endswith("could not describe topics: timed out; west has the bootstrap servers west:9092")
+    summary = observer.status.summary(RUNNING_EAST, finished=False)
+    assert summary["neverReached"] == ["west"] and "west:9092" in summary["waiting"]["west"]
+
+    # And a cluster that was read still ends the query
+    with pytest.raises(ClusterUnreachableError, match="cluster=east"):
+        observer.note_failures({"east": EAST, "west": WEST}, observed)
+
+
+def test_a_new_cluster_without_its_secret_allows_a_restart() -> None:
+    options = parse_options({"streamIds": "s", "metadataPath": "streams.yaml"}, mode="streaming")
+    observer, metadata = Observer(options, PlanStatus()), Metadata()
+    observer._discovery = cast(MetadataDiscovery, metadata)
+    metadata.name("new")
+    assert observer.observe(RUNNING).never_read == {"new"}
+    assert "folder" in observer.status.stalled["new"] and observer.status.never_reached == {"new"}
+    with pytest.raises(SecretError, match="new"):
+        observer.observe(OffsetDocument())
+
+
+def test_a_rejected_revision_gives_way_to_the_last_planned(running: tuple[Observer, Metadata]) -> None:
+    # Given metadata with which the query plans although one of its clusters has never answered
+    observer, metadata = running
+    first = metadata.found
+    metadata.name("new")
+    observer._planned = second = metadata.found
+
+    # When a third revision is rejected, and then the second one
+    metadata.name("new", "other")
+    observer.newest_metadata()
+    assert observer.reject("a topic does not exist") and metadata.found is second
+    observer.newest_metadata()
+    assert observer.reject("another cluster answers") and metadata.found is first
+
+    # Then there is no other left
+    observer.newest_metadata()
+    assert not observer.reject("the first one")

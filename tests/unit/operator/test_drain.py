@@ -22,6 +22,16 @@ def test_a_removed_cluster_is_read_until_it_is_drained() -> None:
     assert world.condition("Drained")[0] == "True"
 
 
+def test_a_cluster_that_was_never_reached_drains_at_once() -> None:
+    world = removed()
+    world.driver_reports(east__orders=TopicReport(lag=None, quiet_s=0))
+    world.settle()
+    assert world.condition("Drained") == ("False", "Draining")
+    world.driver_reports(east__orders=TopicReport(lag=None, quiet_s=0, never_reached=True))
+    world.settle()
+    assert world.rendered() == {"west/orders": "Active"}
+
+
 def test_a_cluster_that_comes_back_is_active_again() -> None:
     world = removed()
     world.stream("orders", cluster("west"), cluster("east")).settle()

@@ -72,6 +72,34 @@ def test_a_new_operator_still_calls_a_silent_driver_silent() -> None:
     assert len(world.writes) == before
 
 
+def test_a_cluster_never_reached_is_a_condition_and_an_event() -> None:
+    # Given a driver whose report names a cluster that it has never read
+    world = silent()
+    assert world.condition("ClusterNeverReached") == ("Unknown", "NoReport")
+    world.driver_reports()
+    world.settle()
+    assert world.condition("ClusterNeverReached") == ("False", "AllReached")
+    assert world.driver is not None and world.driver.report is not None
+    unreached = {"west": "could not list topics: timed out; west has the bootstrap servers west:9029"}
+    world.driver = replace(world.driver, report=replace(world.driver.report, never_reached=unreached))
+    world.settle()
+
+    # Then a condition has address and cause, once, and the subscription stays ready
+    assert world.condition("ClusterNeverReached") == ("True", "NeverReached")
+    assert (
+        "has never read west: could not list topics: timed out; west has the bootstrap servers west:9029. Correct"
+        in (world.message("ClusterNeverReached"))
+    )
+    assert world.condition("Ready")[0] == "True"
+    stays_silent(world, 60)
+    assert events_of(world, "NeverReached") == 1
+
+    # And no driver, no statement
+    world.driver = None
+    world.settle()
+    assert world.condition("ClusterNeverReached") == ("Unknown", "NoDriver")
+
+
 def commands(message: str) -> list[str]:
     """Return the commands in a message."""
     return re.findall(r"`(kubectl [^`]+)`", message)

@@ -16,11 +16,12 @@ from typing import Any, Literal, NamedTuple
 
 from dynamic_kafka.driver.replay import Replays
 from dynamic_kafka.driver.state_store import StateLocation
-from dynamic_kafka.errors import ClusterError, PendingRangesError
+from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, PendingRangesError
 from dynamic_kafka.metadata.model import OffsetSpec
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.awaited import must_answer
 from dynamic_kafka.planning.batch import Planned, plan_batch
 from dynamic_kafka.planning.codec import decode, encode, fingerprint
 from dynamic_kafka.planning.dataloss import DataLoss
@@ -41,7 +42,7 @@ from dynamic_kafka.planning.splits import Split, SplitRange, slice_ranges
 RETENTION_MS = 1000
 SERVERS = {"bootstrap.servers": "127.0.0.1:9092"}
 NEVER_ANSWERS = {"never": SubscribedCluster({"t": "s"}, SERVERS)}
-"""A further cluster, always named. It has no stopping offsets, so no query is a bounded run."""
+"""A further cluster, always named and never read. It has no stopping offsets, so no query is a bounded run."""
 
 CrashPoint = Literal["planned", "logged", "amended", "reading", "delivered"]
 """Where Spark dies: a plan not logged yet; logged, nothing read; ranges known and amendments written; in the middle of
@@ -150,6 +151,7 @@ class Simulation:
         self,
         *,
         starting: Literal["earliest", "latest"],
+        policy: Literal["fail", "stall"] = "stall",
         refuse: bool = False,
         topic_ids: bool = True,
         first_offsets: bool = False,
@@ -162,7 +164,7 @@ class Simulation:
                 "streamIds": "s",
                 "metadataPath": "/streams.yaml",
                 "stateLocation": "memory",
-                "clusterFailurePolicy": "stall",
+                "clusterFailurePolicy": policy,
                 "pendingRemovedRanges": "refuse" if refuse else "filter",
                 "failOnDataLoss": "false",
                 "startingOffsets": starting,
@@ -205,8 +207,19 @@ class Simulation:
             if cluster.named
         ]
 
-    def observe(self) -> Observation:
-        return Observation(self.subscription(), self.answers())
+    def observe(self, progress: OffsetDocument) -> Observation:
+        """Observe all clusters; ClusterUnreachableError if one that must answer does not."""
+        subscription, answers = self.subscription(), self.answers()
+        # Unlike a real query's, the first plan does without the cluster that never answers.
+        required = must_answer(self.options, subscription, progress)
+        required -= NEVER_ANSWERS.keys() if progress.is_initial else set()
+        for cluster in sorted(required - answers.keys()):
+            saved = {self.physical(name).kafka_id for name in (*progress.clusters, *progress.parked)}
+            assert progress.is_initial or self.physical(cluster).kafka_id in saved, (
+                "it was never read, and ends a query"
+            )
+            raise ClusterUnreachableError(cluster, "does not answer")
+        return Observation(subscription, answers)
 
     def subscription(self) -> Subscription:
         clusters = {
@@ -301,7 +314,7 @@ class Simulation:
         except PendingRangesError:
             assert self.options.pending_removed_ranges == "refuse"
             return False
-        except ReadFailed:
+        except (ReadFailed, ClusterUnreachableError):
             return False
         if batch not in self.sink:
             self.sink[batch] = rows
@@ -313,7 +326,11 @@ class Simulation:
         assert self.process is not None
         logged = self.document(len(self.log) - 1)
         self.process.restore(logged)
-        given = self.plan_input(logged, limits)
+        try:
+            given = self.plan_input(logged, limits)
+        except ClusterUnreachableError:
+            self.process = None
+            return True
         try:
             planned = run_steps(plan_batch(given), self.answer)
         except ClusterError as refused:
@@ -344,7 +361,7 @@ class Simulation:
 
     def plan_input(self, logged: OffsetDocument, limits: Limits) -> PlanInput:
         assert self.process is not None
-        observation = self.observe()
+        observation = self.observe(logged)
         if self.targets is not None:
             self.targets.fix(observation.answers)
             limits = replace(limits, targets=self.targets.ends)

@@ -25,9 +25,16 @@ CHANGES: st.SearchStrategy[Change] = st.tuples(st.sets(TOPICS), st.sampled_from(
 class AQueryAndItsWorld(RuleBasedStateMachine):
     """Two physical clusters with two topics each; metadata, brokers and Spark change in any order."""
 
-    @initialize(starting=st.sampled_from(["earliest", "latest"]), refuse=st.booleans(), ids=st.booleans())
-    def a_query(self, starting: Literal["earliest", "latest"], refuse: bool, ids: bool) -> None:
-        self.world = Simulation(starting=starting, refuse=refuse, topic_ids=ids)
+    @initialize(
+        starting=st.sampled_from(["earliest", "latest"]),
+        policy=st.sampled_from(["fail", "stall"]),
+        refuse=st.booleans(),
+        ids=st.booleans(),
+    )
+    def a_query(
+        self, starting: Literal["earliest", "latest"], policy: Literal["fail", "stall"], refuse: bool, ids: bool
+    ) -> None:
+        self.world = Simulation(starting=starting, policy=policy, refuse=refuse, topic_ids=ids)
         for kafka_id in ("a", "b"):
             topics = {name: SimulatedTopic(f"{kafka_id}/{name}/0", {0: 1}) for name in ("t", "u")}
             self.world.clusters[kafka_id] = SimulatedCluster(kafka_id, topics, f"{kafka_id}-0", named={"t"})

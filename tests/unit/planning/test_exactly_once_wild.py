@@ -42,6 +42,7 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
 
     @initialize(
         starting=st.sampled_from(["earliest", "latest"]),
+        policy=st.sampled_from(["fail", "stall"]),
         refuse=st.sampled_from([False, False, True]),
         flavour=st.sampled_from(["chains", "chains", "silent ids", "stops"]),
         starts=st.lists(STARTS, min_size=2, max_size=2),
@@ -49,11 +50,12 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
     def a_query(
         self,
         starting: Literal["earliest", "latest"],
+        policy: Literal["fail", "stall"],
         refuse: bool,
         flavour: Literal["chains", "silent ids", "stops"],
         starts: list[Rule],
     ) -> None:
-        self.world = Simulation(starting=starting, refuse=refuse, first_offsets=True)
+        self.world = Simulation(starting=starting, policy=policy, refuse=refuse, first_offsets=True)
         self.flavour = flavour
         for kafka_id, start in zip("ab", starts, strict=True):
             topics = {name: SimulatedTopic(f"{kafka_id}/{name}/0", {0: 2}) for name in ("t", "u")}

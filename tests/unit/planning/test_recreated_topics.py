@@ -71,7 +71,7 @@ def replays(state: MemoryState | None, topic_id: str | None, fail: str) -> Repla
     given = {"streamIds": "s", "metadataPath": "/streams.yaml", "stateLocation": "memory", "failOnDataLoss": fail}
     seen = ClusterObservation({"t": TopicObservation({0: 12}, topic_id=topic_id)}, "Mk")
     found = Observation(Subscription({"east": SubscribedCluster({"t": "s"}, {})}, ("s",)), {"east": seen})
-    made = Replays(parse_options(given, mode="streaming"), state, lambda: found)
+    made = Replays(parse_options(given, mode="streaming"), state, lambda _: found)
     made.restore(END)
     return made
 

@@ -62,7 +62,7 @@ def observation(
 
 def restarted(state: MemoryState | None, found: Observation, **options: Any) -> Replays:
     """Return the replays of the query's next process, with this observation."""
-    replays = Replays(replace(OPTIONS, **options), state, lambda: found)
+    replays = Replays(replace(OPTIONS, **options), state, lambda _: found)
     replays.restore(END)
     return replays
 
@@ -72,7 +72,7 @@ def test_the_same_ranges_are_read_again() -> None:
 
 
 def test_a_batch_planned_just_now_is_not_checked_again() -> None:
-    def never_called() -> Observation:
+    def never_called(_: OffsetDocument) -> Observation:
         raise AssertionError("looked")
 
     replays = Replays(OPTIONS, None, never_called)
@@ -156,7 +156,7 @@ def test_nothing_is_left_out_of_a_version_1_batch() -> None:
         (observation({"east": ("t",)}), PendingRangesError),
         (observation(silent="west"), ClusterUnreachableError),
     ):
-        replays = Replays(OPTIONS, state, lambda found=found: found)  # type: ignore[misc]
+        replays = Replays(OPTIONS, state, lambda _, found=found: found)  # type: ignore[misc]
         with pytest.raises(error, match=r"west/t\[0\] 5\.\.9"):
             replays.ranges(start, end)
     assert not state.files
@@ -185,12 +185,12 @@ def test_a_checkpoint_older_than_its_amendments_is_refused() -> None:
     state = MemoryState()
     restarted(state, observation({"east": ("t", "u")})).ranges(START, END)
     with pytest.raises(StaleCheckpointError, match=r"ends at document 1 .*amendment of document 2.*allowOldCheckpoint"):
-        Replays(OPTIONS, state, observation).restore(START)
-    Replays(replace(OPTIONS, allow_old_checkpoint=True), state, observation).restore(START)
+        Replays(OPTIONS, state, lambda _: observation()).restore(START)
+    Replays(replace(OPTIONS, allow_old_checkpoint=True), state, lambda _: observation()).restore(START)
 
 
 @pytest.mark.scenario(17)
 def test_what_was_restored_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        Replays(OPTIONS, None, observation).restore(START)
+        Replays(OPTIONS, None, lambda _: observation()).restore(START)
     assert "restored offsets of east/t: {0: 5}" in caplog.messages

@@ -1,13 +1,14 @@
-"""The conditions `Mounted` and `Reporting`: whether the driver mounts the document, and whether it reports. Pure."""
+"""The conditions `Mounted`, `Reporting` and `ClusterNeverReached`: the state of the driver. Pure."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
 from dynamic_kafka.metadata.kubernetes_names import MOUNT_PATH, REPORT_ANNOTATION, config_map_name
+from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.conditions.rollout import mount_keys
 from kafkastream_operator.core.document import MIN_READER
-from kafkastream_operator.core.drain_evidence import Driver, time_left_to_report
+from kafkastream_operator.core.drain_evidence import Driver, own_report, time_left_to_report
 from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition, condition
 
@@ -62,6 +63,26 @@ def reporting(view: View) -> Condition:
         )
         return condition("Reporting", False, "ImageTooOld", text)
     return condition("Reporting", True, "Reporting")
+
+
+def never_reached(view: View) -> Condition:
+    """Say which clusters the driver has never read because they do not answer, with the cause of each."""
+    driver = _running(view)
+    if driver is None:
+        return condition("ClusterNeverReached", None, "NoDriver", "no driver runs")
+    report = own_report(driver, view.uid)
+    if report is None:
+        return condition(
+            "ClusterNeverReached", None, "NoReport", f"driver {driver.name} has not reported: see Reporting"
+        )
+    if not report.never_reached:
+        return condition("ClusterNeverReached", False, "AllReached")
+    found = first_few((f"{name}: {why}" for name, why in sorted(report.never_reached.items())), 5, separator="; ")
+    text = (
+        f"driver {driver.name} reads the other clusters, and has never read {found}. Correct the servers, the log-in or"
+        " the network, or take the cluster out of its stream: it is read from its start when it answers"
+    )
+    return condition("ClusterNeverReached", True, "NeverReached", text)
 
 
 def time_to_report(view: View) -> timedelta | None:

@@ -18,9 +18,11 @@ from kafkastream_operator.models.subscription import DrainingTopic
 EVENT_TYPES = frozenset({"StreamsResolved", "RolledOut"})
 """Conditions that are worth an Event with whatever reason they become False."""
 EVENT_REASONS = frozenset(
-    {"DrainTimedOut", "NotMounted", "SecretsNotMounted", "NoReport", "ReportUnreadable", "ImageTooOld"}
+    {"DrainTimedOut", "NotMounted", "SecretsNotMounted", "NoReport", "ReportUnreadable", "ImageTooOld", "NeverReached"}
 )
 """Reasons that are worth an Event, of the other conditions."""
+PROBLEMS_IF_TRUE = frozenset({"ClusterNeverReached"})
+"""Conditions that are a problem while they are True; the others are one while they are False."""
 
 Events = tuple[tuple[str, str], ...]
 
@@ -67,7 +69,7 @@ def unused_releases(releases: Iterable[str], draining: Sequence[DrainingTopic]) 
 
 
 def new_problems(view: View, conditions: Iterable[Condition]) -> Events:
-    """Return an Event for each condition that has become False, or False for another reason, since the last status."""
+    """Return an Event for each condition that has become a problem, or for another reason, since the last status."""
     before, now = ({each.type: each for each in those} for those in (view.status.conditions, conditions))
     was_moving, is_moving = ("RolledOut" in those and those["RolledOut"].reason in TRANSIENT for those in (before, now))
     found = []
@@ -80,6 +82,7 @@ def new_problems(view: View, conditions: Iterable[Condition]) -> Events:
         if each.reason == "SecretsNotMounted":
             # A restart on its way mounts them. If it fails, the Event of `RolledOut` has the reason.
             same = is_moving or (same and not was_moving)
-        if each.status == "False" and not same and (each.type in EVENT_TYPES or each.reason in EVENT_REASONS):
+        problem = "True" if each.type in PROBLEMS_IF_TRUE else "False"
+        if each.status == problem and not same and (each.type in EVENT_TYPES or each.reason in EVENT_REASONS):
             found.append((each.reason, each.message))
     return tuple(found)

@@ -7,6 +7,7 @@
 | RolledOut | the newest revision is in force |
 | Mounted | the driver mounts the document |
 | Reporting | the driver reports, so that drains can end |
+| ClusterNeverReached | the driver has never read a cluster, since it does not answer; the others are read |
 | Drained | nothing drains |
 | Ready, Reconciling, Stalled | the summary that kstatus and GitOps tools read |
 """
@@ -18,7 +19,7 @@ from datetime import datetime, timedelta
 
 from dynamic_kafka.options.durations import parse_duration_ms
 from dynamic_kafka.wording import first_few
-from kafkastream_operator.core.conditions.driver import mounted, reporting, time_to_report
+from kafkastream_operator.core.conditions.driver import mounted, never_reached, reporting, time_to_report
 from kafkastream_operator.core.document import MAX_BYTES, Key
 from kafkastream_operator.core.drain_evidence import FRESH_S
 from kafkastream_operator.core.release import spent_release_of
@@ -58,6 +59,7 @@ def subscription_conditions(
         _application_found(view),
         mounted(view, secrets),
         reporting(view),
+        never_reached(view),
         _with_pause(_drained(view, rendering), "no drain ends", paused),
     ]
     return with_summary(tuple({each.type: each for each in found}.values()))

@@ -12,7 +12,14 @@ from typing import Any
 
 from dynamic_kafka.app.telemetry.drain_tracker import TopicDrain
 from dynamic_kafka.metadata.document import CONTRACT
-from dynamic_kafka.metadata.driver_report import LIVE, DriverReport, RejectedRevision, ReportedTopic, reported_size
+from dynamic_kafka.metadata.driver_report import (
+    LIVE,
+    DriverReport,
+    RejectedRevision,
+    ReportedTopic,
+    UnreachedCluster,
+    reported_size,
+)
 from dynamic_kafka.metadata.kubernetes_names import DRAIN_REPORT_INTERVAL_S
 from dynamic_kafka.metadata.model import Revision
 
@@ -25,7 +32,9 @@ PLANNER_WAIT_S = 60.0
 MAX_BYTES = 160 * 1024
 """The largest report. All annotations of a pod together may take 256 KiB."""
 MAX_REASON = 1000
-"""Characters of the reason for a rejected revision."""
+"""Characters of the reason for a rejected revision, or of the cause why a cluster does not answer."""
+MAX_UNREACHED = 20
+"""The most clusters that are reported as never reached."""
 MAX_REVISIONS = 16
 """How many revisions are remembered, because a planner may still use an earlier one."""
 
@@ -39,12 +48,14 @@ class DriverState:
         rejected: (revision, reason) of a revision that is not used; the revision is empty if it is not known.
         subscription: UID of the subscription that the document was rendered for.
         draining: (cluster, topic) of each topic that drains.
+        never_reached: (cluster, cause) of each cluster that a query has never read because it does not answer.
     """
 
     applied: Revision | None
     rejected: tuple[str, str] | None
     subscription: str
     draining: tuple[tuple[str, str], ...] = ()
+    never_reached: tuple[tuple[str, str], ...] = ()
 
 
 class AppliedRevision:
@@ -98,7 +109,17 @@ def rejection(own: tuple[str | None, str], planners: Iterable[Mapping[str, Any]]
     if not found:
         return None
     token, reason = found[0]
-    return token, reason if len(reason) <= MAX_REASON else reason[: MAX_REASON - 1] + "…"
+    return token, _cut(reason)
+
+
+def unreached(planners: Iterable[Mapping[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Return (cluster, cause) of each cluster that one of the queries has never read because it does not answer.
+
+    Args:
+        planners: {cluster: cause} of each query (`SinkStatus.never_reached`).
+    """
+    found = {cluster: _cut(why) for each in planners for cluster, why in each.items()}
+    return tuple(sorted(found.items())[:MAX_UNREACHED])
 
 
 class ReportSchedule:
@@ -157,6 +178,7 @@ def report_text(
         subscription=state.subscription,
         pod=pod,
         beat=beat,
+        never_reached=tuple(UnreachedCluster(cluster=name, reason=why) for name, why in state.never_reached),
         streams=dict(rendering.streams) if rendering is not None and rendering.streams is not None else None,
     )
     left = MAX_BYTES - len(report.text())
@@ -169,6 +191,7 @@ def report_text(
             quiet_s=round(drain.quiet_s, 1),
             open_transaction=drain.open_transaction,
             kafka_id=drain.kafka_id,
+            never_reached=drain.never_reached,
         )
         left -= reported_size(topic)
         if left < 0:
@@ -177,8 +200,18 @@ def report_text(
     return report.model_copy(update={"draining": tuple(topics)}).text()
 
 
+def unreached_by_all(planners: Sequence[Mapping[str, str]]) -> frozenset[str]:
+    """Return the clusters that none of the queries has ever read; `planners` as for `unreached`."""
+    return frozenset.intersection(*map(frozenset, planners)) if planners else frozenset()
+
+
+def _cut(reason: str) -> str:
+    return reason if len(reason) <= MAX_REASON else reason[: MAX_REASON - 1] + "…"
+
+
 def _distance_to_end(drain: TopicDrain) -> tuple[Any, ...]:
-    return (drain.lag is None, drain.lag or 0, drain.open_transaction, -drain.quiet_s, drain.cluster, drain.topic)
+    unknown = drain.lag is None and not drain.never_reached
+    return (unknown, drain.lag or 0, drain.open_transaction, -drain.quiet_s, drain.cluster, drain.topic)
 
 
 def _token(summary: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from dynamic_kafka.app.kubernetes.driver_report import (
     AppliedRevision,
@@ -18,6 +18,8 @@ from dynamic_kafka.app.kubernetes.driver_report import (
     ReportSchedule,
     rejection,
     report_text,
+    unreached,
+    unreached_by_all,
 )
 from dynamic_kafka.app.kubernetes.pod import OwnPod, PodError
 from dynamic_kafka.app.query.amended_progress import AmendedProgress
@@ -122,23 +124,26 @@ class Reporter:
         if own is None or own.rendering is None or not own.token:
             return
         self._prober.start()
-        planners = [each.summary for each in self._board.sinks().values() if each.state != "finished"]
+        sinks = [each for each in self._board.sinks().values() if each.state != "finished"]
+        planners = [each.summary for each in sinks]
         now = self._clock()
         state = DriverState(
             applied=self._applied.update(own, planners),
             rejected=rejection((discovered.rejected, discovered.rejected_token), planners),
             subscription=own.rendering.subscription,
             draining=tuple(self._drains.topics()),
+            never_reached=unreached(each.never_reached for each in sinks),
         )
         if self._schedule.is_due(state, now):
-            done = self._report(state)
+            done = self._report(state, unreached_by_all([each.never_reached for each in sinks]))
             self._schedule.record_attempt(state, now, succeeded=done)
 
-    def _report(self, state: DriverState) -> bool:
+    def _report(self, state: DriverState, never_reached: Collection[str]) -> bool:
         self._beat += 1
         try:
             self._uid = self._uid or self._pod.uid()
-            drains = self._drains.states(self._progress.documents(), self._clock()) if state.draining else []
+            documents = self._progress.documents() if state.draining else []
+            drains = self._drains.states(documents, self._clock(), never_reached) if state.draining else []
             text = report_text(state, drains, pod=self._uid, beat=self._beat, abilities=self._abilities)
             self._pod.annotate(self._uid, {REPORT_ANNOTATION: text})
         except PodError as error:

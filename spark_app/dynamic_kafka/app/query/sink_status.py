@@ -60,6 +60,11 @@ class SinkStatus:
         active = {name: str(each["stalled"]) for name, each in clusters.items() if each.get("stalled")}
         return {**active, **self.summary.get("waiting", {})}
 
+    @property
+    def never_reached(self) -> Mapping[str, str]:
+        """Those of them that the query has never read."""
+        return {name: self.stalled.get(name, "") for name in self.summary.get("neverReached", ())}
+
 
 class StatusBoard:
     """The status of all sinks."""

@@ -47,6 +47,7 @@ class TopicDrain:
         open_transaction: whether there are records after the last stable offset, which `read_committed` does not read
             yet.
         kafka_id: Kafka's own `cluster.id` of the cluster that was listed; None if it is unknown.
+        never_reached: no sink has ever read the cluster, and it answers neither them nor the lag prober.
     """
 
     cluster: str
@@ -55,6 +56,7 @@ class TopicDrain:
     quiet_s: float
     open_transaction: bool
     kafka_id: str | None = None
+    never_reached: bool = False
 
 
 class DrainTracker:
@@ -90,16 +92,25 @@ class DrainTracker:
         """Return (cluster, topic) of all topics that drain, sorted."""
         return sorted(self._topics)
 
-    def states(self, documents: Collection[OffsetDocument | None], now_s: float) -> list[TopicDrain]:
+    def states(
+        self, documents: Collection[OffsetDocument | None], now_s: float, never_reached: Collection[str] = ()
+    ) -> list[TopicDrain]:
         """Return the drain of each topic, sorted.
 
         Args:
             documents: the committed progress of each source of each sink, without the ranges that a replay left out
                 (`AmendedProgress`); None if it is unknown.
             now_s: monotonic seconds.
+            never_reached: the clusters that all sinks report as never reached.
         """
+        unread = {cluster for cluster in never_reached if all(_is_unread(each, cluster) for each in documents)}
         topics = sorted(self._topics.items(), key=lambda item: item[0])
-        return [_drain(*key, unmoved, documents, now_s) for key, unmoved in topics]
+        return [
+            TopicDrain(*key, None, 0.0, False, never_reached=True)
+            if unmoved is None and key[0] in unread
+            else _drain(*key, unmoved, documents, now_s)
+            for key, unmoved in topics
+        ]
 
 
 @dataclass(frozen=True)
@@ -165,6 +176,10 @@ def _reached(cluster: str, topic: str, ends: _Ends, document: OffsetDocument | N
 def _same(saved: str | None, found: str | None) -> bool:
     """Compare two ids; an id that a broker did not send fits any."""
     return saved is None or found is None or saved == found
+
+
+def _is_unread(document: OffsetDocument | None, cluster: str) -> bool:
+    return document is not None and cluster not in document.clusters and cluster not in document.parked
 
 
 def _behind(ends: Column, reached: TopicProgress) -> int:

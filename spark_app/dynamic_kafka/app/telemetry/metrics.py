@@ -52,6 +52,9 @@ METRICS: Mapping[str, Described] = {
     "cluster_stalled": Described(
         CLUSTER, "1 while the cluster does not answer a plan, or the application, which asks it every 10 s."
     ),
+    "cluster_never_reached": Described(
+        CLUSTER, "1 while the cluster does not answer and the query has never read it; the others are read."
+    ),
     "cluster_offsets_read": Described(CLUSTER, "Sum of the offsets read of its splits.", counter=True),
     "cluster_records_read": Described(CLUSTER, "Sum of the records read of its splits.", counter=True),
     "cluster_bytes_read": Described(CLUSTER, "Sum of the bytes read of its splits.", counter=True),
@@ -212,6 +215,7 @@ def _stalled(found: _Samples, status: SinkStatus, named: Collection[str], unreac
     """Add the stalled clusters, also those that the sink has never read, and also while no batch reports them."""
     for cluster in sorted({*status.document.clusters, *named, *status.stalled}):
         found.add("cluster_stalled", (status.name, cluster), cluster in status.stalled or cluster in unreachable)
+        found.add("cluster_never_reached", (status.name, cluster), cluster in status.never_reached)
 
 
 def _streams(found: _Samples, status: SinkStatus) -> None:

@@ -48,8 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
         return code_of(seen.refusals[0].error)
     if seen.refused:
         return ExitCode.REFUSED
-    if seen.silent and query.options.cluster_failure_policy == "fail":
-        return code_of(next(iter(seen.silent.values())))
+    if seen.fatal:
+        return code_of(next(iter(seen.fatal.values())))
     return ExitCode.DONE
 
 
@@ -97,7 +97,7 @@ def _text(query: SavedQuery, seen: Preview, found: list[Change]) -> str:
 
 def _next_text(query: SavedQuery, seen: Preview, plan: Plan) -> str:
     silent = ", ".join(seen.silent)
-    if silent and (not seen.observed.answers or (query.options and query.options.cluster_failure_policy == "fail")):
+    if silent and (not seen.observed.answers or seen.fatal):
         return f"The number of waiting records is unknown: {silent} did not answer."
     rest = f"; those of {silent} are not counted" if silent else ""
     return f"The next batch would take {plan.admitted} of {sum(plan.lag.values())} waiting records{rest}."

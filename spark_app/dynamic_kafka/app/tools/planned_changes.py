@@ -68,7 +68,9 @@ def _refused_clusters(preview: Preview, before: OffsetDocument) -> Iterator[Chan
         if refusal.cluster is not None:
             yield Change("refuse", refusal.cluster, None, _count(before, refusal.cluster), None, str(refusal.error))
     for cluster, error in preview.silent.items():
-        yield Change("wait", cluster, None, _count(before, cluster), None, str(error))
+        new = cluster in preview.observed.never_read and cluster not in preview.fatal
+        text = f"the others are read, and this one from its start when it answers: {error}" if new else str(error)
+        yield Change("wait", cluster, None, _count(before, cluster), None, text)
 
 
 def _forgotten(preview: Preview, before: OffsetDocument) -> Iterator[Change]:

@@ -35,6 +35,7 @@ from dynamic_kafka.errors import (
 from dynamic_kafka.kafka.probe import collect_observations
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.awaited import must_answer, never_read
 from dynamic_kafka.planning.batch import Planned
 from dynamic_kafka.planning.checks import RevisionRejectedError
 from dynamic_kafka.planning.dataloss import DataLoss
@@ -67,7 +68,7 @@ class Preview:
 
     Attributes:
         observed: the observation that it follows from, without the answers of refused clusters.
-        silent: {cluster: error} of clusters that do not answer.
+        silent: {cluster: error} of clusters that do not answer; `fatal` are those of them whose failure ends a start.
         refusals: errors that would refuse the start, except data losses.
         answering: {cluster: Kafka `cluster.id` of the servers that answer now}; None where they send no id.
         swapped: those ids that are neither the saved nor an accepted one.
@@ -96,6 +97,11 @@ class Preview:
     refused: tuple[DataLoss, ...] = ()
     plan: Plan | None = None
 
+    @property
+    def fatal(self) -> Mapping[str, DynamicKafkaError]:
+        """The silent clusters without which the query does not start; the others are stalled, or awaited."""
+        return {cluster: error for cluster, error in self.silent.items() if cluster in self.observed.required}
+
 
 def preview(options: SourceOptions, saved: SavedProgress, *, delivered: bool = False) -> Preview:
     """Read the metadata, ask the clusters, and plan.
@@ -110,7 +116,7 @@ def preview(options: SourceOptions, saved: SavedProgress, *, delivered: bool = F
     enumerator = Enumerator(options)
     probes = ClusterProbes(options)
     try:
-        observed, silent = _observe(options, probes, initial=saved.latest.is_initial)
+        observed, silent = _observe(options, probes, saved.latest)
         return _PreviewRun(options, enumerator, saved, observed, silent, delivered=delivered).run()
     finally:
         probes.close()
@@ -118,11 +124,11 @@ def preview(options: SourceOptions, saved: SavedProgress, *, delivered: bool = F
 
 
 def _observe(
-    options: SourceOptions, probes: ClusterProbes, *, initial: bool
+    options: SourceOptions, probes: ClusterProbes, progress: OffsetDocument
 ) -> tuple[LiveObservation, dict[str, DynamicKafkaError]]:
     """Ask all clusters and wait for all; return the observation, and the errors of clusters without an answer."""
     discovery = make_discovery(options)
-    discovery.start(refuse_missing=initial)
+    discovery.start(refuse_missing=progress.is_initial)
     found = discovery.current()
     discovery.stop()
     subscription = found.subscription
@@ -136,7 +142,9 @@ def _observe(
     with announced_waits(pending):
         answers, failures = collect_observations(pending, timeout_s=None)
     silent = {name: with_choices(error, [name], options, subscription) for name, error in failures.items()}
-    return LiveObservation(subscription, answers, found, made, new_revision=True), {**broken, **silent}
+    required, new = must_answer(options, subscription, progress), never_read(progress, subscription.clusters)
+    observed = LiveObservation(subscription, answers, found, made, True, required, new)
+    return observed, {**broken, **silent}
 
 
 @contextlib.contextmanager
