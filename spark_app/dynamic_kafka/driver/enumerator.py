@@ -44,6 +44,7 @@ from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import Column, OffsetDocument
 from dynamic_kafka.planning.questions import run_steps
 from dynamic_kafka.planning.splits import slice_ranges
+from dynamic_kafka.wording import first_few
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ class Enumerator:
         self.group_check = GroupCheck(options, self._query)
         self._committer: GroupCommitter | None = None
         self._targets: Targets | None = None
-        self._unanswered: frozenset[str] = frozenset()
+        self._observed: LiveObservation | None = None
         self._waited_for: frozenset[str] = frozenset()
         self._topic_ends: dict[str, dict[str, Column]] = {}
         self._last_batch_at: float | None = None
@@ -175,34 +176,48 @@ class Enumerator:
                 observed = observed.without(error.cluster)
 
     def _before_the_end(self, plan: Plan, unlimited: bool) -> Plan:
-        """Keep a run that ends by itself from ending before all its clusters are read.
+        """Keep a run that ends by itself from ending before all its topics are read.
 
         A bounded run waits for them. Spark ends a run of `Trigger.AvailableNow` at the first plan without news, so
-        there a cluster that is still to be read has to answer now.
+        there a cluster that is still to be read has to answer now, and describe its topics.
 
         Raises:
-            ClusterError: it does not answer.
+            ClusterError: it does not.
         """
-        unread = still_to_read(self.replays.amendments.after(plan.document), self._unanswered, self._targets)
+        unread = self._still_to_read(plan)
         if unread and self._targets is not None:
             try:
-                return self._plan(plan.document, unlimited, everyone=True)
+                return self._last_plan(plan, unlimited)
             except ClusterError as error:
                 text = (
                     f"{error.message}. The run of Trigger.AvailableNow has read the other clusters, but is not complete"
                     " without this one: check the cluster, and start the run again"
                 )
                 raise type(error)(error.cluster, text) from None
-        stalled = unread & self.status.stalled.keys()
+        stalled = unread.keys() & self.status.stalled.keys()
         if stalled - self._waited_for:
             log.warning("the bounded run waits for %s; it has read the other clusters", ", ".join(sorted(stalled)))
-        self._waited_for = stalled
+        self._waited_for = frozenset(stalled)
         return plan
+
+    def _last_plan(self, plan: Plan, unlimited: bool) -> Plan:
+        again = self._plan(plan.document, unlimited, everyone=True)
+        unread = self._still_to_read(again) if again.document is plan.document else {}
+        for cluster, topics in unread.items():
+            text = f"lists {first_few(topics)}, but does not describe all of it (it is being created or moved)"
+            raise ClusterError(cluster, text)
+        return again
+
+    def _still_to_read(self, plan: Plan) -> dict[str, list[str]]:
+        assert self._observed is not None
+        wanted = {cluster: named.topics for cluster, named in self._observed.subscription.clusters.items()}
+        progress = self.replays.amendments.after(plan.document)
+        return still_to_read(progress, wanted, self._observed.answers, self._targets)
 
     def _plan_observed(self, logged: OffsetDocument, observed: LiveObservation, unlimited: bool) -> Plan:
         if self._targets is not None:
             self._targets.fix(observed.answers)
-        self._unanswered = frozenset(observed.subscription.clusters.keys() - observed.answers.keys())
+        self._observed = observed
         planned = self.plan_once(self.plan_input(logged, observed, unlimited=unlimited), observed)
         self.observer.adopt(observed)
         for cluster, answer in observed.answers.items():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dynamic_kafka.errors import ClusterUnreachableError
+from dynamic_kafka.errors import ClusterError, ClusterUnreachableError
+from dynamic_kafka.kafka.admin import ClusterAdmin
 from tests.support import source_run
 from tests.support.fixtures import Brokers
 from tests.support.kafka import KafkaCluster
@@ -247,3 +248,38 @@ def test_available_now_does_not_omit_an_awaited_cluster(
     run.restart()
     run.enumerator.prepare_available_now()
     run.until_rows(wanted + of_new)
+
+
+def test_available_now_does_not_end_before_a_topic_is_described(
+    brokers: Brokers, orders: str, topic: Topic, path: Path, run: SourceRun, *, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a run that stands in the middle of two topics, of which one is not described for a while
+    second = brokers.a.create_topic(topic("second"))
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders, second])))
+    wanted = produce("a", brokers.a, orders, 10) + produce("a", brokers.a, second, 2)
+    describe, hidden = ClusterAdmin.describe_topics, set[str]()
+
+    def describe_topics(self: ClusterAdmin, topics: Iterable[str]) -> Any:
+        found, missing = describe(self, topics)
+        return {name: each for name, each in found.items() if name not in hidden}, missing
+
+    monkeypatch.setattr(ClusterAdmin, "describe_topics", describe_topics)
+    run.configure(maxOffsetsPerTrigger=6, **{"kafka.socket.timeout.ms": 20_000})
+    run.enumerator.prepare_available_now()
+    assert run.batch()
+    assert 0 < run.next["a", orders][0] < 10
+    hidden.add(orders)
+
+    # When there is nothing else to read, then the run does not end well
+    with pytest.raises(ClusterError) as ended:
+        while run.batch():
+            pass
+    assert f"lists {orders}, but does not describe all of it" in str(ended.value)
+    assert "The run of Trigger.AvailableNow has read the other clusters, but is not complete" in str(ended.value)
+    assert run.rows().total() < 12
+
+    # And the next one reads the rest
+    hidden.clear()
+    run.restart()
+    run.enumerator.prepare_available_now()
+    run.until_rows(wanted)

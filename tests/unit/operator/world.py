@@ -66,6 +66,7 @@ def report_text(
             quiet_s=each.quiet_s,
             open_transaction=each.open_transaction,
             kafka_id=each.kafka_id,
+            never_reached=each.never_reached,
         )
         for key, each in draining.items()
     ]

@@ -191,6 +191,7 @@ class Simulation:
         self.process: Replays | None = None
         self.frozen: list[Named] | None = None
         self.targets: Targets | None = None
+        self.noted: dict[str, set[str]] = {}
 
     # -- the world -----------------------------------------------------------------------------------------------
 
@@ -215,9 +216,8 @@ class Simulation:
         required -= NEVER_ANSWERS.keys() if progress.is_initial else set()
         for cluster in sorted(required - answers.keys()):
             saved = {self.physical(name).kafka_id for name in (*progress.clusters, *progress.parked)}
-            assert progress.is_initial or self.physical(cluster).kafka_id in saved, (
-                "it was never read, and ends a query"
-            )
+            known = cluster not in NEVER_ANSWERS and self.physical(cluster).kafka_id in saved
+            assert progress.is_initial or known, "it was never read, and ends a query"
             raise ClusterUnreachableError(cluster, "does not answer")
         return Observation(subscription, answers)
 
@@ -465,13 +465,14 @@ class Simulation:
             self.account(amendment, batch)
             self.remaining[batch] -= set(parts)
 
-    def run_available_now(self, limit: int | None, changes: list[tuple[str, set[str], bool]]) -> None:
+    def run_available_now(self, limit: int | None, changes: list[tuple[str, set[str], bool, bool]]) -> None:
         """Do a run from start to end. Metadata is looked up once; brokers come and go, records continue to arrive."""
         self.process = None
         self.frozen = self.view()
         self.targets = Targets()
         self.targets.fix(self.answers())
         ends: Ends = {}
+        self.noted = {}
         try:
             for _ in range(40):
                 self.note_ends(ends)
@@ -491,23 +492,23 @@ class Simulation:
             self.frozen = self.targets = None
             self.process = None
 
-    def change_meanwhile(self, cluster: str, topics: set[str], reachable: bool) -> None:
+    def change_meanwhile(self, cluster: str, topics: set[str], reachable: bool, described: bool) -> None:
         self.clusters[cluster].named, self.clusters[cluster].reachable = topics, reachable
         for topic in self.clusters[cluster].topics.values():
             if not topic.deleted:
                 topic.ends[0] += 1
+        for name in topics:
+            self.clusters[cluster].topics[name].described = described
 
     def note_ends(self, ends: Ends) -> None:
-        """Note the ends of each cluster at its first answer in a run."""
+        """Note the ends of each topic when it is first described in a run."""
         for named in self.view():
-            if named.physical.reachable and named.name not in ends:
-                topics = [named.physical.topics[name] for name in named.topics]
-                ends[named.name] = {
-                    (topic.topic_id, partition): end
-                    for topic in topics
-                    if topic.described and not topic.deleted
-                    for partition, end in topic.ends.items()
-                }
+            for name in named.topics - self.noted.get(named.name, set()) if named.physical.reachable else ():
+                topic = named.physical.topics[name]
+                if topic.described and not topic.deleted:
+                    self.noted.setdefault(named.name, set()).add(name)
+                    found = ends.setdefault(named.name, {})
+                    found |= {(topic.topic_id, partition): end for partition, end in topic.ends.items()}
 
     def drain(self, *, abandon: bool = False) -> None:
         """Let every cluster answer, then name everything: all of it arrives, and nothing is left to do.
@@ -720,21 +721,19 @@ class Simulation:
     def check_run(self, ends: Ends) -> None:
         """A run that has ended has read everything, except for the clusters that it reports as still to read."""
         assert self.process is not None
-        absent = {named.name for named in self.view() if not named.physical.reachable}
         progress = self.process.amendments.after(self.last_document())
-        unread = still_to_read(progress, absent, self.targets)
+        wanted = {named.name: named.topics for named in self.view()}
+        unread = still_to_read(progress, wanted, self.answers(), self.targets)
         for named in self.view():
-            if named.name in unread:
-                continue
-            assert named.name in ends, "a run ends without a cluster, and does not report it"
-            for name in named.topics:
+            for name in named.topics - set(unread.get(named.name, ())):
                 topic = named.physical.topics[name]
-                if topic.deleted or (named.name not in absent and not topic.described):
+                if topic.deleted and named.physical.reachable:
                     continue
                 for partition in topic.ends:
-                    end = ends[named.name].get((topic.topic_id, partition))
+                    end = ends.get(named.name, {}).get((topic.topic_id, partition))
                     if end is not None:
                         self.check_complete(topic, partition, end, "the run has ended, but not delivered")
+                assert name in self.noted.get(named.name, ()), "a run ends without a topic, and does not report it"
 
     def check_complete(self, topic: SimulatedTopic, partition: int, end: int, failure: str) -> None:
         self.note_expired()

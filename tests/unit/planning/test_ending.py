@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from dynamic_kafka.planning.ending import Targets, still_to_read
@@ -28,6 +30,13 @@ def fixed(**ends: int) -> Targets:
     return targets
 
 
+def unread(
+    found: OffsetDocument, targets: Targets | None, answers: Mapping[str, ClusterObservation] | None = None
+) -> set[str]:
+    """Return the clusters with something to read; east has the topic t, and by default does not answer."""
+    return set(still_to_read(found, {"east": ["t"]}, answers or {}, targets))
+
+
 def test_a_clusters_ends_are_fixed_at_its_first_answer_in_a_run() -> None:
     targets = fixed(east=5)
     targets.fix(answers(east=9, west=7))
@@ -35,7 +44,7 @@ def test_a_clusters_ends_are_fixed_at_its_first_answer_in_a_run() -> None:
 
 
 def test_a_run_without_an_end_waits_for_no_cluster() -> None:
-    assert still_to_read(progress(east=0), ["east", "west"], None) == frozenset()
+    assert unread(progress(east=0), None) == set()
 
 
 @pytest.mark.parametrize(
@@ -51,7 +60,7 @@ def test_a_run_without_an_end_waits_for_no_cluster() -> None:
     ],
 )
 def test_a_run_of_available_now_is_over_at_its_ends(found: OffsetDocument, targets: Targets, wanted: set[str]) -> None:
-    assert still_to_read(found, ["east"], targets) == wanted
+    assert unread(found, targets) == wanted
 
 
 @pytest.mark.parametrize(
@@ -66,8 +75,50 @@ def test_a_run_of_available_now_is_over_at_its_ends(found: OffsetDocument, targe
     ],
 )
 def test_a_bounded_run_ends_at_its_stops_or_earlier_targets(at: int, targets: Targets | None, wanted: set[str]) -> None:
-    assert still_to_read(progress(bounded=True, stops={0: 10}, east=at), ["east"], targets) == wanted
+    assert unread(progress(bounded=True, stops={0: 10}, east=at), targets) == wanted
 
 
 def test_a_bounded_run_ignores_clusters_found_after_its_start() -> None:
-    assert still_to_read(progress(bounded=True, stops={0: 10}, east=10), ["east", "new"], None) == frozenset()
+    found = progress(bounded=True, stops={0: 10}, east=10)
+    assert still_to_read(found, {"east": ["t"], "new": ["t"]}, {}, None) == {}
+
+
+NOT_DESCRIBED = {"east": ClusterObservation({})}
+
+
+@pytest.mark.parametrize(
+    ("found", "answer", "wanted"),
+    [
+        (progress(east=4), NOT_DESCRIBED, {"east"}),
+        (progress(east=10), NOT_DESCRIBED, set()),
+        (progress(east=4), {"east": ClusterObservation({}, missing=frozenset({"t"}))}, set()),
+        (progress(east=4), answers(east=4), set()),  # the log became shorter, and the plan accepted that
+        (progress(east=4), answers(east=12), {"east"}),
+        (progress(east=4, stops={0: 4}), answers(east=12), set()),
+    ],
+    ids=["not described", "read before", "deleted", "shorter", "more to read", "stopped"],
+)
+def test_a_cluster_that_answers_is_compared_topic_by_topic(
+    found: OffsetDocument, answer: Mapping[str, ClusterObservation], wanted: set[str]
+) -> None:
+    assert unread(found, fixed(east=10), answer) == wanted
+
+
+def test_a_topic_never_described_in_a_run_is_still_to_read() -> None:
+    assert unread(progress(east=4), Targets(), NOT_DESCRIBED) == {"east"}
+    targets = Targets()
+    targets.fix(NOT_DESCRIBED)
+    targets.fix(answers(east=6))
+    assert targets.ends == {Split("east", "t", 0): 6}
+
+
+def test_a_topic_re_created_in_a_run_is_left_to_the_next_run() -> None:
+    old, new = (
+        ClusterObservation({"t": TopicObservation({0: end}, topic_id=name)}) for end, name in ((9, "o"), (3, "n"))
+    )
+    targets = Targets()
+    targets.fix({"east": old})
+    topic = TopicProgress("s", {0: 3}, topic_id="n")
+    found = OffsetDocument("q", 3, "p", clusters={"east": ClusterProgress({"t": topic})})
+    assert unread(found, targets, {"east": new}) == set()
+    assert unread(found, targets) == {"east"}

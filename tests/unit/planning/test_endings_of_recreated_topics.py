@@ -25,7 +25,7 @@ def test_available_now_does_not_end_at_offsets_of_an_old_topic() -> None:
     old = OffsetDocument("q", 3, "p", clusters={"east": ClusterProgress({"t": TopicProgress("s", {0: 5}, "old")})})
     targets = Targets()
     targets.fix({"east": ClusterObservation({"t": TopicObservation({0: 2}, topic_id="new")})})
-    assert still_to_read(old, ["east"], targets) == {"east"}
+    assert still_to_read(old, {"east": ["t"]}, {}, targets) == {"east": ["t"]}
 
 
 def test_a_bounded_run_reads_a_topic_recreated_while_parked() -> None:

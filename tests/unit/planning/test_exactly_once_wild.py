@@ -188,9 +188,12 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
     def somebody_abandons_a_cluster(self, cluster: str) -> None:
         self.world.abandon(cluster)
 
-    @rule(limit=st.sampled_from([None, 1, 3]), changes=st.lists(st.tuples(CLUSTERS, NAMED, st.booleans()), max_size=3))
-    def a_run_of_available_now(self, limit: int | None, changes: list[tuple[str, set[str], bool]]) -> None:
-        self.world.run_available_now(limit, [(cluster, set(named), up) for cluster, named, up in changes])
+    @rule(
+        limit=st.sampled_from([None, 1, 3]),
+        changes=st.lists(st.tuples(CLUSTERS, NAMED, st.booleans(), st.booleans()), max_size=3),
+    )
+    def a_run_of_available_now(self, limit: int | None, changes: list[tuple[str, set[str], bool, bool]]) -> None:
+        self.world.run_available_now(limit, [(cluster, set(named), *how) for cluster, named, *how in changes])
 
     @rule()
     def spark_dies(self) -> None:
