@@ -19,7 +19,7 @@ from tests.bench.report import Report, spread
 from tests.support.kafka import KafkaCluster
 
 CLUSTERS, PARTITIONS, REPEATS = 5, 2000, 15
-CURVE, CURVE_REPEATS = (1, 5, 10, 15, 25), 5
+CURVE, CURVE_REPEATS = (1, 5, 10, 25), 5
 
 
 def run(report: Report) -> None:
