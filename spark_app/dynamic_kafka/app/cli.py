@@ -56,7 +56,14 @@ def _program() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command, and return the process's exit code."""
+    """Run one command, and return the process's exit code. Ctrl-C leaves no traceback."""
+    try:
+        return _run_command(arguments)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+
+
+def _run_command(arguments: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(prog=_program(), description="Read many Kafka clusters as one Spark stream.")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
@@ -99,5 +106,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise  # a tool fails on a path that the user gave; elsewhere the traceback is needed
         print(f"{describe_error(error)}; check the path, and that you may read and write it", file=sys.stderr)
         return ExitCode.CONFIGURATION
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED

@@ -123,6 +123,17 @@ def test_an_import_of_a_checkpoint_overwrites_no_file(tmp_path: Path, capsys: py
     assert out.read_text() == written
 
 
+def test_an_early_interrupt_leaves_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("importlib.import_module", interrupted)
+    assert main(["plan", "app.yaml"]) == 130
+    assert capsys.readouterr().err == ""
+
+
 def test_a_reader_that_goes_away_is_no_error(app: Path) -> None:
     tool = subprocess.Popen(
         [*CLI, "validate", str(app)], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
