@@ -69,7 +69,8 @@ class Script:
 
     def secret_reference(self) -> None:
         login = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "me"}
-        self.start("secret", **login, **{"kafka.sasl.password": "${file:/no/such/file:password}"}).awaitTermination()
+        login |= {"kafka.sasl.password": "${file:/no/such/file:password}", "allowedServers": self.servers}
+        self.start("secret", **login).awaitTermination()
 
     def shared_group(self) -> None:
         # In several batches: Spark passes a committed batch to the source when it plans the next one.

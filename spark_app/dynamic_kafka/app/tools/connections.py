@@ -20,8 +20,6 @@ from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.wording import first_few
 
-_NOT_SEEN = "Check the topic's name, and that the log-in has the right DESCRIBE: brokers hide what it may not see"
-
 
 def connect(options: SourceOptions, subscription: Subscription) -> Iterator[tuple[str, str | DynamicKafkaError]]:
     """Ask all clusters at once, wait for all, and yield for each {cluster: what works, or the error}."""
@@ -36,9 +34,6 @@ def connect(options: SourceOptions, subscription: Subscription) -> Iterator[tupl
             answers, failures = collect_observations(pending, timeout_s=None)
         for cluster in subscription.clusters:
             failed = {**broken, **failures}.get(cluster)
-            if isinstance(failed, ClusterError) and "authorization failed" in failed.message:
-                yield cluster, ClusterError(cluster, f"{failed.message}. {_NOT_SEEN}")
-                continue
             if failed is not None:
                 yield cluster, with_choices(failed, [cluster], options, subscription)
                 continue
@@ -55,7 +50,7 @@ def _rights(admin: ClusterAdmin, *, options: SourceOptions, cluster: str, answer
     """Return what works. Raises ClusterError for a topic that is missing or must not be read."""
     if answer.missing:
         names = first_few(sorted(answer.missing))
-        raise UnknownTopicError(cluster, f"it has no topic {names}. {_NOT_SEEN}")
+        raise UnknownTopicError(cluster, f"it has no topic {names}: create it, or correct its name in the metadata")
     if denied := admin.unreadable(answer.topics):
         raise ClusterError(cluster, f"its log-in may not read {first_few(denied)}: it needs the right READ")
     parts = [f"answers, and accepts the log-in; topics that can be read: {first_few(answer.topics) or 'none yet'}"]
