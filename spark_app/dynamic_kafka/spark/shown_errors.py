@@ -16,8 +16,10 @@ from typing import Any
 
 from dynamic_kafka.errors import DynamicKafkaError, cause_of
 
-_NOT_THE_USERS = ("/pyspark/", "/py4j/", "/dynamic_kafka/")
-"""Parts of the paths of frames that begin the part of a traceback below the user's own code."""
+_SPARKS = ("/pyspark/", "/py4j/", "/dynamic_kafka/")
+"""Parts of the paths of frames where the user's own code ends."""
+_NOTEBOOKS = ("/IPython/",)
+"""Parts of the paths of frames that call the user's code."""
 
 Hook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 
@@ -54,10 +56,8 @@ def cause_text(error: BaseException, trace: TracebackType | None) -> str | None:
     cause = cause_of(error)
     if cause is None or cause is error:
         return None
-    own = takewhile(
-        lambda frame: not any(part in frame.filename for part in _NOT_THE_USERS), traceback.extract_tb(trace)
-    )
-    frames = traceback.format_list(list(own))
+    own = takewhile(lambda frame: not _is_in(_SPARKS, frame), traceback.extract_tb(trace))
+    frames = traceback.format_list([frame for frame in own if not _is_in(_NOTEBOOKS, frame)])
     head = ["Traceback of your own code (most recent call last):\n", *frames] if frames else []
     return f"{''.join(head)}{type(error).__name__}, caused by\n{type(cause).__name__}: {cause}\n"
 
@@ -74,6 +74,10 @@ class _CauseHook:
             self._before(kind, error, trace)
         else:
             sys.stderr.write(text)
+
+
+def _is_in(folders: tuple[str, ...], frame: traceback.FrameSummary) -> bool:
+    return any(folder in frame.filename for folder in folders)
 
 
 def _notebook() -> Any:
