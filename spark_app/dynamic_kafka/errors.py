@@ -10,11 +10,13 @@
     ├── SecretError                    a reference to a secret does not resolve; never contains the value
     │   └── SecretWithheldError        metadata would send a secret to a foreign server, or protect it less
     ├── OffsetDocumentError            a saved offset document does not parse, or a newer version wrote it
-    │   └── StaleCheckpointError       the checkpoint is older than the records already delivered or committed
+    │   ├── StaleCheckpointError       the checkpoint is older than the records already delivered or committed
+    │   └── StateMismatchError         the state location does not hold the state that the query has used
     ├── IdentityError                  another physical cluster answers under a saved cluster id
     ├── PendingRangesError             a pending batch contains clusters or topics that metadata no longer names
     ├── DataLossError                  records that should have been read are gone
     ├── GroupInUseError                another query commits to this consumer group
+    ├── DriverReplacedError            another driver has started on this checkpoint since
     └── ClusterError                   a Kafka cluster failed; names the cluster
         ├── ClusterUnreachableError    no answer within the deadline
         ├── ClusterRefusedError        the login or the certificate is refused, or no client can be made
@@ -87,6 +89,10 @@ class StaleCheckpointError(OffsetDocumentError):
     """The checkpoint is older than the records that this query has already delivered or committed."""
 
 
+class StateMismatchError(OffsetDocumentError):
+    """The state location does not hold the state that this query has used."""
+
+
 class IdentityError(DynamicKafkaError):
     """Another physical cluster than the saved one answers under a cluster id, or one answers under two ids."""
 
@@ -101,6 +107,10 @@ class DataLossError(DynamicKafkaError):
 
 class GroupInUseError(DynamicKafkaError):
     """Another query commits its offsets to the same consumer group."""
+
+
+class DriverReplacedError(DynamicKafkaError):
+    """Another driver has started on this checkpoint since: this one may decide nothing any more."""
 
 
 class ClusterError(DynamicKafkaError):

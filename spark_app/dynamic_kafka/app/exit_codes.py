@@ -52,6 +52,7 @@ CODES: Mapping[type[DynamicKafkaError], ExitCode] = {
     errors.PendingRangesError: ExitCode.REFUSED,
     errors.DataLossError: ExitCode.REFUSED,
     errors.GroupInUseError: ExitCode.GROUP_IN_USE,
+    errors.DriverReplacedError: ExitCode.REFUSED,
     errors.ClusterRefusedError: ExitCode.REFUSED,
     errors.ClusterError: ExitCode.CLUSTER,
     errors.DynamicKafkaError: ExitCode.QUERY,

@@ -60,7 +60,9 @@ class Enumerator:
         self.options = options
         self.status = PlanStatus()
         self.observer = Observer(options, self.status)
-        self.state = StateLocation(options.state_location) if options.state_location else None
+        # A batch read has no checkpoint to keep a state for.
+        location = options.state_location if options.mode == "streaming" else None
+        self.state = StateLocation(location) if location else None
         self.replays = Replays(options, self.state, self.observer.observe)
         self._query = uuid.uuid4().hex
         self.group_check = GroupCheck(options, self._query)
@@ -149,7 +151,7 @@ class Enumerator:
     # -- planning ------------------------------------------------------------------------------------------------
 
     def _restore(self, saved: OffsetDocument) -> None:
-        self.replays.restore(saved)
+        self.replays.begin(saved)
         if saved.bounded:
             self.observer.freeze()
 
@@ -238,6 +240,7 @@ class Enumerator:
             now_ms=time.time_ns() // 1_000_000,
             limits=self._limits(unlimited),
             new_query_id=self._query,
+            state=self.replays.incarnation.state_id,
             read_before=frozenset(self.observer.read_before),
             new_revision=observed.new_revision,
             topic_ends=self._topic_ends,

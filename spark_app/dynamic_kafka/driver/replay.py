@@ -15,6 +15,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
+from dynamic_kafka.driver.incarnation import Incarnation
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import (
     ClusterUnreachableError,
@@ -63,32 +64,45 @@ class Replays:
 
     Attributes:
         amendments: the amendments that were restored or made so far.
+        incarnation: this process as a driver of the query.
     """
 
     def __init__(
         self, options: SourceOptions, state: StateLocation | None, observe: Callable[[OffsetDocument], Observation]
     ) -> None:
         self._options, self._state, self._observe = options, state, observe
+        self.incarnation = Incarnation(state)
         self.amendments = Amendments()
         self._settled: set[tuple[str, str]] = set()
         self._restored = False
         self._later_amendments: list[Amendment] = []
 
-    def restore(self, document: OffsetDocument) -> None:
-        """Load the query's amendments, at the first saved document of this process.
+    def begin(self, document: OffsetDocument) -> None:
+        """Become the query's newest driver, and load its amendments, at the first saved document of this process.
 
         Raises:
+            DriverReplacedError: another driver started at the same time.
+            StateMismatchError, StaleCheckpointError: as `restore`.
+        """
+        if not self._restored:
+            # First without the claim: a start with a wrong checkpoint must not replace the driver that runs.
+            self.restore(document)
+            self._take(document, self.incarnation.begin(document))
+
+    def restore(self, document: OffsetDocument) -> None:
+        """Load the query's amendments. Writes nothing: the tools use it.
+
+        Raises:
+            StateMismatchError: the state location does not hold the query's state.
             StaleCheckpointError: an amendment belongs to a later batch than the last of the checkpoint.
         """
-        if self._restored:
-            return
         self._restored = True
         self._log_restored(document)
-        if self._state is None or not document.query:
-            return
-        found = self._state.amendments(document.query)
+        self._take(document, self.incarnation.load(document))
+
+    def _take(self, document: OffsetDocument, found: list[Amendment]) -> None:
         later = [amendment for amendment in found if amendment.number > document.number]
-        if later and not self._options.allow_old_checkpoint:
+        if later and self._state is not None and not self._options.allow_old_checkpoint:
             newest = max(amendment.number for amendment in later)
             raise StaleCheckpointError(
                 f"the checkpoint ends at document {document.number} of query {document.query}, but {self._state.uri}"
@@ -97,9 +111,7 @@ class Replays:
                 " allowOldCheckpoint=true to continue and read the later records again. Do not set it with a file sink:"
                 " it skips the batches that it already has by their number, new records included"
             )
-        for amendment in found:
-            if amendment.number <= document.number:
-                self.amendments.add(amendment)
+        self.amendments = Amendments(amendment for amendment in found if amendment.number <= document.number)
         self._later_amendments = later
 
     def planned(self, start: OffsetDocument, end: OffsetDocument) -> None:
@@ -108,7 +120,11 @@ class Replays:
         If a user restored a checkpoint from before some amendments, the batch may be the very one that they amend.
         Planned anew it reads all of its ranges, so these amendments become void. That is written before Spark has the
         batch, but not earlier: until then the user may restore the checkpoint that the amendments belong to.
+
+        Raises:
+            DriverReplacedError: a newer driver may have left out ranges of the batch before.
         """
+        self.incarnation.before_document(end)
         key = (fingerprint(start), fingerprint(end))
         undone = [amendment for amendment in self._later_amendments if (amendment.start, amendment.end) == key]
         if undone and self._state is not None:
@@ -122,6 +138,7 @@ class Replays:
         Raises:
             PendingRangesError: metadata no longer names a cluster of the batch, and nothing may be left out.
             IdentityError: another cluster answers for a saved one, whether the batch reads it or not.
+            DriverReplacedError: ranges would have to be left out, but a newer driver decides about that.
             DataLossError: a topic of the batch was re-created since it was planned.
         """
         key = (fingerprint(start), fingerprint(end))
@@ -156,8 +173,7 @@ class Replays:
         refusal = self.refusal(amendment)
         if refusal is not None:
             raise refusal
-        assert self._state is not None
-        self._state.save_amendment(amendment)
+        self.incarnation.save(amendment)
         self.amendments.add(amendment)
         for part in amendment.left_out:
             log.warning(
@@ -166,6 +182,7 @@ class Replays:
                 part,
                 _REASON_TEXTS[amendment.reasons[part.split.cluster]],
             )
+        self.incarnation.check(end.query)
 
     def judge(
         self, ranges: list[SplitRange], end: OffsetDocument, key: tuple[str, str], observation: Observation

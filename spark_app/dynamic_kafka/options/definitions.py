@@ -244,8 +244,9 @@ class FailureOptions:
         "stateLocation",
         "text",
         "The folder for amendments and acceptances, beside Spark's checkpoint. Some options need it. **Keep it as"
-        " long as the checkpoint, and move it together with the checkpoint**: without it a query has lost the record"
-        " of the ranges that it left out of batches, and never reads them.",
+        " long as the checkpoint, and move it together with the checkpoint**: it records the ranges that batches left"
+        " out, and a query that has used it refuses to start with another folder or none"
+        " ([state](state.md#keep-it-with-the-checkpoint)).",
         "URI or path",
     )
     pending_removed_ranges: Literal["filter", "refuse"] = option(

@@ -11,8 +11,10 @@ skips a batch that it already has without asking the source for ranges: nothing 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from dynamic_kafka.errors import OffsetDocumentError
@@ -35,6 +37,8 @@ class Amendment:
         left_out: whole ranges of splits, as they were planned.
         reasons: the reason by cluster.
         made_ms: creation time, milliseconds since the epoch; informative only.
+        driver: the driver that made it (`driver.incarnation`); empty if a tool did, or an early version.
+        saved_digest: the digest of its file; None before it is saved. A changed copy starts without it.
     """
 
     query: str
@@ -44,10 +48,18 @@ class Amendment:
     left_out: tuple[SplitRange, ...]
     reasons: Mapping[str, Reason]
     made_ms: int
+    driver: str = ""
+    saved_digest: str | None = field(default=None, init=False, compare=False, repr=False)
+
+    @property
+    def digest(self) -> str:
+        """A digest of the amendment as it is saved. The same amendment made at another time has another one."""
+        return self.saved_digest or _digest(self.to_wire())
 
     def to_wire(self) -> dict[str, Any]:
         """Return the JSON object that is saved."""
-        return {
+        driver = {"driver": self.driver} if self.driver else {}
+        return driver | {
             "version": 1,
             "query": self.query,
             "number": self.number,
@@ -64,7 +76,7 @@ class Amendment:
         if wire.get("version") != 1:
             raise OffsetDocumentError(f"an amendment has version {wire.get('version')!r}, this dynamic-kafka reads 1")
         try:
-            return cls(
+            found = cls(
                 query=wire["query"],
                 number=int(wire["number"]),
                 start=wire["start"],
@@ -75,9 +87,12 @@ class Amendment:
                 ),
                 reasons=wire["reasons"],
                 made_ms=int(wire["madeMs"]),
+                driver=str(wire.get("driver", "")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise OffsetDocumentError(f"a saved amendment is damaged: {error!r}") from None
+        object.__setattr__(found, "saved_digest", _digest(wire))
+        return found
 
 
 class Amendments:
@@ -105,6 +120,10 @@ class Amendments:
             abandoned = {cluster for cluster, reason in amendment.reasons.items() if reason == "abandoned"}
             progress = rewind(progress, amendment.left_out, forget_epochs_of=abandoned)
         return progress
+
+
+def _digest(wire: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(wire, sort_keys=True).encode()).hexdigest()
 
 
 def rewind(

@@ -79,7 +79,7 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
         _, stops = yield from resolve_positions(given, replace(reconciled, document=ready, new={}))
         ready = open_splits(ready, {}, stops, answers)
     return Planned(
-        plan=advance(logged, ready, observed=answers, limits=given.limits, query=given.new_query_id),
+        plan=advance(logged, ready, observed=answers, limits=given.limits, query=given.new_query_id, state=given.state),
         reconciled=reconciled,
         opened=opened,
         losses=outcome.losses,

@@ -82,6 +82,7 @@ def advance(
     observed: Mapping[str, ClusterObservation],
     limits: Limits,
     query: str,
+    state: str = "",
 ) -> Plan:
     """Plan the next batch.
 
@@ -90,6 +91,7 @@ def advance(
         progress: the same, amended, reconciled, with its new splits opened and behind any accepted data loss.
         observed: the clusters that answered; splits of others stay where they are.
         query: the id for a query that has none yet.
+        state: the id of the state folder that the query uses. A new one is news: it is logged at once.
 
     Returns:
         The plan; its document continues `logged` exactly.
@@ -99,7 +101,7 @@ def advance(
     lag, taken = (_by_cluster(counts, observed) for counts in (lags, granted))
     left = {cluster: count - taken[cluster] for cluster, count in lag.items()}
     # Compare with starts: a split that went back and takes the same range again ends where the logged document ends.
-    read = _with_starts(_with_granted(progress, granted, observed), progress, logged)
+    read = replace(_with_starts(_with_granted(progress, granted, observed), progress, logged), state=state)
     # The first document is always written: it holds the resolved starts. A later plan would resolve "latest" again.
     if read == logged.settled() and logged.query:
         return Plan(logged, lag, left)

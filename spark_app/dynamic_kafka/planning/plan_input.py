@@ -21,6 +21,7 @@ class PlanInput:
         observation: the metadata in force, and the clusters that answered.
         now_ms: wall-clock time, milliseconds since the epoch.
         new_query_id: the id for a query that has none yet.
+        state: the id of the state folder that the query uses; empty without one.
         read_before: the clusters that an earlier plan of this process used.
         new_revision: whether the metadata differs from the last good metadata (`Observer.adopt`).
         topic_ends: {cluster id: {topic: ends}} as an earlier plan of this process saw them.
@@ -35,6 +36,7 @@ class PlanInput:
     now_ms: int
     limits: Limits
     new_query_id: str
+    state: str = ""
     read_before: frozenset[str] = frozenset()
     new_revision: bool = False
     topic_ends: Mapping[str, Mapping[str, Column]] = field(default_factory=dict)

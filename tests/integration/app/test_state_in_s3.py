@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from dynamic_kafka.driver.incarnation import Incarnation
 from dynamic_kafka.driver.state_store import StateLocation
-from dynamic_kafka.errors import DynamicKafkaError
+from dynamic_kafka.errors import DriverReplacedError, DynamicKafkaError
+from dynamic_kafka.executor.state_folder import open_folder
 from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
 from tests.integration.app.driving import AppRun
 from tests.integration.app.test_trouble import one_core_app, pause_in_flight
@@ -45,6 +48,32 @@ def test_amendments_are_whole_ordered_and_each_there_once(logged_in: dict[str, s
         StateLocation(uri).save_amendment(replace(MADE, number=number))
     assert [made.number for made in StateLocation(uri).amendments("q")] == [9, 10, 100]
     assert StateLocation(uri).amendments("another") == []
+
+
+def test_drivers_bindings_and_reports_live_in_a_store_too(logged_in: dict[str, str]) -> None:
+    state, saved = StateLocation(f"s3a://{BUCKET}/drivers"), OffsetDocument("q", 3, "aa", state="e1")
+    state.bind("q", "e1")
+    first, second = Incarnation(state), Incarnation(state)
+    first.begin(saved)
+    assert second.begin(saved) == []
+    with pytest.raises(DriverReplacedError):
+        first.save(MADE)
+    second.save(MADE)
+    assert [made.driver for made in state.amendments("q")] == [second.name]
+    assert state.drivers("q") == [second.name]  # the claim before was purged
+    state.check_writable("q")
+    state.save_seen("q", "bb", "topic-id", PART.split, {"topicId": "T"})
+    assert [found.split for found in state.seen("q", "bb")] == [PART.split]
+
+
+def test_an_empty_object_counts_as_absent(logged_in: dict[str, str]) -> None:
+    state = StateLocation(f"s3a://{BUCKET}/empty")
+    files, root = open_folder(state.uri, "stateLocation")
+    with files.open_output_stream(f"{root}/q/amendments/000000000003-aa-bb-1.json"):
+        pass  # a crash before the content
+    assert state.amendments("q") == []
+    state.save_amendment(MADE)
+    assert state.amendments("q") == [MADE]
 
 
 def test_a_bucket_that_is_not_there_is_named_and_not_made(logged_in: dict[str, str]) -> None:

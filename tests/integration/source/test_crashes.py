@@ -136,9 +136,10 @@ def test_an_unwritable_amendment_stops_the_query_before_reading(brokers: Brokers
     with reading(path) as run:
         run.batch(crash="logged")
         write_metadata(path, stream("orders", b))
-        blocked = path.parent / "state"
+        [query] = (path.parent / "state").iterdir()
+        blocked = query / "amendments"
         blocked.write_text("a file where the folder should be")
-        with pytest.raises(OptionError, match=r"stateLocation: .*cannot be written"):
+        with pytest.raises(OptionError, match=r"stateLocation: .*/amendments cannot be read"):
             run.batch()
         assert (run.rows(), len(run.offsets)) == (Rows(), 1)
         blocked.unlink()

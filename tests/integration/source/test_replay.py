@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from dynamic_kafka.errors import OptionError, PendingRangesError, StaleCheckpointError
+from dynamic_kafka.errors import (
+    DriverReplacedError,
+    OptionError,
+    PendingRangesError,
+    StaleCheckpointError,
+    StateMismatchError,
+)
 from tests.support.fixtures import Brokers, Topic
 from tests.support.source_run import amendments, reading
 from tests.support.streams import (
@@ -324,6 +330,58 @@ def test_a_checkpoint_older_than_an_amendment_is_refused(brokers: Brokers, order
 
         assert run.next == {("b", orders): {0: 8}}
         assert run.parked == {("a", orders): {0: 5}}
+
+
+@pytest.mark.parametrize("how", ["emptied", "dropped", "moved without its files"])
+def test_a_lost_state_is_refused_before_ranges_are_lost(brokers: Brokers, orders: str, path: Path, how: str) -> None:
+    a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
+    write_metadata(path, stream("orders", a, b))
+    of_a, of_b = produce("a", brokers.a, orders, 5), produce("b", brokers.b, orders, 5)
+    with reading(path) as run:
+        run.batch(crash="logged")
+        write_metadata(path, stream("orders", b))
+        run.batch()
+        assert_rows(run.rows(), of_b)
+        state, elsewhere = path.parent / "state", path.parent / "elsewhere"
+        if how == "emptied":
+            state.rename(elsewhere)
+        run.restart(
+            stateLocation={"emptied": state, "dropped": None, "moved without its files": path.parent / "new"}[how]
+        )
+        saved = list(run.offsets)
+        with pytest.raises(StateMismatchError, match="they would never be read"):
+            run.batch()
+        assert run.offsets == saved
+
+        # Moved together with its files, the state is the same.
+        if how != "emptied":
+            state.rename(elsewhere)
+        run.restart(stateLocation=elsewhere)
+        write_metadata(path, stream("orders", a, b))
+        run.until_rows(of_a + of_b)
+
+
+def test_a_driver_that_was_replaced_plans_no_more(brokers: Brokers, orders: str, path: Path) -> None:
+    a, b = cluster("a", brokers.a, [orders]), cluster("b", brokers.b, [orders])
+    write_metadata(path, stream("orders", a, b))
+    of_a, of_b = produce("a", brokers.a, orders, 5), produce("b", brokers.b, orders, 5)
+    with reading(path) as hung, reading(path) as other:
+        assert hung.enumerator.latest({"version": 3})  # it has planned, and hangs before Spark has logged that
+        other.batch(crash="logged")
+        hung.restart()
+        hung.offsets, hung.commits = other.offsets, 0
+        assert hung.batch(crash="partitioned")  # a replay of all ranges: the next one hangs, too
+        stalled = hung.enumerator
+        stalled.tasks({"version": 3}, json.loads(hung.offsets[0]))
+        write_metadata(path, stream("orders", b))
+        other.batch()
+        assert_rows(other.rows(), of_b)
+
+        # The old driver resumes, commits the batch, and plans: without the amendment, it would never read a again.
+        with pytest.raises(DriverReplacedError, match="another driver has started on this checkpoint"):
+            stalled.latest(json.loads(hung.offsets[0]))
+        write_metadata(path, stream("orders", a, b))
+        other.until_rows(of_a + of_b)
 
 
 def test_left_out_ranges_are_not_committed_to_the_group(

@@ -25,6 +25,8 @@ dynamic_kafka.errors.{name}: {message}
         (errors.MetadataInvalidError("x"), 3),
         (errors.MetadataTooOldError("x"), 3),
         (errors.StaleCheckpointError("x"), 4),
+        (errors.StateMismatchError("x"), 4),
+        (errors.DriverReplacedError("x"), 4),
         (errors.IdentityError("x"), 4),
         (errors.PendingRangesError("x"), 4),
         (errors.DataLossError("x"), 4),

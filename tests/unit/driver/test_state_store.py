@@ -202,3 +202,41 @@ def test_an_undone_amendment_is_void_until_it_is_made_again(tmp_path: Path) -> N
     again = replace(made, made_ms=8)
     state.save_amendment(again)
     assert state.amendments("q") == [again]
+
+
+def test_an_empty_file_counts_as_absent(tmp_path: Path) -> None:
+    # A crash left it, on a store without an atomic write. Its batch had not run.
+    state = StateLocation(str(tmp_path))
+    state.save_amendment(MADE)
+    (file,) = (tmp_path / "q" / "amendments").iterdir()
+    file.write_bytes(b"")
+    assert state.amendments("q") == []
+    state.save_amendment(MADE)
+    assert state.amendments("q") == [MADE]
+
+
+def test_a_file_that_was_purged_since_it_was_listed_is_no_error(tmp_path: Path) -> None:
+    assert StateLocation(str(tmp_path)).read_folder("q/amendments", ["1.json"]) == {}
+    StateLocation(str(tmp_path)).delete("q/amendments/1.json")
+
+
+def test_only_amendments_from_a_document_on_are_read(tmp_path: Path) -> None:
+    state = StateLocation(str(tmp_path))
+    for number in (9, 10, 11):
+        state.save_amendment(replace(MADE, number=number))
+    (damaged,) = (tmp_path / "q" / "amendments").glob("000000000009-*")
+    damaged.write_text("{")
+    assert [made.number for made in state.amendments("q", since=10)] == [10, 11]
+
+
+def test_reports_of_executors_are_one_file_per_split(uri: str) -> None:
+    state, other = StateLocation(uri), Split("east", "t", 1)
+    state.check_writable("q")
+    for topic_id in ("first attempt", "second attempt"):
+        state.save_seen("q", "bb", "topic-id", PART.split, {"topicId": topic_id})
+    state.save_seen("q", "bb", "topic-id", other, {"topicId": "T"})
+    state.save_seen("q", "cc", "divergence", other, {"offset": 5})
+    found = {(kind, split): content.get("topicId") for kind, split, content in state.seen("q", "bb")}
+    assert found == {("topic-id", PART.split): "second attempt", ("topic-id", other): "T"}
+    assert [seen.content["offset"] for seen in state.seen("q", "cc")] == [5]
+    assert state.seen("q", "never") == []

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from dynamic_kafka.driver.replay import Replays
 from dynamic_kafka.driver.state_store import StateLocation
-from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, PendingRangesError
+from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, PendingRangesError, StateMismatchError
+from dynamic_kafka.executor.state_folder import StateFile
 from dynamic_kafka.metadata.model import OffsetSpec
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
@@ -122,7 +123,7 @@ class ReadFailed(Exception):
 
 
 class MemoryState(StateLocation):
-    """A `stateLocation` without a disk: the same files, the same names, the same order."""
+    """A `stateLocation` without a disk: the same files, the same names, the same order. All files are years old."""
 
     def __init__(self) -> None:
         self.uri = "memory"
@@ -131,8 +132,20 @@ class MemoryState(StateLocation):
     def write(self, path: str, content: Mapping[str, Any]) -> None:
         self.files[path] = json.dumps(content)
 
-    def read_folder(self, path: str) -> dict[str, dict[str, Any]]:
-        return {name: json.loads(self.files[name]) for name in sorted(self.files) if name.startswith(f"{path}/")}
+    def read_folder(self, path: str, names: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+        chosen = [name for name, _ in self.list_folder(path)] if names is None else sorted(names)
+        return {name: json.loads(self.files[f"{path}/{name}"]) for name in chosen}
+
+    def list_folder(self, path: str) -> list[StateFile]:
+        found = [name.rpartition("/") for name in sorted(self.files)]
+        return [StateFile(name, 0.0) for folder, _, name in found if folder == path]
+
+    def list_folders(self, path: str) -> list[str]:
+        below = [name.removeprefix(f"{path}/") for name in self.files if name.startswith(f"{path}/")]
+        return sorted({name.partition("/")[0] for name in below if "/" in name})
+
+    def delete(self, path: str) -> None:
+        self.files.pop(path, None)
 
 
 class Simulation:
@@ -325,7 +338,7 @@ class Simulation:
         """Plan and log a batch, unless Spark dies before; False when there is no news."""
         assert self.process is not None
         logged = self.document(len(self.log) - 1)
-        self.process.restore(logged)
+        self.process.begin(logged)
         try:
             given = self.plan_input(logged, limits)
         except ClusterUnreachableError:
@@ -373,6 +386,7 @@ class Simulation:
             now_ms=self.now_ms,
             limits=limits,
             new_query_id="q",
+            state=self.process.incarnation.state_id,
             # Metadata is never new here: then no plan rejects it for a topic that does not exist.
             read_before=frozenset(observation.answers),
         )
@@ -398,7 +412,7 @@ class Simulation:
         """The ranges of a batch, as the product gives them. Ranges that it newly left out are accounted for."""
         assert self.process is not None
         start, end = self.document(batch - 1), self.document(batch)
-        self.process.restore(end)
+        self.process.begin(end)
         before = self.amendments(end)
         ranges = self.process.ranges(start, end)
         assert self.process.ranges(start, end) == ranges, "Spark may ask as often as it likes"
@@ -464,6 +478,22 @@ class Simulation:
             self.state.save_amendment(amendment)
             self.account(amendment, batch)
             self.remaining[batch] -= set(parts)
+
+    def start_elsewhere(self, what: Literal["emptied", "dropped", "another"]) -> None:
+        """Start the query with a state location that lacks its state: it refuses, and the next start is as before."""
+        self.process = None
+        end = self.last_document()
+        if not end.state:
+            return
+        found = MemoryState()
+        if what == "another":
+            found.bind(end.query, "another")
+        elsewhere = Replays(self.options, None if what == "dropped" else found, self.observe)
+        try:
+            elsewhere.begin(end)
+        except StateMismatchError:
+            return
+        raise AssertionError("the ranges that the last batch left out are never read")
 
     def run_available_now(self, limit: int | None, changes: list[tuple[str, set[str], bool, bool]]) -> None:
         """Do a run from start to end. Metadata is looked up once; brokers come and go, records continue to arrive."""

@@ -195,6 +195,10 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
     def a_run_of_available_now(self, limit: int | None, changes: list[tuple[str, set[str], bool, bool]]) -> None:
         self.world.run_available_now(limit, [(cluster, set(named), *how) for cluster, named, *how in changes])
 
+    @rule(what=st.sampled_from(["emptied", "dropped", "another"]))
+    def the_state_is_lost_for_a_start(self, what: Literal["emptied", "dropped", "another"]) -> None:
+        self.world.start_elsewhere(what)
+
     @rule()
     def spark_dies(self) -> None:
         self.world.process = None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.errors import OffsetDocumentError
-from dynamic_kafka.planning.codec import fingerprint
+from dynamic_kafka.planning.codec import decode, encode, fingerprint
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.plan import Limits, Plan, advance, open_splits, ranges_between
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
@@ -211,3 +211,14 @@ def test_what_is_read_no_longer_has_no_range() -> None:
 def test_documents_that_do_not_belong_together_are_refused(before: OffsetDocument) -> None:
     with pytest.raises(OffsetDocumentError, match=r"east/t\[0\] goes from .* do not belong together"):
         ranges_between(before, logged(east=at(9)))
+
+
+def test_a_state_that_the_document_does_not_name_is_news() -> None:
+    # Until a document names it, nothing shows that the folder was lost.
+    document = logged(east=at(5))
+    plan = advance(document, document, observed=ends(east=5), limits=Limits(), query="q", state="e1")
+    assert (plan.document.state, plan.document.number, plan.admitted) == ("e1", 5, 0)
+    bound = decode(encode(plan.document))
+    assert (
+        advance(bound, bound.settled(), observed=ends(east=5), limits=Limits(), query="q", state="e1").document is bound
+    )

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dynamic_kafka.app.config.app_config import AppConfig
-from dynamic_kafka.driver.state_store import has_scheme
 from dynamic_kafka.errors import DynamicKafkaError, OptionError
+from dynamic_kafka.executor.state_folder import has_scheme
 from dynamic_kafka.installed import explained
 
 if TYPE_CHECKING:

@@ -1,13 +1,14 @@
-"""The tool `accept`: record a user's acceptance of another Kafka cluster under a cluster id, or of a data loss.
+"""The tool `accept`: record that a user accepts another cluster under a cluster id, a data loss, or a lost state.
 
 It writes the files that `StateLocation.accepted_identities` and `accepted_losses` read, and an audit record. The query
 follows an acceptance at its next plan, and may be running. An acceptance covers exactly what the user saw: one physical
-cluster, or one offset of one split.
+cluster, one offset of one split, or one lost state.
 """
 
 from __future__ import annotations
 
 import argparse
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,14 +17,15 @@ from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.tools.audit import confirm, record
 from dynamic_kafka.app.tools.planned_changes import lost_records
 from dynamic_kafka.app.tools.preview import Preview, preview
-from dynamic_kafka.app.tools.saved_query import add_query_arguments, open_query
-from dynamic_kafka.errors import OptionError
+from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments, open_query
+from dynamic_kafka.driver.state_binding import bound_state
+from dynamic_kafka.errors import OptionError, StateMismatchError
 from dynamic_kafka.planning.amendments import Amendments
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
 
-HELP = "accept another physical cluster under a cluster's id, or the loss of records; recorded in the stateLocation"
+HELP = "accept another cluster under a cluster's id, lost records, or a lost state; recorded in the stateLocation"
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="continue after the records that are gone; without a value: all losses that the current plan refuses"
         " (needs app.yaml)",
     )
+    parser.add_argument(
+        "--state",
+        action="store_true",
+        help="continue with this stateLocation, although it does not hold the state that the query has used",
+    )
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
@@ -70,6 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
         OptionError: an acceptance does not fit the clusters or the checkpoint, or the user did not agree.
     """
     query = open_query(arguments)
+    if arguments.state:
+        return _accept_state(query, yes=arguments.yes)
     state = query.writable_state()
     seen = preview(query.options, query.saved) if query.options else None
     amendments = state.amendments(query.id)
@@ -83,13 +92,38 @@ def run(arguments: argparse.Namespace) -> int:
         return ExitCode.DONE
     print("\n".join(acceptance.meaning for acceptance in found))
     confirm("Accept?", yes=arguments.yes)
-    number = len(state.read_folder(f"{query.id}/accepted"))
+    names = [file.name for file in state.list_folder(f"{query.id}/accepted")]
+    number = max((int(name.partition("-")[0]) for name in names if name[0].isdecimal()), default=0)
     for offset, acceptance in enumerate(found, start=1):
         audited = record(state, "accept", what=acceptance.meaning, before=acceptance.before, after=acceptance.wire)
         # The number sorts the files, so that the newest acceptance about a cluster is the last.
         path = f"{query.id}/accepted/{number + offset:06d}-{acceptance.name}.json"
         state.write(path, acceptance.wire)
         print(f"Accepted: {state.uri}/{path} (recorded in {audited})")
+    return ExitCode.DONE
+
+
+def _accept_state(query: SavedQuery, *, yes: bool) -> int:
+    """Bind the state location to the query instead of the state that is lost."""
+    state, lost = query.writable_state(any_state=True), query.saved.latest.state
+    try:
+        bound_state(state, query.saved.latest)
+    except StateMismatchError:
+        meaning = (
+            f"From now on, the query uses {state.uri}. It gives up the records of the state {lost}: if its last batch"
+            " left ranges out that were not read again since, their records are never read; and acceptances have to be"
+            " made again. If you still have the folder of that state, name it in stateLocation instead"
+        )
+    else:
+        print("There is nothing to accept: the stateLocation holds the query's state.")
+        return ExitCode.DONE
+    print(meaning)
+    confirm("Accept?", yes=yes)
+    new = uuid.uuid4().hex
+    audited = record(state, "accept", what=meaning, before={"state": lost}, after={"state": new})
+    # The next document names the new state. Until then, the file shows what it replaces.
+    state.bind(query.id, new, replaces=lost)
+    print(f"Accepted: {state.uri}/{query.id}/state/{new}.json (recorded in {audited})")
     return ExitCode.DONE
 
 

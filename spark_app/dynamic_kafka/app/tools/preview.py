@@ -31,6 +31,7 @@ from dynamic_kafka.errors import (
     OptionError,
     SecretWithheldError,
     StaleCheckpointError,
+    StateMismatchError,
 )
 from dynamic_kafka.kafka.probe import collect_observations
 from dynamic_kafka.options import SourceOptions
@@ -188,7 +189,7 @@ class _PreviewRun:
         self.silent = {name: error for name, error in self.silent.items() if not isinstance(error, SecretWithheldError)}
         try:
             replays.restore(latest)
-        except StaleCheckpointError as error:
+        except (StaleCheckpointError, StateMismatchError) as error:
             self.refuse(None, error)
         clusters = self.observed.subscription.clusters
         self.check_identities(carry_over(latest.settled(), clusters, self.observed.answers)[0])

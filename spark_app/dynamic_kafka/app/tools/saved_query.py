@@ -21,6 +21,7 @@ from dynamic_kafka.app.query.checkpoints import (
     newest_in_sink,
     our_document,
 )
+from dynamic_kafka.driver.state_binding import bound_state
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import OffsetDocumentError, OptionError, StaleCheckpointError
 from dynamic_kafka.options import SourceOptions
@@ -110,11 +111,15 @@ class SavedQuery:
             return False
         return newest is not None and newest >= pending
 
-    def writable_state(self) -> StateLocation:
+    def writable_state(self, *, any_state: bool = False) -> StateLocation:
         """Return the state location, to write to.
+
+        Args:
+            any_state: whether to accept a location that does not hold the query's state.
 
         Raises:
             OptionError: it is unknown which one the query reads, or the query has no id yet.
+            StateMismatchError: it does not hold the query's state.
         """
         if self.state is None:
             raise OptionError(
@@ -126,6 +131,8 @@ class SavedQuery:
             raise OptionError(
                 f"{self.name}: version 1 wrote the checkpoint, which has no query id: run the query once first"
             )
+        if not any_state:
+            bound_state(self.state, self.saved.latest)
         return self.state
 
 

@@ -1,0 +1,119 @@
+"""The deletion of state files that no start of a query can need any more. Driver; once a start, after its claim.
+
+Every file here may be deleted or not, in any order within its kind, so a crash midway changes nothing: the next start
+continues. A file is kept for `KEPT_S` in any case, since a user may restore a checkpoint from a backup.
+
+- A driver's claim and record: once a newer driver has recorded the amendments that it obeys.
+- An amendment: once the checkpoint is `KEPT_DOCUMENTS` documents past its batch. The newest one stays for ever: it
+  shows that a restored checkpoint is too old.
+- A list of undone amendments: once none of them exists.
+- An acceptance: once a newer one is about the same cluster or split, or progress shows that it was used or is without
+  use. Older ones of the same cluster or split go first: an old one must not come into force again.
+- Reports of executors: once the batch is not the last one.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from dynamic_kafka.driver.state_store import StateLocation, number_of
+from dynamic_kafka.errors import DynamicKafkaError
+from dynamic_kafka.executor.state_folder import StateFile
+from dynamic_kafka.planning.codec import fingerprint
+from dynamic_kafka.planning.identity import saved_identity
+from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.splits import Split
+
+KEPT_S = 30 * 24 * 3600.0
+KEPT_DOCUMENTS = 1000
+MOST = 100
+"""The most files of each kind that one start deletes."""
+
+log = logging.getLogger(__name__)
+
+
+def purge(state: StateLocation, document: OffsetDocument, driver: str, now_s: float | None = None) -> None:
+    """Delete a query's files that are void. A failure is logged: the next start tries again.
+
+    Args:
+        document: the last document of the checkpoint.
+        driver: the newest driver, which has recorded the amendments that it obeys.
+    """
+    try:
+        deleted = _Purge(state, document, time.time() if now_s is None else now_s).run(driver)
+    except DynamicKafkaError as error:
+        log.warning("old files of the stateLocation stay until the next start: %s", error)
+        return
+    if deleted:
+        log.info("deleted %d old files of query %s in the stateLocation", deleted, document.query)
+
+
+class _Purge:
+    def __init__(self, state: StateLocation, document: OffsetDocument, now_s: float) -> None:
+        self._state, self._document, self._now_s = state, document, now_s
+        self._deleted = 0
+
+    def run(self, driver: str) -> int:
+        for folder in ("found", "drivers"):
+            files = self._state.list_folder(f"{self._document.query}/{folder}")
+            self._delete(folder, (file.name for file in files if file.name < f"{driver}.json"))
+        amendments = self._state.list_folder(f"{self._document.query}/amendments")
+        oldest_kept = self._document.number - KEPT_DOCUMENTS
+        self._delete("amendments", self._old(file for file in amendments[:-1] if number_of(file.name) < oldest_kept))
+        self._delete("undone", self._without_amendments())
+        self._delete("accepted", self._used_acceptances())
+        last = {fingerprint(self._document), self._document.previous}
+        for batch in self._state.list_folders(f"{self._document.query}/seen")[:MOST]:
+            if batch not in last:
+                files = self._state.list_folder(f"{self._document.query}/seen/{batch}")
+                self._delete(f"seen/{batch}", self._old(files))
+        return self._deleted
+
+    def _delete(self, folder: str, names: Iterable[str]) -> None:
+        for name in list(names)[:MOST]:
+            self._state.delete(f"{self._document.query}/{folder}/{name}")
+            self._deleted += 1
+
+    def _old(self, files: Iterable[StateFile]) -> list[str]:
+        return [file.name for file in files if file.changed_s is not None and file.changed_s < self._now_s - KEPT_S]
+
+    def _without_amendments(self) -> list[str]:
+        query = self._document.query
+        old = self._old(self._state.list_folder(f"{query}/undone"))
+        if not old:
+            return []
+        existing = self._state.digests(query)
+        lists = self._state.read_folder(f"{query}/undone", old)
+        return [name for name, wire in lists.items() if existing.isdisjoint(wire["amendments"])]
+
+    def _used_acceptances(self) -> list[str]:
+        folder = f"{self._document.query}/accepted"
+        old = set(self._old(self._state.list_folder(folder)))
+        if not old:
+            return []
+        by_subject: dict[tuple[Any, ...], list[str]] = {}
+        used = set()
+        for name, wire in self._state.read_folder(folder).items():
+            subject = (wire.get("kind"), wire.get("cluster"), wire.get("topic"), wire.get("partition"))
+            by_subject.setdefault(subject, []).append(name)
+            if self._is_used(wire):
+                used.add(name)
+        replaced = {name for names in by_subject.values() for name in names[:-1]}
+        # By name, so the oldest first: the newest one of a subject goes only after all the others.
+        found = [name for name in sorted(used | replaced) if name in old]
+        kept = {names[-1] for names in by_subject.values() if not old.issuperset(names)}
+        return [name for name in found if name not in kept]
+
+    def _is_used(self, wire: Any) -> bool:
+        document, cluster = self._document, wire.get("cluster")
+        if wire.get("kind") == "identity":
+            return saved_identity(document, cluster) in (None, wire.get("kafkaId"))
+        if wire.get("kind") != "data-loss":
+            return False
+        split = Split(cluster, wire.get("topic"), wire.get("partition"))
+        parked = document.parked_topic(split.cluster, split.topic)
+        following = {document.next_of(split), parked.next.get(split.partition) if parked else None}
+        return wire.get("from") not in following

@@ -1,0 +1,282 @@
+"""A folder of small JSON files, each written once, on any file system that pyarrow reaches.
+
+Driver, executors and tools. `stateLocation` is a local path, or a file, s3, gs, abfs or hdfs URI. Every file is written
+whole, under a name that describes it, and never changed: a crash leaves either the file or nothing.
+
+A write ends when the file is durable. A local file is flushed, renamed, and its folder flushed; in HDFS it is renamed;
+S3, GCS and ABFS show an object once its stream is closed. ABFS, and file systems mounted without an atomic rename, may
+leave an empty file if the process dies meanwhile. The caller has not relied on such a file yet: each is written before
+the step that needs it. So an empty file counts as absent. A file with half an object is damaged instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+import uuid
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pyarrow import fs
+
+from dynamic_kafka.errors import DynamicKafkaError, OffsetDocumentError, OptionError
+from dynamic_kafka.options.secrets import check_no_credentials
+from dynamic_kafka.planning.splits import Split
+
+_PERMANENT = (PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError)
+"""File system errors that a retry cannot fix."""
+
+
+_URI = re.compile(r"(?s:(?:([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?)?(.*))")
+"""Scheme, authority and path as Hadoop splits them: `out:/x` has a scheme, `./out:/x` has none."""
+
+
+class StateFile(NamedTuple):
+    """A file of the state. `changed_s` is its time stamp, seconds since the epoch; None if the store has none."""
+
+    name: str
+    changed_s: float | None
+
+
+class Seen(NamedTuple):
+    """A report of an executor about one split of a batch."""
+
+    kind: str
+    split: Split
+    content: Mapping[str, Any]
+
+
+class StateFolder:
+    """A folder of small write-once JSON files.
+
+    Args:
+        uri: a path or URI; made on the first write.
+
+    Raises:
+        OptionError: the URI names no reachable file system. Every method raises it, too, if the path is no folder, or
+            may not be read or written.
+        DynamicKafkaError: every method raises it if the file system fails for a reason that may be temporary.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self._fs, self._root = open_folder(uri, "stateLocation")
+
+    def write(self, path: str, content: Mapping[str, Any]) -> None:
+        """Write a file whole or not at all, and durably. Writing the same file again changes nothing for readers."""
+        data = json.dumps(content, sort_keys=True, indent=1).encode()
+        full = f"{self._root}/{path}"
+        folder, _, name = full.rpartition("/")
+        with self.explain_failure("written", path):
+            self._fs.create_dir(folder, recursive=True)
+            if isinstance(self._fs, fs.LocalFileSystem):
+                _write_local(Path(folder), name, data)
+                return
+            # An object store shows an object only when its stream is closed; a file system needs the rename.
+            draft = f"{folder}/.{name}.{uuid.uuid4().hex}"
+            renames = isinstance(self._fs, fs.HadoopFileSystem)
+            with self._fs.open_output_stream(draft if renames else full) as stream:
+                stream.write(data)
+            if renames:
+                self._fs.move(draft, full)
+
+    def read_folder(self, path: str, names: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+        """Return {file name: content} of the JSON files of a folder, by name; empty if it does not exist.
+
+        Args:
+            names: the files to read; by default all. One that does not exist any more is left out.
+
+        Raises:
+            OffsetDocumentError: a file does not hold a JSON object.
+        """
+        chosen = sorted(name for name, _ in self.list_folder(path)) if names is None else sorted(names)
+        contents = {}
+        for name in chosen:
+            data = self._read(f"{path}/{name}")
+            if not data:  # see the module: a write that did not end
+                continue
+            with self.explain_damage(f"{path}/{name}"):
+                contents[name] = json.loads(data)
+                if not isinstance(contents[name], dict):
+                    raise ValueError("it is not a JSON object")
+        return contents
+
+    def list_folder(self, path: str) -> list[StateFile]:
+        """Return the JSON files of a folder by name, without empty ones; none if the folder does not exist."""
+        with self.explain_failure("read", path):
+            selector = fs.FileSelector(f"{self._root}/{path}", allow_not_found=True)
+            found = [info for info in self._fs.get_file_info(selector) if info.is_file and info.size != 0]
+        files = [StateFile(info.base_name, info.mtime_ns / 1e9 if info.mtime_ns else None) for info in found]
+        return sorted(file for file in files if file.name.endswith(".json") and not file.name.startswith("."))
+
+    def list_folders(self, path: str) -> list[str]:
+        """Return the names of the folders in a folder; none if it does not exist."""
+        with self.explain_failure("read", path):
+            selector = fs.FileSelector(f"{self._root}/{path}", allow_not_found=True)
+            return sorted(info.base_name for info in self._fs.get_file_info(selector) if not info.is_file)
+
+    def delete(self, path: str) -> None:
+        """Delete a file. That one is gone already is no error."""
+        with self.explain_failure("deleted", path):
+            try:
+                self._fs.delete_file(f"{self._root}/{path}")
+            except FileNotFoundError:
+                return
+
+    def save_seen(self, query: str, batch: str, kind: str, split: Split, content: Mapping[str, Any]) -> None:
+        """Make durable what an executor saw in a range. A task calls it before it ends, and only if there is something.
+
+        Each attempt of a task writes the same file: a repeated report replaces the one before.
+
+        Args:
+            batch: fingerprint of the batch's end document.
+            kind: the kind of the report, a word.
+        """
+        mark = hashlib.sha256(json.dumps(split).encode()).hexdigest()[:16]
+        self.write(f"{query}/seen/{batch}/{kind}-{mark}.json", {"version": 1, "split": list(split), **content})
+
+    def seen(self, query: str, batch: str) -> list[Seen]:
+        """Return the reports about a batch, in any order.
+
+        Raises:
+            OffsetDocumentError: a report is damaged.
+        """
+        folder, found = f"{query}/seen/{batch}", []
+        for name, wire in self.read_folder(folder).items():
+            with self.explain_damage(f"{folder}/{name}"):
+                cluster, topic, partition = wire["split"]
+                found.append(Seen(name.rpartition("-")[0], Split(str(cluster), str(topic), int(partition)), wire))
+        return found
+
+    def check_writable(self, query: str) -> None:
+        """Write and delete a file, to find out at the start whether reports can be kept here.
+
+        Raises:
+            OptionError, DynamicKafkaError: they cannot.
+        """
+        path = f"{query}/seen/check-{uuid.uuid4().hex}.json"
+        self.write(path, {"version": 1})
+        self.delete(path)
+
+    def _read(self, path: str) -> bytes | None:
+        with self.explain_failure("read", path):
+            try:
+                with self._fs.open_input_stream(f"{self._root}/{path}") as stream:
+                    return bytes(stream.read())
+            except FileNotFoundError:  # purged since it was listed
+                return None
+
+    @contextmanager
+    def explain_failure(self, done: str, path: str) -> Iterator[None]:
+        """Add to an error of the file system where it happened and what to do."""
+        try:
+            yield
+        except OSError as error:
+            text = f"stateLocation: {self.uri}/{path} cannot be {done}: {error}"
+            if isinstance(error, _PERMANENT):
+                raise OptionError(f"{text}; name a folder that this user may read and write") from error
+            raise DynamicKafkaError(f"{text}; check that the file system is available, and start again") from error
+
+    @contextmanager
+    def explain_damage(self, path: str) -> Iterator[None]:
+        """Add to an error about a damaged or too new file its path and what to do."""
+        try:
+            yield
+        except (OffsetDocumentError, LookupError, TypeError, ValueError) as error:
+            text = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+            raise OffsetDocumentError(
+                f"{self.uri}/{path} is damaged: {text}; restore the file, or read it with the version that wrote it"
+            ) from None
+
+
+def has_scheme(uri: str) -> bool:
+    """Return whether a path names its file system."""
+    parts = _URI.fullmatch(uri)
+    return parts is not None and parts.group(1) is not None
+
+
+def canonical_uri(uri: str) -> str:
+    """Return the canonical form of a path or URI: paths of one folder have equal forms, as far as text shows."""
+    parts = _URI.fullmatch(uri)
+    scheme, authority, path = parts.groups() if parts else (None, None, uri)
+    if scheme in (None, "file"):
+        return os.path.realpath(path)
+    return f"{'s3' if scheme == 's3a' else scheme}://{authority or ''}{os.path.normpath(path or '/')}"
+
+
+def open_folder(uri: str, what: str) -> tuple[fs.FileSystem, str]:
+    """Return the file system of a path or URI as Spark writes it, and the path there. `s3a:` is pyarrow's `s3:`.
+
+    Args:
+        what: the setting that holds the URI, for errors.
+
+    Raises:
+        OptionError: the file system is not reachable from here, or the URI holds a password.
+    """
+    check_no_credentials(uri, what)
+    parts = _URI.fullmatch(uri)
+    scheme, authority, path = parts.groups() if parts else (None, None, uri)
+    if scheme is None:
+        return fs.LocalFileSystem(), str(Path(uri).absolute())
+    if not authority and not path.startswith("/"):
+        raise OptionError(f"{what} {uri!r} cannot be opened: write {scheme}: and an absolute path")
+    if scheme == "file" and not authority:  # for Hadoop, `%` is a plain character; pyarrow would decode it
+        return fs.LocalFileSystem(), path.rstrip("/") or "/"
+    try:
+        # Hadoop reads `hdfs:/x` as `hdfs:///x`; pyarrow understands only the second.
+        files, root = fs.FileSystem.from_uri(f"{'s3' if scheme == 's3a' else scheme}://{authority or ''}{path}")
+    except (OSError, ValueError) as error:
+        known = "; known are file:, s3:, s3a:, gs:, abfs:, hdfs:, or a path" if "Unrecognized" in str(error) else ""
+        raise OptionError(f"{what} {uri!r} cannot be opened: {error}{known}") from None
+    return files, root.rstrip("/")
+
+
+def check_writable(uri: str, what: str) -> str:
+    """Check that files can be written below a folder, which need not exist yet. Leaves nothing behind.
+
+    Only local folders are tried.
+
+    Returns:
+        The finding as a short text.
+
+    Raises:
+        OptionError: the path is no folder, or cannot be made or written; or as `open_folder`.
+    """
+    files, root = open_folder(uri, what)
+    if not isinstance(files, fs.LocalFileSystem):
+        return f"{uri} can be opened"
+    folder = Path(root)
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    wrong = None if there.is_dir() else "not a folder"
+    try:
+        # A file without a name, so that nobody sees it. Access rights alone do not show the answer, as below /proc.
+        if wrong is None:
+            tempfile.TemporaryFile(dir=there).close()
+    except OSError as error:
+        wrong = f"not writable ({error.strerror})"
+    if wrong is None:
+        return f"{folder} can be written" if there == folder else f"{folder} does not exist yet, can be made"
+    where = "it is" if there == folder else f"{there} is"
+    raise OptionError(
+        f"{what} {str(folder)!r} cannot be written: {where} {wrong}; name a folder that this user may write"
+    )
+
+
+def _write_local(folder: Path, name: str, data: bytes) -> None:
+    draft = folder / f".{name}.{uuid.uuid4().hex}"
+    with draft.open("wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+    draft.replace(folder / name)
+    # The rename itself has to survive a power cut, too.
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

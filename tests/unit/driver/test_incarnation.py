@@ -1,0 +1,110 @@
+"""Drivers on one checkpoint: the newest one counts, and the others refuse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dynamic_kafka.driver.incarnation import Incarnation
+from dynamic_kafka.driver.state_store import StateLocation
+from dynamic_kafka.errors import DriverReplacedError
+from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.splits import Split, SplitRange
+
+SAVED = OffsetDocument("q", 3, "aa", state="e1")
+PART = SplitRange(Split("east", "t", 0), 5, 9)
+MADE = Amendment("q", 3, "aa", "bb", (PART,), {"east": "unreachable"}, 1_000)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> StateLocation:
+    found = StateLocation(str(tmp_path))
+    found.bind("q", "e1")
+    return found
+
+
+def started(state: StateLocation) -> Incarnation:
+    process = Incarnation(state)
+    process.begin(SAVED)
+    return process
+
+
+def test_the_driver_before_refuses_and_the_newest_goes_on(state: StateLocation) -> None:
+    first, second = started(state), started(state)
+    with pytest.raises(DriverReplacedError, match="another driver has started on this checkpoint since"):
+        first.before_document(SAVED)
+    with pytest.raises(DriverReplacedError):
+        first.save(MADE)
+    assert state.amendments("q") == []
+    second.before_document(SAVED)
+    second.save(MADE)
+    assert [made.left_out for made in state.amendments("q")] == [(PART,)]
+
+
+def test_a_driver_of_the_first_batch_is_replaced_too(state: StateLocation) -> None:
+    first = Incarnation(state)
+    first.begin(OffsetDocument())
+    first.before_document(SAVED)
+    started(state)
+    with pytest.raises(DriverReplacedError):
+        first.before_document(SAVED)
+
+
+def test_an_amendment_that_a_replaced_driver_wrote_late_is_void(state: StateLocation) -> None:
+    first = started(state)
+    second = started(state)
+    # The first driver hung between its last look and the write.
+    state.save_amendment(replace(MADE, driver=first.name))
+    assert state.amendments("q") == []
+    third = Incarnation(state)
+    assert third.begin(SAVED) == []
+    assert first.name < second.name < third.name
+
+
+def test_a_found_amendment_applies_for_all_later_drivers(state: StateLocation) -> None:
+    started(state).save(MADE)
+    for _ in range(3):
+        assert [made.left_out for made in Incarnation(state).begin(SAVED)] == [(PART,)]
+
+
+def test_a_driver_that_died_before_its_record_changes_nothing(state: StateLocation) -> None:
+    started(state).save(MADE)
+    state.write("q/drivers/000000000009-dead.json", {"version": 1})
+    found = Incarnation(state)
+    assert [made.left_out for made in found.begin(SAVED)] == [(PART,)]
+    assert found.name.startswith("000000000010-")
+
+
+def test_an_empty_record_leaves_the_one_before_in_force(state: StateLocation, tmp_path: Path) -> None:
+    first = started(state)
+    started(state)
+    state.save_amendment(replace(MADE, driver=first.name))
+    (tmp_path / "q" / "found" / "000000000009-dead.json").touch()
+    assert state.amendments("q") == []
+
+
+def test_amendments_of_tools_and_of_older_releases_apply(state: StateLocation) -> None:
+    started(state)
+    state.save_amendment(MADE)
+    assert state.amendments("q") == [MADE]
+    started(state)
+    assert state.amendments("q") == [MADE]
+
+
+def test_a_late_amendment_does_not_replace_the_newest_drivers(state: StateLocation) -> None:
+    first = started(state)
+    second = started(state)
+    second.save(MADE)
+    state.save_amendment(replace(MADE, driver=first.name))
+    assert [made.driver for made in state.amendments("q")] == [second.name]
+
+
+def test_of_two_starts_at_once_one_is_refused(state: StateLocation, monkeypatch: pytest.MonkeyPatch) -> None:
+    state.write("q/drivers/000000000002-other.json", {"version": 1, "host": "node-7"})
+    found = iter([[], state.drivers("q")])
+    monkeypatch.setattr(state, "drivers", lambda query: next(found))
+    with pytest.raises(DriverReplacedError, match="host node-7"):
+        Incarnation(state).begin(SAVED)

@@ -1,0 +1,155 @@
+"""Old files of a state location: deleted once void, a bounded number at each start."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dynamic_kafka.driver.incarnation import Incarnation
+from dynamic_kafka.driver.state_purge import KEPT_DOCUMENTS, KEPT_S, MOST, purge
+from dynamic_kafka.driver.state_store import StateLocation
+from dynamic_kafka.errors import DynamicKafkaError
+from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.codec import fingerprint
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.splits import Split, SplitRange
+
+PART = SplitRange(Split("east", "t", 0), 5, 9)
+NUMBER = 5000
+SAVED = OffsetDocument(
+    "q", NUMBER, "aa", clusters={"east": ClusterProgress({"t": TopicProgress("s", {0: 50, 1: 7})}, "Mk")}
+)
+DRIVER = "000000000009-me"
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> StateLocation:
+    return StateLocation(str(tmp_path))
+
+
+def amendment(number: int) -> Amendment:
+    return Amendment("q", number, "aa", "bb", (PART,), {"east": "unreachable"}, number)
+
+
+def make_old(folder: Path) -> None:
+    past = time.time() - KEPT_S - 60
+    for file in folder.rglob("*.json"):
+        os.utime(file, (past, past))
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.glob("*.json"))
+
+
+def accept(state: StateLocation, number: int, partition: int, offset: int) -> None:
+    wire = {"kind": "data-loss", "cluster": "east", "topic": "t", "partition": partition, "from": offset, "to": 9}
+    state.write(f"q/accepted/{number:06d}-data-loss.json", wire)
+
+
+def test_old_amendments_go_and_the_newest_stays(state: StateLocation, tmp_path: Path) -> None:
+    for number in (1, 2, NUMBER - KEPT_DOCUMENTS, NUMBER):
+        state.save_amendment(amendment(number))
+    state.save_amendment(amendment(3))
+    make_old(tmp_path)
+    purge(state, SAVED, DRIVER)
+    assert [found.number for found in state.amendments("q")] == [NUMBER - KEPT_DOCUMENTS, NUMBER]
+
+
+def test_the_newest_amendment_still_shows_an_old_checkpoint(state: StateLocation, tmp_path: Path) -> None:
+    state.save_amendment(amendment(1))
+    state.save_amendment(amendment(2))
+    make_old(tmp_path)
+    purge(state, SAVED, DRIVER)
+    assert [found.number for found in state.amendments("q")] == [2]
+
+
+def test_amendments_of_the_last_month_stay(state: StateLocation) -> None:
+    for number in (1, 2, 3):
+        state.save_amendment(amendment(number))
+    purge(state, SAVED, DRIVER)
+    assert len(state.amendments("q")) == 3
+
+
+def test_one_start_deletes_a_bounded_number(state: StateLocation, tmp_path: Path) -> None:
+    for number in range(1, MOST + 30):
+        state.save_amendment(amendment(number))
+    make_old(tmp_path)
+    purge(state, SAVED, DRIVER)
+    assert [found.number for found in state.amendments("q")] == list(range(MOST + 1, MOST + 30))
+
+
+def test_a_mark_of_an_undone_amendment_stays_as_long_as_it(state: StateLocation, tmp_path: Path) -> None:
+    undone, newest = amendment(1), amendment(2)
+    state.save_amendment(undone)
+    state.save_amendment(newest)
+    state.undo_amendments("q", [newest])
+    make_old(tmp_path)
+    purge(state, SAVED, DRIVER)
+    assert state.amendments("q") == []
+    assert len(names(tmp_path / "q" / "undone")) == 1
+    (file,) = (tmp_path / "q" / "amendments").glob("*.json")
+    file.unlink()
+    purge(state, SAVED, DRIVER)
+    assert names(tmp_path / "q" / "undone") == []
+
+
+def test_a_driver_that_was_replaced_leaves_nothing(state: StateLocation, tmp_path: Path) -> None:
+    state.bind("q", "e1")
+    for _ in range(3):
+        last = Incarnation(state)
+        last.begin(replace(SAVED, state="e1"))
+    assert names(tmp_path / "q" / "drivers") == names(tmp_path / "q" / "found") == [f"{last.name}.json"]
+
+
+def test_used_acceptances_go_and_the_others_stay(state: StateLocation, tmp_path: Path) -> None:
+    accept(state, 1, partition=0, offset=5)  # progress has passed it
+    accept(state, 2, partition=1, offset=7)  # not yet
+    accept(state, 3, partition=2, offset=1)  # the query has no such split
+    for number, (cluster, kafka_id) in enumerate((("east", "Mk"), ("west", "Qx"))):
+        wire = {"kind": "identity", "cluster": cluster, "kafkaId": kafka_id}
+        state.write(f"q/accepted/00001{number}-identity.json", wire)
+    state.write("q/accepted/000020-identity.json", {"kind": "identity", "cluster": "east", "kafkaId": "new"})
+    make_old(tmp_path)
+    purge(state, SAVED, DRIVER)
+    assert names(tmp_path / "q" / "accepted") == ["000002-data-loss.json", "000020-identity.json"]
+
+
+def test_an_identity_that_the_query_has_taken_over_goes(state: StateLocation, tmp_path: Path) -> None:
+    state.write("q/accepted/000001-identity.json", {"kind": "identity", "cluster": "east", "kafkaId": "Mk"})
+    make_old(tmp_path)
+    purge(state, SAVED, DRIVER)
+    assert names(tmp_path / "q" / "accepted") == []
+
+
+def test_an_old_acceptance_never_comes_into_force_again(
+    state: StateLocation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, kafka_id in enumerate(("Qx", "other", "Mk")):
+        wire = {"kind": "identity", "cluster": "east", "kafkaId": kafka_id}
+        state.write(f"q/accepted/{number:06d}-identity.json", wire)
+    make_old(tmp_path)
+    delete, deleted = state.delete, 0
+
+    def dies(path: str) -> None:
+        nonlocal deleted
+        deleted += 1
+        if deleted == 2:
+            raise DynamicKafkaError("the driver dies")
+        delete(path)
+
+    monkeypatch.setattr(state, "delete", dies)
+    purge(state, SAVED, DRIVER)  # only logs
+    assert state.accepted_identities("q") == {"east": "Mk"}
+
+
+def test_reports_of_earlier_batches_go(state: StateLocation, tmp_path: Path) -> None:
+    for batch in ("old", SAVED.previous, fingerprint(SAVED)):
+        state.save_seen("q", batch, "topic-id", PART.split, {"topicId": "T"})
+    make_old(tmp_path)
+    purge(state, SAVED, DRIVER)
+    assert state.seen("q", "old") == []
+    assert len(state.seen("q", SAVED.previous)) == len(state.seen("q", fingerprint(SAVED))) == 1
