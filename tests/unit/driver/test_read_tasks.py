@@ -1,0 +1,54 @@
+"""The read tasks of a batch: what they carry, and what they share."""
+
+from __future__ import annotations
+
+from dynamic_kafka.driver.read_tasks import make_tasks
+from dynamic_kafka.executor.read_task import ReadTask
+from dynamic_kafka.metadata.document import parse_document
+from dynamic_kafka.metadata.subscription import unite
+from dynamic_kafka.options import parse_options
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.splits import Split, SplitRange
+
+PARTITIONS = range(100)
+
+
+def tasks(document: str, **more: str) -> list[ReadTask]:
+    """Return the tasks of one batch over every split of the clusters `east` and `west`."""
+    options = {"metadataService": "static", "metadataDocument": document, "streamIds": "orders", **more}
+    subscription = unite(parse_document(document, source="test").streams.values())
+    topic = TopicProgress("orders", dict.fromkeys(PARTITIONS, 1))
+    saved = OffsetDocument(
+        clusters={name: ClusterProgress({"t": topic}, f"id of {name}") for name in subscription.clusters}
+    )
+    ranges = [SplitRange(Split(name, "t", number), 0, 1) for name in subscription.clusters for number in PARTITIONS]
+    return make_tasks(parse_options(options, mode="streaming"), subscription, saved, ranges)
+
+
+DOCUMENT = """
+streams:
+  orders:
+    clusters:
+      east: {bootstrapServers: "e:1", topics: [t]}
+      west: {bootstrapServers: "w:1", topics: [t]}
+"""
+
+
+def test_the_tasks_of_a_cluster_share_their_large_parts() -> None:
+    made = tasks(DOCUMENT)
+
+    assert len(made) == 200
+    assert {(task.kafka_id, task.active) for task in made} == {
+        ("id of east", frozenset({"east", "west"})),
+        ("id of west", frozenset({"east", "west"})),
+    }
+    # 50,000 tasks with a set or a client of their own would take more memory than the rest of the planner.
+    assert len({id(task.active) for task in made}) == len({id(task.client) for task in made}) == 2
+
+
+def test_tasks_name_their_source_by_its_options() -> None:
+    first, again = tasks(DOCUMENT)[0], tasks(DOCUMENT)[0]
+    other = tasks(DOCUMENT, **{"kafka.group.id": "sink-2"})[0]
+
+    assert first.source == again.source
+    assert first.source != other.source
