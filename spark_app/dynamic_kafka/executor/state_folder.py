@@ -68,7 +68,7 @@ class StateFolder:
         self._fs, self._root = open_folder(uri, "stateLocation")
 
     def write(self, path: str, content: Mapping[str, Any]) -> None:
-        """Write a file whole or not at all, and durably. Writing the same file again changes nothing for readers."""
+        """Write a file whole or not at all, and durably. If it exists, it is replaced; in HDFS the first one stays."""
         data = json.dumps(content, sort_keys=True, indent=1).encode()
         full = f"{self._root}/{path}"
         folder, _, name = full.rpartition("/")
@@ -82,7 +82,9 @@ class StateFolder:
             renames = isinstance(self._fs, fs.HadoopFileSystem)
             with self._fs.open_output_stream(draft if renames else full) as stream:
                 stream.write(data)
-            if renames:
+            if renames and self._fs.get_file_info(full).is_file:  # HDFS refuses to rename onto a file
+                self._fs.delete_file(draft)
+            elif renames:
                 self._fs.move(draft, full)
 
     def read_folder(self, path: str, names: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
@@ -131,7 +133,7 @@ class StateFolder:
     def save_seen(self, query: str, batch: str, kind: str, split: Split, content: Mapping[str, Any]) -> None:
         """Make durable what an executor saw in a range. A task calls it before it ends, and only if there is something.
 
-        Each attempt of a task writes the same file: a repeated report replaces the one before.
+        Each attempt of a task writes the same file, so there is one report of a kind for each split.
 
         Args:
             batch: fingerprint of the batch's end document.

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyarrow import fs
 
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DynamicKafkaError, OffsetDocumentError, OptionError
@@ -240,3 +241,19 @@ def test_reports_of_executors_are_one_file_per_split(uri: str) -> None:
     assert found == {("topic-id", PART.split): "second attempt", ("topic-id", other): "T"}
     assert [seen.content["offset"] for seen in state.seen("q", "cc")] == [5]
     assert state.seen("q", "never") == []
+
+
+def test_in_hdfs_a_repeated_write_leaves_the_first_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # HDFS refuses to rename a draft onto a file, which would fail the second attempt of a task.
+    class Hdfs(fs.SubTreeFileSystem):  # type: ignore[misc]
+        def move(self, src: str, dest: str) -> None:
+            assert not self.get_file_info(dest).is_file
+            super().move(src, dest)
+
+    monkeypatch.setattr(fs, "HadoopFileSystem", Hdfs)
+    state = StateLocation("ignored")
+    state._fs, state._root = Hdfs(str(tmp_path), fs.LocalFileSystem()), "state"
+    for topic_id in ("first attempt", "second attempt"):
+        state.save_seen("q", "bb", "topic-id", PART.split, {"topicId": topic_id})
+    assert [found.content["topicId"] for found in state.seen("q", "bb")] == ["first attempt"]
+    assert len(list((tmp_path / "state" / "q" / "seen" / "bb").iterdir())) == 1

@@ -34,6 +34,6 @@ class AmendedProgress:
         last = self._last
         # An amendment is written before its batch runs: once a batch is committed, none is added.
         if last is None or last[0] != committed:
-            amendments = Amendments(StateLocation(self._state).amendments(committed.query))
+            amendments = Amendments(StateLocation(self._state).amendments(committed.query, since=committed.number))
             last = self._last = (committed, amendments.after(committed))
         return last[1]
