@@ -14,7 +14,6 @@ import pytest
 from dynamic_kafka.driver.incarnation import Incarnation
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DriverReplacedError, DynamicKafkaError
-from dynamic_kafka.executor.state_folder import open_folder
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
@@ -64,16 +63,6 @@ def test_drivers_bindings_and_reports_live_in_a_store_too(logged_in: dict[str, s
     state.check_writable("q")
     state.save_seen("q", "bb", "topic-id", PART.split, {"topicId": "T"})
     assert [found.split for found in state.seen("q", "bb")] == [PART.split]
-
-
-def test_an_empty_object_counts_as_absent(logged_in: dict[str, str]) -> None:
-    state = StateLocation(f"s3a://{BUCKET}/empty")
-    files, root = open_folder(state.uri, "stateLocation")
-    with files.open_output_stream(f"{root}/q/amendments/000000000003-aa-bb-1.json"):
-        pass  # a crash before the content
-    assert state.amendments("q") == []
-    state.save_amendment(MADE)
-    assert state.amendments("q") == [MADE]
 
 
 def test_a_bucket_that_is_not_there_is_named_and_not_made(logged_in: dict[str, str]) -> None:
