@@ -39,11 +39,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the consequences, ask, and write the amendment.
 
     Raises:
-        OptionError: no such range is pending, the query may be running, or the user did not agree.
+        OptionError: no such range is pending, the sink has the batch, the query may be running, or the user did not
+            agree.
         PendingRangesError: the query was running after all.
     """
     query = open_query(arguments)
     state = query.writable_state()
+    _refuse_delivered(query)
     left_out = _chosen(query, arguments.what, state.amendments(query.id))
     _refuse_running(query, stopped=arguments.stopped)
     rows = [(*part.split, part.start, part.end, part.size) for part in left_out]
@@ -86,7 +88,8 @@ def _meaning(left_out: tuple[SplitRange, ...], others: set[str]) -> str:
     if kept:
         sentences.append(
             f"These splits go back to the start of their ranges: {kept} records are read when their cluster can be read"
-            " again. If an earlier attempt of this batch reached the sink, they are then delivered a second time."
+            " again. If an earlier attempt of this batch reached the sink, they are then delivered a second time (with"
+            " the app.yaml, this tool checks a file sink)."
             " If the servers are another Kafka cluster by now, or the topic was re-created, they are given up."
         )
     return " ".join([*sentences, "The query must be stopped."])
@@ -107,6 +110,16 @@ def _chosen(query: SavedQuery, what: str, amendments: list[Amendment]) -> tuple[
         there = ", ".join(sorted({f"{part.split.cluster}/{part.split.topic}" for part in ranges})) or "none"
         raise OptionError(f"{query.name}: the pending batch has no range of {what!r}; it has ranges of {there}")
     return chosen
+
+
+def _refuse_delivered(query: SavedQuery) -> None:
+    """Refuse a batch that the file sink has. Spark commits it without a read, so nothing would be left out of it."""
+    if query.sink_has_pending_batch():
+        raise OptionError(
+            f"{query.name}: its file sink has pending batch {query.saved.batches.pending} already: a start commits that"
+            " batch without reading it, and an abandoned range of it would be delivered a second time. Start the query"
+            " as it is; if the start is then refused for another reason, follow that message"
+        )
 
 
 def _refuse_running(query: SavedQuery, *, stopped: bool) -> None:
