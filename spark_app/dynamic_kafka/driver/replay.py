@@ -145,10 +145,7 @@ class Replays:
         if key[0] == key[1]:
             return []  # no batch: the starts in the document belong to the batch that ended with it
         if end.previous not in ("", key[0]):
-            raise OffsetDocumentError(
-                f"the offset document {end.number} does not follow the one that Spark names before it ({start.number}):"
-                " the checkpoint was edited or mixed up; restore it, or start with a new one"
-            )
+            raise _broken_chain(start, end)
         ranges = ranges_between(start, end)
         remaining = self.amendments.remaining(ranges, key)
         if key not in self._settled and remaining:
@@ -291,6 +288,19 @@ class Replays:
                 log.info("restored offsets of %s/%s: {%s}", cluster, name, offsets)
         for cluster, parked in sorted(document.parked.items()):
             log.info("restored parked topics of %s: %s", cluster, ", ".join(sorted(parked.topics)))
+
+
+def _broken_chain(start: OffsetDocument, end: OffsetDocument) -> OffsetDocumentError:
+    text = f"the offset document {end.number} does not follow the one that Spark names before it ({start.number})"
+    if start.query == end.query and end.number > start.number + 1:
+        return OffsetDocumentError(
+            f"{text}: Spark has logged none of the documents in between. With its option asyncProgressTrackingEnabled"
+            " it logs only some batches, and then cannot repeat one that was cut off. Take this option out of the"
+            " query, and start with a new checkpoint, with startingOffsets from what `inspect` shows of this one: the"
+            " records since the last logged batch are delivered again. If the query never had this option, files of"
+            " the checkpoint were deleted: restore them"
+        )
+    return OffsetDocumentError(f"{text}: the checkpoint was edited or mixed up; restore it, or start with a new one")
 
 
 def current_id(subscription: Subscription, cluster: str) -> str | None:

@@ -77,6 +77,10 @@ def test_references_to_secrets_stay_as_they_are() -> None:
         (("{ids: [orders]}", "{ids: [orders], pattern: o.*}"), "app.yaml:3: streams: set exactly one of"),
         (("type: parquet", "type: parqet"), "'console' or 'format'; did you mean 'parquet'?"),
         (("{path: /data/lake}", "{}"), "app.yaml:8: sinks[0].options: a Parquet sink needs the option `path`"),
+        (
+            ("{path: /data/lake}", "{path: /data/lake, asyncProgressTrackingEnabled: true}"),
+            "sinks[0].options.asyncProgressTrackingEnabled: Spark would log only some batches, and could not repeat",
+        ),
         (("{path: /data/lake}", "{pth: /data/lake}"), "needs the option `path`; is 'pth' a misspelling of it?"),
         (("sinks:", "trigger: 10s\nsinks:"), "must be a mapping; write for example `trigger: {interval: 10s}`"),
         (("sinks:", "metrics: 9108\nsinks:"), "metrics: must be a mapping; write for example `metrics: {port: 9108}`"),

@@ -13,6 +13,7 @@ from dynamic_kafka.driver.replay import Replays
 from dynamic_kafka.errors import (
     ClusterUnreachableError,
     IdentityError,
+    OffsetDocumentError,
     PendingRangesError,
     StaleCheckpointError,
 )
@@ -69,6 +70,23 @@ def restarted(state: MemoryState | None, found: Observation, **options: Any) -> 
 
 def test_the_same_ranges_are_read_again() -> None:
     assert restarted(MemoryState(), observation()).ranges(START, END) == [EAST_T, EAST_U, WEST_T]
+
+
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [
+        (replace(START, number=3), "the checkpoint was edited or mixed up; restore it"),
+        (replace(START, number=2), "Spark has logged none of the documents in between. With its option"),
+    ],
+    ids=["another document", "documents are missing"],
+)
+def test_documents_that_do_not_follow_are_refused(before: OffsetDocument, reason: str) -> None:
+    pending = replace(END, number=4)
+    with pytest.raises(OffsetDocumentError) as refused:
+        restarted(MemoryState(), observation()).ranges(before, pending)
+    text = f"the offset document 4 does not follow the one that Spark names before it ({before.number})"
+    assert text in str(refused.value) and reason in str(refused.value)
+    assert ("asyncProgressTrackingEnabled" in str(refused.value)) is (before.number == 2)
 
 
 def test_a_batch_planned_just_now_is_not_checked_again() -> None:

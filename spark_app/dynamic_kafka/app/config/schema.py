@@ -21,6 +21,8 @@ from dynamic_kafka.wording import nearest
 
 _NEEDED = {"parquet": "path", "kafka": "kafka.bootstrap.servers"}
 """The option that each type of sink must have."""
+_ASYNC_PROGRESS = "asyncprogresstrackingenabled"
+"""An option of Spark's queries that leaves gaps in the offset log, in lower case."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
 
@@ -174,6 +176,10 @@ class Sink(_Part):
             hint = f"; is {near!r} a misspelling of it?" if near else ""
             text = f"a {str(self.type).capitalize()} sink needs the option `{needed}`{hint}"
             raise Findings([Problem(("options",), text)])
+        for key, value in self.options.items():
+            if key.lower() == _ASYNC_PROGRESS and value.lower() != "false":
+                text = "Spark would log only some batches, and could not repeat one that was cut off: take it out"
+                raise Findings([Problem(("options", key), text)])
         return self
 
     @property
