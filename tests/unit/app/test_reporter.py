@@ -249,11 +249,11 @@ def test_progress_is_unknown_without_a_commit_or_readable_state(
 
     board.update("lake", document=document(1, 5))
     (folder / "q" / "amendments").mkdir(parents=True)
-    (folder / "q" / "amendments" / "1.json").write_text("{")
+    (folder / "q" / "amendments" / "000000000001-s-e-1.json").write_text("{")
     assert [progress.documents(), progress.documents()] == [[None], [None]]
     assert caplog.text.count("the lag of draining topics is unknown") == 1
 
-    (folder / "q" / "amendments" / "1.json").unlink()
+    (folder / "q" / "amendments" / "000000000001-s-e-1.json").unlink()
     assert progress.documents() == [document(1, 5)]
 
 
