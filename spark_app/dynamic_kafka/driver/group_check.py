@@ -33,6 +33,10 @@ class GroupCheck:
         commits = options.commit_offsets or options.application_commits
         self.group = options.group_id if commits else None
         self._allow_old = options.allow_old_checkpoint
+        self._own = tuple(filter(None, (options.application_queries or "").split(",")))
+        # In its first run, the other sources of a query may commit under ids that are not known here. The application
+        # checks each cluster before it first commits there.
+        self._start_only = options.application_commits and not self._own
         self._new_query_id = new_query_id
         self._checked: set[str] = set()
         self._lookups: dict[str, Future[Commits]] = {}
@@ -49,6 +53,8 @@ class GroupCheck:
         if self.group is None:
             return
         start = not (self._checked or self._lookups)
+        if self._start_only and not start:
+            return
         new = [cluster for cluster in observed.answers if not (cluster in self._checked or cluster in self._lookups)]
         asked = [self._look_up(cluster, self.group, observed) for cluster in new]
         # A start waits for all, since a sink may skip a batch that is read again. Later, a cluster that hangs must not
@@ -60,7 +66,7 @@ class GroupCheck:
             if cluster not in observed.subscription.clusters:
                 continue
             try:
-                check_group(cluster, self.group, lookup.result(), mark, allow_old=self._allow_old)
+                check_group(cluster, self.group, lookup.result(), mark, allow_old=self._allow_old, own=self._own)
             except ClusterError as error:
                 log.warning("cannot read the commits of group %s: %s", self.group, error)
             self._checked.add(cluster)

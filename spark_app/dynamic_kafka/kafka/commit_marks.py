@@ -8,6 +8,7 @@ the committer and the enumerator.
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from dynamic_kafka.errors import GroupInUseError, StaleCheckpointError
@@ -38,12 +39,15 @@ class CommitMark:
         return cls(parts[1], int(parts[2]), int(parts[3]))
 
 
-def check_group(cluster: str, group: str, commits: Commits, mark: CommitMark, *, allow_old: bool) -> None:
+def check_group(
+    cluster: str, group: str, commits: Commits, mark: CommitMark, *, allow_old: bool, own: Collection[str] = ()
+) -> None:
     """Check a group's commits on one cluster before committing to it.
 
     Args:
         mark: the query and the number of its present document.
         allow_old: whether the user accepts a checkpoint that is older than the group.
+        own: the ids of the other sources of the same Spark query, whose marks are no other query's.
 
     Raises:
         GroupInUseError: another query has committed within the last minute.
@@ -54,7 +58,7 @@ def check_group(cluster: str, group: str, commits: Commits, mark: CommitMark, *,
         other = CommitMark.parse(text)
         if other is None:
             continue
-        if other.query != mark.query and now_ms - other.at_ms < IN_USE_MS:
+        if other.query not in (mark.query, *own) and now_ms - other.at_ms < IN_USE_MS:
             raise GroupInUseError(
                 f"query {other.query} commits to consumer group {group!r} of cluster {cluster!r}, last"
                 f" {(now_ms - other.at_ms) // 1000} s ago: give each query a group of its own (kafka.group.id; in"

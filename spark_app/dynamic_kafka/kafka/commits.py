@@ -39,12 +39,16 @@ class CommitCounts:
     last_error: str | None = None
 
 
-def offsets_by_cluster(document: OffsetDocument) -> dict[str, dict[tuple[str, int], int]]:
-    """Return the offsets to commit by cluster: the next offset of every active split."""
-    return {
-        cluster: {(name, p): offset for name, topic in progress.topics.items() for p, offset in topic.next.items()}
-        for cluster, progress in document.clusters.items()
-    }
+def offsets_by_cluster(*documents: OffsetDocument) -> dict[str, dict[tuple[str, int], int]]:
+    """Return the offsets to commit by cluster: the next offset of every active split, of the source furthest behind."""
+    found: dict[str, dict[tuple[str, int], int]] = {}
+    for document in documents:
+        for cluster, progress in document.clusters.items():
+            offsets = found.setdefault(cluster, {})
+            for name, topic in progress.topics.items():
+                for partition, offset in topic.next.items():
+                    offsets[name, partition] = min(offset, offsets.get((name, partition), offset))
+    return found
 
 
 class GroupCommitter:
@@ -61,13 +65,16 @@ class GroupCommitter:
         self.group, self.client_of, self.allow_old = group, client_of, allow_old_checkpoint
         self._committers: dict[str, _ClusterCommitter] = {}
         self._lock = threading.Lock()  # progress events and retries come from different threads
-        self._newest: tuple[str, int] | None = None
+        self._newest: dict[str, int] = {}
         self._refused: DynamicKafkaError | None = None
 
-    def commit(self, document: OffsetDocument) -> None:
+    def commit(self, document: OffsetDocument, *others: OffsetDocument) -> None:
         """Queue the offsets of a document that Spark has committed. Return at once; the clusters' threads commit.
 
         A document is skipped if a second thread has already queued a newer one of the same query.
+
+        Args:
+            others: the documents of the query's further sources. The mark names the first source only.
 
         Raises:
             GroupInUseError: another query commits to the group.
@@ -75,11 +82,12 @@ class GroupCommitter:
         """
         if self._refused is not None:
             raise self._refused
-        wanted = offsets_by_cluster(document)
+        wanted = offsets_by_cluster(document, *others)
+        numbers = {each.query: each.number for each in (document, *others)}
         with self._lock:
-            if self._newest is not None and self._newest[0] == document.query and self._newest[1] > document.number:
+            if any(self._newest.get(query, 0) > number for query, number in numbers.items()):
                 return
-            self._newest = (document.query, document.number)
+            self._newest = numbers
             for cluster in set(self._committers) - set(wanted):
                 self._committers.pop(cluster).close()
             for cluster in set(wanted) - set(self._committers):

@@ -273,6 +273,14 @@ class FailureOptions:
         default="false",
         streaming_only=True,
     )
+    application_queries: str | None = option(
+        "applicationQueries",
+        "text",
+        "The bundled application sets it: the ids of the query's sources, whose commits to the group are no other"
+        " query's.",
+        "`id,id`",
+        streaming_only=True,
+    )
     read_reports: str | None = option(
         "readReports",
         "text",

@@ -14,6 +14,7 @@ import pytest
 
 from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.exit_codes import ExitCode
+from dynamic_kafka.app.query.checkpoints import Checkpoint
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.query.stop_request import StopRequest
 from dynamic_kafka.app.query.supervisor import Supervisor
@@ -24,6 +25,7 @@ from dynamic_kafka.spark.source import register
 from tests.integration.app.driving import AppRun, write_app
 from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.streams import (
+    Rows,
     assert_rows,
     cluster,
     last_batch,
@@ -199,6 +201,32 @@ def test_a_group_that_another_query_commits_to_is_exit_code_7(brokers: Brokers, 
         assert [event["code"] for event in run.events("ended")] == [7]
         assert run.rows().total() == 0
     assert client.committed([(name, 0)])[name, 0][0] == 2
+    client.close_in_background()
+
+
+@pytest.mark.timeout(600)
+def test_a_self_join_commits_to_one_group_and_starts_again(brokers: Brokers, topic: Topic, tmp_path: Path) -> None:
+    # Given a query with two sources of one stream, and a group
+    name = brokers.a.create_topic(topic("joined"))
+    write_metadata(tmp_path / "streams.json", stream("st", cluster("a", brokers.a, [name])))
+    same = "a.topic = b.topic AND a.partition = b.partition AND a.offset = b.offset"
+    config = write_app(
+        tmp_path,
+        options={"startingOffsets": "earliest", "kafka.group.id": name},
+        trigger={"availableNow": True},
+        transformation={"sql": f"SELECT a.* FROM `stream` a JOIN `stream` b ON {same}"},
+    )
+    client, wanted = GroupClient("a", name, brokers.a.client_properties(), deadline_s=20), Rows()
+
+    # When it is started again and again, soon after its last commit, then it reads on each time
+    for reached in (5, 10):
+        wanted += produce("a", brokers.a, name, 5)
+        with AppRun(config) as run:
+            assert run.wait_exit() == 0, run.last_lines()
+            assert_rows(run.rows(), wanted)
+        offset, mark = client.committed([(name, 0)])[name, 0]
+        first, second = Checkpoint(str(tmp_path / "checkpoints" / "lake")).query_ids()
+        assert (offset, first in mark, second in mark) == (reached, True, False)
     client.close_in_background()
 
 

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from dynamic_kafka.app.query.amended_progress import AmendedProgress
 from dynamic_kafka.app.query.sink_query import SinkQuery
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.planning.amendments import Amendment
@@ -38,8 +37,8 @@ def committed() -> list[int | None]:
 @pytest.fixture
 def query(tmp_path: Path, committed: list[int | None]) -> SinkQuery:
     made = SinkQuery.__new__(SinkQuery)
-    made._progress = AmendedProgress(str(tmp_path / "state"))
-    made._first_number = None
+    made._progress, made._first_numbers = {}, {}
+    made.options = SimpleNamespace(state_location=str(tmp_path / "state"))  # type: ignore[assignment]
     made.sink = SimpleNamespace(name="lake")  # type: ignore[assignment]
     made.committer = SimpleNamespace(commit=lambda reached: committed.append(reached.next_of(OLD)))  # type: ignore[assignment]
     return made

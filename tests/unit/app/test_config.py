@@ -96,6 +96,7 @@ def test_references_to_secrets_stay_as_they_are() -> None:
         (("sinks:", "options: {applicationCommits: true}\nsinks:"), "options.applicationCommits: is set by"),
         (("sinks:", "spark: {executor.memory: 1g}\nsinks:"), 'spark."executor.memory": is not a setting'),
         (("sinks:", "options: {readReports: h:1/x}\nsinks:"), "app.yaml:5: options.readReports: is set by"),
+        (("sinks:", "options: {applicationQueries: q}\nsinks:"), "app.yaml:5: options.applicationQueries: is set by"),
         (("sinks:", "metrics: {port: 99999}\nsinks:"), "app.yaml:5: metrics.port"),
         (("sinks:", "metrics: {port: 1, reportPort: 2}\nsinks:"), "app.yaml:5: metrics.reportPort: unknown field"),
         (("type: parquet", "foreachBatch: no function"), "app.yaml:7: sinks[0].foreachBatch: must be written"),

@@ -58,3 +58,14 @@ def test_nor_is_it_after_a_restart_before_the_first_batch(tmp_path: Path) -> Non
 
     # Then the slower source decides
     assert lag_by(board) == 3
+
+
+def test_a_start_knows_the_ids_of_all_sources_of_the_query(tmp_path: Path) -> None:
+    # Given Spark's log of a batch that is planned and not committed
+    (tmp_path / "offsets").mkdir()
+    logged = [json.dumps(encode(each)) for each in (document("first", 5), document("second", 2))]
+    (tmp_path / "offsets" / "0").write_text("\n".join(["v1", "{}", *logged, "-", '{"topic": {"0": 1}}']))
+
+    # Then a start has the ids of our sources, and without a batch none
+    assert Checkpoint(str(tmp_path)).query_ids() == ["first", "second"]
+    assert Checkpoint(str(tmp_path / "none")).query_ids() == []

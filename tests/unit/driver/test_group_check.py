@@ -98,3 +98,34 @@ def test_a_failed_lookup_is_logged_once_and_not_repeated(
     assert west.asked == 1
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(warnings) == 1 and "cannot read the commits of group" in warnings[0]
+
+
+def test_the_marks_of_the_querys_other_sources_are_its_own(checking: GroupCheck) -> None:
+    # Given the application, which commits under the mark of the first of a query's sources
+    by_application = OPTIONS | {"commitOffsets": "false", "applicationCommits": "true"}
+    east = Probe()
+    east.commits.set_result(of_another())
+
+    # When the query starts again, its second source accepts that mark
+    siblings = parse_options(by_application | {"applicationQueries": "another,mine"}, mode="streaming")
+    GroupCheck(siblings, "new").check(LOGGED, seen(east=east))
+
+    # And a mark that is not the query's is refused
+    strangers = parse_options(by_application | {"applicationQueries": "mine"}, mode="streaming")
+    with pytest.raises(GroupInUseError):
+        GroupCheck(strangers, "new").check(LOGGED, seen(east=east))
+
+
+def test_a_first_run_leaves_late_clusters_to_the_application() -> None:
+    # Given a query in its first run, whose sources have no ids of each other
+    by_application = OPTIONS | {"commitOffsets": "false", "applicationCommits": "true"}
+    first = GroupCheck(parse_options(by_application, mode="streaming"), "new")
+    begun(first)
+
+    # When a cluster answers after the first source's commit
+    west = Probe()
+    west.commits.set_result(of_another())
+    first.check(LOGGED, seen(west=west))
+
+    # Then the second source does not take that for another query
+    assert west.asked == 0

@@ -18,6 +18,7 @@ class Group:
 
     def __init__(self) -> None:
         self.offsets: dict[tuple[str, int], int] = {}
+        self.mark = ""
 
     def client(self, *_: Any, **__: Any) -> Group:
         return self
@@ -25,8 +26,9 @@ class Group:
     def committed(self, _: Any) -> Mapping[tuple[str, int], tuple[int, str]]:
         return {}
 
-    def commit(self, offsets: Mapping[tuple[str, int], int], _: str) -> None:
+    def commit(self, offsets: Mapping[tuple[str, int], int], mark: str) -> None:
         self.offsets |= offsets
+        self.mark = mark
 
     def close_in_background(self) -> None:
         pass
@@ -55,3 +57,14 @@ def test_a_late_older_document_reverts_no_commit(group: Group) -> None:
         reached.append(group.offsets["orders", 0])
     committer.close()
     assert reached == [9, 9, 12, 4]
+
+
+def test_the_source_furthest_behind_is_committed_with_one_mark(group: Group) -> None:
+    committer = GroupCommitter("g", lambda _: ClusterClient("east", {}, {"bootstrap.servers": "127.0.0.1:1"}))
+    reached = []
+    for first, second in ((5, 2), (5, 5), (7, 9)):
+        committer.commit(document("first", first, first), document("second", second, second))
+        assert committer.flush(30)
+        reached.append((group.offsets["orders", 0], group.mark.split()[1:3]))
+    committer.close()
+    assert reached == [(2, ["first", "5"]), (5, ["first", "5"]), (7, ["first", "7"])]

@@ -106,7 +106,7 @@ def _cross_check(config: AppConfig, located: Located) -> list[Problem]:
     ]
     problems += [
         Problem(("options", given[key]), "is set by the application itself; remove it")
-        for key in ("applicationcommits", "readreports")
+        for key in ("applicationcommits", "applicationqueries", "readreports")
         if key in given
     ]
     problems += _credentials(("checkpoint",), file.checkpoint)

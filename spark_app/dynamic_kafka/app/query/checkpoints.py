@@ -146,15 +146,15 @@ class Checkpoint:
         found = [our_document(logged.text) for logged in self.offsets(batch) if logged.text is not None]
         return [each for each in found if each is not None]
 
-    def last_committed(self) -> OffsetDocument | None:
-        """Return the document of the last committed batch; None before the first commit."""
-        batch = self.committed
-        return None if batch is None else self.document(batch)
-
     def all_committed(self) -> list[OffsetDocument]:
         """Return the last committed document of each of our sources: a join of a stream with itself has two."""
         batch = self.committed
         return [] if batch is None else [decode(wire) for wire in self._wires(batch)]
+
+    def query_ids(self) -> list[str]:
+        """Return the id of each of our sources, from the last planned batch; empty before the first."""
+        batch = self.planned
+        return [] if batch is None else [str(wire.get("query", "")) for wire in self._wires(batch)]
 
 
 def our_document(text: str) -> dict[str, Any] | None:

@@ -58,8 +58,8 @@ class SinkQuery:
             is_named=lambda cluster: is_named(discovery, cluster),
             pause_s=config.file.restart_backoff / 1000,
         )
-        self._progress = AmendedProgress(self.options.state_location)
-        self._first_number: int | None = None
+        self._progress: dict[int, AmendedProgress] = {}
+        self._first_numbers: dict[int, int] = {}
         self.committer: GroupCommitter | None = None
         group = self.options.group_id
         if self.options.commit_offsets and group is not None:
@@ -98,13 +98,16 @@ class SinkQuery:
     def started(self, query: StreamingQuery) -> None:
         """Record a first start or a restart."""
         self.query, self.restart_at, self.stopping = query, None, False
-        self._first_number = None
+        self._first_numbers.clear()
 
-    def commit(self, committed: OffsetDocument) -> None:
-        """Commit the progress of a document that Spark has committed to the clusters' groups. Does not wait.
+    def commit(self, *committed: OffsetDocument) -> None:
+        """Commit the progress of a batch that Spark has committed to the clusters' groups. Does not wait.
 
         Ranges that the batch left out are not committed. While the state location cannot be read, nothing is committed,
         and a later call commits instead.
+
+        Args:
+            committed: the document of each source of the query.
 
         Raises:
             GroupInUseError, StaleCheckpointError: see `GroupCommitter.commit`.
@@ -112,31 +115,32 @@ class SinkQuery:
         if self.committer is None:
             return
         try:
-            reached = self._progress_after(committed)
+            reached = [self._progress_after(place, document) for place, document in enumerate(committed)]
         except (DynamicKafkaError, OSError) as error:
             log.warning("sink %s: its last batch is not committed to the group yet: %s", self.sink.name, error)
             return
-        self.committer.commit(reached)
+        self.committer.commit(*reached)
 
     def commit_reached(self) -> None:
         """Commit the checkpoint's progress to the groups. This includes a last batch whose event was never handled."""
         if self.committer is None:
             return
         try:
-            document = self.checkpoint.last_committed()
-            if document is not None:
-                self.commit(document)
+            documents = self.checkpoint.all_committed()
+            if documents:
+                self.commit(*documents)
         except (OptionError, OSError) as error:  # for example a file system that does not answer for a moment
             log.warning("sink %s: its last batch is not committed to the group: %s", self.sink.name, error)
         except DynamicKafkaError as error:
             self.failure = self.failure or error
 
-    def _progress_after(self, committed: OffsetDocument) -> OffsetDocument:
-        if self._first_number is None:
-            self._first_number = committed.number
+    def _progress_after(self, place: int, committed: OffsetDocument) -> OffsetDocument:
+        first = self._first_numbers.setdefault(place, committed.number)
         # Ranges are left out only of the batch that a start repeats. The first document after a start may still be the
         # one before that batch, so two documents are looked up. A lookup for each later batch would only cost time.
-        return self._progress.after(committed) if committed.number <= self._first_number + 1 else committed
+        if committed.number > first + 1:
+            return committed
+        return self._progress.setdefault(place, AmendedProgress(self.options.state_location)).after(committed)
 
 
 def is_named(discovery: MetadataDiscovery, cluster: str) -> bool:

@@ -5,6 +5,7 @@ Each start, also a restart within the process, builds the query anew. The superv
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.schema import Sink, Trigger
 from dynamic_kafka.app.query.checkpoints import Checkpoint, refuse_old_checkpoint
-from dynamic_kafka.errors import OptionError
+from dynamic_kafka.errors import DynamicKafkaError, OptionError
 from dynamic_kafka.user_code import import_object
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def start_query(
     checkpoint = config.checkpoint_of(sink)
     _refuse_old_checkpoint(config, sink)
     options = config.reader_options(sink)
+    options |= _own_queries(checkpoint) if "applicationCommits" in options else {}
     if read_reports is not None:
         options["readReports"] = read_reports
     frame = spark.readStream.format("dynamic-kafka").options(**options).load()
@@ -100,6 +102,14 @@ def _refuse_old_checkpoint(config: AppConfig, sink: Sink) -> None:
     except OptionError as error:
         # Spark reaches more file systems than pyarrow, so the query starts without this check.
         log.warning("sink %s: cannot check whether its checkpoint is older than its files: %s", sink.name, error)
+
+
+def _own_queries(checkpoint: str) -> dict[str, str]:
+    # Each source of a query has an id of its own, and the commits carry the mark of the first.
+    with contextlib.suppress(DynamicKafkaError, OSError):  # the start of the query reports a checkpoint in trouble
+        if ids := ",".join(filter(None, Checkpoint(checkpoint).query_ids())):
+            return {"applicationQueries": ids}
+    return {}
 
 
 def _transformed(spark: SparkSession, config: AppConfig, sink: Sink, frame: DataFrame) -> DataFrame:

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.exit_codes import ExitCode, code_of, code_of_text, describe_error, jvm_trace, reason_in
 from dynamic_kafka.app.query.sink_query import SinkQuery, stop_quietly
-from dynamic_kafka.app.query.sink_status import StatusBoard
+from dynamic_kafka.app.query.sink_status import SinkStatus, StatusBoard
 from dynamic_kafka.app.query.sinks import query_name, start_query
 from dynamic_kafka.app.query.stop_request import StopRequest
 from dynamic_kafka.errors import DynamicKafkaError, ErrorCode
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
-from dynamic_kafka.planning.progress import OffsetDocument
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,7 +109,7 @@ class Supervisor:
             if each.finished:
                 continue
             if recommit:
-                self._commit(each, self._board.sinks()[each.sink.name].document)
+                self._commit(each, self._board.sinks()[each.sink.name])
             if each.failure is not None:
                 raise each.failure
             if each.restart_at is not None:
@@ -159,12 +158,12 @@ class Supervisor:
         log.warning("sink %s: restarted in %.1f s", each.sink.name, pause, extra=fields)
         each.restart_at = time.monotonic() + pause
 
-    def _commit(self, each: SinkQuery, document: OffsetDocument) -> None:
-        """Hand the progress of a committed document to the committer, and show the commits so far."""
-        if each.committer is None or document.is_initial:
+    def _commit(self, each: SinkQuery, status: SinkStatus) -> None:
+        """Hand the progress of a committed batch to the committer, and show the commits so far."""
+        if each.committer is None or status.document.is_initial:
             return
         try:
-            each.commit(document)
+            each.commit(status.document, *status.others)
         except DynamicKafkaError as error:
             each.failure = error
         self._board.update(each.sink.name, commits=each.committer.counts(), committed=each.committer.committed())
@@ -177,7 +176,7 @@ class Supervisor:
             return
         if status.rows:
             each.restarts.progressed()
-        self._commit(each, status.document)
+        self._commit(each, status)
         fields = {
             "event": "batch", "sink": each.sink.name, "batch": status.batch, "rows": status.rows,
             "documentQuery": status.document.query, "milliseconds": status.batch_ms, "summary": status.summary,
