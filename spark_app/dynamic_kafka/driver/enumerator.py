@@ -248,7 +248,7 @@ class Enumerator:
 
     def plan_once(self, given: PlanInput, observed: LiveObservation) -> Planned:
         """Plan, and answer the plan's questions. Writes nothing, but logs warnings; the tool `plan` uses it too."""
-        answer = partial(answer_question, probes=observed.probes, state=self.state, group=self.options.group_id)
+        answer = partial(answer_question, probes=observed.probes, state=self.state, options=self.options)
         # Before the plan, which may fail: a query that fails at each start still logs the clusters without an id.
         self.status.warn(missing_id_warnings(given))
         planned = run_steps(plan_batch(given), answer)

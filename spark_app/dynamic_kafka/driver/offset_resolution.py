@@ -12,9 +12,12 @@ from typing import Any
 
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.kafka.admin import ClusterAdmin
+from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.kafka.offset_queries import answer_queries
 from dynamic_kafka.kafka.probe import LATEST, ClusterProbe
+from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.questions import (
+    AbsentTopicsQuestion,
     AcceptedIdentitiesQuestion,
     AcceptedLossesQuestion,
     HighWatermarksQuestion,
@@ -25,18 +28,19 @@ from dynamic_kafka.planning.splits import Split
 
 
 def answer_question(
-    question: Question, *, probes: Mapping[str, ClusterProbe], state: StateLocation | None, group: str | None
+    question: Question, *, probes: Mapping[str, ClusterProbe], state: StateLocation | None, options: SourceOptions
 ) -> Any:
     """Return the answer that `question` describes. May wait for clusters, all at once.
 
     Args:
         probes: the connections, by cluster id.
         state: None without a `stateLocation`: a user cannot have accepted anything.
-        group: `kafka.group.id`, whose commits count as `committed` offsets.
+        options: their `kafka.group.id` has the commits that count as `committed` offsets.
 
     Raises:
         ClusterError: a cluster did not answer.
         OptionError: an offset that the options demand does not exist.
+        SecretError: a secret of a cluster that metadata no longer names does not resolve.
     """
     match question:
         case AcceptedIdentitiesQuestion(query):
@@ -44,9 +48,35 @@ def answer_question(
         case AcceptedLossesQuestion(query):
             return state.accepted_losses(query) if state is not None else {}
         case OffsetsQuestion(queries, ends):
-            return answer_queries(probes, queries, group, ends)
+            return answer_queries(probes, queries, options.group_id, ends)
         case HighWatermarksQuestion(splits, new):
             return _high_watermarks(probes, splits, new)
+        case AbsentTopicsQuestion(topics):
+            return _absent_topics(probes, topics, options)
+
+
+def _absent_topics(
+    probes: Mapping[str, ClusterProbe], topics: frozenset[tuple[str, str]], options: SourceOptions
+) -> frozenset[tuple[str, str]]:
+    by_cluster: dict[str, list[str]] = {}
+    for cluster, topic in sorted(topics):
+        by_cluster.setdefault(cluster, []).append(topic)
+    futures = {
+        cluster: probes[cluster].ask(partial(ClusterAdmin.absent_topics, topics=own))
+        for cluster, own in by_cluster.items()
+        if cluster in probes
+    }
+    absent = {(cluster, topic) for cluster, future in futures.items() for topic in future.result()}
+    for cluster in by_cluster.keys() - probes.keys():
+        # A pattern lists no topic of its cluster any more, so that metadata does not name the cluster.
+        client = ClusterClient(cluster, options.kafka_properties, {})
+        deadline_s = options.read_timeout_ms / 1000
+        admin = ClusterAdmin(cluster, client.admin_config(), read_committed=False, deadline_s=deadline_s)
+        try:
+            absent |= {(cluster, topic) for topic in admin.absent_topics(by_cluster[cluster])}
+        finally:
+            admin.close_in_background()
+    return frozenset(absent)
 
 
 def _high_watermarks(

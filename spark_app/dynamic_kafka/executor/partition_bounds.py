@@ -1,4 +1,4 @@
-"""The first and the end offset of a split, as its cluster reports them now. Runs on executors, for `range_reader`."""
+"""The bounds of a split, or its absence, as its cluster reports them now. Runs on executors, for `range_reader`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 
 from confluent_kafka import KafkaException, TopicPartition
 
-from dynamic_kafka.errors import ClusterError
+from dynamic_kafka.errors import ClusterError, ClusterUnreachableError
 from dynamic_kafka.executor.consumer_cache import CachedConsumer
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.kafka.admin import ClusterAdmin
@@ -42,8 +42,7 @@ def end_offset(task: ReadTask, timeout_s: float = LONGEST_CALL_S) -> int:
         ClusterError: no answer within `timeout_s` or `readTimeout`, or an error.
     """
     split = task.part.split
-    deadline_s = min(task.read_timeout_s, timeout_s)
-    admin = ClusterAdmin(split.cluster, task.client.admin_config(), read_committed=False, deadline_s=deadline_s)
+    admin = _admin(task, timeout_s)
     try:
         end, _ = admin.offsets({(split.topic, split.partition): OffsetQuery("latest")})[split.topic, split.partition]
     finally:
@@ -58,3 +57,30 @@ def end_offset_if_known(task: ReadTask, timeout_s: float) -> int | None:
     except ClusterError as error:
         log.warning("the end of the log of %s is unknown: %s", task.part.split, error)
         return None
+
+
+def absence(task: ReadTask, timeout_s: float) -> str | None:
+    """Return the loss if the brokers confirm that the topic or the partition is gone, else None.
+
+    Raises:
+        ClusterError: the cluster refuses to describe the topic.
+    """
+    topic, partition = task.part.split[1:]
+    admin = _admin(task, timeout_s)
+    try:
+        described, _ = admin.describe_topics([topic])
+        if topic in described:
+            return None if partition in described[topic][1] else "the partition no longer exists"
+        return "the topic no longer exists" if admin.absent_topics([topic]) else None
+    except ClusterUnreachableError as error:
+        log.warning("it is unknown whether %s still exists: %s", task.part.split, error)
+        return None
+    finally:
+        admin.close_in_background()
+
+
+def _admin(task: ReadTask, timeout_s: float) -> ClusterAdmin:
+    deadline_s = min(task.read_timeout_s, timeout_s)
+    return ClusterAdmin(
+        task.part.split.cluster, task.client.admin_config(), read_committed=False, deadline_s=deadline_s
+    )

@@ -25,7 +25,7 @@ from dynamic_kafka.errors import DataLossError, ReadTimeoutError
 from dynamic_kafka.executor.cluster_identity import NoBrokersError, check_identity
 from dynamic_kafka.executor.columns import arrow_schema, to_batch
 from dynamic_kafka.executor.consumer_cache import CONSUMERS, CachedConsumer
-from dynamic_kafka.executor.partition_bounds import end_offset, end_offset_if_known, first_offset
+from dynamic_kafka.executor.partition_bounds import absence, end_offset, end_offset_if_known, first_offset
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.kafka.config import config_digest
 from dynamic_kafka.kafka.errors import HARMLESS_TO_READ, translate
@@ -233,7 +233,9 @@ class _RangeReader:
             self.skip_loss(f"offsets {self.task.part.start}..{first} have expired")
 
     def check_existence(self, timeout_s: float) -> bool:
-        """Treat a topic or partition that was deleted as a loss; a broker that does not answer is none.
+        """Treat a topic or partition that was deleted as a loss, once several brokers confirm that.
+
+        A broker that does not answer, or that has old metadata, is no loss.
 
         Returns:
             False if the loss is accepted, and nothing is left of the range.
@@ -243,10 +245,12 @@ class _RangeReader:
             listed = self.consumer.list_topics(timeout=timeout_s).topics.get(split.topic)
         except KafkaException:
             return True
-        exists = listed is not None and (listed.error is not None or split.partition in listed.partitions)
-        if not exists:
-            self.skip_loss(f"the {'topic' if listed is None else 'partition'} no longer exists", topic_is_gone=True)
-        return exists
+        if listed is not None and (listed.error is not None or split.partition in listed.partitions):
+            return True
+        why = absence(self.task, timeout_s)
+        if why is not None:
+            self.skip_loss(why, topic_is_gone=True)
+        return why is None
 
     def give_up(self) -> None:
         """Find out why the range does not advance, then fail, or skip an accepted loss.

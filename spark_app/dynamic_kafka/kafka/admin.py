@@ -22,12 +22,16 @@ from dynamic_kafka.kafka.errors import ConnectionProblem, client_creation_error,
 from dynamic_kafka.kafka.groups import Commits, GroupClient
 from dynamic_kafka.kafka.retries import PAUSE_S, retry_while_transient
 from dynamic_kafka.planning.starting import OffsetQuery
+from dynamic_kafka.wording import first_few
 
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """Kafka's text for a topic id of all zeros: the broker does not report ids."""
 NO_SUCH_RECORD = -1
 """Kafka's answer when no record is as new as a timestamp. A lower number means that there is no answer: for a broker
 that misses the deadline, librdkafka returns -1001 and raises nothing."""
+
+CONFIRMING_BROKERS = 3
+"""The number of other brokers that are asked for a topic that one broker does not have."""
 
 log = logging.getLogger(__name__)
 
@@ -131,13 +135,41 @@ class ClusterAdmin:
                 denied.append(name)
         return denied
 
+    def absent_topics(self, topics: Iterable[str]) -> frozenset[str]:
+        """Return those of the topics that the cluster does not have, as several brokers confirm.
+
+        One broker may have old metadata.
+
+        Raises:
+            ClusterError: the cluster refuses to describe a topic, or no second broker answers.
+        """
+        _, absent = self.describe_topics(topics)
+        if not absent:
+            return absent
+        listed = self._listed()
+        absent -= _names(listed)
+        others = [broker for id, broker in listed.brokers.items() if id != listed.orig_broker_id]
+        confirmed = False
+        # A cluster of one broker answers again over a new connection.
+        for broker in (others or list(listed.brokers.values()))[:CONFIRMING_BROKERS]:
+            # A new client asks the broker that it is given, whatever others that one lists.
+            config = {**self._config, "bootstrap.servers": _address(broker.host, broker.port)}
+            admin = ClusterAdmin(self.cluster, config, read_committed=False, deadline_s=self._deadline_s)
+            try:
+                absent -= admin.list_topics()
+                confirmed = True
+            except ClusterUnreachableError as error:
+                log.warning("broker %s of cluster %s does not list its topics: %s", broker.id, self.cluster, error)
+            finally:
+                admin.close_in_background()
+        if absent and not confirmed:
+            text = f"one broker does not have the topics {first_few(sorted(absent), 5)}, and no other one answers"
+            raise ClusterUnreachableError(self.cluster, text)
+        return absent
+
     def list_topics(self) -> set[str]:
         """Return the names of all topics that this client may see."""
-        try:
-            listed = self._client.list_topics(timeout=self._deadline_s)
-        except Exception as raised:
-            raise self._translated("list topics", raised) from None
-        return {name for name, topic in listed.topics.items() if topic.error is None}
+        return _names(self._listed())
 
     def offsets(
         self, queries: Mapping[tuple[str, int], OffsetQuery], *, uncommitted: bool = False
@@ -202,6 +234,12 @@ class ClusterAdmin:
         drop_in_background([self.__dict__.pop("_client", None)], f"close-{self.cluster}")
         self._client = client
 
+    def _listed(self) -> ClusterMetadata:
+        try:
+            return self._client.list_topics(timeout=self._deadline_s)
+        except Exception as raised:
+            raise self._translated("list topics", raised) from None
+
     def _metadata(self, topic: str, left_s: float) -> ClusterMetadata:
         return self._client.list_topics(topic, timeout=left_s)
 
@@ -215,6 +253,15 @@ class ClusterAdmin:
         # "All brokers are down" explains less than the error before it.
         if error.code() != KafkaError._ALL_BROKERS_DOWN or self._last_problem is None:
             self._last_problem = ConnectionProblem.of(error)
+
+
+def _address(host: str | None, port: int | None) -> str:
+    """Return the address of a broker as a client's property."""
+    return f"[{host}]:{port}" if ":" in (host or "") else f"{host}:{port}"
+
+
+def _names(listed: ClusterMetadata) -> set[str]:
+    return {name for name, topic in listed.topics.items() if topic.error is None}
 
 
 _SPECS: Mapping[str, Callable[[OffsetQuery], OffsetSpec]] = {

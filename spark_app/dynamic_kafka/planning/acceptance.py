@@ -66,7 +66,8 @@ def judge_losses(given: PlanInput, opened: OffsetDocument, found: Sequence[DataL
         for loss in losses
     ]
     notes = [Note("data-loss", loss.split.cluster, f"data loss accepted: {describe([loss])}") for loss in skipped]
-    return LossOutcome(skip_losses(opened, skipped), tuple(losses), tuple(refused), tuple(notes))
+    until_ms = given.now_ms + given.options.removed_cluster_retention_ms
+    return LossOutcome(skip_losses(opened, skipped, until_ms), tuple(losses), tuple(refused), tuple(notes))
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from dynamic_kafka.planning.acceptance import LossOutcome, judge_losses
 from dynamic_kafka.planning.checks import check_clusters
 from dynamic_kafka.planning.dataloss import DataLoss, find_data_loss, is_recreated
-from dynamic_kafka.planning.deleted_topics import mark_deleted_topics
+from dynamic_kafka.planning.deleted_topics import confirm_absences, mark_deleted_topics
 from dynamic_kafka.planning.observation import ClusterObservation, Note, observed_topic
 from dynamic_kafka.planning.plan import Plan, advance, open_splits
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.questions import Steps
 from dynamic_kafka.planning.reconcile import Reconciled, carry_over, reconcile
-from dynamic_kafka.planning.resolution import kept_stop_warnings, resolve_positions
+from dynamic_kafka.planning.resolution import kept_stop_warnings, resolve_positions, with_explicit_ids
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.planning.starting import is_bounded
 
@@ -54,8 +54,9 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
         ClusterError, OptionError: a first plan cannot start as the options ask.
     """
     logged = given.logged
-    wanted, answers = mark_deleted_topics(given)
+    wanted, answers = yield from mark_deleted_topics(given)
     progress, renamed = carry_over(given.progress, wanted, answers)
+    answers = yield from confirm_absences(progress, answers)
     progress = yield from check_clusters(given, progress)
     reconciled = reconcile(
         progress, wanted, answers, now_ms=given.now_ms, retention_ms=given.options.removed_cluster_retention_ms
@@ -68,7 +69,7 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
         bounded = is_bounded(given.options, given.observation.subscription)
         reconciled = replace(reconciled, document=replace(reconciled.document, bounded=bounded))
     starts, stops = yield from resolve_positions(given, reconciled)
-    opened = open_splits(reconciled.document, starts, stops, answers)
+    opened = with_explicit_ids(given, progress, open_splits(reconciled.document, starts, stops, answers))
     found = find_data_loss(opened, answers, before=progress)
     outcome = LossOutcome(opened)
     if found:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.progress import OffsetDocument, TopicProgress
+from dynamic_kafka.planning.progress import OffsetDocument, ParkedCluster, TopicProgress
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.wording import first_few
 
@@ -25,6 +25,7 @@ class DataLoss:
             offset, or 0 if that was not observed.
         topic_id: id of the topic that the split's offset belongs to, if known.
         recreated: whether another topic has that name now.
+        missing: whether the cluster does not have the topic at all.
     """
 
     split: Split
@@ -32,6 +33,7 @@ class DataLoss:
     resume_at: int | None
     topic_id: str | None = None
     recreated: bool = False
+    missing: bool = False
 
 
 def find_data_loss(
@@ -54,7 +56,13 @@ def find_data_loss(
         for topic, reading in sorted(progress.topics.items()) if progress else ():
             if topic in answer.missing:
                 found.extend(
-                    DataLoss(Split(cluster, topic, partition), "the topic no longer exists", None)
+                    DataLoss(
+                        Split(cluster, topic, partition),
+                        "the topic no longer exists",
+                        None,
+                        topic_id=reading.topic_id,
+                        missing=True,
+                    )
                     for partition in sorted(reading.next)
                     if not reading.finished(partition)
                 )
@@ -113,19 +121,31 @@ def describe(losses: Iterable[DataLoss]) -> str:
     return first_few((f"{loss.split}: {loss.reason}" for loss in losses), separator="; ")
 
 
-def skip_losses(document: OffsetDocument, losses: list[DataLoss]) -> OffsetDocument:
-    """Continue behind the losses (`failOnDataLoss=false`, or accepted), and drop splits that are gone."""
+def skip_losses(document: OffsetDocument, losses: Iterable[DataLoss], until_ms: int) -> OffsetDocument:
+    """Continue behind the losses (`failOnDataLoss=false`, or accepted).
+
+    Splits that are gone are dropped. A missing topic is parked: if it returns with its id, it continues at its offsets.
+
+    Args:
+        until_ms: when parked topics expire, unless metadata names them.
+    """
     clusters = {cluster: dict(progress.topics) for cluster, progress in document.clusters.items()}
+    parked = dict(document.parked)
     for loss in losses:
-        topics = clusters[loss.split.cluster]
-        topics[loss.split.topic] = _skip(topics[loss.split.topic], loss)
+        cluster, name, _ = loss.split
+        if not loss.missing:
+            clusters[cluster][name] = _skip(clusters[cluster][name], loss)
+        elif name in clusters[cluster]:
+            missing = clusters[cluster].pop(name).parked(until_ms, document.parked_topic(cluster, name), missing=True)
+            others = parked[cluster].topics if cluster in parked else {}
+            parked[cluster] = ParkedCluster({**others, name: missing}, document.clusters[cluster].kafka_id)
     kept = {
         cluster: replace(
             document.clusters[cluster], topics={name: topic for name, topic in topics.items() if topic.next}
         )
         for cluster, topics in clusters.items()
     }
-    return replace(document, clusters={cluster: p for cluster, p in kept.items() if p.topics})
+    return replace(document, clusters={cluster: p for cluster, p in kept.items() if p.topics}, parked=parked)
 
 
 def _skip(topic: TopicProgress, loss: DataLoss) -> TopicProgress:

@@ -1,8 +1,8 @@
-"""Deleted topics of a pattern on a single cluster: a data loss, unless all of their records were read.
+"""Deleted topics: their absence is confirmed before it counts, also where a pattern no longer lists them.
 
 Pure; `planning.batch` calls it first in each plan. With Spark's `subscribePattern` the topics come from the cluster's
-own list. A deleted topic drops out of that list as if a user had removed it on purpose. The outcome must not depend on
-whether the next plan or the next listing comes first.
+own list. A deleted topic drops out of that list as if a user had removed it on purpose, and so does a topic that the
+query may not describe any more. The outcome must not depend on whether the next plan or the next listing comes first.
 """
 
 from __future__ import annotations
@@ -14,19 +14,53 @@ from dataclasses import replace
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.plan_input import PlanInput
-from dynamic_kafka.planning.progress import Column, TopicProgress
+from dynamic_kafka.planning.progress import Column, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.questions import AbsentTopicsQuestion, Steps
 
 
-def mark_deleted_topics(given: PlanInput) -> tuple[Mapping[str, SubscribedCluster], Mapping[str, ClusterObservation]]:
+def confirm_absences(
+    progress: OffsetDocument, answers: Mapping[str, ClusterObservation]
+) -> Steps[Mapping[str, ClusterObservation]]:
+    """Return the answers, with only those topics missing that no broker has.
+
+    The others count as not described: a later plan asks again.
+
+    Args:
+        progress: saved progress, renames applied. Topics without progress are left alone.
+
+    Raises:
+        ClusterError: a cluster refuses to describe one of them.
+    """
+    doubtful = frozenset(
+        (cluster, topic)
+        for cluster, answer in answers.items()
+        for topic in answer.missing
+        if progress.topic(cluster, topic) is not None
+    )
+    if not doubtful:
+        return answers
+    present = doubtful - (yield AbsentTopicsQuestion(doubtful))
+    return {
+        cluster: replace(answer, missing=frozenset(t for t in answer.missing if (cluster, t) not in present))
+        for cluster, answer in answers.items()
+    }
+
+
+def mark_deleted_topics(
+    given: PlanInput,
+) -> Steps[tuple[Mapping[str, SubscribedCluster], Mapping[str, ClusterObservation]]]:
     """Return the wanted clusters and the answers, with deleted topics added as missing ones.
 
     A deleted topic that was read completely is not wanted any more. If the pattern does not match a topic any more, the
     user removed it on purpose, and it is left alone.
+
+    Raises:
+        ClusterError: the cluster does not list a topic because it refuses to describe it.
     """
     wanted, answers = given.observation.subscription.clusters, given.observation.answers
     single = given.options.single
     reading = given.progress.clusters.get(single.cluster_id) if single is not None else None
-    if single is None or single.pattern is None or reading is None or not given.options.fail_on_data_loss:
+    if single is None or single.pattern is None or reading is None:
         return wanted, answers
     name = single.cluster_id
     if name in wanted and name not in answers:
@@ -37,10 +71,21 @@ def mark_deleted_topics(given: PlanInput) -> tuple[Mapping[str, SubscribedCluste
     ends_by_itself = given.progress.bounded or given.limits.targets is not None
     ends = {} if ends_by_itself else given.topic_ends.get(name, {})
     topics, missing = dict(want.topics), set(answer.missing)
-    for topic, progress in reading.topics.items():
-        if (topic in topics and topic not in missing) or not re.fullmatch(single.pattern, topic):
+    unlisted = frozenset(
+        (name, topic)
+        for topic in reading.topics
+        if (topic not in topics or topic in missing) and re.fullmatch(single.pattern, topic)
+    )
+    absent = (yield AbsentTopicsQuestion(unlisted)) if unlisted else frozenset()
+    for _, topic in sorted(unlisted):
+        progress = reading.topics[topic]
+        if (name, topic) not in absent:
+            # It exists, though not in the list that the metadata were made of.
+            topics[topic] = progress.stream
+            missing.discard(topic)
+        elif not given.options.fail_on_data_loss:
             continue
-        if _is_read(progress, ends.get(topic)):
+        elif _is_read(progress, ends.get(topic)):
             topics.pop(topic, None)
             missing.discard(topic)
         else:

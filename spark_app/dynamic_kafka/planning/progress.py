@@ -48,6 +48,18 @@ class TopicProgress:
         stop = self.stops.get(partition)
         return stop is not None and self.next[partition] >= stop
 
+    def parked(self, until_ms: int, before: ParkedTopic | None = None, *, missing: bool = False) -> ParkedTopic:
+        """Return the topic as parked. Its offsets win over those of an earlier parking (`before`)."""
+        return ParkedTopic(
+            stream=self.stream,
+            topic_id=self.topic_id,
+            next={**(before.next if before else {}), **self.next},
+            epochs=self.epochs,
+            stops=self.stops,
+            until_ms=until_ms,
+            missing=missing,
+        )
+
 
 @dataclass(frozen=True)
 class ClusterProgress:
@@ -60,13 +72,13 @@ class ClusterProgress:
 
 @dataclass(frozen=True)
 class ParkedTopic:
-    """Splits of a topic that metadata no longer names.
+    """Splits of a topic that metadata no longer names, or that its cluster does not have.
 
     Attributes:
         until_ms: when they expire, milliseconds since the epoch.
         awaited: metadata named the topic again before that, but its cluster has not answered yet. The topic came back
             in time, so it is kept for as long as metadata names it.
-        missing: metadata names the topic, but its cluster has none of this topic id.
+        missing: metadata names the topic, but its cluster has none of this topic id. It is kept in the same way.
     """
 
     stream: str
@@ -98,6 +110,8 @@ class OffsetDocument:
         number: number of the document within the query; 0 is the empty one.
         previous: fingerprint of the document before, so that one document identifies its whole batch.
         bounded: the run ends when all splits have reached their stopping offsets; it discovers nothing new.
+        explicit_ids: {cluster id: {topic: topic id}}: the topic that metadata's explicit starting offsets were first
+            used for. They hold for no other topic of that name.
         state: id of the state folder that the query has used; empty without one.
         logged, fingerprint: caches of `planning.codec`: the document's JSON, and its hash. A changed copy of the
             document starts without them.
@@ -109,6 +123,7 @@ class OffsetDocument:
     bounded: bool = False
     clusters: Mapping[str, ClusterProgress] = field(default_factory=dict)
     parked: Mapping[str, ParkedCluster] = field(default_factory=dict)
+    explicit_ids: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     state: str = ""
     unknown: Unknown = field(default_factory=dict)
     logged: Mapping[str, Any] | None = field(default=None, init=False, compare=False, repr=False)

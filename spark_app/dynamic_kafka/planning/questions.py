@@ -65,7 +65,24 @@ class HighWatermarksQuestion:
     new: frozenset[Split]
 
 
-Question = AcceptedIdentitiesQuestion | AcceptedLossesQuestion | OffsetsQuestion | HighWatermarksQuestion
+@dataclass(frozen=True)
+class AbsentTopicsQuestion:
+    """Which of these topics do the brokers of their clusters really lack? Answer: a set of (cluster id, topic).
+
+    One broker may have old metadata. A plan asks before it treats a topic with progress as deleted. The caller raises
+    ClusterError if a cluster lacks no topic, but refuses to describe it.
+    """
+
+    topics: frozenset[tuple[str, str]]
+
+
+Question = (
+    AcceptedIdentitiesQuestion
+    | AcceptedLossesQuestion
+    | OffsetsQuestion
+    | HighWatermarksQuestion
+    | AbsentTopicsQuestion
+)
 
 Steps = Generator[Question, Any, T]
 """A computation that yields questions, receives their answers, and returns T."""

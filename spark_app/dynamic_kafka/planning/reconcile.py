@@ -43,16 +43,20 @@ def rename(document: OffsetDocument, wanted: Mapping[str, SubscribedCluster]) ->
     over parked progress, under either id.
     """
     clusters, parked, notes = dict(document.clusters), dict(document.parked), []
+    explicit = dict(document.explicit_ids)
     for cluster, want in sorted(wanted.items()):
         old = want.renamed_from
-        if old is None or old in wanted or cluster in clusters or (old not in clusters and old not in parked):
+        if old is None or old in wanted or cluster in clusters:
+            continue
+        _move_ids(explicit, old, cluster)
+        if old not in clusters and old not in parked:
             continue
         if old in clusters:
             clusters[cluster] = clusters.pop(old)
         _park_together(clusters, parked, old, cluster)
         text = f"cluster {old!r} is now {cluster!r}, and continues at its offsets under the new id"
         notes.append(Note("renamed", cluster, text))
-    return replace(document, clusters=clusters, parked=parked), notes
+    return replace(document, clusters=clusters, parked=parked, explicit_ids=explicit), notes
 
 
 def recognise(
@@ -68,6 +72,7 @@ def recognise(
     refuses the other cases: two wanted ids of one cluster, and an id that was saved with another `cluster.id`.
     """
     clusters, parked, notes = dict(document.clusters), dict(document.parked), []
+    explicit = dict(document.explicit_ids)
     for cluster, answer in sorted(observed.items()):
         own = parked[cluster].kafka_id if cluster in parked else None
         if cluster not in wanted or cluster in clusters:
@@ -83,9 +88,10 @@ def recognise(
             if old in clusters and cluster not in clusters:
                 clusters[cluster] = clusters.pop(old)
             _park_together(clusters, parked, old, cluster)
+            _move_ids(explicit, old, cluster)
             text = f"cluster {cluster!r} is the former {old!r} ({answer.kafka_id}): it continues at its offsets"
             notes.append(Note("renamed", cluster, text))
-    return replace(document, clusters=clusters, parked=parked), notes
+    return replace(document, clusters=clusters, parked=parked, explicit_ids=explicit), notes
 
 
 def carry_over(
@@ -95,6 +101,12 @@ def carry_over(
     renamed, notes = rename(document, wanted)
     recognised, more = recognise(renamed, wanted, observed)
     return recognised, [*notes, *more]
+
+
+def _move_ids(explicit: dict[str, Mapping[str, str]], old: str, new: str) -> None:
+    """Let a renamed cluster keep the topic ids that its explicit starting offsets hold for."""
+    if old in explicit:
+        explicit[new] = {**explicit.pop(old), **explicit.get(new, {})}
 
 
 def _park_together(
@@ -122,6 +134,7 @@ def forget(document: OffsetDocument, clusters: set[str]) -> OffsetDocument:
         document,
         clusters={cluster: kept for cluster, kept in document.clusters.items() if cluster not in clusters},
         parked={cluster: kept for cluster, kept in document.parked.items() if cluster not in clusters},
+        explicit_ids={cluster: kept for cluster, kept in document.explicit_ids.items() if cluster not in clusters},
     )
 
 
@@ -194,29 +207,23 @@ class _Reconciliation:
                     self.note("expired", cluster, topic, "is no longer named by metadata, and its offsets are not kept")
                     continue
                 kept = self.parked.setdefault(cluster, {})
-                before = kept.get(topic)
-                kept[topic] = ParkedTopic(
-                    stream=progress.stream,
-                    topic_id=progress.topic_id,
-                    # Active progress wins over the offsets of an earlier parking.
-                    next={**(before.next if before else {}), **progress.next},
-                    epochs=progress.epochs,
-                    stops=progress.stops,
-                    until_ms=self.now_ms + self.retention_ms,
-                )
+                kept[topic] = progress.parked(self.now_ms + self.retention_ms, kept.get(topic))
                 self.note("parked", cluster, topic, "is no longer named by metadata: its offsets are kept")
 
     def expire(self) -> None:
         for cluster, topics in self.parked.items():
             named = self.wanted[cluster].topics if cluster in self.wanted else {}
             for topic, kept in list(topics.items()):
-                if kept.awaited and topic not in named:
-                    # It came back, and was removed again before its cluster answered: this is a new parking.
-                    topics[topic] = replace(kept, awaited=False, until_ms=self.now_ms + self.retention_ms)
-                elif kept.awaited or self.now_ms < kept.until_ms:
-                    # It is in time if metadata names it again in time, however late its cluster answers.
-                    missing = cluster in self.observed and topic in self.observed[cluster].missing
-                    topics[topic] = replace(kept, awaited=topic in named and not missing)
+                held = kept.awaited or kept.missing
+                if held and topic not in named and self.retention_ms > 0:
+                    # It was removed before its cluster answered or had it again: this is a new parking.
+                    until_ms = self.now_ms + self.retention_ms
+                    topics[topic] = replace(kept, awaited=False, missing=False, until_ms=until_ms)
+                elif topic in named and (held or self.now_ms < kept.until_ms):
+                    # It is in time if metadata names it in time, however late its cluster has it or answers.
+                    topics[topic] = kept if held else replace(kept, awaited=True)
+                elif self.now_ms < kept.until_ms:
+                    continue
                 else:
                     del topics[topic]
                     text = "was parked past its retention: if it returns, it starts as new"
@@ -248,7 +255,7 @@ class _Reconciliation:
     def resume(self, cluster: str, topic: str, progress: TopicProgress, parked: ParkedTopic) -> TopicProgress:
         back = {p: offset for p, offset in parked.next.items() if p not in progress.next}
         self.resumed.update(Split(cluster, topic, partition) for partition in back)
-        self.note("resumed", cluster, topic, "is named again: it continues at its parked offsets")
+        self.note("resumed", cluster, topic, "is back: it continues at its parked offsets")
         return replace(
             progress,
             next={**progress.next, **back},

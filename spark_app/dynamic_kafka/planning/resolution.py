@@ -7,9 +7,11 @@ rules. The offsets found here are kept in the offset document: nothing resolves 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from dynamic_kafka.metadata.model import OffsetSpec
+from dynamic_kafka.planning.dataloss import is_recreated
 from dynamic_kafka.planning.observation import observed_topic
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import OffsetDocument
@@ -97,17 +99,45 @@ def kept_stop_warnings(given: PlanInput, document: OffsetDocument) -> dict[tuple
     return warnings
 
 
+def with_explicit_ids(given: PlanInput, before: OffsetDocument, opened: OffsetDocument) -> OffsetDocument:
+    """Record the topic ids that metadata's explicit starting offsets hold for, once they are first used.
+
+    An id outlasts the topic and its parked offsets. It is dropped when metadata no longer has explicit offsets.
+
+    Args:
+        before: progress before it took over the observed topic ids.
+        opened: progress with new splits opened.
+    """
+    clusters = given.observation.subscription.clusters
+    ids = {cluster: dict(kept) for cluster, kept in opened.explicit_ids.items()}
+    for cluster, want in clusters.items():
+        own = want.starting_offsets
+        named = own.offsets if own is not None and own.kind == "explicit" else {}
+        ids[cluster] = {topic: kept for topic, kept in ids.get(cluster, {}).items() if topic in named}
+        for name in named:
+            topic, was = opened.topic(cluster, name), before.topic(cluster, name) or before.parked_topic(cluster, name)
+            if (
+                topic is not None
+                and topic.topic_id is not None
+                and topic.next.keys() - (was.next.keys() if was else ())
+            ):
+                ids[cluster].setdefault(name, (was.topic_id if was else None) or topic.topic_id)
+    return replace(opened, explicit_ids={cluster: kept for cluster, kept in ids.items() if kept})
+
+
 def _starts(given: PlanInput, reconciled: Reconciled) -> dict[Split, Resolution]:
     options, initial = given.options, given.logged.is_initial
     starts: dict[Split, Resolution] = {}
     for split, new_topic in reconciled.new.items():
         own = given.observation.subscription.clusters[split.cluster].starting_offsets
+        topic = reconciled.document.topic(split.cluster, split.topic)
+        first_id = reconciled.document.explicit_ids.get(split.cluster, {}).get(split.topic)
         spec = starting_spec(
             first_plan=initial,
             new_topic=new_topic,
             configured=options.starting_for(split.cluster),
             own=own,
-            recreated=split in reconciled.recreated,
+            recreated=split in reconciled.recreated or is_recreated(first_id, topic.topic_id if topic else None),
         )
         starts[split] = resolve_start(
             spec,

@@ -58,7 +58,9 @@ def plan(state: StateLocation, logged: OffsetDocument, answers: dict[str, Cluste
     options = {"clusterFailurePolicy": "stall", "stateLocation": state.uri, "removedClusterRetention": str(10**9)}
     given = plan_input(logged, CLUSTERS, answers, now_ms=1, options=options)
     probes = dict.fromkeys(CLUSTERS, cast(ClusterProbe, NoTransactions()))
-    return run_steps(plan_batch(given), partial(answer_question, probes=probes, state=state, group=None)).plan.document
+    return run_steps(
+        plan_batch(given), partial(answer_question, probes=probes, state=state, options=given.options)
+    ).plan.document
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from dynamic_kafka.driver.offset_resolution import answer_question
 from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.kafka.probe import ClusterProbe
 from dynamic_kafka.metadata import SubscribedCluster
+from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.acceptance import judge_losses
 from dynamic_kafka.planning.dataloss import DataLoss, find_data_loss
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
@@ -27,7 +28,7 @@ from dynamic_kafka.planning.progress import (
 from dynamic_kafka.planning.questions import run_steps
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.planning.starting import OffsetQuery
-from tests.unit.planning.plans import plan_input
+from tests.unit.planning.plans import OPTIONS, plan_input
 
 SPLIT = Split("east", "t", 0)
 EAST = {"east": SubscribedCluster({"t": "orders"}, {})}
@@ -36,7 +37,12 @@ SAVED = OffsetDocument("q", 3, "p", clusters={"east": ClusterProgress({"t": Topi
 
 def judged(given: PlanInput, losses: list[DataLoss], probe: object) -> OffsetDocument:
     """Return the progress behind the losses, with the questions answered over this probe."""
-    answer = partial(answer_question, probes={"east": cast(ClusterProbe, probe)}, state=None, group=None)
+    answer = partial(
+        answer_question,
+        probes={"east": cast(ClusterProbe, probe)},
+        state=None,
+        options=parse_options(OPTIONS, mode="streaming"),
+    )
     return run_steps(judge_losses(given, SAVED, losses), answer).document
 
 

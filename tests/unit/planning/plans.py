@@ -12,7 +12,7 @@ from dynamic_kafka.planning.observation import ClusterObservation, Observation
 from dynamic_kafka.planning.plan import Limits
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.questions import OffsetsQuestion, Question, run_steps
+from dynamic_kafka.planning.questions import AbsentTopicsQuestion, OffsetsQuestion, Question, run_steps
 
 OPTIONS = {
     "streamIds": "s",
@@ -47,10 +47,12 @@ def plan_input(
 
 
 def all_logs_begin_at_zero(question: Question) -> Any:
-    """Answer a plan's questions on clusters whose logs all begin at 0; no user accepted anything."""
+    """Answer a plan's questions on clusters whose logs all begin at 0 and that lack what they do not list."""
     if isinstance(question, OffsetsQuestion):
         assert {query.kind for query in question.queries.values()} == {"earliest"}
         return dict.fromkeys(question.queries, 0)
+    if isinstance(question, AbsentTopicsQuestion):
+        return question.topics
     return {}
 
 

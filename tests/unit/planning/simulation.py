@@ -16,7 +16,13 @@ from typing import Any, Literal, NamedTuple
 
 from dynamic_kafka.driver.replay import Replays
 from dynamic_kafka.driver.state_store import StateLocation
-from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, PendingRangesError, StateMismatchError
+from dynamic_kafka.errors import (
+    ClusterError,
+    ClusterUnreachableError,
+    DataLossError,
+    PendingRangesError,
+    StateMismatchError,
+)
 from dynamic_kafka.executor.state_folder import StateFile
 from dynamic_kafka.metadata.model import OffsetSpec
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
@@ -32,7 +38,9 @@ from dynamic_kafka.planning.plan import Limits, ranges_between
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.questions import (
+    AbsentTopicsQuestion,
     AcceptedIdentitiesQuestion,
+    AcceptedLossesQuestion,
     HighWatermarksQuestion,
     OffsetsQuestion,
     Question,
@@ -76,6 +84,7 @@ class SimulatedTopic:
         ends: partition → end offset.
         first: partition → first available offset, 0 where it is not here.
         described: whether the cluster describes the topic now; it lists it anyway.
+        unlisted_by: the brokers that do not have the topic now, though it exists.
         readable: whether its records can be read now.
         deleted: a deleted topic comes back as another one.
     """
@@ -84,8 +93,14 @@ class SimulatedTopic:
     ends: dict[int, int]
     described: bool = True
     readable: bool = True
+    unlisted_by: Literal["none", "one", "all"] = "none"
     first: dict[int, int] = field(default_factory=dict)
     deleted: bool = False
+
+    @property
+    def answers(self) -> bool:
+        """Whether an observation holds the topic."""
+        return self.described and not self.deleted and self.unlisted_by == "none"
 
 
 @dataclass
@@ -168,6 +183,7 @@ class Simulation:
         refuse: bool = False,
         topic_ids: bool = True,
         first_offsets: bool = False,
+        fail_on_loss: bool = False,
     ) -> None:
         self.starting: Rule = starting
         self.reports_topic_ids = topic_ids
@@ -179,7 +195,7 @@ class Simulation:
                 "stateLocation": "memory",
                 "clusterFailurePolicy": policy,
                 "pendingRemovedRanges": "refuse" if refuse else "filter",
-                "failOnDataLoss": "false",
+                "failOnDataLoss": str(fail_on_loss).lower(),
                 "startingOffsets": starting,
                 "removedClusterRetention": str(RETENTION_MS),
             },
@@ -200,6 +216,8 @@ class Simulation:
         self.limits: dict[Key, int] = {}
         self.expired: dict[tuple[str, int], int] = {}
         self.back_in_time: set[str] = set()
+        self.explicit_ids: dict[tuple[str, str], str] = {}
+        self.accepts_losses = True
         self.remaining: dict[int, set[SplitRange]] = {}
         self.process: Replays | None = None
         self.frozen: list[Named] | None = None
@@ -256,7 +274,7 @@ class Simulation:
             topics, missing = {}, set()
             for name in named.topics:
                 topic = cluster.topics[name]
-                if topic.deleted:
+                if topic.deleted or topic.unlisted_by != "none":
                     missing.add(name)
                 elif topic.described:
                     topics[name] = TopicObservation(
@@ -327,6 +345,11 @@ class Simulation:
         except PendingRangesError:
             assert self.options.pending_removed_ranges == "refuse"
             return False
+        except DataLossError as refused:
+            assert "re-created" in str(refused) and self.options.fail_on_data_loss
+            if self.accepts_losses:
+                self.abandon_recreated()
+            return False
         except (ReadFailed, ClusterUnreachableError):
             return False
         if batch not in self.sink:
@@ -349,6 +372,10 @@ class Simulation:
         except ClusterError as refused:
             # Only a first plan refuses a topic without a description; the query is then started again.
             assert logged.is_initial and "does not describe it" in str(refused)
+            self.process = None
+            return True
+        except DataLossError:
+            self.check_refusal(given)
             self.process = None
             return True
         assert run_steps(plan_batch(given), self.answer) == planned, "a plan is a function"
@@ -391,7 +418,33 @@ class Simulation:
             read_before=frozenset(observation.answers),
         )
 
-    def answer(self, question: Question) -> dict[Any, Any]:
+    def check_refusal(self, given: PlanInput) -> None:
+        """Check that refused records are gone, and accept the losses, as the tool `accept` records them."""
+        assert self.options.fail_on_data_loss
+        planned = run_steps(plan_batch(replace(given, refuse_losses=False)), self.answer)
+        assert planned.refused
+        for number, loss in enumerate(planned.refused, start=len(self.state.files)):
+            self.check_loss(loss, planned.opened)
+            accepted = {
+                **{"kind": "data-loss", "cluster": loss.split.cluster, "topic": loss.split.topic},
+                **{"partition": loss.split.partition, "topicId": loss.topic_id, "to": loss.resume_at},
+                **{"from": planned.opened.next_of(loss.split), "epoch": planned.opened.epoch_of(loss.split)},
+                "document": given.logged.number,
+            }
+            if self.accepts_losses:
+                self.state.write(f"{given.query}/accepted/{number:06d}-x.json", accepted)
+
+    def abandon_recreated(self) -> None:
+        """Leave out the ranges of topics that were re-created since the batch was planned."""
+        batch = len(self.log) - 1
+        end = self.document(batch)
+        for part in list(self.remaining[batch]):
+            planned = end.topic(part.split.cluster, part.split.topic)
+            assert planned is not None
+            if planned.topic_id != self.topic_of(part.split).topic_id:
+                self.abandon(self.physical(part.split.cluster).kafka_id, part.split.topic)
+
+    def answer(self, question: Question) -> Any:
         """Answer a plan's question from the simulated clusters."""
         match question:
             case OffsetsQuestion(queries):
@@ -402,8 +455,12 @@ class Simulation:
                 return {split: self.topic_of(split).ends[split.partition] for split in new}
             case AcceptedIdentitiesQuestion():
                 return {}  # identities follow their cluster: the plan fails if it finds another one
-            case _:
-                raise AssertionError("failOnDataLoss=false needs no acceptance")
+            case AcceptedLossesQuestion(query):
+                assert self.options.fail_on_data_loss
+                return self.state.accepted_losses(query)
+            case AbsentTopicsQuestion(topics):
+                found = {(cluster, name): self.physical(cluster).topics[name] for cluster, name in topics}
+                return frozenset(key for key, topic in found.items() if topic.deleted or topic.unlisted_by == "all")
 
     def topic_of(self, split: Split) -> SimulatedTopic:
         return self.physical(split.cluster).topics[split.topic]
@@ -438,7 +495,7 @@ class Simulation:
         for part in ranges:
             cluster, topic = self.physical(part.split.cluster), self.topic_of(part.split)
             named = next(named for named in self.view() if named.physical is cluster)
-            if topic.deleted or not topic.readable:
+            if topic.deleted or topic.unlisted_by != "none" or not topic.readable:
                 raise ReadFailed
             assert cluster.reachable
             assert part.split.topic in named.topics
@@ -460,7 +517,7 @@ class Simulation:
 
     # -- the user, and whole runs --------------------------------------------------------------------------------
 
-    def abandon(self, cluster: str) -> None:
+    def abandon(self, cluster: str, topic: str | None = None) -> None:
         """Do what the tool `abandon` does: leave a cluster's ranges out of the pending batch of a stopped query."""
         self.process = None
         if not self.pending:
@@ -470,7 +527,7 @@ class Simulation:
         parts = tuple(
             part
             for part in sorted(self.remaining[batch], key=str)
-            if self.physical(part.split.cluster).kafka_id == cluster
+            if self.physical(part.split.cluster).kafka_id == cluster and topic in (None, part.split.topic)
         )
         if parts:
             reasons: dict[str, Any] = {part.split.cluster: "abandoned" for part in parts}
@@ -535,7 +592,7 @@ class Simulation:
         for named in self.view():
             for name in named.topics - self.noted.get(named.name, set()) if named.physical.reachable else ():
                 topic = named.physical.topics[name]
-                if topic.described and not topic.deleted:
+                if topic.answers:
                     self.noted.setdefault(named.name, set()).add(name)
                     found = ends.setdefault(named.name, {})
                     found |= {(topic.topic_id, partition): end for partition, end in topic.ends.items()}
@@ -550,6 +607,8 @@ class Simulation:
             cluster.reachable = cluster.reports_id = True
             for topic in cluster.topics.values():
                 topic.described = topic.readable = True
+                topic.unlisted_by = "none"
+        self.accepts_losses = True
         for cluster in self.clusters.values():
             for name in [name for name, topic in cluster.topics.items() if topic.deleted]:
                 self.create_anew(cluster, name, {0: 2})
@@ -570,7 +629,7 @@ class Simulation:
                 assert progress.stops or progress.next == topic.ends
 
     def come_to_rest(self) -> None:
-        for _ in range(20):
+        for _ in range(30):
             if not self.step():
                 return
             self.check_delivered()
@@ -585,7 +644,8 @@ class Simulation:
         assert following is not None
         expired = following < topic.first.get(loss.split.partition, 0)
         explicit_start = following > topic.ends.get(loss.split.partition, 0) and isinstance(physical.start, int)
-        assert loss.recreated or topic.deleted or expired or explicit_start, f"nothing is lost, but: {loss}"
+        missing = topic.deleted or (loss.missing and topic.unlisted_by == "all")
+        assert loss.recreated or missing or expired or explicit_start, f"nothing is lost, but: {loss}"
 
     def keep_track(self, logged: OffsetDocument, planned: Planned, wanted: Mapping[str, SubscribedCluster]) -> None:
         """Follow parking and expiry with independent bookkeeping, and note the starts and stops of new splits."""
@@ -609,7 +669,7 @@ class Simulation:
             physical = self.clusters[kafka_id]
             topic_id = kept.topic_id or physical.topics[topic].topic_id
             same = physical.name in wanted and name in (physical.name, wanted[physical.name].renamed_from)
-            if same and topic in wanted[physical.name].topics and not physical.topics[topic].deleted:
+            if same and topic in wanted[physical.name].topics:
                 if kept.until_ms > self.now_ms:
                     self.back_in_time.add(topic_id)
             else:
@@ -641,6 +701,7 @@ class Simulation:
 
     def follow(self, logged: OffsetDocument, end: OffsetDocument) -> None:
         """Note the starts and stops of new splits, and compare them with the design's own rules."""
+        self.follow_explicit_ids(logged)
         known = {(topic_id, lifetime) for topic_id, _, lifetime in self.origins}
         old, before = {}, {}
         for split, following in everything(logged):
@@ -657,12 +718,29 @@ class Simulation:
                 origin = self.origin(logged, split, topic_id, known, was)
                 assert progress.starts[split.partition] == origin, f"{split} starts at {progress.starts}, not {origin}"
                 self.origins[key] = origin
+                if isinstance(self.physical(split.cluster).start, int) and self.reports_topic_ids:
+                    self.explicit_ids.setdefault((split.cluster, split.topic), was or topic_id)
             stop = progress.stops.get(split.partition)
             if stop is not None:
                 self.limits.setdefault(key, max(stop, before.get(key, 0)))
                 assert self.stops.setdefault(key, stop) == stop, "a stop is resolved once"
             else:
                 assert key not in self.stops, "a stop is kept"
+
+    def follow_explicit_ids(self, logged: OffsetDocument) -> None:
+        """Let the ids that explicit offsets hold for follow renames, and drop them with those offsets."""
+        wanted = {named.name: named for named in self.view()}
+        saved = {split.cluster for split, _ in everything(logged)}
+        for name, topic in list(self.explicit_ids):
+            new = next((each for each in wanted.values() if each.physical is self.physical(name)), None)
+            if new is None or name == new.name or name in wanted:
+                continue
+            if (name == new.renamed_from and new.name not in logged.clusters) or name in saved:
+                first = self.explicit_ids.pop((name, topic))
+                self.explicit_ids[new.name, topic] = first
+        for key in list(self.explicit_ids):
+            if key[0] in wanted and not isinstance(wanted[key[0]].physical.start, int):
+                del self.explicit_ids[key]
 
     def origin(
         self, logged: OffsetDocument, split: Split, topic_id: str, known: set[tuple[str, int]], was: str | None
@@ -682,9 +760,12 @@ class Simulation:
         rule = physical.start
         if logged.is_initial:
             rule = rule or self.starting
-        elif (was not in (None, topic_id) and (is_active or isinstance(rule, int))) or (
-            rule == "latest" and (is_active or (topic_id, self.lifetimes[topic_id]) in known)
-        ):
+        elif isinstance(rule, int):
+            first_id = self.explicit_ids.get((split.cluster, split.topic), topic_id)
+            rule = rule if topic_id == first_id and was in (None, topic_id) else "earliest"
+        elif is_active and was not in (None, topic_id):
+            rule = "earliest"
+        elif rule == "latest" and (is_active or (topic_id, self.lifetimes[topic_id]) in known):
             rule = "earliest"
         if isinstance(rule, int):
             return max(first, min(rule, last))
@@ -735,7 +816,7 @@ class Simulation:
         for cluster in self.clusters.values():
             for name in cluster.named if cluster.reachable else ():
                 topic = cluster.topics[name]
-                if not topic.described or topic.deleted:
+                if not topic.answers:
                     continue
                 for partition, end in topic.ends.items():
                     self.check_complete(topic, partition, end, "no news, but not delivered")
@@ -757,7 +838,7 @@ class Simulation:
         for named in self.view():
             for name in named.topics - set(unread.get(named.name, ())):
                 topic = named.physical.topics[name]
-                if topic.deleted and named.physical.reachable:
+                if named.physical.reachable and (topic.deleted or topic.unlisted_by != "none"):
                     continue
                 for partition in topic.ends:
                     end = ends.get(named.name, {}).get((topic.topic_id, partition))

@@ -7,7 +7,7 @@ import pytest
 from dynamic_kafka.planning.acceptance import AcceptedLoss
 from dynamic_kafka.planning.dataloss import DataLoss, describe, find_data_loss, skip_losses
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedTopic, TopicProgress
 from dynamic_kafka.planning.splits import Split
 
 SPLIT = Split("east", "t", 0)
@@ -102,7 +102,7 @@ def test_a_recreated_topic_starts_without_epochs_and_stops() -> None:
     document = of_topic("U", {0: 4, 1: 9}, epochs={0: 7, 1: 7}, stops={0: 8, 1: 9})
     answer = ClusterObservation({"t": TopicObservation({0: 12, 1: 12}, {0: 2, 1: 0}, topic_id="U")})
     found = find_data_loss(document, {"east": answer}, before=of_topic("T", {0: 4, 1: 9}))
-    after = skip_losses(document, found).topic("east", "t")
+    after = skip_losses(document, found, 0).topic("east", "t")
     assert after == TopicProgress("s", {0: 2, 1: 9}, topic_id="U", epochs={1: 7}, stops={1: 9})
 
 
@@ -155,7 +155,7 @@ def test_an_accepted_loss_does_not_resume_at_expired_records() -> None:
 def test_a_topic_that_its_cluster_does_not_list() -> None:
     answer = ClusterObservation({}, missing=frozenset({"t"}))
     (loss,) = find_data_loss(reading(t={0: 5}), {"east": answer})
-    assert loss == DataLoss(Split("east", "t", 0), "the topic no longer exists", None)
+    assert loss == DataLoss(Split("east", "t", 0), "the topic no longer exists", None, missing=True)
 
 
 def test_no_answer_is_no_loss() -> None:
@@ -171,15 +171,25 @@ def test_a_finished_split_has_nothing_left_to_lose() -> None:
 
 def test_going_on_behind_a_loss_moves_that_split_alone() -> None:
     document = reading(t={0: 5, 1: 6})
-    after = skip_losses(document, [DataLoss(Split("east", "t", 0), "", 40)])
+    after = skip_losses(document, [DataLoss(Split("east", "t", 0), "", 40)], 0)
     assert after == reading(t={0: 40, 1: 6})
 
 
 def test_what_is_gone_is_dropped_with_all_that_was_said_of_it() -> None:
     document = reading(t={0: 5, 1: 6}, u={0: 1}, stops={0: 90})
     gone = [DataLoss(Split("east", "t", 0), "", None), DataLoss(Split("east", "u", 0), "", None)]
-    after = skip_losses(document, gone)
+    after = skip_losses(document, gone, 0)
     assert after.clusters["east"].topics == {"t": TopicProgress("s", {1: 6})}
+
+
+def test_a_missing_topic_is_parked_under_its_id() -> None:
+    document = of_topic("T", {0: 4, 1: 9}, epochs={0: 7}, stops={1: 9})
+    found = find_data_loss(document, {"east": ClusterObservation({}, missing=frozenset({"t"}))})
+    after = skip_losses(document, found, 70)
+    assert (after.clusters, after.parked["east"].topics) == (
+        {},
+        {"t": ParkedTopic("s", {0: 4, 1: 9}, 70, "T", {0: 7}, {1: 9}, missing=True)},
+    )
 
 
 def test_many_losses_are_described_in_short() -> None:

@@ -11,7 +11,8 @@ from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.deleted_topics import mark_deleted_topics
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
-from tests.unit.planning.plans import plan_input
+from dynamic_kafka.planning.questions import run_steps
+from tests.unit.planning.plans import all_logs_begin_at_zero, plan_input
 
 GONE, KEPT = "orders-gone", "orders-kept"
 READING = ClusterProgress({name: TopicProgress(name, {0: 3}) for name in (GONE, KEPT)})
@@ -38,6 +39,6 @@ def test_a_deleted_topic_is_lost_in_either_order(pattern: str, ended: int | None
         options=parse_options({"kafka.bootstrap.servers": "x:1", "subscribePattern": pattern}, mode="streaming"),
         topic_ends={} if ended is None else {"default": {GONE: {0: ended}}},
     )
-    wanted, observed = mark_deleted_topics(given)
+    wanted, observed = run_steps(mark_deleted_topics(given), all_logs_begin_at_zero)
     assert observed["default"].missing == (frozenset({GONE}) if is_loss else frozenset())
     assert set(wanted["default"].topics) == ({GONE, KEPT} if is_loss else {KEPT})

@@ -46,6 +46,7 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
         refuse=st.sampled_from([False, False, True]),
         flavour=st.sampled_from(["chains", "chains", "silent ids", "stops"]),
         starts=st.lists(STARTS, min_size=2, max_size=2),
+        fail_on_loss=st.booleans(),
     )
     def a_query(
         self,
@@ -54,8 +55,11 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
         refuse: bool,
         flavour: Literal["chains", "silent ids", "stops"],
         starts: list[Rule],
+        fail_on_loss: bool,
     ) -> None:
-        self.world = Simulation(starting=starting, policy=policy, refuse=refuse, first_offsets=True)
+        self.world = Simulation(
+            starting=starting, policy=policy, refuse=refuse, first_offsets=True, fail_on_loss=fail_on_loss
+        )
         self.flavour = flavour
         for kafka_id, start in zip("ab", starts, strict=True):
             topics = {name: SimulatedTopic(f"{kafka_id}/{name}/0", {0: 2}) for name in ("t", "u")}
@@ -103,6 +107,16 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
     def a_topic_is_not_described_for_a_moment(self, cluster: str, topic: str, described: bool) -> None:
         found = self.topic(cluster, topic)
         found.described = found.readable = described
+
+    @rule(cluster=CLUSTERS, topic=TOPICS, brokers=st.sampled_from(["none", "one", "all", "all"]))
+    def brokers_do_not_list_a_topic_for_a_while(
+        self, cluster: str, topic: str, brokers: Literal["none", "one", "all"]
+    ) -> None:
+        self.topic(cluster, topic).unlisted_by = brokers
+
+    @rule(accepts=st.booleans())
+    def losses_are_accepted_or_not(self, accepts: bool) -> None:
+        self.world.accepts_losses = accepts
 
     @precondition(lambda self: self.flavour != "stops")
     @rule(cluster=CLUSTERS, topic=TOPICS)

@@ -162,10 +162,10 @@ def test_gone_again_before_it_answered_is_a_parking_of_its_own() -> None:
     assert found.document == parked(NOW + RETENTION, east={0: 5})
 
 
-def test_a_topic_that_its_cluster_does_not_have_is_not_awaited() -> None:
+def test_a_topic_that_its_cluster_does_not_have_is_awaited() -> None:
     missing = ClusterObservation({}, "Mk", frozenset({"t"}))
     found = done(parked(NOW + 1, east={0: 5}), {"east": named("t")}, {"east": missing})
-    assert found.document == parked(NOW + 1, east={0: 5})
+    assert found.document == parked(NOW + 1, awaited=True, east={0: 5})
 
 
 def test_recreated_while_it_was_parked_it_starts_as_new() -> None:
