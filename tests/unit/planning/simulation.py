@@ -763,10 +763,8 @@ class Simulation:
         elif isinstance(rule, int):
             first_id = self.explicit_ids.get((split.cluster, split.topic), topic_id)
             rule = rule if topic_id == first_id and was in (None, topic_id) else "earliest"
-        elif is_active and was not in (None, topic_id):
-            rule = "earliest"
-        elif rule == "latest" and (is_active or (topic_id, self.lifetimes[topic_id]) in known):
-            rule = "earliest"
+        elif is_active or (rule == "latest" and (topic_id, self.lifetimes[topic_id]) in known):
+            rule = "earliest"  # a new topic under the name of an active one, a new partition, or expired progress
         if isinstance(rule, int):
             return max(first, min(rule, last))
         return last if rule == "latest" else first

@@ -1,0 +1,191 @@
+"""Topics that a broker does not have for a while, that were deleted, or that a log-in may not describe any more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import pytest
+
+from dynamic_kafka.errors import ClusterError
+from dynamic_kafka.executor.partition_bounds import absence
+from dynamic_kafka.kafka.admin import ClusterAdmin
+from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.kafka import KafkaCluster
+from tests.support.kafka.rights import CHECKS_RIGHTS, TOPIC, allow, take_back
+from tests.support.source_run import SourceRun, reading
+from tests.support.streams import cluster, produce, stream, write_metadata
+
+
+class Forgetful:
+    """Brokers that have old metadata: they do not have a topic, though it exists.
+
+    Attributes:
+        absent: the topic, for the broker that describes topics.
+    """
+
+    absent = ""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        describe = ClusterAdmin.describe_topics
+
+        def described(admin: ClusterAdmin, names: Collection[str]) -> object:
+            found, missing = describe(admin, [name for name in names if name != self.absent])
+            return found, missing | ({self.absent} & set(names))
+
+        patch.setattr(ClusterAdmin, "describe_topics", described)
+
+
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> Forgetful:
+    """Return switches for the topics that brokers seem not to have."""
+    return Forgetful(monkeypatch)
+
+
+@pytest.fixture
+def run(brokers: Brokers, orders: str, path: Path) -> Iterator[SourceRun]:
+    """Yield a query that accepts losses and has read 5 records of `orders`."""
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
+    wanted = produce("a", brokers.a, orders, 5)
+    # Listing the offsets of a deleted topic fails only at the deadline: the cluster is then stalled for one plan.
+    deadlines = {"clusterFailurePolicy": "stall", "kafka.socket.timeout.ms": 1000}
+    with reading(path, failOnDataLoss="false", **deadlines) as made:
+        made.until_rows(wanted)
+        yield made
+
+
+def test_one_broker_with_old_metadata_changes_nothing(
+    run: SourceRun, brokers: Brokers, orders: str, forgetful: Forgetful
+) -> None:
+    before = run.document
+    forgetful.absent = orders
+    for _ in range(3):
+        run.restart()  # a new process describes topics at once
+        assert not run.batch()
+    assert run.document == before
+
+    forgetful.absent = ""
+    wanted = run.rows() + produce("a", brokers.a, orders, 3)
+    run.until_rows(wanted)
+
+
+def test_a_topic_that_returns_continues_at_its_offsets(
+    run: SourceRun, brokers: Brokers, orders: str, forgetful: Forgetful, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a topic that no broker has
+    monkeypatch.setattr(ClusterAdmin, "absent_topics", lambda admin, topics: frozenset(topics))
+    forgetful.absent = orders
+    run.until(lambda: run.parked == {("a", orders): {0: 5}}, "the missing topic to be parked")
+
+    # When it is back under its id
+    forgetful.absent = ""
+    wanted = run.rows() + produce("a", brokers.a, orders, 3)
+
+    # Then nothing is lost or read twice
+    run.until_rows(wanted)
+    assert run.next == {("a", orders): {0: 8}} and not run.parked
+
+
+def test_a_topic_that_returns_as_another_starts_as_new(
+    run: SourceRun, brokers: Brokers, orders: str, path: Path
+) -> None:
+    # Given explicit starting offsets, and the deletion of the topic that they were written for
+    own = {"startingOffsets": {orders: {0: 2}}}
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders], **own)))
+    brokers.a.delete_topic(orders)
+    run.until(lambda: bool(run.parked), "the deleted topic to be parked")
+
+    # When another topic has its name, also after the process has restarted
+    run.restart()
+    brokers.a.create_topic(orders)
+    wanted = run.rows() + produce("a", brokers.a, orders, 6, prefix="new")
+
+    # Then it is read from its first record
+    run.until_rows(wanted)
+
+
+def test_explicit_offsets_hold_for_their_topic_past_the_retention(brokers: Brokers, orders: str, path: Path) -> None:
+    own = {"startingOffsets": {orders: {0: 2}}}
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders], **own), cluster("b", brokers.b, [orders])))
+    wanted = produce("a", brokers.a, orders, 5)
+    with reading(path, removedClusterRetention="0") as run:
+        run.until(lambda: run.rows().total() == 3, "the records from offset 2 on")
+        write_metadata(path, stream("orders", cluster("b", brokers.b, [orders])))
+        run.until(lambda: ("a", orders) not in run.next and not run.parked, "the offsets to expire")
+        brokers.a.delete_topic(orders)
+        brokers.a.create_topic(orders)
+        wanted = run.rows() + produce("a", brokers.a, orders, 6, prefix="new")
+
+        write_metadata(
+            path, stream("orders", cluster("a", brokers.a, [orders], **own), cluster("b", brokers.b, [orders]))
+        )
+        run.until_rows(wanted)
+
+
+def test_a_range_is_not_skipped_for_one_broker(brokers: Brokers, orders: str, path: Path, forgetful: Forgetful) -> None:
+    # Given a planned range
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
+    produce("a", brokers.a, orders, 5)
+    with reading(path, failOnDataLoss="false") as run:
+        run.batch(crash="partitioned")
+        [task] = run.tasks
+
+        # When one broker does not have its topic
+        forgetful.absent = orders
+        assert absence(task, 20) is None
+        forgetful.absent = ""
+
+        # And when none has it
+        brokers.a.delete_topic(orders)
+        assert absence(task, 20) == "the topic no longer exists"
+
+
+# -- rights ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def checked(fresh_cluster: FreshCluster) -> KafkaCluster:
+    """Return a cluster that checks the rights of its user alice, with the topics orders-a and orders-b."""
+    made = fresh_cluster("checked", users={"alice": "alice-secret-1"}, overrides=CHECKS_RIGHTS)
+    for name in ("orders-a", "orders-b"):
+        made.create_topic(name)
+    grant(made, "orders-a", "orders-b")
+    return made
+
+
+def grant(at: KafkaCluster, *topics: str) -> None:
+    """Let alice read these topics and no others."""
+    take_back(at, "alice")
+    for name in topics:
+        allow(at, "alice", "READ", TOPIC, name)
+        allow(at, "alice", "DESCRIBE", TOPIC, name)
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+@pytest.mark.parametrize("way", ["subscribe", "subscribePattern"])
+@pytest.mark.parametrize("kept", [("orders-b",), ()], ids=["one topic", "no topic"])
+def test_a_withdrawn_right_is_reported_and_loses_nothing(
+    checked: KafkaCluster, way: str, fail: str, kept: tuple[str, ...]
+) -> None:
+    # Given a query that has read two topics, and more records in one of them
+    wanted = produce("default", checked, "orders-a", 5) + produce("default", checked, "orders-b", 5)
+    options = {f"kafka.{key}": value for key, value in checked.client_properties("alice").items()}
+    chosen = {way: "orders-a,orders-b" if way == "subscribe" else "orders-.*"}
+    with SourceRun(**options, **chosen, failOnDataLoss=fail) as run:
+        run.until_rows(wanted)
+        saved = run.next
+        wanted += produce("default", checked, "orders-a", 4)
+
+        # When the right to describe it is withdrawn
+        grant(checked, *kept)
+
+        # Then the query says so, while it runs and at its next start, and keeps the offsets
+        for _ in range(2):
+            with pytest.raises(ClusterError, match=r"orders-[ab].*may not describe or read the topic"):
+                run.until(lambda: bool(run.parked), "the refusal")
+            run.restart()
+            assert {**saved, **run.next} == run.next and not run.parked
+
+        # And with the right back, it continues there
+        grant(checked, "orders-a", "orders-b")
+        run.until_rows(wanted)
