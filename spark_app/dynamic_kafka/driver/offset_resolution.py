@@ -20,6 +20,8 @@ from dynamic_kafka.planning.questions import (
     AbsentTopicsQuestion,
     AcceptedIdentitiesQuestion,
     AcceptedLossesQuestion,
+    EpochCheck,
+    EpochEndsQuestion,
     HighWatermarksQuestion,
     OffsetsQuestion,
     Question,
@@ -53,6 +55,8 @@ def answer_question(
             return _high_watermarks(probes, splits, new)
         case AbsentTopicsQuestion(topics):
             return _absent_topics(probes, topics, options)
+        case EpochEndsQuestion(checks):
+            return _epoch_ends(probes, checks)
 
 
 def _absent_topics(
@@ -77,6 +81,17 @@ def _absent_topics(
         finally:
             admin.close_in_background()
     return frozenset(absent)
+
+
+def _epoch_ends(probes: Mapping[str, ClusterProbe], checks: Mapping[Split, EpochCheck]) -> dict[Split, int]:
+    by_cluster: dict[str, dict[tuple[str, int], EpochCheck]] = {}
+    for split, check in checks.items():
+        by_cluster.setdefault(split.cluster, {})[split.topic, split.partition] = check
+    futures = {
+        cluster: probes[cluster].ask(partial(ClusterAdmin.epoch_ends, checks=own))
+        for cluster, own in by_cluster.items()
+    }
+    return {Split(cluster, *key): end for cluster, future in futures.items() for key, end in future.result().items()}
 
 
 def _high_watermarks(

@@ -28,6 +28,7 @@ from dynamic_kafka.executor.consumer_cache import CONSUMERS, CachedConsumer
 from dynamic_kafka.executor.partition_bounds import absence, end_offset, end_offset_if_known, first_offset
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.kafka.config import config_digest
+from dynamic_kafka.kafka.epochs import truncated_at
 from dynamic_kafka.kafka.errors import HARMLESS_TO_READ, translate
 from dynamic_kafka.kafka.retries import PAUSE_S
 
@@ -92,6 +93,7 @@ class _RangeReader:
         self.task, self.cached = task, cached
         self.consumer: Consumer = cached.consumer
         self.position = self.client_position = task.part.start
+        self.end_epoch = task.part.end_epoch
         self.schema = arrow_schema(task.include_headers)
         self.deadline = time.monotonic() + task.read_timeout_s
         self.mean_bytes = MAX_BYTES / FIRST_FETCH
@@ -148,6 +150,9 @@ class _RangeReader:
             offset: int = message.offset()  # type: ignore[assignment]  # None only in messages that are produced
             if offset < self.position or self.position >= end:
                 continue  # fetched before a seek, or behind the range
+            if self.end_epoch >= 0 and (message.leader_epoch() or 0) > self.end_epoch and offset < end:
+                self.skip_loss(f"the log was truncated: offset {offset} is of a later leader", nothing_left=True)
+                continue
             if offset > self.position == self.task.part.start:
                 self.check_gap(offset)
             self.position = offset + 1
@@ -166,7 +171,8 @@ class _RangeReader:
             self.log_end = message.offset() or 0
             self.position = max(self.position, self.log_end)
         elif code in LOSS_CODES:
-            self.skip_loss(error.str())
+            at = truncated_at(error)
+            self.skip_loss(error.str() if at is None else f"the log was truncated at {at}", nothing_left=at is not None)
         elif code in MISSING_CODES:
             self.check_existence(self.task.read_timeout_s)
         elif code not in HARMLESS_TO_READ:
@@ -249,7 +255,7 @@ class _RangeReader:
             return True
         why = absence(self.task, timeout_s)
         if why is not None:
-            self.skip_loss(why, topic_is_gone=True)
+            self.skip_loss(why, nothing_left=True)
         return why is None
 
     def give_up(self) -> None:
@@ -280,8 +286,12 @@ class _RangeReader:
             f" ({self.task.read_timeout_s:g} s){hint}{self.task.timeout_advice}{aborted}",
         )
 
-    def skip_loss(self, why: str, *, topic_is_gone: bool = False) -> None:
+    def skip_loss(self, why: str, *, nothing_left: bool = False) -> None:
         """Fail because offsets of the range are gone, or move on to the first one that the log still holds.
+
+        Args:
+            nothing_left: the log holds none of them: the topic is gone, or other records are there after a truncation.
+                The next plan goes back to the offset at which the log was truncated.
 
         Raises:
             DataLossError: `failOnDataLoss` is set.
@@ -294,7 +304,7 @@ class _RangeReader:
                 f" abandon app.yaml {'/'.join(map(str, self.task.part.split))}`, then `python -m dynamic_kafka.app"
                 " accept app.yaml --data-loss`"
             )
-        first, log_end = (0, 0) if topic_is_gone else (first_offset(self.task, self.cached), end_offset(self.task))
+        first, log_end = (0, 0) if nothing_left else (first_offset(self.task, self.cached), end_offset(self.task))
         end = self.task.part.end
         position = max(first, self.position)
         # Records that the log still holds are read. Behind its end, nothing of the range is left.

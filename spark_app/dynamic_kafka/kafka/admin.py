@@ -18,9 +18,11 @@ from confluent_kafka.admin import AclOperation, AdminClient, ClusterMetadata, Of
 
 from dynamic_kafka.errors import ClusterError, ClusterRefusedError, ClusterUnreachableError
 from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
+from dynamic_kafka.kafka.epochs import ends_of_epochs
 from dynamic_kafka.kafka.errors import ConnectionProblem, client_creation_error, is_transient, kafka_error_of, translate
 from dynamic_kafka.kafka.groups import Commits, GroupClient
 from dynamic_kafka.kafka.retries import PAUSE_S, retry_while_transient
+from dynamic_kafka.planning.questions import EpochCheck
 from dynamic_kafka.planning.starting import OffsetQuery
 from dynamic_kafka.wording import first_few
 
@@ -51,6 +53,7 @@ class ClusterAdmin:
         self._last_problem: ConnectionProblem | None = None
         self._config = config
         self._groups: dict[str, GroupClient] = {}
+        self._epoch_ends: dict[tuple[tuple[str, int], tuple[str | None, int, int]], int] = {}
         self._client = self._make_client()
 
     def kafka_id(self, topic: str) -> str | None:
@@ -209,6 +212,19 @@ class ClusterAdmin:
             if waiting:
                 time.sleep(PAUSE_S)
         return answers
+
+    def epoch_ends(self, checks: Mapping[tuple[str, int], EpochCheck]) -> dict[tuple[str, int], int]:
+        """Return the end of the saved leader epochs: {(topic, partition): offset}. Raises ClusterError.
+
+        An idle partition keeps its saved epoch, and each plan asks again. So the answers are kept until there is a new
+        leader.
+        """
+        asked = {key: check for key, check in checks.items() if (key, check[:3]) not in self._epoch_ends}
+        found = ends_of_epochs(self.cluster, self._config, asked, self._deadline_s) if asked else {}
+        known = {key: self._epoch_ends[key, check[:3]] for key, check in checks.items() if key not in asked}
+        ends = {**known, **found}
+        self._epoch_ends = {(key, checks[key][:3]): end for key, end in ends.items()}
+        return ends
 
     def committed(self, group: str, partitions: Iterable[tuple[str, int]]) -> Commits:
         """Return the commits of a group; partitions without a commit are absent. Raises ClusterError."""

@@ -68,7 +68,9 @@ _CERTIFICATE = re.compile(r"certificate|alert|unknown ca|wrong version number", 
 _VALUE = re.compile(r'value "[^"]*"')
 _MECHANISM = "set sasl.mechanism: the default is Kerberos (GSSAPI), which this client does not support"
 _MISSING_RIGHTS = {
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "the user may not describe or read the topic; its offsets stay saved; give the user READ on the topic",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: (
+        "the user may not describe or read the topic, whose offsets stay saved: give the user READ on the topic"
+    ),
     KafkaError.GROUP_AUTHORIZATION_FAILED: "give the user READ on the group, or DESCRIBE if the query does not commit",
 }
 _CHECK = "check the cluster's properties and its secret folder, or the secrets that the options refer to"

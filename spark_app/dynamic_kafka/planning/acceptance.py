@@ -138,7 +138,10 @@ def _without_hidden(given: PlanInput, opened: OffsetDocument, losses: Sequence[D
     past_end: dict[Split, int] = {}
     for loss in losses:
         following = opened.next_of(loss.split)
-        if following is not None and loss.resume_at is not None and following > loss.resume_at and not loss.recreated:
+        # Leader epochs show a truncation for certain.
+        if loss.recreated or loss.truncated or following is None or loss.resume_at is None:
+            continue
+        if following > loss.resume_at:
             past_end[loss.split] = following
     if not past_end:
         return list(losses)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -117,8 +117,7 @@ class Amendments:
         # A fingerprint of many splits takes time: skip it without amendments.
         found = self._of_batch.get((logged.previous, fingerprint(logged)), ()) if self._of_batch else ()
         for amendment in found:
-            abandoned = {cluster for cluster, reason in amendment.reasons.items() if reason == "abandoned"}
-            progress = rewind(progress, amendment.left_out, forget_epochs_of=abandoned)
+            progress = rewind(progress, amendment.left_out)
         return progress
 
 
@@ -126,25 +125,15 @@ def _digest(wire: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(wire, sort_keys=True).encode()).hexdigest()
 
 
-def rewind(
-    document: OffsetDocument, left_out: Iterable[SplitRange], *, forget_epochs_of: Collection[str] = ()
-) -> OffsetDocument:
+def rewind(document: OffsetDocument, left_out: Iterable[SplitRange]) -> OffsetDocument:
     """Return the document with splits back at the start of these ranges.
 
-    Args:
-        forget_epochs_of: clusters whose ranges lose their leader epochs. A user gave up the records that a truncation
-            took there; with the epoch, the next read would report the same truncation again.
+    They keep their leader epochs: if a truncation is why a range was left out, the next plan finds where.
     """
     clusters = {cluster: dict(progress.topics) for cluster, progress in document.clusters.items()}
     for part in left_out:
         topics = clusters[part.split.cluster]
         topic = topics[part.split.topic]
-        partition = part.split.partition
-        forgotten = partition if part.split.cluster in forget_epochs_of else None
-        topics[part.split.topic] = replace(
-            topic,
-            next={**topic.next, partition: part.start},
-            epochs={p: epoch for p, epoch in topic.epochs.items() if p != forgotten},
-        )
+        topics[part.split.topic] = replace(topic, next={**topic.next, part.split.partition: part.start})
     kept = {cluster: replace(progress, topics=clusters[cluster]) for cluster, progress in document.clusters.items()}
     return replace(document, clusters=kept)

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 from dynamic_kafka.planning.acceptance import LossOutcome, judge_losses
 from dynamic_kafka.planning.checks import check_clusters
-from dynamic_kafka.planning.dataloss import DataLoss, find_data_loss, is_recreated
+from dynamic_kafka.planning.dataloss import DataLoss, epochs_to_check, find_data_loss, is_recreated
 from dynamic_kafka.planning.deleted_topics import confirm_absences, mark_deleted_topics
 from dynamic_kafka.planning.observation import ClusterObservation, Note, observed_topic
 from dynamic_kafka.planning.plan import Plan, advance, open_splits
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.questions import Steps
+from dynamic_kafka.planning.questions import EpochEndsQuestion, Steps
 from dynamic_kafka.planning.reconcile import Reconciled, carry_over, reconcile
 from dynamic_kafka.planning.resolution import kept_stop_warnings, resolve_positions, with_explicit_ids
 from dynamic_kafka.planning.splits import Split
@@ -70,7 +70,9 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
         reconciled = replace(reconciled, document=replace(reconciled.document, bounded=bounded))
     starts, stops = yield from resolve_positions(given, reconciled)
     opened = with_explicit_ids(given, progress, open_splits(reconciled.document, starts, stops, answers))
-    found = find_data_loss(opened, answers, before=progress)
+    doubtful = epochs_to_check(opened, answers)
+    epoch_ends = (yield EpochEndsQuestion(doubtful)) if doubtful else {}
+    found = find_data_loss(opened, answers, before=progress, epoch_ends=epoch_ends)
     outcome = LossOutcome(opened)
     if found:
         outcome = yield from judge_losses(given, opened, found)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import OffsetDocument, ParkedCluster, TopicProgress
+from dynamic_kafka.planning.questions import EpochCheck
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.wording import first_few
 
@@ -26,6 +28,8 @@ class DataLoss:
         topic_id: id of the topic that the split's offset belongs to, if known.
         recreated: whether another topic has that name now.
         missing: whether the cluster does not have the topic at all.
+        truncated: whether leader epochs show that the log was cut off at `resume_at`.
+        epoch: the present leader epoch, None if unknown.
     """
 
     split: Split
@@ -34,16 +38,43 @@ class DataLoss:
     topic_id: str | None = None
     recreated: bool = False
     missing: bool = False
+    truncated: bool = False
+    epoch: int | None = None
+
+
+def epochs_to_check(document: OffsetDocument, observed: Mapping[str, ClusterObservation]) -> dict[Split, EpochCheck]:
+    """Return the splits whose partition had a new leader since their next offset was planned.
+
+    A leader that did not have all records may have been elected: its log lacks some, and goes on with others.
+    """
+    found = {}
+    for cluster, answer in sorted(observed.items()):
+        reading = document.clusters.get(cluster)
+        for name, topic in sorted(reading.topics.items()) if reading else ():
+            seen = answer.topics.get(name)
+            if seen is None or seen.epochs == topic.epochs:
+                continue
+            for partition, saved in topic.epochs.items():
+                newest = seen.epochs.get(partition, saved)
+                if newest > saved and partition in seen.latest and not topic.finished(partition):
+                    check = EpochCheck(seen.topic_id, saved, newest, seen.latest[partition])
+                    found[Split(cluster, name, partition)] = check
+    return found
 
 
 def find_data_loss(
-    document: OffsetDocument, observed: Mapping[str, ClusterObservation], *, before: OffsetDocument | None = None
+    document: OffsetDocument,
+    observed: Mapping[str, ClusterObservation],
+    *,
+    before: OffsetDocument | None = None,
+    epoch_ends: Mapping[Split, int] = MappingProxyType({}),
 ) -> list[DataLoss]:
     """Compare every active split with what its cluster still has.
 
     Args:
         document: progress to judge, with the splits that were just opened.
         before: progress before it took over the observed topic ids. A topic with another id there was re-created.
+        epoch_ends: the answer to the question for `epochs_to_check`.
 
     Returns:
         One loss for each split whose next offset expired (retention), lies past the end (truncation) or belongs to a
@@ -75,18 +106,29 @@ def find_data_loss(
             recreated = is_recreated(saved.topic_id, seen.topic_id)
             earliest, latest = seen.earliest, seen.latest
             for partition, following in sorted(reading.next.items()):
-                if not recreated and earliest.get(partition, 0) <= following <= latest.get(partition, -1):
+                is_there = not recreated and earliest.get(partition, 0) <= following <= latest.get(partition, -1)
+                if is_there and not epoch_ends:
                     continue  # nearly all of thousands of splits, in each plan
+                split = Split(cluster, topic, partition)
                 if partition not in seen.latest and seen.topic_id is not None and seen.topic_id == saved.topic_id:
                     continue  # partitions never leave a topic: this broker does not have the newest metadata yet
+                kept_to = following if recreated else epoch_ends.get(split, following)
                 loss = (
                     _judge_recreated(following, saved.topic_id, seen, partition)
                     if recreated
-                    else _judge(following, seen.earliest.get(partition), seen.latest.get(partition))
+                    else _judge(following, earliest.get(partition), latest.get(partition), kept_to)
                 )
                 if loss is not None and not reading.finished(partition):
-                    split = Split(cluster, topic, partition)
-                    found.append(DataLoss(split, *loss, topic_id=saved.topic_id, recreated=recreated))
+                    found.append(
+                        DataLoss(
+                            split,
+                            *loss,
+                            topic_id=saved.topic_id,
+                            recreated=recreated,
+                            truncated=kept_to < following,
+                            epoch=seen.epochs.get(partition),
+                        )
+                    )
     return found
 
 
@@ -105,9 +147,14 @@ def _judge_recreated(
     return f"{recreated}offset {following} belongs to the old one", seen.earliest.get(partition, 0)
 
 
-def _judge(following: int, earliest: int | None, latest: int | None) -> tuple[str, int | None] | None:
+def _judge(following: int, earliest: int | None, latest: int | None, kept_to: int) -> tuple[str, int | None] | None:
     if latest is None:
         return "the partition no longer exists", None
+    if kept_to < following:
+        text = (
+            f"the log was truncated at {kept_to}, before the next offset {following}, and has other records from there"
+        )
+        return text, max(kept_to, earliest or 0)
     if following > latest:
         text = f"the log ends at {latest}, before the next offset {following} (truncated, or the topic re-created)"
         return text, latest
@@ -150,15 +197,13 @@ def skip_losses(document: OffsetDocument, losses: Iterable[DataLoss], until_ms: 
 
 def _skip(topic: TopicProgress, loss: DataLoss) -> TopicProgress:
     partition = loss.split.partition
-    if loss.resume_at is not None and not loss.recreated:
-        # Drop the epoch of the lost records: a reader that asks for it would report the truncation again.
-        epochs = {p: epoch for p, epoch in topic.epochs.items() if p != partition}
-        return replace(topic, next={**topic.next, partition: loss.resume_at}, epochs=epochs)
-    # Epochs and stops of the old topic do not apply to the new one.
     resumed = {} if loss.resume_at is None else {partition: loss.resume_at}
-    return replace(
-        topic,
-        next={p: offset for p, offset in topic.next.items() if p != partition} | resumed,
-        epochs={p: epoch for p, epoch in topic.epochs.items() if p != partition},
-        stops={p: stop for p, stop in topic.stops.items() if p != partition},
-    )
+    # The epoch of the lost records would show the same truncation again.
+    epochs = {p: epoch for p, epoch in topic.epochs.items() if p != partition}
+    if loss.resume_at is not None and loss.epoch is not None:
+        epochs[partition] = loss.epoch
+    following = {p: offset for p, offset in topic.next.items() if p != partition} | resumed
+    # Stops of the old topic do not apply to the new one.
+    anew = loss.recreated or loss.resume_at is None
+    stops = {p: stop for p, stop in topic.stops.items() if p != partition} if anew else topic.stops
+    return replace(topic, next=following, epochs=epochs, stops=stops)

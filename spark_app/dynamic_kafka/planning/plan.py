@@ -128,7 +128,7 @@ def ranges_between(start: OffsetDocument, end: OffsetDocument) -> list[SplitRang
                         f" {end.number} do not belong together; restore the checkpoint, or start with a new one"
                     )
                 if following > first:
-                    ranges.append(SplitRange(split, first, following, epoch))
+                    ranges.append(SplitRange(split, first, following, epoch, topic.epochs.get(partition, -1)))
     return ranges
 
 

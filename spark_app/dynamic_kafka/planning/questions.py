@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.planning.starting import OffsetQuery
@@ -76,12 +76,33 @@ class AbsentTopicsQuestion:
     topics: frozenset[tuple[str, str]]
 
 
+class EpochCheck(NamedTuple):
+    """The question about one split, whose partition had a new leader since the epoch `saved`; its log ends at `end`."""
+
+    topic_id: str | None
+    saved: int
+    newest: int
+    end: int
+
+
+@dataclass(frozen=True)
+class EpochEndsQuestion:
+    """Where do the records of the saved leader epochs end? Answer: {split: offset}, for every split.
+
+    The offset is the end of the last epoch that is not newer than `EpochCheck.saved`. If it lies before the split's
+    next offset, the log was truncated there, and holds other records behind it.
+    """
+
+    checks: Mapping[Split, EpochCheck]
+
+
 Question = (
     AcceptedIdentitiesQuestion
     | AcceptedLossesQuestion
     | OffsetsQuestion
     | HighWatermarksQuestion
     | AbsentTopicsQuestion
+    | EpochEndsQuestion
 )
 
 Steps = Generator[Question, Any, T]

@@ -6,7 +6,7 @@ Pure values; plans on the driver make them, and ranges travel to executors insid
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -23,12 +23,19 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True)
 class SplitRange:
-    """The offsets `start <= offset < end` of one split. `epoch` is the leader epoch at `start`, -1 when unknown."""
+    """The offsets `start <= offset < end` of one split.
+
+    Attributes:
+        epoch: leader epoch at `start`, -1 when unknown.
+        end_epoch: leader epoch that the range was planned in, -1 when unknown. A record of a later epoch shows that
+            the log was truncated since.
+    """
 
     split: Split
     start: int
     end: int
     epoch: int = -1
+    end_epoch: int = field(default=-1, compare=False)
 
     @property
     def size(self) -> int:
@@ -72,7 +79,7 @@ def _cut(part: SplitRange, count: int) -> Iterator[SplitRange]:
         start = part.start + part.size * index // count
         end = part.start + part.size * (index + 1) // count
         # The epoch is known only at the range's own start; a later piece may start in another epoch.
-        yield SplitRange(part.split, start, end, part.epoch if index == 0 else -1)
+        yield SplitRange(part.split, start, end, part.epoch if index == 0 else -1, part.end_epoch)
 
 
 def _take_turns(pieces: list[SplitRange]) -> list[SplitRange]:

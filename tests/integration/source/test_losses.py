@@ -81,8 +81,19 @@ def test_a_truncated_log_is_noticed_by_its_leader_epoch(task: ReadTask, identifi
 
 
 @pytest.mark.usefixtures("consumer")
-def test_after_an_accepted_truncation_the_rest_is_read(task: ReadTask) -> None:
-    assert offsets_read(replace(task, fail_on_data_loss=False), 20, 30, 0) == list(range(20, 30))
+def test_a_truncated_range_is_left_to_the_next_plan(task: ReadTask) -> None:
+    # The next plan goes back to offset 10, and reads 20..30 then
+    assert offsets_read(replace(task, fail_on_data_loss=False), 20, 30, 0) == []
+
+
+@pytest.mark.usefixtures("consumer")
+def test_records_of_a_later_leader_end_a_range(task: ReadTask) -> None:
+    # Given a range that was planned in epoch 0, in a log that was truncated at 10 since
+    part = SplitRange(task.part.split, 5, 20, 0, end_epoch=0)
+    with pytest.raises(DataLossError, match="from offset 10: the log was truncated: offset 10 is of a later leader"):
+        list(read(replace(task, part=part)))
+    accepted = replace(task, part=part, fail_on_data_loss=False)
+    assert [row.offset for row in read(accepted)] == list(range(5, 10))
 
 
 @pytest.mark.usefixtures("consumer")

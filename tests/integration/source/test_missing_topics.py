@@ -104,7 +104,7 @@ def test_a_topic_that_returns_as_another_starts_as_new(
     run.until_rows(wanted)
 
 
-def test_explicit_offsets_hold_for_their_topic_past_the_retention(brokers: Brokers, orders: str, path: Path) -> None:
+def test_explicit_offsets_hold_for_their_topic_after_retention(brokers: Brokers, orders: str, path: Path) -> None:
     own = {"startingOffsets": {orders: {0: 2}}}
     write_metadata(path, stream("orders", cluster("a", brokers.a, [orders], **own), cluster("b", brokers.b, [orders])))
     wanted = produce("a", brokers.a, orders, 5)
@@ -165,11 +165,13 @@ def grant(at: KafkaCluster, *topics: str) -> None:
 @pytest.mark.parametrize("way", ["subscribe", "subscribePattern"])
 @pytest.mark.parametrize("kept", [("orders-b",), ()], ids=["one topic", "no topic"])
 def test_a_withdrawn_right_is_reported_and_loses_nothing(
-    checked: KafkaCluster, way: str, fail: str, kept: tuple[str, ...]
+    checked: KafkaCluster, way: str, fail: str, kept: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a query that has read two topics, and more records in one of them
     wanted = produce("default", checked, "orders-a", 5) + produce("default", checked, "orders-b", 5)
-    options = {f"kafka.{key}": value for key, value in checked.client_properties("alice").items()}
+    monkeypatch.setenv("ALICE_PASSWORD", checked.users["alice"])
+    login = {**checked.client_properties("alice"), "sasl.password": "${env:ALICE_PASSWORD}"}
+    options = {f"kafka.{key}": value for key, value in login.items()}
     chosen = {way: "orders-a,orders-b" if way == "subscribe" else "orders-.*"}
     with SourceRun(**options, **chosen, failOnDataLoss=fail) as run:
         run.until_rows(wanted)

@@ -11,12 +11,14 @@ import pytest
 
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DataLossError
+from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.codec import encode, fingerprint
+from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
 from tests.support.fixtures import Brokers
 from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun, reading
-from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
+from tests.support.streams import cluster, produce, stream, write_metadata
 
 
 @pytest.fixture
@@ -44,7 +46,65 @@ def save(run: SourceRun, *documents: OffsetDocument, committed: int = 1) -> None
 
 
 def test_a_truncation_is_noticed(truncated: SourceRun) -> None:
+    with pytest.raises(DataLossError, match="truncated at 10, before the next offset 20"):
+        truncated.batch()
+
+
+def records_from_10(truncated: SourceRun) -> list[int]:
+    rows = truncated.rows()
+    assert set(rows.values()) == {1}
+    return sorted(row.offset for row in rows if row.cluster == "east")
+
+
+def test_reading_resumes_where_the_log_was_truncated(truncated: SourceRun) -> None:
+    # Given a user who accepts all losses; records 10..20 of the new log have not been read
+    truncated.restart(failOnDataLoss="false")
+    truncated.until(lambda: truncated.next["east", "orders"] == {0: 30}, "the end of the log")
+    assert records_from_10(truncated) == list(range(10, 30))
+    assert truncated.document.clusters["east"].topics["orders"].epochs[0] > 0
+
+
+def test_an_accepted_truncation_is_resumed_where_it_was(truncated: SourceRun, path: Path) -> None:
+    # Given an acceptance, as the tool writes it
     with pytest.raises(DataLossError):
+        truncated.batch()
+    found = truncated.document
+    topic_id = found.clusters["east"].topics["orders"].topic_id
+    loss = {"kind": "data-loss", "cluster": "east", "topic": "orders", "partition": 0, "topicId": topic_id}
+    accepted = {**loss, "from": 20, "to": 10, "document": found.number, "epoch": 0}
+    StateLocation(str(path.parent / "state")).write(f"{found.query}/accepted/000001-x.json", accepted)
+
+    truncated.until(lambda: truncated.next["east", "orders"] == {0: 30}, "the end of the log")
+    assert records_from_10(truncated) == list(range(10, 30))
+
+
+def test_a_truncation_between_plan_and_reading_is_resumed(truncated: SourceRun) -> None:
+    # Given a pending batch that was planned in epoch 0 up to offset 25, before the log was truncated at 10
+    first = truncated.document
+    save(truncated, first, with_next_offset(first, 25, number=first.number + 1, previous=fingerprint(first)))
+    truncated.restart(failOnDataLoss="false")
+
+    truncated.until(lambda: truncated.next["east", "orders"] == {0: 30}, "the end of the log")
+
+    # Then nothing of the new log is lost or read twice
+    assert records_from_10(truncated) == list(range(10, 30))
+
+
+def test_an_abandoned_range_shows_its_truncation(truncated: SourceRun, path: Path) -> None:
+    # Given a pending batch whose range was truncated since, and which a user abandons
+    first = truncated.document
+    pending = with_next_offset(first, 25, number=first.number + 1, previous=fingerprint(first))
+    save(truncated, first, pending)
+    with pytest.raises(DataLossError, match=r"abandon app\.yaml east/orders/0"):
+        truncated.batch()
+    left_out = tuple(ranges_between(first, pending))
+    key = (fingerprint(first), fingerprint(pending))
+    made = Amendment(pending.query, pending.number, *key, left_out, {"east": "abandoned"}, 1)
+    truncated.stop()
+    StateLocation(str(path.parent / "state")).save_amendment(made)
+    truncated.batch()
+
+    with pytest.raises(DataLossError, match="truncated at 10, before the next offset 20"):
         truncated.batch()
 
 
@@ -91,7 +151,7 @@ def test_a_truncation_is_noticed_after_a_left_out_range(
 
 
 def accept_loss(truncated: SourceRun, elected: KafkaCluster, path: Path) -> int:
-    """Accept the loss, as the tool `accept` records it; return the log's end, where reading continues."""
+    """Accept the loss, as the tool `accept` recorded it before it knew where the log was cut; return the log's end."""
     end = elected.end_offsets("orders")[0]
     save(truncated, with_next_offset(truncated.document, end + 10))
     with pytest.raises(DataLossError, match="truncated"):
@@ -112,8 +172,8 @@ def test_an_accepted_truncation_is_reported_once(truncated: SourceRun, elected: 
     truncated.until(lambda: truncated.next["east", "orders"] == {0: end}, "reading to continue at the end")
 
     # When records arrive afterwards
-    wanted = produce("east", elected, "orders", 3)
+    produce("east", elected, "orders", 3)
 
-    # Then they are read
-    truncated.until_rows(wanted)
-    assert_rows(truncated.rows(), wanted)
+    # Then they are read, after the records since the truncation
+    truncated.until(lambda: truncated.next["east", "orders"] == {0: end + 3}, "the new records")
+    assert records_from_10(truncated) == list(range(10, end + 3))

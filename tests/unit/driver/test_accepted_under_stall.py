@@ -34,7 +34,7 @@ SAVED = OffsetDocument(
 )
 
 
-def log(end: int, first: int = 0, epoch: int = 6) -> ClusterObservation:
+def log(end: int, first: int = 0, epoch: int = 5) -> ClusterObservation:
     return ClusterObservation({"t": TopicObservation({0: end}, {0: first}, {0: epoch}, "T")}, "E")
 
 

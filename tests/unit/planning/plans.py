@@ -12,7 +12,13 @@ from dynamic_kafka.planning.observation import ClusterObservation, Observation
 from dynamic_kafka.planning.plan import Limits
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.questions import AbsentTopicsQuestion, OffsetsQuestion, Question, run_steps
+from dynamic_kafka.planning.questions import (
+    AbsentTopicsQuestion,
+    EpochEndsQuestion,
+    OffsetsQuestion,
+    Question,
+    run_steps,
+)
 
 OPTIONS = {
     "streamIds": "s",
@@ -53,6 +59,8 @@ def all_logs_begin_at_zero(question: Question) -> Any:
         return dict.fromkeys(question.queries, 0)
     if isinstance(question, AbsentTopicsQuestion):
         return question.topics
+    if isinstance(question, EpochEndsQuestion):
+        return {split: check.end for split, check in question.checks.items()}
     return {}
 
 

@@ -9,7 +9,9 @@ once" is a matter of counting.
 from __future__ import annotations
 
 import json
-from collections import Counter
+import math
+import re
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
@@ -41,6 +43,7 @@ from dynamic_kafka.planning.questions import (
     AbsentTopicsQuestion,
     AcceptedIdentitiesQuestion,
     AcceptedLossesQuestion,
+    EpochEndsQuestion,
     HighWatermarksQuestion,
     OffsetsQuestion,
     Question,
@@ -74,6 +77,7 @@ class Record(NamedTuple):
     partition: int
     lifetime: int
     offset: int
+    epoch: int = 0
 
 
 @dataclass
@@ -171,6 +175,7 @@ class Simulation:
         sink: rows by batch id; a batch that is in the sink is never written again.
         reported: how often each record was delivered and then reported as possibly delivered.
         origins: where each split started.
+        epochs: the leader epochs of each log, as (first offset, epoch).
         stops: the stopping offsets as they were first resolved.
         limits: where reading ends for that reason: at the stop, or where the split already was.
     """
@@ -217,6 +222,7 @@ class Simulation:
         self.expired: dict[tuple[str, int], int] = {}
         self.back_in_time: set[str] = set()
         self.explicit_ids: dict[tuple[str, str], str] = {}
+        self.epochs: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(lambda: [(0, 0)])
         self.accepts_losses = True
         self.remaining: dict[int, set[SplitRange]] = {}
         self.process: Replays | None = None
@@ -280,6 +286,7 @@ class Simulation:
                     topics[name] = TopicObservation(
                         dict(topic.ends),
                         {p: topic.first.get(p, 0) for p in topic.ends} if self.observes_first_offsets else {},
+                        epochs={p: self.epochs[topic.topic_id, p][-1][1] for p in topic.ends},
                         topic_id=topic.topic_id if self.reports_topic_ids else None,
                     )
             kafka_id = cluster.kafka_id if cluster.reports_id else None
@@ -292,6 +299,26 @@ class Simulation:
         prefix, _, generation = cluster.topics[topic].topic_id.rpartition("/")
         cluster.topics[topic] = SimulatedTopic(f"{prefix}/{int(generation) + 1}", ends)
         self.process = None
+
+    def elect(self, cluster: SimulatedCluster, name: str, partition: int, cut: int, grown: int) -> None:
+        """Elect a leader whose log ends at `cut`, and let it grow."""
+        topic = cluster.topics[name]
+        key = (topic.topic_id, partition)
+        newest = self.epochs[key][-1][1] + 1
+        self.epochs[key] = [(at, epoch) for at, epoch in self.epochs[key] if at < cut] + [(cut, newest)]
+        topic.ends[partition] = cut + grown
+        for origin, at in self.origins.items():
+            if origin[:2] == key:
+                self.origins[origin] = min(at, cut)
+
+    def epoch_end(self, topic_id: str, partition: int, epoch: int) -> float:
+        """The end of the records of an epoch and those before it."""
+        return min((at for at, later in self.epochs[topic_id, partition] if later > epoch), default=math.inf)
+
+    def record(self, topic_id: str, partition: int, lifetime: int, offset: int) -> Record:
+        """The record that the log has at an offset now."""
+        epoch = max(epoch for at, epoch in self.epochs[topic_id, partition] if at <= offset)
+        return Record(topic_id, partition, lifetime, offset, epoch)
 
     def last_document(self) -> OffsetDocument:
         return decode(self.log[-1]) if self.log else OffsetDocument()
@@ -346,7 +373,7 @@ class Simulation:
             assert self.options.pending_removed_ranges == "refuse"
             return False
         except DataLossError as refused:
-            assert "re-created" in str(refused) and self.options.fail_on_data_loss
+            assert re.search("re-created|truncated", str(refused)) and self.options.fail_on_data_loss
             if self.accepts_losses:
                 self.abandon_recreated()
             return False
@@ -435,13 +462,14 @@ class Simulation:
                 self.state.write(f"{given.query}/accepted/{number:06d}-x.json", accepted)
 
     def abandon_recreated(self) -> None:
-        """Leave out the ranges of topics that were re-created since the batch was planned."""
+        """Leave out the ranges of topics that were re-created or truncated since the batch was planned."""
         batch = len(self.log) - 1
         end = self.document(batch)
         for part in list(self.remaining[batch]):
             planned = end.topic(part.split.cluster, part.split.topic)
             assert planned is not None
-            if planned.topic_id != self.topic_of(part.split).topic_id:
+            changed = planned.topic_id != self.topic_of(part.split).topic_id
+            if changed or self.is_truncated(planned.topic_id or "", part):
                 self.abandon(self.physical(part.split.cluster).kafka_id, part.split.topic)
 
     def answer(self, question: Question) -> Any:
@@ -461,6 +489,9 @@ class Simulation:
             case AbsentTopicsQuestion(topics):
                 found = {(cluster, name): self.physical(cluster).topics[name] for cluster, name in topics}
                 return frozenset(key for key, topic in found.items() if topic.deleted or topic.unlisted_by == "all")
+            case EpochEndsQuestion(checks):
+                ends = {s: self.epoch_end(self.topic_of(s).topic_id, s.partition, c.saved) for s, c in checks.items()}
+                return {split: min(ends[split], check.end) for split, check in checks.items()}
 
     def topic_of(self, split: Split) -> SimulatedTopic:
         return self.physical(split.cluster).topics[split.topic]
@@ -476,16 +507,20 @@ class Simulation:
         made = [amendment for amendment in self.amendments(end) if amendment not in before]
         for amendment in made:
             self.account(amendment, batch)
-        left_out = {part for amendment in made for part in amendment.left_out}
-        assert set(ranges) == self.remaining[batch] - left_out, "a replay reads what the attempt before it read"
+        left_out = {part.split for amendment in made for part in amendment.left_out}
+        remaining = {part for part in self.remaining[batch] if part.split not in left_out}
+        assert set(ranges) == remaining, "a replay reads what the attempt before it read"
         assert len(ranges) == len({part.split for part in ranges})
         self.remaining[batch] = set(ranges)
         return ranges
 
     def account(self, amendment: Amendment, batch: int) -> None:
         if batch in self.sink:
+            document = self.document(batch)
             for part in amendment.left_out:
-                self.reported.update(self.records(batch, part))
+                key = (self.topic_id(document, *part.split[:2]), part.split.partition)
+                rows = (row for row in self.sink[batch] if row[:2] == key and part.start <= row.offset < part.end)
+                self.reported.update(rows)
 
     def amendments(self, end: OffsetDocument) -> list[Amendment]:
         return [found for found in self.state.amendments(end.query) if found.end == fingerprint(end)]
@@ -499,15 +534,25 @@ class Simulation:
                 raise ReadFailed
             assert cluster.reachable
             assert part.split.topic in named.topics
-            assert part.end <= topic.ends[part.split.partition]
+            if self.is_truncated(topic.topic_id, part):
+                if self.options.fail_on_data_loss:
+                    raise DataLossError("the log was truncated")
+            else:
+                assert part.end <= topic.ends[part.split.partition]
             first = topic.first.get(part.split.partition, 0)
-            rows.extend(record for record in self.records(batch, part) if record.offset >= first)
+            kept = self.epoch_end(topic.topic_id, part.split.partition, part.end_epoch)
+            rows.extend(record for record in self.records(batch, part) if first <= record.offset < kept)
         return rows
+
+    def is_truncated(self, topic_id: str, part: SplitRange) -> bool:
+        """Whether the log was cut off within a range since it was planned."""
+        return self.epoch_end(topic_id, part.split.partition, part.end_epoch) < part.end
 
     def records(self, batch: int, part: SplitRange) -> list[Record]:
         topic_id = self.topic_id(self.document(batch), part.split.cluster, part.split.topic)
         lifetime = self.lifetimes_of_batch[batch][topic_id]
-        return [Record(topic_id, part.split.partition, lifetime, offset) for offset in range(part.start, part.end)]
+        key = (topic_id, part.split.partition, lifetime)
+        return [self.record(*key, offset) for offset in range(part.start, part.end)]
 
     def topic_id(self, document: OffsetDocument, cluster: str, topic: str) -> str:
         active = document.topic(cluster, topic)
@@ -645,7 +690,10 @@ class Simulation:
         expired = following < topic.first.get(loss.split.partition, 0)
         explicit_start = following > topic.ends.get(loss.split.partition, 0) and isinstance(physical.start, int)
         missing = topic.deleted or (loss.missing and topic.unlisted_by == "all")
-        assert loss.recreated or missing or expired or explicit_start, f"nothing is lost, but: {loss}"
+        cut = loss.truncated and self.epoch_end(topic.topic_id, loss.split.partition, opened.epoch_of(loss.split) or 0)
+        assert loss.recreated or missing or expired or (cut is not False and cut < following) or explicit_start, (
+            f"nothing is lost, but: {loss}"
+        )
 
     def keep_track(self, logged: OffsetDocument, planned: Planned, wanted: Mapping[str, SubscribedCluster]) -> None:
         """Follow parking and expiry with independent bookkeeping, and note the starts and stops of new splits."""
@@ -792,8 +840,12 @@ class Simulation:
             lifetime = self.lifetimes_of_batch[batch][topic_id]
             end = rewound.get(split, following)
             progress[topic_id, split.partition] = (lifetime, end)
-            for offset in range(self.origins[topic_id, split.partition, lifetime], end):
-                record = Record(topic_id, split.partition, lifetime, offset)
+            # Behind a truncation that no plan has found yet, the log has records that are still to be read.
+            saved = document.topic(*split[:2]) or document.parked_topic(*split[:2])
+            assert saved is not None
+            kept = self.epoch_end(topic_id, split.partition, saved.epochs[split.partition])
+            for offset in range(self.origins[topic_id, split.partition, lifetime], int(min(end, kept))):
+                record = self.record(topic_id, split.partition, lifetime, offset)
                 assert self.delivered[record] >= 1 or self.has_expired(record), f"lost: {record}"
         for record, count in self.delivered.items():
             assert count <= 1 + self.reported[record], f"delivered {count} times: {record}"
@@ -801,7 +853,8 @@ class Simulation:
             assert record.offset >= self.origins[key]
             assert record.offset < self.limits.get(key, record.offset + 1), f"behind its stop: {record}"
             lifetime, end = progress.get((record.topic_id, record.partition), (-1, 0))
-            if record.lifetime == lifetime and record.offset >= end:
+            exists = record == self.record(*record[:4])
+            if record.lifetime == lifetime and record.offset >= end and exists:
                 assert count <= self.reported[record], f"will be delivered again, unreported: {record}"
 
     def has_expired(self, record: Record) -> bool:
@@ -848,7 +901,7 @@ class Simulation:
         self.note_expired()
         key = (topic.topic_id, partition, self.lifetimes[topic.topic_id])
         for offset in range(self.origins[key], min(end, self.stops.get(key, end))):
-            record = Record(*key, offset)
+            record = self.record(*key, offset)
             assert self.delivered[record] >= 1 or self.has_expired(record), f"{failure}: {record}"
 
 

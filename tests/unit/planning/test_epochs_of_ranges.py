@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
+from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.amendments import Amendment, Amendments
+from dynamic_kafka.planning.batch import Planned, plan_batch
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.plan import ranges_between
+from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
-from tests.unit.planning.plans import plan, plan_input
+from dynamic_kafka.planning.questions import EpochEndsQuestion, Question, run_steps
+from tests.unit.planning.plans import all_logs_begin_at_zero, plan, plan_input
 
 WANTED = {"east": SubscribedCluster({"t": "s"}, {})}
 
@@ -72,9 +77,47 @@ def test_a_range_that_was_left_out_has_an_epoch_when_it_is_read(away: bool) -> N
     assert first_epoch(end, planned(end, WANTED, 200, amendments=amendments)) == 5
 
 
-def test_after_an_accepted_truncation_the_old_epoch_is_dropped() -> None:
-    # For the end of epoch 5 a reader would get an offset before 90, and report a truncation again
-    before = saved(120)
-    accepted = planned(before, WANTED, 100)
-    assert accepted.clusters["east"].topics["t"].next == {0: 100}
-    assert first_epoch(accepted, planned(accepted, WANTED, 110)) in (-1, 6)
+def truncated_at(offset: int, given: PlanInput) -> Planned:
+    """Plan on a log whose records of the saved epoch end at `offset`."""
+
+    def answer(question: Question) -> object:
+        is_asked = isinstance(question, EpochEndsQuestion)
+        return dict.fromkeys(question.checks, offset) if is_asked else all_logs_begin_at_zero(question)
+
+    return run_steps(plan_batch(given), answer)
+
+
+def grown(end: int, fail: str) -> PlanInput:
+    """Return the input of a plan at offset 100 of epoch 5, in a log that ends at `end` in epoch 6."""
+    seen = ClusterObservation({"t": TopicObservation({0: end}, epochs={0: 6}, topic_id="T")}, "Mk")
+    return plan_input(saved(100), WANTED, {"east": seen}, options={"failOnDataLoss": fail})
+
+
+@pytest.mark.parametrize("end", [80, 100, 120])
+def test_a_truncated_log_is_resumed_where_it_was_cut(end: int) -> None:
+    # Records 50..100 of the new log have not been read
+    document = truncated_at(50, grown(end, "false")).plan.document
+    (part,) = ranges_between(saved(100), document)
+    assert (part.start, part.end, part.epoch) == (50, end, 6)
+    assert not truncated_at(50, replace(grown(end, "true"), refuse_losses=False)).plan.document.parked
+
+
+@pytest.mark.parametrize("end", [80, 100, 120])
+def test_the_error_names_the_offset_of_the_truncation(end: int) -> None:
+    with pytest.raises(DataLossError, match="truncated at 50, before the next offset 100"):
+        truncated_at(50, grown(end, "true"))
+
+
+def test_a_new_leader_alone_is_no_loss() -> None:
+    planned = truncated_at(120, grown(120, "true"))
+    assert planned.losses == ()
+    (part,) = ranges_between(saved(100), planned.plan.document)
+    assert (part.start, part.epoch, part.end_epoch) == (100, 5, 6)
+
+
+def test_a_truncation_is_accepted_once() -> None:
+    # The epoch behind an accepted loss is the present one, so no later plan finds it again
+    document = truncated_at(50, grown(120, "false")).plan.document
+    assert document.clusters["east"].topics["t"].epochs == {0: 6}
+    again = replace(grown(120, "true"), logged=document, progress=document.settled())
+    assert truncated_at(50, again).plan.document is document

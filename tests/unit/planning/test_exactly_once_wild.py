@@ -50,6 +50,7 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
     )
     def a_query(
         self,
+        *,
         starting: Literal["earliest", "latest"],
         policy: Literal["fail", "stall"],
         refuse: bool,
@@ -113,6 +114,18 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
         self, cluster: str, topic: str, brokers: Literal["none", "one", "all"]
     ) -> None:
         self.topic(cluster, topic).unlisted_by = brokers
+
+    @precondition(lambda self: self.flavour != "stops")
+    @rule(cluster=CLUSTERS, topic=TOPICS, lost=st.integers(0, 4), grown=st.integers(0, 6), crash=st.none() | CRASHES)
+    def a_leader_is_elected(self, cluster: str, topic: str, lost: int, grown: int, crash: CrashPoint | None) -> None:
+        found = self.topic(cluster, topic)
+        if found.deleted or not found.ends:
+            return
+        if crash is not None:
+            found.ends[0] += 2
+            self.world.step(crash=crash)
+        cut = max(found.first.get(0, 0), found.ends[0] - lost)
+        self.world.elect(self.world.clusters[cluster], topic, 0, cut, grown)
 
     @rule(accepts=st.booleans())
     def losses_are_accepted_or_not(self, accepts: bool) -> None:

@@ -39,16 +39,16 @@ def planned(document: OffsetDocument, seen: TopicObservation, *, stop: int | Non
 def test_an_accepted_new_topic_is_read_whole_in_all_partitions() -> None:
     before = saved("old", 4, epochs={0: 9})
     after = planned(before, TopicObservation({0: 12, 1: 3}, {0: 0, 1: 0}, {0: 0}, "new"))
-    assert ranges_between(before, after) == [SplitRange(SPLIT, 0, 12), SplitRange(Split("east", "t", 1), 0, 3)]
+    assert ranges_between(before, after) == [SplitRange(SPLIT, 0, 12, 0), SplitRange(Split("east", "t", 1), 0, 3)]
     # and that is the end of it
     assert planned(after, TopicObservation({0: 12, 1: 3}, {}, {0: 0}, "new")) is after
 
 
-def test_a_new_topic_at_the_same_offset_gets_no_old_epoch() -> None:
+def test_a_new_topic_at_the_same_offset_gets_its_own_epoch() -> None:
     # A reader would take the leader epoch of another topic for a truncation
     before = saved("old", 4, epochs={0: 9})
     after = planned(before, TopicObservation({0: 12}, {0: 4}, {0: 0}, "new"))
-    assert ranges_between(before, after) == [SplitRange(SPLIT, 4, 12, epoch=-1)]
+    assert ranges_between(before, after) == [SplitRange(SPLIT, 4, 12, epoch=0)]
 
 
 def test_a_bounded_runs_stop_is_resolved_again_in_the_same_plan() -> None:
