@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dynamic_kafka.driver.state_store import StateLocation, number_of
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.executor.state_folder import StateFile
+from dynamic_kafka.planning.amendments import Amendments
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.progress import OffsetDocument
@@ -94,12 +95,14 @@ class _Purge:
         old = set(self._old(self._state.list_folder(folder)))
         if not old:
             return []
+        # A split that an amendment took back is behind the offset that the document has.
+        progress = Amendments(self._state.amendments(self._document.query)).after(self._document)
         by_subject: dict[tuple[Any, ...], list[str]] = {}
         used = set()
         for name, wire in self._state.read_folder(folder).items():
             subject = (wire.get("kind"), wire.get("cluster"), wire.get("topic"), wire.get("partition"))
             by_subject.setdefault(subject, []).append(name)
-            if self._is_used(wire):
+            if _is_used(wire, progress):
                 used.add(name)
         replaced = {name for names in by_subject.values() for name in names[:-1]}
         # By name, so the oldest first: the newest one of a subject goes only after all the others.
@@ -107,13 +110,17 @@ class _Purge:
         kept = {names[-1] for names in by_subject.values() if not old.issuperset(names)}
         return [name for name in found if name not in kept]
 
-    def _is_used(self, wire: Any) -> bool:
-        document, cluster = self._document, wire.get("cluster")
-        if wire.get("kind") == "identity":
-            return saved_identity(document, cluster) in (None, wire.get("kafkaId"))
-        if wire.get("kind") != "data-loss":
-            return False
-        split = Split(cluster, wire.get("topic"), wire.get("partition"))
-        parked = document.parked_topic(split.cluster, split.topic)
-        following = {document.next_of(split), parked.next.get(split.partition) if parked else None}
-        return wire.get("from") not in following
+
+def _is_used(wire: Mapping[str, Any], progress: OffsetDocument) -> bool:
+    cluster = str(wire.get("cluster"))
+    if wire.get("kind") == "identity":
+        return saved_identity(progress, cluster) in (None, wire.get("kafkaId"))
+    if wire.get("kind") != "data-loss":
+        return False
+    split = Split(cluster, wire.get("topic", ""), wire.get("partition", -1))
+    parked = progress.parked_topic(split.cluster, split.topic)
+    following = {progress.next_of(split), parked.next.get(split.partition) if parked else None} - {None}
+    if not following:
+        # A split that no plan has opened yet may need it: its explicit start had expired.
+        return int(wire.get("document") or 0) < progress.number - KEPT_DOCUMENTS
+    return wire.get("from") not in following

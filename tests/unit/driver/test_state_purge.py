@@ -45,9 +45,9 @@ def names(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.glob("*.json"))
 
 
-def accept(state: StateLocation, number: int, partition: int, offset: int) -> None:
+def accept(state: StateLocation, number: int, partition: int, offset: int, document: int | None = None) -> None:
     wire = {"kind": "data-loss", "cluster": "east", "topic": "t", "partition": partition, "from": offset, "to": 9}
-    state.write(f"q/accepted/{number:06d}-data-loss.json", wire)
+    state.write(f"q/accepted/{number:06d}-data-loss.json", {**wire, "document": document})
 
 
 def test_old_amendments_go_and_the_newest_stays(state: StateLocation, tmp_path: Path) -> None:
@@ -109,13 +109,29 @@ def test_used_acceptances_go_and_the_others_stay(state: StateLocation, tmp_path:
     accept(state, 1, partition=0, offset=5)  # progress has passed it
     accept(state, 2, partition=1, offset=7)  # not yet
     accept(state, 3, partition=2, offset=1)  # the query has no such split
+    accept(state, 4, partition=3, offset=1, document=NUMBER)  # nor such a one, but a plan may open it
     for number, (cluster, kafka_id) in enumerate((("east", "Mk"), ("west", "Qx"))):
         wire = {"kind": "identity", "cluster": cluster, "kafkaId": kafka_id}
         state.write(f"q/accepted/00001{number}-identity.json", wire)
     state.write("q/accepted/000020-identity.json", {"kind": "identity", "cluster": "east", "kafkaId": "new"})
     make_old(tmp_path)
     purge(state, SAVED, DRIVER)
-    assert names(tmp_path / "q" / "accepted") == ["000002-data-loss.json", "000020-identity.json"]
+    assert names(tmp_path / "q" / "accepted") == [
+        "000002-data-loss.json",
+        "000004-data-loss.json",
+        "000020-identity.json",
+    ]
+
+
+def test_an_acceptance_for_an_abandoned_range_stays(state: StateLocation, tmp_path: Path) -> None:
+    """The document has the range's end, but the amendment takes the split back to its start."""
+    part = SplitRange(PART.split, 5, 50)
+    batch = (SAVED.previous, fingerprint(SAVED))
+    state.save_amendment(Amendment("q", NUMBER, *batch, (part,), {"east": "abandoned"}, 1))
+    accept(state, 1, partition=0, offset=5)
+    make_old(tmp_path)
+    purge(state, SAVED, DRIVER)
+    assert names(tmp_path / "q" / "accepted") == ["000001-data-loss.json"]
 
 
 def test_an_identity_that_the_query_has_taken_over_goes(state: StateLocation, tmp_path: Path) -> None:

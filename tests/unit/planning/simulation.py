@@ -741,7 +741,7 @@ class Simulation:
                     continue
                 assert self.now_ms < kept.until_ms <= self.now_ms + RETENTION_MS, "parked past its retention"
                 _, was = before.get((self.physical(cluster).kafka_id, topic), ("", None))
-                if was is not None and not was.awaited:
+                if was is not None and not (was.awaited or was.missing):
                     assert kept.until_ms == was.until_ms, "a deadline is written once"
         names = [(self.physical(c).kafka_id, t) for c in end.clusters for t in end.clusters[c].topics]
         names += [(self.physical(c).kafka_id, t) for c in end.parked for t in end.parked[c].topics]
