@@ -85,6 +85,7 @@ class Observer:
         self._found: Discovered | None = None
         self._good: Discovered | None = None
         self._planned: Discovered | None = None
+        self._planned_before: Discovered | None = None
         self._rejected_at: float | None = None
         self._logged_revision: tuple[Revision, str] | None = None
         self._frozen = False
@@ -146,6 +147,8 @@ class Observer:
         # `Trigger.AvailableNow`, the next plan must ask for first offsets again.
         self._opened |= observed.answers.keys()
         self.read_before |= observed.answers.keys()
+        if self._planned is None or not _same(self._planned, observed.found):
+            self._planned_before = self._planned
         self._planned = observed.found
         # Metadata is good once all clusters have answered. One may be down from the start: then the metadata with which
         # the others are read is the one to go back to.
@@ -153,7 +156,9 @@ class Observer:
             self._good = observed.found
 
     def reject(self, reason: str) -> bool:
-        """Put the metadata of the last plan in force again, or the last good metadata if those are rejected too.
+        """Put the last other metadata in force again: those of a plan, or else the last good ones.
+
+        A plan may have succeeded with the rejected metadata, because the cluster that they name wrongly was slow.
 
         Returns:
             False if there is no other: the rejected metadata is the last good one, or the first, or frozen.
@@ -162,9 +167,10 @@ class Observer:
             return False
         if not self._is_new(self._found):
             return False
-        planned = self._planned or self._good
-        again = planned.subscription.fingerprint == self._found.subscription.fingerprint
-        self._discovery.reject(self._found, reason, keep=self._good if again else planned)
+        planned = (found for found in (self._planned, self._planned_before) if found is not None)
+        keep = next((found for found in planned if not _same(found, self._found)), self._good)
+        self._discovery.reject(self._found, reason, keep=keep)
+        self._planned, self._planned_before = keep, None
         self._rejected_at = time.monotonic()
         return True
 
@@ -289,7 +295,7 @@ class Observer:
         return answers, failures
 
     def _is_new(self, found: Discovered) -> bool:
-        return self._good is None or self._good.subscription.fingerprint != found.subscription.fingerprint
+        return self._good is None or not _same(self._good, found)
 
     def _report_metadata(self, revision: Revision, status: DiscoveryStatus) -> None:
         self.status.metadata_failures = status.consecutive_failures
@@ -297,6 +303,10 @@ class Observer:
         self.status.missing = status.missing
         self.status.revision = revision.hash if revision.counter is None else str(revision.counter)
         self.status.lineage = (revision.lineage or "") if revision.counter is not None else ""
+
+
+def _same(one: Discovered, other: Discovered) -> bool:
+    return one.subscription.fingerprint == other.subscription.fingerprint
 
 
 def _access(named: SubscribedCluster) -> tuple[Mapping[str, str], str | None]:

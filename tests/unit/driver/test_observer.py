@@ -304,3 +304,20 @@ def test_a_rejected_revision_gives_way_to_the_last_planned(running: tuple[Observ
     # Then there is no other left
     observer.newest_metadata()
     assert not observer.reject("the first one")
+
+
+def test_a_rejected_revision_that_was_planned_gives_way(running: tuple[Observer, Metadata]) -> None:
+    # Given a plan without an answer of the new cluster, and one of a further revision, still without it
+    observer, metadata = running
+    metadata.name("new")
+    second = metadata.found
+    observer.adopt(replace(failed(), subscription=second.subscription, found=second))
+    metadata.name("new", "other")
+    observer.adopt(replace(failed(), subscription=metadata.found.subscription, found=metadata.found))
+
+    # When the further revision is rejected
+    observer.newest_metadata()
+    assert observer.reject("another cluster answers")
+
+    # Then the one before is in force, not the last good one
+    assert metadata.found is second
