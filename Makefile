@@ -4,9 +4,9 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHON
-# Tests often wait for brokers and controllers, so three workers keep two cores busy. Each has brokers and a Spark of its
-# own. Long files come first, in the order of the command line: the many short unit tests fill the gaps at the end.
-WORKERS ?= 3
+# Each worker has brokers and a Spark of its own; more than two workers keep two cores too busy for Spark's time limits.
+# Long files come first, in the order of the command line: the many short unit tests fill the gaps at the end.
+WORKERS ?= 2
 SIDE_BY_SIDE := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 DEMO_ARGS := $(if $(STRATEGY),--strategy $(STRATEGY)) $(if $(SEED),--seed $(SEED)) $(if $(DURATION),--duration $(DURATION)) $(if $(KEEP),--keep) $(ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ def test_a_migration_is_planned_before_it_happens(
     story.names(*edited)
     before = every_file(story.folder)
     plan = tools.json("plan", story.app)
+    for change in (*tried["changes"], *plan["changes"]):
+        change["text"] = re.sub(r"until \S+ \S+Z", "until …", change["text"])  # it depends on the time of the plan
     assert tried == plan | {"target": f"{plan['target']}, with {edit}"}
 
     # then the plan names all of it, and nothing was written
