@@ -79,6 +79,18 @@ def absence(task: ReadTask, timeout_s: float) -> str | None:
         admin.close_in_background()
 
 
+def is_unreadable(task: ReadTask, timeout_s: float) -> bool:
+    """Return whether the brokers report that this user may not read the topic; False if they do not answer in time."""
+    admin = _admin(task, timeout_s)
+    try:
+        return bool(admin.unreadable([task.part.split.topic]))
+    except ClusterError as error:
+        log.warning("the rights on %s are unknown: %s", task.part.split, error)
+        return False
+    finally:
+        admin.close_in_background()
+
+
 def _admin(task: ReadTask, timeout_s: float) -> ClusterAdmin:
     deadline_s = min(task.read_timeout_s, timeout_s)
     return ClusterAdmin(

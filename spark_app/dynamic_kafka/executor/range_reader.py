@@ -21,15 +21,21 @@ from collections.abc import Iterator
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from dynamic_kafka.errors import DataLossError, ReadTimeoutError
+from dynamic_kafka.errors import ClusterError, DataLossError, ReadTimeoutError
 from dynamic_kafka.executor.cluster_identity import NoBrokersError, check_identity
 from dynamic_kafka.executor.columns import arrow_schema, to_batch
 from dynamic_kafka.executor.consumer_cache import CONSUMERS, CachedConsumer
-from dynamic_kafka.executor.partition_bounds import absence, end_offset, end_offset_if_known, first_offset
+from dynamic_kafka.executor.partition_bounds import (
+    absence,
+    end_offset,
+    end_offset_if_known,
+    first_offset,
+    is_unreadable,
+)
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.kafka.config import config_digest
 from dynamic_kafka.kafka.epochs import truncated_at
-from dynamic_kafka.kafka.errors import HARMLESS_TO_READ, translate
+from dynamic_kafka.kafka.errors import HARMLESS_TO_READ, ConnectionProblem, translate
 from dynamic_kafka.kafka.retries import PAUSE_S
 
 MAX_ROWS = 10_000
@@ -46,8 +52,8 @@ LOSS_CODES = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, Kaf
 """The log does not hold the offset. The client reports it once, and reads nothing more of the partition."""
 EXISTENCE_CHECK_S = 1.0
 """After a `readTimeout`: longest wait for the list of topics. A cluster that hangs does not answer that either."""
-END_CHECK_S = 5.0
-"""After a `readTimeout`: longest wait for the log's end. It needs new connections, with their login."""
+ADMIN_CHECK_S = 5.0
+"""After a `readTimeout`: longest wait for the log's end, or for the rights. Both need new connections, with a login."""
 SEEK_PAUSE_S = 0.005
 """Pause before a refused seek is tried again."""
 _OR_ABORTED = ". A very large aborted transaction, which takes longer than that to skip, looks the same"
@@ -87,6 +93,7 @@ class _RangeReader:
         deadline: the time, of `time.monotonic`, by which the range needs to advance.
         mean_bytes: mean size of the records so far; a guess for the first batch.
         log_end: where the log ended at the last end-of-partition event; None before the first one.
+        answers: whether the cluster answered the last request for its topics.
     """
 
     def __init__(self, task: ReadTask, cached: CachedConsumer) -> None:
@@ -98,6 +105,7 @@ class _RangeReader:
         self.deadline = time.monotonic() + task.read_timeout_s
         self.mean_bytes = MAX_BYTES / FIRST_FETCH
         self.log_end: int | None = None
+        self.answers = False
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the records of the range; a batch is full with `MAX_ROWS` or `MAX_BYTES`."""
@@ -176,7 +184,7 @@ class _RangeReader:
         elif code in MISSING_CODES:
             self.check_existence(self.task.read_timeout_s)
         elif code not in HARMLESS_TO_READ:
-            raise translate(self.task.part.split.cluster, f"read {self.task.part}", KafkaException(error))
+            raise self.failure(KafkaException(error))
 
     def client_advanced(self) -> bool:
         """Return whether the client's position advanced without a record for this range.
@@ -213,7 +221,7 @@ class _RangeReader:
         except KafkaException as raised:
             code = raised.args[0].code()
             if code not in (KafkaError._STATE, KafkaError._PREV_IN_PROGRESS):
-                raise translate(self.task.part.split.cluster, f"read {self.task.part}", raised) from None
+                raise self.failure(raised) from None
             if time.monotonic() <= self.deadline:
                 return self.is_settled_without_seek(start)
             self.give_up()
@@ -250,7 +258,9 @@ class _RangeReader:
         try:
             listed = self.consumer.list_topics(timeout=timeout_s).topics.get(split.topic)
         except KafkaException:
+            self.answers = False
             return True
+        self.answers = True
         if listed is not None and (listed.error is not None or split.partition in listed.partitions):
             return True
         why = absence(self.task, timeout_s)
@@ -264,20 +274,22 @@ class _RangeReader:
         Raises:
             DataLossError: offsets of the range are gone, and `failOnDataLoss` is set.
             ClusterRefusedError: the cluster refuses the login or a certificate.
+            ClusterError: the user may not read the topic.
             ReadTimeoutError: any other reason.
         """
         if not self.check_existence(min(EXISTENCE_CHECK_S, self.task.read_timeout_s)):
             return
         if self.log_end is not None and self.log_end < self.task.part.end:
-            end = end_offset_if_known(self.task, END_CHECK_S)
+            end = end_offset_if_known(self.task, ADMIN_CHECK_S)
             if end is not None and end < self.task.part.end:
                 return self.skip_loss(f"the log ends at {end}")
             # The records exist, but are not visible yet: behind an open transaction, or the leader is catching up.
         problem = self.cached.hint
         if problem is not None and problem.refusal:
-            raise translate(
-                self.task.part.split.cluster, f"read {self.task.part}", TimeoutError("no record in time"), problem
-            )
+            raise self.failure(TimeoutError("no record in time"), problem)
+        # The client reports a refused fetch once. A seek that follows drops the report.
+        if self.answers and self.log_end is None and is_unreadable(self.task, ADMIN_CHECK_S):
+            raise self.failure(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
         hint = f" ({problem})" if problem else ""
         aborted = _OR_ABORTED if self.task.client.read_committed else ""
         raise ReadTimeoutError(
@@ -285,6 +297,10 @@ class _RangeReader:
             f"no record of {self.task.part} from offset {self.position} arrived within readTimeout"
             f" ({self.task.read_timeout_s:g} s){hint}{self.task.timeout_advice}{aborted}",
         )
+
+    def failure(self, raised: BaseException, problem: ConnectionProblem | None = None) -> ClusterError:
+        """Return the error to raise for a range that cannot be read."""
+        return translate(self.task.part.split.cluster, f"read {self.task.part}", raised, problem)
 
     def skip_loss(self, why: str, *, nothing_left: bool = False) -> None:
         """Fail because offsets of the range are gone, or move on to the first one that the log still holds.

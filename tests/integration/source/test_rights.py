@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dynamic_kafka.errors import ClusterError
+from dynamic_kafka.executor.range_reader import _RangeReader
 from tests.integration.source.simulated_spark import numbered, query, read_batch, values
 from tests.integration.source.test_security import by_folder, by_references, secret_folder
 from tests.support.fixtures import kept_open
@@ -65,6 +66,19 @@ def test_a_batch_needs_the_right_to_read_the_topic(checked: KafkaCluster, orders
 
 def test_planning_needs_the_right_to_describe_the_topic(checked: KafkaCluster, orders: str, tmp_path: Path) -> None:
     allow(checked, "alice", "DESCRIBE", TOPIC, orders)
+
+    with query(options(checked, orders, tmp_path)) as reading:
+        assert reading.plan()
+        with pytest.raises(ClusterError, match=f"read east/{orders}.*: give the user READ on the topic"):
+            reading.read()
+
+
+def test_a_timeout_names_the_missing_right(
+    checked: KafkaCluster, orders: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allow(checked, "alice", "DESCRIBE", TOPIC, orders)
+    # The client reports the refused fetch once, and a seek that comes after it drops the report
+    monkeypatch.setattr(_RangeReader, "handle", lambda self, error, message: None)
 
     with query(options(checked, orders, tmp_path)) as reading:
         assert reading.plan()
