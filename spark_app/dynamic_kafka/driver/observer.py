@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
@@ -39,6 +39,8 @@ GRACE_S = 2.0
 """How long a plan waits for slow clusters. Then it continues with the others; a late answer serves a later plan."""
 FIRST_GRACE_S = 10.0
 """The same for the first observation of a process. It waits longer for the clusters that must answer."""
+SPLITS_PER_S = 10_000
+"""Splits for which a plan waits one second more (`grace_s`): reading their offsets takes this process 0.5 s of CPU."""
 RECONSIDER_S = 30.0
 """Seconds between retries of rejected metadata: a missing topic may be created, wrong servers may be corrected."""
 
@@ -123,7 +125,7 @@ class Observer:
             for cluster, probe in probes.items()
         }
         first = self._good is None
-        answers, failures = self._wait(pending, required if everyone or first or initial else frozenset())
+        answers, failures = self._wait(pending, required if everyone or first or initial else frozenset(), progress)
         for cluster in (*answers, *(failures if progress is not None else ())):
             probes[cluster].mark_used()
             if cluster in answers and self.status.stalled.pop(cluster, None) is not None:
@@ -280,7 +282,10 @@ class Observer:
         return request_of(self.options, subscription, cluster, earliest=opens, describe=describe_now)
 
     def _wait(
-        self, pending: Mapping[str, Future[ClusterObservation]], required: frozenset[str]
+        self,
+        pending: Mapping[str, Future[ClusterObservation]],
+        required: frozenset[str],
+        progress: OffsetDocument | None,
     ) -> tuple[dict[str, ClusterObservation], dict[str, ClusterError]]:
         """Return the answers and failures of the required clusters, and those that are there after the time of grace.
 
@@ -289,7 +294,8 @@ class Observer:
         collect_observations({c: future for c, future in pending.items() if c in required}, timeout_s=None)
         hanging = {*self.status.stalled, *self._late} - required
         patient = {cluster: future for cluster, future in pending.items() if cluster not in hanging}
-        collect_observations(patient, timeout_s=FIRST_GRACE_S if self._good is None else GRACE_S)
+        least_s = FIRST_GRACE_S if self._good is None else GRACE_S
+        collect_observations(patient, timeout_s=grace_s(least_s, progress, patient))
         answers, failures = collect_observations(pending, timeout_s=0)
         self._late = pending.keys() - answers.keys() - failures.keys()
         return answers, failures
@@ -303,6 +309,16 @@ class Observer:
         self.status.missing = status.missing
         self.status.revision = revision.hash if revision.counter is None else str(revision.counter)
         self.status.lineage = (revision.lineage or "") if revision.counter is not None else ""
+
+
+def grace_s(least_s: float, progress: OffsetDocument | None, clusters: Iterable[str]) -> float:
+    """Return how many seconds a plan waits for clusters: longer for many splits.
+
+    Otherwise a plan of many splits would leave healthy clusters out, only because this process reads answers so long.
+    """
+    known = progress.clusters if progress is not None else {}
+    topics = (topic for cluster in clusters if cluster in known for topic in known[cluster].topics.values())
+    return least_s + sum(len(topic.next) for topic in topics) / SPLITS_PER_S
 
 
 def _same(one: Discovered, other: Discovered) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from dynamic_kafka.driver import observer as module
 from dynamic_kafka.driver.cluster_failures import with_choices
 from dynamic_kafka.driver.observer import LiveObservation, Observer
 from dynamic_kafka.driver.status import NO_ANSWER_YET, REMIND_S, PlanStatus, Reminders
@@ -26,6 +28,7 @@ from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.checks import RevisionRejectedError
+from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 
 EAST = ClusterUnreachableError("east", "could not list offsets: timed out")
@@ -181,6 +184,40 @@ def test_a_lost_secret_of_a_cluster_in_use_is_its_failure(
     observer._planned = metadata.found
     with pytest.raises(SecretError, match="west"):
         observer.observe(RUNNING)
+
+
+class SilentProbe:
+    """A probe whose cluster never answers."""
+
+    def observe(self, request: object) -> Future[ClusterObservation]:
+        return Future()
+
+
+def test_a_plan_waits_longer_for_many_splits(
+    running: tuple[Observer, Metadata], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a query that reads 25,000 splits of a cluster, 10,000 of another, and 5,000 of a third that hangs
+    observer, metadata = running
+    sizes = {"west": 25_000, "east": 10_000, "north": 5_000}
+    clusters = {c: ClusterProgress({"t": TopicProgress("s", dict.fromkeys(range(n), 0))}) for c, n in sizes.items()}
+    metadata.name(*sizes)
+    probes = {cluster: SilentProbe() for cluster in sizes}
+    monkeypatch.setattr(observer._probes, "for_subscription", lambda _: (probes, {}))
+    observer.status.stalled["north"] = "timed out"
+    waits: list[float | None] = []
+    collect = module.collect_observations
+
+    def collect_at_once(pending: dict[str, Future[ClusterObservation]], *, timeout_s: float | None) -> Any:
+        waits.append(timeout_s)
+        return collect(pending, timeout_s=0)
+
+    monkeypatch.setattr(module, "collect_observations", collect_at_once)
+
+    # When it plans
+    observer.observe(OffsetDocument("q", 3, "p", clusters=clusters))
+
+    # Then it waits 2 s and a second for each 10,000 splits, but not for the cluster that hangs
+    assert max(wait for wait in waits if wait is not None) == pytest.approx(2.0 + 3.5)
 
 
 @pytest.fixture

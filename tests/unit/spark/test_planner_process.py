@@ -16,7 +16,7 @@ from dynamic_kafka.spark.planner_process import set_up_planner_process
 from dynamic_kafka.spark.stream_reader import DynamicKafkaStreamReader
 
 
-def test_seven_thousand_objects_cause_no_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_objects_of_a_plan_cause_no_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging.getLogger(), "handlers", [logging.NullHandler()])
     collections: list[str] = []
 
@@ -28,12 +28,12 @@ def test_seven_thousand_objects_cause_no_collection(monkeypatch: pytest.MonkeyPa
     gc.collect()
     gc.callbacks.append(count)
     try:
-        kept = [[number] for number in range(7_000)]
+        kept = [[number] for number in range(400_000)]
     finally:
         gc.callbacks.remove(count)
         gc.set_threshold(*before)
         gc.unfreeze()
-    assert (len(kept), collections) == (7_000, [])
+    assert (len(kept), collections) == (400_000, [])
 
 
 def test_each_plan_of_a_stream_counts_for_the_heap_trim(monkeypatch: pytest.MonkeyPatch) -> None:
