@@ -59,9 +59,12 @@ class Incarnation:
 
         Raises:
             DriverReplacedError: another driver has claimed a newer number at the same time.
+            OptionError, DynamicKafkaError: claims, or reports of executors, cannot be written.
         """
         if self._state is None or not document.query:
             return []
+        # Before the claim: a start that fails must not replace the driver that runs.
+        self._state.check_writable(document.query)
         newest = self._state.drivers(document.query)[-1:]
         number = number_of(newest[0]) + 1 if newest else 1
         self.name = f"{number:012d}-{uuid.uuid4().hex[:16]}"

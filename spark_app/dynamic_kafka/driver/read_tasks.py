@@ -6,12 +6,13 @@ import hashlib
 from collections.abc import Iterable
 
 from dynamic_kafka.driver.cluster_clients import client_of
-from dynamic_kafka.driver.replay import REMOVED_RANGES_CHOICES, current_id
+from dynamic_kafka.driver.replay import REMOVED_RANGES_CHOICES
 from dynamic_kafka.errors import PendingRangesError
-from dynamic_kafka.executor.read_task import ReadTask
+from dynamic_kafka.executor.read_task import BatchReports, ReadTask
 from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import SplitRange
@@ -28,12 +29,14 @@ def make_tasks(
     active = frozenset(subscription.clusters)
     source = hashlib.blake2b(repr(sorted(options.raw.items())).encode(), digest_size=8).hexdigest()
     # By the document's cluster id. The tasks of a cluster share the set: one for each of 50,000 tasks takes 110 MB.
+    location = options.state_location if options.mode == "streaming" and document.query else None
+    reports = BatchReports(location, document.query, fingerprint(document)) if location else None
     shared: dict[str, tuple[str, ClusterClient, frozenset[str], str | None]] = {}
     tasks = []
     for part in ranges:
         saved = part.split.cluster
         if saved not in shared:
-            found = current_id(subscription, saved)
+            found = subscription.current_id(saved)
             if found is None:
                 raise PendingRangesError(f"metadata no longer names the cluster of {part}. {REMOVED_RANGES_CHOICES}")
             client = client_of(options, subscription, found)
@@ -54,6 +57,8 @@ def make_tasks(
                 fail_on_data_loss=options.fail_on_data_loss,
                 stall=options.cluster_failure_policy == "stall",
                 source=source,
+                topic_id=topic.topic_id if topic else None,
+                reports=reports if topic and topic.topic_id else None,
             )
         )
     return tasks

@@ -22,18 +22,17 @@ from dynamic_kafka.errors import (
     DataLossError,
     DynamicKafkaError,
     IdentityError,
-    OffsetDocumentError,
     PendingRangesError,
     StaleCheckpointError,
 )
-from dynamic_kafka.metadata.subscription import Subscription
+from dynamic_kafka.executor.state_folder import TOPIC_ID
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.amendments import Amendment, Amendments, Reason
 from dynamic_kafka.planning.codec import fingerprint
-from dynamic_kafka.planning.dataloss import is_recreated
+from dynamic_kafka.planning.dataloss import is_recreated, recreated_while_pending
 from dynamic_kafka.planning.identity import identity_choices, saved_identity
-from dynamic_kafka.planning.observation import Observation, TopicObservation
-from dynamic_kafka.planning.plan import ranges_between
+from dynamic_kafka.planning.observation import Observation
+from dynamic_kafka.planning.plan import check_chain, ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.wording import first_few
@@ -74,6 +73,7 @@ class Replays:
         self.incarnation = Incarnation(state)
         self.amendments = Amendments()
         self._settled: set[tuple[str, str]] = set()
+        self._unread: tuple[str, str] | None = None
         self._restored = False
         self._later_amendments: list[Amendment] = []
 
@@ -130,7 +130,7 @@ class Replays:
         if undone and self._state is not None:
             self._state.undo_amendments(end.query, undone)
             log.warning("%d amendments of the batch of document %d do not apply any more", len(undone), end.number)
-        self._settled = {key}
+        self._settled, self._unread = {key}, key
 
     def ranges(self, start: OffsetDocument, end: OffsetDocument) -> list[SplitRange]:
         """Return the ranges to read for a batch, the same ones however often Spark asks.
@@ -144,8 +144,7 @@ class Replays:
         key = (fingerprint(start), fingerprint(end))
         if key[0] == key[1]:
             return []  # no batch: the starts in the document belong to the batch that ended with it
-        if end.previous not in ("", key[0]):
-            raise _broken_chain(start, end)
+        check_chain(start, end)
         ranges = ranges_between(start, end)
         remaining = self.amendments.remaining(ranges, key)
         if key not in self._settled and remaining:
@@ -153,7 +152,8 @@ class Replays:
             self._decide(remaining, end, key)
             remaining = self.amendments.remaining(ranges, key)
         self._settled.add(key)
-        return remaining
+        unread, self._unread = self._unread, None
+        return remaining if key == unread else self._without_recreated(remaining, end)
 
     def is_settled(self, start: OffsetDocument, end: OffsetDocument) -> bool:
         """Return whether this process has already planned the batch or decided its amendment."""
@@ -205,7 +205,7 @@ class Replays:
         return Amendment(end.query, end.number, *key, tuple(left_out), reasons, time.time_ns() // 1_000_000)
 
     def _reason(self, part: SplitRange, end: OffsetDocument, observation: Observation) -> Reason | None:
-        cluster = current_id(observation.subscription, part.split.cluster)
+        cluster = observation.subscription.current_id(part.split.cluster)
         if cluster is None or part.split.topic not in observation.subscription.clusters[cluster].topics:
             return "removed"
         answer = observation.answers.get(cluster)
@@ -218,25 +218,39 @@ class Replays:
                 f" answer with {answer.kafka_id}."
                 f" {identity_choices(cluster, answer.kafka_id, pending_as=part.split.cluster)}"
             )
-        return self._recreated(part, end, answer.topics.get(part.split.topic))
+        seen = answer.topics.get(part.split.topic)
+        recreated = self._is_recreated(part, end, seen.topic_id if seen else None)
+        # With an amendment, the next plan continues at the new topic's first offset. Without a place to record one,
+        # executors compare the ids themselves.
+        return "recreated" if recreated and self._state is not None and end.query else None
 
-    def _recreated(self, part: SplitRange, end: OffsetDocument, seen: TopicObservation | None) -> Reason | None:
-        """Return the reason to leave out a range of a re-created topic: its offsets mean nothing in the new topic."""
+    def _is_recreated(self, part: SplitRange, end: OffsetDocument, found: str | None) -> bool:
+        """Return whether another topic has the name of a range's topic: the range's offsets mean nothing there.
+
+        Raises:
+            DataLossError: it has, and `failOnDataLoss` is set.
+        """
         planned = end.topic(part.split.cluster, part.split.topic)
-        if planned is None or seen is None or not is_recreated(planned.topic_id, seen.topic_id):
-            return None
+        if planned is None or found is None or not is_recreated(planned.topic_id, found):
+            return False
         if self._options.fail_on_data_loss:
-            topic = "/".join(part.split[:2])
-            raise DataLossError(
-                f"data loss: the pending batch holds {part}, but the topic was re-created (id {planned.topic_id}, now"
-                f" {seen.topic_id}): these offsets belong to the old topic. Leave them out with"
-                f" `python -m dynamic_kafka.app abandon app.yaml {topic}`, then accept the loss with"
-                " `python -m dynamic_kafka.app accept app.yaml --data-loss`: the new topic is read from its first"
-                " record. Or accept all losses, always, with failOnDataLoss=false"
-            )
-        # With an amendment, the next plan continues at the new topic's first offset. Without a place to record one, the
-        # batch reads the new topic at the old offsets, and the next plan reads that again: duplicates, but no loss.
-        return "recreated" if self._state is not None and end.query else None
+            raise DataLossError(recreated_while_pending(part, planned.topic_id, found))
+        return True
+
+    def _without_recreated(self, ranges: list[SplitRange], end: OffsetDocument) -> list[SplitRange]:
+        """Leave out the ranges of which executors have read nothing in an earlier attempt, since the topic is another.
+
+        A broker with old metadata must not let a replay read them. The next plan starts the new topic at its first
+        offset, wherever the old one stands.
+
+        Raises:
+            DataLossError: there are some, and `failOnDataLoss` is set.
+        """
+        if self._state is None or not end.query or not ranges:
+            return ranges
+        reports = self._state.seen(end.query, fingerprint(end))
+        found = {report.split: str(report.content["topicId"]) for report in reports if report.kind == TOPIC_ID}
+        return [part for part in ranges if not self._is_recreated(part, end, found.get(part.split))]
 
     def _check_identities(self, end: OffsetDocument, observation: Observation) -> None:
         """Check the clusters that the batch does not read, too.
@@ -245,7 +259,7 @@ class Replays:
         """
         accepted = self._state.accepted_identities(end.query) if self._state else {}
         for saved_as in sorted({*end.clusters, *end.parked}):
-            cluster, saved = current_id(observation.subscription, saved_as), saved_identity(end, saved_as)
+            cluster, saved = observation.subscription.current_id(saved_as), saved_identity(end, saved_as)
             answer = observation.answers.get(cluster) if cluster else None
             found = answer.kafka_id if answer else None
             if cluster and saved and found and found not in (saved, accepted.get(cluster)):
@@ -288,23 +302,3 @@ class Replays:
                 log.info("restored offsets of %s/%s: {%s}", cluster, name, offsets)
         for cluster, parked in sorted(document.parked.items()):
             log.info("restored parked topics of %s: %s", cluster, ", ".join(sorted(parked.topics)))
-
-
-def _broken_chain(start: OffsetDocument, end: OffsetDocument) -> OffsetDocumentError:
-    text = f"the offset document {end.number} does not follow the one that Spark names before it ({start.number})"
-    if start.query == end.query and end.number > start.number + 1:
-        return OffsetDocumentError(
-            f"{text}: Spark has logged none of the documents in between. With its option asyncProgressTrackingEnabled"
-            " it logs only some batches, and then cannot repeat one that was cut off. Take this option out of the"
-            " query, and start with a new checkpoint, with startingOffsets from what `inspect` shows of this one: the"
-            " records since the last logged batch are delivered again. If the query never had this option, files of"
-            " the checkpoint were deleted: restore them"
-        )
-    return OffsetDocumentError(f"{text}: the checkpoint was edited or mixed up; restore it, or start with a new one")
-
-
-def current_id(subscription: Subscription, cluster: str) -> str | None:
-    """Return the id of a saved cluster in metadata now: its own, or its new one after a rename; None if removed."""
-    if cluster in subscription.clusters:
-        return cluster
-    return next((new for new, named in subscription.clusters.items() if named.renamed_from == cluster), None)

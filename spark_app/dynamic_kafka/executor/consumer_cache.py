@@ -20,6 +20,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
+from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
 from dynamic_kafka.kafka.errors import ConnectionProblem, client_creation_error
 
@@ -39,6 +40,8 @@ class CachedConsumer:
         hints: the last connection problem, or nothing.
         used_at: the time, of `time.monotonic`, at which the last range was done.
         identified_at: the time at which the brokers last confirmed their `cluster.id`; None if never.
+        admin: an admin client with the same properties, made when it is first needed (`topic_identity`).
+        topic_ids: the last answer about each topic: its id, or None without one, and the time of the question.
     """
 
     cluster: str
@@ -47,6 +50,19 @@ class CachedConsumer:
     used_at: float = field(default_factory=time.monotonic)
     identified_at: float | None = None
     in_use: bool = False
+    admin: ClusterAdmin | None = None
+    topic_ids: dict[str, tuple[str | None, float]] = field(default_factory=dict)
+
+    def close_admin(self) -> None:
+        """Drop the admin client in a background thread; the next use makes a new one."""
+        if self.admin is not None:
+            self.admin.close_in_background()
+            self.admin = None
+
+    def close_in_background(self) -> None:
+        """Close the clients in background threads."""
+        drop_in_background([self.consumer], f"close-{self.cluster}")
+        self.close_admin()
 
     @property
     def hint(self) -> ConnectionProblem | None:
@@ -114,7 +130,7 @@ class ConsumerCache:
         except BaseException:
             with self._lock:
                 self._by_key.pop(key, None)
-            drop_in_background([cached.consumer], f"close-{cluster}")
+            cached.close_in_background()
             raise
         else:
             # An assigned consumer would continue to fetch records that nobody reads.
@@ -124,7 +140,7 @@ class ConsumerCache:
                 cached.used_at = time.monotonic()
                 if key[1] != digest:
                     del self._by_key[key]
-                    drop_in_background([cached.consumer], f"close-{cluster}")
+                    cached.close_in_background()
 
     def close(self) -> None:
         """Close every consumer that is not in use, in background threads."""
@@ -144,7 +160,7 @@ class ConsumerCache:
         surplus = len(self._by_key) + (wanted not in self._by_key) - MAX_CONSUMERS
         for number, key in enumerate(sorted(unused, key=lambda key: self._by_key[key].used_at)):
             if number < surplus or key not in needed or now - self._by_key[key].used_at > IDLE_S:
-                drop_in_background([self._by_key.pop(key).consumer], f"close-{key[0]}")
+                self._by_key.pop(key).close_in_background()
 
 
 def _make(cluster: str, config: Mapping[str, Any]) -> CachedConsumer:

@@ -5,7 +5,7 @@ in, `RecordBatch`es out), so that another engine can replace this one. `_RangeRe
 
 - Messages: `fetch` takes them from the client, `accept` selects the records of the range, `handle` acts on errors.
 - Start: `assign` sets the position; with a leader epoch it needs a seek, which the client may refuse for a while.
-- Trouble: `check_gap`, `check_existence` and `give_up` find out why records are missing; `skip_loss` fails or moves on.
+- Trouble: `check_gap` and `stopped_ranges` find out why records are missing; `skip_loss` fails or moves on.
 
 A range ends at the first message, or end-of-partition event, whose offset reaches its end offset. Counting records
 would not work, since compaction and transactions leave gaps. The offsets of records alone would not work either, since
@@ -21,21 +21,17 @@ from collections.abc import Iterator
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from dynamic_kafka.errors import ClusterError, DataLossError, ReadTimeoutError
+from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.executor.cluster_identity import NoBrokersError, check_identity
 from dynamic_kafka.executor.columns import arrow_schema, to_batch
 from dynamic_kafka.executor.consumer_cache import CONSUMERS, CachedConsumer
-from dynamic_kafka.executor.partition_bounds import (
-    absence,
-    end_offset,
-    end_offset_if_known,
-    first_offset,
-    is_unreadable,
-)
+from dynamic_kafka.executor.partition_bounds import end_offset, first_offset
 from dynamic_kafka.executor.read_task import ReadTask
+from dynamic_kafka.executor.stopped_ranges import explain_stop, failure, gone
+from dynamic_kafka.executor.topic_identity import of_planned_topic
 from dynamic_kafka.kafka.config import config_digest
 from dynamic_kafka.kafka.epochs import truncated_at
-from dynamic_kafka.kafka.errors import HARMLESS_TO_READ, ConnectionProblem, translate
+from dynamic_kafka.kafka.errors import HARMLESS_TO_READ
 from dynamic_kafka.kafka.retries import PAUSE_S
 
 MAX_ROWS = 10_000
@@ -50,13 +46,8 @@ MISSING_CODES = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION
 """The topic was deleted; or it was created a moment ago, and this broker does not have it yet."""
 LOSS_CODES = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
 """The log does not hold the offset. The client reports it once, and reads nothing more of the partition."""
-EXISTENCE_CHECK_S = 1.0
-"""After a `readTimeout`: longest wait for the list of topics. A cluster that hangs does not answer that either."""
-ADMIN_CHECK_S = 5.0
-"""After a `readTimeout`: longest wait for the log's end, or for the rights. Both need new connections, with a login."""
 SEEK_PAUSE_S = 0.005
 """Pause before a refused seek is tried again."""
-_OR_ABORTED = ". A very large aborted transaction, which takes longer than that to skip, looks the same"
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +69,7 @@ def read_range(task: ReadTask) -> Iterator[pa.RecordBatch]:
         try:
             with CONSUMERS.lend(task.part.split.cluster, digest, lambda: config, task.source, task.active) as cached:
                 check_identity(task, cached, deadline)
-                yield from _RangeReader(task, cached).batches()
+                yield from of_planned_topic(task, cached, _RangeReader(task, cached).batches())
                 return
         except NoBrokersError:
             time.sleep(PAUSE_S)
@@ -93,7 +84,6 @@ class _RangeReader:
         deadline: the time, of `time.monotonic`, by which the range needs to advance.
         mean_bytes: mean size of the records so far; a guess for the first batch.
         log_end: where the log ended at the last end-of-partition event; None before the first one.
-        answers: whether the cluster answered the last request for its topics.
     """
 
     def __init__(self, task: ReadTask, cached: CachedConsumer) -> None:
@@ -105,7 +95,6 @@ class _RangeReader:
         self.deadline = time.monotonic() + task.read_timeout_s
         self.mean_bytes = MAX_BYTES / FIRST_FETCH
         self.log_end: int | None = None
-        self.answers = False
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the records of the range; a batch is full with `MAX_ROWS` or `MAX_BYTES`."""
@@ -182,9 +171,11 @@ class _RangeReader:
             at = truncated_at(error)
             self.skip_loss(error.str() if at is None else f"the log was truncated at {at}", nothing_left=at is not None)
         elif code in MISSING_CODES:
-            self.check_existence(self.task.read_timeout_s)
+            loss = gone(self.task, self.cached, self.task.read_timeout_s)
+            if loss is not None:
+                self.skip_loss(*loss)
         elif code not in HARMLESS_TO_READ:
-            raise self.failure(KafkaException(error))
+            raise failure(self.task, KafkaException(error))
 
     def client_advanced(self) -> bool:
         """Return whether the client's position advanced without a record for this range.
@@ -221,7 +212,7 @@ class _RangeReader:
         except KafkaException as raised:
             code = raised.args[0].code()
             if code not in (KafkaError._STATE, KafkaError._PREV_IN_PROGRESS):
-                raise self.failure(raised) from None
+                raise failure(self.task, raised) from None
             if time.monotonic() <= self.deadline:
                 return self.is_settled_without_seek(start)
             self.give_up()
@@ -246,63 +237,11 @@ class _RangeReader:
         if first > self.task.part.start:
             self.skip_loss(f"offsets {self.task.part.start}..{first} have expired")
 
-    def check_existence(self, timeout_s: float) -> bool:
-        """Treat a topic or partition that was deleted as a loss, once several brokers confirm that.
-
-        A broker that does not answer, or that has old metadata, is no loss.
-
-        Returns:
-            False if the loss is accepted, and nothing is left of the range.
-        """
-        split = self.task.part.split
-        try:
-            listed = self.consumer.list_topics(timeout=timeout_s).topics.get(split.topic)
-        except KafkaException:
-            self.answers = False
-            return True
-        self.answers = True
-        if listed is not None and (listed.error is not None or split.partition in listed.partitions):
-            return True
-        why = absence(self.task, timeout_s)
-        if why is not None:
-            self.skip_loss(why, nothing_left=True)
-        return why is None
-
     def give_up(self) -> None:
-        """Find out why the range does not advance, then fail, or skip an accepted loss.
+        """Find out why the range does not advance, then fail, or skip an accepted loss. Raises as `explain_stop`."""
+        self.skip_loss(*explain_stop(self.task, self.cached, self.position, self.log_end))
 
-        Raises:
-            DataLossError: offsets of the range are gone, and `failOnDataLoss` is set.
-            ClusterRefusedError: the cluster refuses the login or a certificate.
-            ClusterError: the user may not read the topic.
-            ReadTimeoutError: any other reason.
-        """
-        if not self.check_existence(min(EXISTENCE_CHECK_S, self.task.read_timeout_s)):
-            return
-        if self.log_end is not None and self.log_end < self.task.part.end:
-            end = end_offset_if_known(self.task, ADMIN_CHECK_S)
-            if end is not None and end < self.task.part.end:
-                return self.skip_loss(f"the log ends at {end}")
-            # The records exist, but are not visible yet: behind an open transaction, or the leader is catching up.
-        problem = self.cached.hint
-        if problem is not None and problem.refusal:
-            raise self.failure(TimeoutError("no record in time"), problem)
-        # The client reports a refused fetch once. A seek that follows drops the report.
-        if self.answers and self.log_end is None and is_unreadable(self.task, ADMIN_CHECK_S):
-            raise self.failure(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
-        hint = f" ({problem})" if problem else ""
-        aborted = _OR_ABORTED if self.task.client.read_committed else ""
-        raise ReadTimeoutError(
-            self.task.part.split.cluster,
-            f"no record of {self.task.part} from offset {self.position} arrived within readTimeout"
-            f" ({self.task.read_timeout_s:g} s){hint}{self.task.timeout_advice}{aborted}",
-        )
-
-    def failure(self, raised: BaseException, problem: ConnectionProblem | None = None) -> ClusterError:
-        """Return the error to raise for a range that cannot be read."""
-        return translate(self.task.part.split.cluster, f"read {self.task.part}", raised, problem)
-
-    def skip_loss(self, why: str, *, nothing_left: bool = False) -> None:
+    def skip_loss(self, why: str, nothing_left: bool = False) -> None:
         """Fail because offsets of the range are gone, or move on to the first one that the log still holds.
 
         Args:

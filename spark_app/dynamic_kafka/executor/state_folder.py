@@ -28,6 +28,10 @@ from dynamic_kafka.errors import DynamicKafkaError, OffsetDocumentError, OptionE
 from dynamic_kafka.options.secrets import check_no_credentials
 from dynamic_kafka.planning.splits import Split
 
+TOPIC_ID = "topic-id"
+"""The kind of a report about a range of which an executor read nothing: another topic has the name. `topicId` is its
+id, `planned` that of the range."""
+
 _PERMANENT = (PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError)
 """File system errors that a retry cannot fix."""
 

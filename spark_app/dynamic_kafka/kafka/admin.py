@@ -48,12 +48,12 @@ class ClusterAdmin:
     Args:
         config: resolved librdkafka properties; secrets in them stay in memory.
         read_committed: whether ends are last stable offsets, as readers with this isolation see them.
-        deadline_s: the longest duration of one call in seconds, retries included.
+        deadline_s: the longest duration of one call in seconds, retries included. It may be changed between calls.
     """
 
     def __init__(self, cluster: str, config: Mapping[str, Any], *, read_committed: bool, deadline_s: float) -> None:
         self.cluster, self.read_committed = cluster, read_committed
-        self._deadline_s = deadline_s
+        self.deadline_s = deadline_s
         self._last_problem: ConnectionProblem | None = None
         self._config = config
         self._groups: dict[str, GroupClient] = {}
@@ -69,7 +69,7 @@ class ClusterAdmin:
         """
         # Avoid `describe_cluster`: an answer without brokers, as from a broker that is starting and still fenced, fails
         # an assertion in librdkafka, which ends the whole process.
-        deadline = time.monotonic() + self._deadline_s
+        deadline = time.monotonic() + self.deadline_s
         renewed = False
         described: ClusterMetadata | None = None
         while True:
@@ -105,8 +105,8 @@ class ClusterAdmin:
         unknown: set[str] = set()
         if not names:
             return found, frozenset()
-        deadline = time.monotonic() + self._deadline_s
-        futures = self._client.describe_topics(TopicCollection(names), request_timeout=self._deadline_s)
+        deadline = time.monotonic() + self.deadline_s
+        futures = self._client.describe_topics(TopicCollection(names), request_timeout=self.deadline_s)
         for name, future in futures.items():
             try:
                 described = future.result(timeout=max(0.0, deadline - time.monotonic()) + 1)
@@ -130,12 +130,12 @@ class ClusterAdmin:
         if not names:
             return []
         futures = self._client.describe_topics(
-            TopicCollection(names), include_authorized_operations=True, request_timeout=self._deadline_s
+            TopicCollection(names), include_authorized_operations=True, request_timeout=self.deadline_s
         )
         denied = []
         for name, future in futures.items():
             try:
-                allowed = future.result(timeout=self._deadline_s + 1).authorized_operations
+                allowed = future.result(timeout=self.deadline_s + 1).authorized_operations
             except Exception as raised:
                 raise self._translated(f"ask for the rights on topic {name!r}", raised) from None
             if allowed is not None and AclOperation.READ not in allowed:
@@ -161,7 +161,7 @@ class ClusterAdmin:
         for broker in (others or list(listed.brokers.values()))[:CONFIRMING_BROKERS]:
             # A new client asks the broker that it is given, whatever others that one lists.
             config = {**self._config, "bootstrap.servers": _address(broker.host, broker.port)}
-            admin = ClusterAdmin(self.cluster, config, read_committed=False, deadline_s=self._deadline_s)
+            admin = ClusterAdmin(self.cluster, config, read_committed=False, deadline_s=self.deadline_s)
             try:
                 absent -= admin.list_topics()
                 confirmed = True
@@ -194,7 +194,7 @@ class ClusterAdmin:
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         answers: dict[tuple[str, int], tuple[int, int | None]] = {}
         waiting = {key: _SPECS[query.kind](query) for key, query in queries.items()}
-        deadline = time.monotonic() + self._deadline_s
+        deadline = time.monotonic() + self.deadline_s
         while waiting:
             left_s = max(0.1, deadline - time.monotonic())
             for partition_asked, future in self._list_offsets(waiting, isolation, left_s).items():
@@ -222,7 +222,7 @@ class ClusterAdmin:
         leader.
         """
         asked = {key: check for key, check in checks.items() if (key, check[:3]) not in self._epoch_ends}
-        found = ends_of_epochs(self.cluster, self._config, asked, self._deadline_s) if asked else {}
+        found = ends_of_epochs(self.cluster, self._config, asked, self.deadline_s) if asked else {}
         known = {key: self._epoch_ends[key, check[:3]] for key, check in checks.items() if key not in asked}
         ends = {**known, **found}
         self._epoch_ends = {(key, checks[key][:3]): end for key, end in ends.items()}
@@ -231,7 +231,7 @@ class ClusterAdmin:
     def committed(self, group: str, partitions: Iterable[tuple[str, int]]) -> Commits:
         """Return the commits of a group; partitions without a commit are absent. Raises ClusterError."""
         if group not in self._groups:
-            self._groups[group] = GroupClient(self.cluster, group, self._config, deadline_s=self._deadline_s)
+            self._groups[group] = GroupClient(self.cluster, group, self._config, deadline_s=self.deadline_s)
         return self._groups[group].committed(partitions)
 
     def close_in_background(self) -> None:
@@ -254,7 +254,7 @@ class ClusterAdmin:
 
     def _listed(self) -> ClusterMetadata:
         try:
-            return self._client.list_topics(timeout=self._deadline_s)
+            return self._client.list_topics(timeout=self.deadline_s)
         except Exception as raised:
             raise self._translated("list topics", raised) from None
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import OffsetDocument, ParkedCluster, TopicProgress
 from dynamic_kafka.planning.questions import EpochCheck
-from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.planning.splits import Split, SplitRange
 from dynamic_kafka.wording import first_few
 
 
@@ -135,6 +135,17 @@ def find_data_loss(
 def is_recreated(saved: str | None, seen: str | None) -> bool:
     """Return whether a topic with this saved id is another one now; with an unknown id it counts as the same."""
     return saved is not None and seen is not None and saved != seen
+
+
+def recreated_while_pending(part: SplitRange, planned: str | None, found: str) -> str:
+    """Return the error for a range of a pending batch whose topic was re-created, with the ways out."""
+    topic = "/".join(part.split[:2])
+    return (
+        f"data loss: the pending batch holds {part}, but the topic was re-created (id {planned}, now {found}): these"
+        f" offsets belong to the old topic. Leave them out with `python -m dynamic_kafka.app abandon app.yaml {topic}`,"
+        " then accept the loss with `python -m dynamic_kafka.app accept app.yaml --data-loss`: the new topic is read"
+        " from its first record. Or accept all losses, always, with failOnDataLoss=false"
+    )
 
 
 def _judge_recreated(

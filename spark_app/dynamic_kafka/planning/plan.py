@@ -109,6 +109,26 @@ def advance(
     return Plan(document, lag, left, sum(granted.values()))
 
 
+def check_chain(start: OffsetDocument, end: OffsetDocument) -> None:
+    """Check that a document follows the one that Spark names before it.
+
+    Raises:
+        OffsetDocumentError: it does not.
+    """
+    if end.previous in ("", fingerprint(start)):
+        return
+    text = f"the offset document {end.number} does not follow the one that Spark names before it ({start.number})"
+    if start.query == end.query and end.number > start.number + 1:
+        raise OffsetDocumentError(
+            f"{text}: Spark has logged none of the documents in between. With its option asyncProgressTrackingEnabled"
+            " it logs only some batches, and then cannot repeat one that was cut off. Take this option out of the"
+            " query, and start with a new checkpoint, with startingOffsets from what `inspect` shows of this one: the"
+            " records since the last logged batch are delivered again. If the query never had this option, files of"
+            " the checkpoint were deleted: restore them"
+        )
+    raise OffsetDocumentError(f"{text}: the checkpoint was edited or mixed up; restore it, or start with a new one")
+
+
 def ranges_between(start: OffsetDocument, end: OffsetDocument) -> list[SplitRange]:
     """Return the ranges of the batch that leads from one logged document to the next, without empty ones.
 

@@ -9,7 +9,7 @@ import pytest
 
 from dynamic_kafka.driver.incarnation import Incarnation
 from dynamic_kafka.driver.state_store import StateLocation
-from dynamic_kafka.errors import DriverReplacedError
+from dynamic_kafka.errors import DriverReplacedError, OptionError
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
@@ -108,3 +108,12 @@ def test_of_two_starts_at_once_one_is_refused(state: StateLocation, monkeypatch:
     monkeypatch.setattr(state, "drivers", lambda query: next(found))
     with pytest.raises(DriverReplacedError, match="host node-7"):
         Incarnation(state).begin(SAVED)
+
+
+def test_a_start_without_a_place_for_reports_replaces_nobody(state: StateLocation, tmp_path: Path) -> None:
+    running = started(state)
+    (tmp_path / "q" / "seen").rmdir()
+    (tmp_path / "q" / "seen").write_text("a file")
+    with pytest.raises(OptionError, match=r"stateLocation: .*/q/seen/.* cannot be written: .*; name a folder that"):
+        started(state)
+    running.before_document(SAVED)

@@ -13,13 +13,13 @@ from dynamic_kafka.planning.splits import Split, SplitRange
 PARTITIONS = range(100)
 
 
-def tasks(document: str, **more: str) -> list[ReadTask]:
+def tasks(document: str, *, topic_id: str | None = "T", **more: str) -> list[ReadTask]:
     """Return the tasks of one batch over every split of the clusters `east` and `west`."""
     options = {"metadataService": "static", "metadataDocument": document, "streamIds": "orders", **more}
     subscription = unite(parse_document(document, source="test").streams.values())
-    topic = TopicProgress("orders", dict.fromkeys(PARTITIONS, 1))
+    topic = TopicProgress("orders", dict.fromkeys(PARTITIONS, 1), topic_id=topic_id)
     saved = OffsetDocument(
-        clusters={name: ClusterProgress({"t": topic}, f"id of {name}") for name in subscription.clusters}
+        "q", clusters={name: ClusterProgress({"t": topic}, f"id of {name}") for name in subscription.clusters}
     )
     ranges = [SplitRange(Split(name, "t", number), 0, 1) for name in subscription.clusters for number in PARTITIONS]
     return make_tasks(parse_options(options, mode="streaming"), subscription, saved, ranges)
@@ -52,3 +52,15 @@ def test_tasks_name_their_source_by_its_options() -> None:
 
     assert first.source == again.source
     assert first.source != other.source
+
+
+def test_tasks_carry_the_topic_and_where_to_report() -> None:
+    [task, *others] = tasks(DOCUMENT, stateLocation="/state")
+
+    assert (task.topic_id, task.reports and task.reports.location) == ("T", "/state")
+    assert len({id(each.reports) for each in [task, *others]}) == 1
+
+
+def test_tasks_carry_no_state_location_that_nothing_needs() -> None:
+    assert tasks(DOCUMENT)[0].reports is None
+    assert tasks(DOCUMENT, stateLocation="/state", topic_id=None)[0].reports is None

@@ -12,8 +12,9 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
 from dynamic_kafka.driver.replay import Replays
@@ -26,6 +27,7 @@ from dynamic_kafka.errors import (
     StateMismatchError,
 )
 from dynamic_kafka.executor.state_folder import StateFile
+from dynamic_kafka.executor.topic_identity import of_planned_topic
 from dynamic_kafka.metadata.model import OffsetSpec
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
@@ -137,6 +139,16 @@ class Named(NamedTuple):
     topics: frozenset[str]
 
 
+@dataclass
+class SimulatedAdmin:
+    """The cluster's answers to an executor that asks for a topic's id."""
+
+    topic: Callable[[], SimulatedTopic]
+
+    def describe_topics(self, names: list[str]) -> tuple[dict[str, tuple[str, list[int]]], frozenset[str]]:
+        return {name: (self.topic().topic_id, []) for name in names}, frozenset()
+
+
 class ReadFailed(Exception):
     """A range that cannot be read now."""
 
@@ -178,6 +190,8 @@ class Simulation:
         epochs: the leader epochs of each log, as (first offset, epoch).
         stops: the stopping offsets as they were first resolved.
         limits: where reading ends for that reason: at the stop, or where the split already was.
+        recreation: a topic's re-creation, and how many records are read before it.
+        given_up: records of ranges that executors did not read, since another topic has the name.
     """
 
     def __init__(
@@ -224,6 +238,8 @@ class Simulation:
         self.explicit_ids: dict[tuple[str, str], str] = {}
         self.epochs: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(lambda: [(0, 0)])
         self.accepts_losses = True
+        self.recreation: tuple[int, Callable[[], None]] | None = None
+        self.given_up: set[Record] = set()
         self.remaining: dict[int, set[SplitRange]] = {}
         self.process: Replays | None = None
         self.frozen: list[Named] | None = None
@@ -294,11 +310,20 @@ class Simulation:
         return answers
 
     def create_anew(self, cluster: SimulatedCluster, topic: str, ends: dict[int, int]) -> None:
-        """Let another topic take the name. The process dies: it would read its planned batch without a check."""
+        """Let another topic take the name."""
         self.note_expired()
         prefix, _, generation = cluster.topics[topic].topic_id.rpartition("/")
         cluster.topics[topic] = SimulatedTopic(f"{prefix}/{int(generation) + 1}", ends)
-        self.process = None
+
+    def step_and_recreate(
+        self, cluster: SimulatedCluster, name: str, ends: dict[int, int], after: int, **step: Any
+    ) -> None:
+        """Take a step with news, and let another topic take the name once that many records of the batch are read."""
+        for topic in cluster.topics.values():
+            topic.ends = {partition: end + (0 if topic.deleted else 2) for partition, end in topic.ends.items()}
+        self.recreation = (after, lambda: self.create_anew(cluster, name, ends))
+        self.step(**step)
+        self.recreation = None
 
     def elect(self, cluster: SimulatedCluster, name: str, partition: int, cut: int, grown: int) -> None:
         """Elect a leader whose log ends at `cut`, and let it grow."""
@@ -508,6 +533,7 @@ class Simulation:
         for amendment in made:
             self.account(amendment, batch)
         left_out = {part.split for amendment in made for part in amendment.left_out}
+        left_out |= {report.split for report in self.state.seen(end.query, fingerprint(end))}
         remaining = {part for part in self.remaining[batch] if part.split not in left_out}
         assert set(ranges) == remaining, "a replay reads what the attempt before it read"
         assert len(ranges) == len({part.split for part in ranges})
@@ -526,23 +552,72 @@ class Simulation:
         return [found for found in self.state.amendments(end.query) if found.end == fingerprint(end)]
 
     def read(self, batch: int, ranges: Iterable[SplitRange]) -> list[Record]:
+        """Read ranges as executors do: each task is tried twice, and only the rows of the last attempt count."""
         rows: list[Record] = []
         for part in ranges:
-            cluster, topic = self.physical(part.split.cluster), self.topic_of(part.split)
-            named = next(named for named in self.view() if named.physical is cluster)
+            self.interrupt()
+            topic = self.topic_of(part.split)
             if topic.deleted or topic.unlisted_by != "none" or not topic.readable:
                 raise ReadFailed
-            assert cluster.reachable
-            assert part.split.topic in named.topics
-            if self.is_truncated(topic.topic_id, part):
-                if self.options.fail_on_data_loss:
-                    raise DataLossError("the log was truncated")
-            else:
-                assert part.end <= topic.ends[part.split.partition]
-            first = topic.first.get(part.split.partition, 0)
-            kept = self.epoch_end(topic.topic_id, part.split.partition, part.end_epoch)
-            rows.extend(record for record in self.records(batch, part) if first <= record.offset < kept)
+            try:
+                rows.extend(self.attempt(batch, part))
+            except ClusterError as changed:
+                assert "re-created while" in str(changed) and not self.options.fail_on_data_loss
+                rows.extend(self.attempt(batch, part))
         return rows
+
+    def attempt(self, batch: int, part: SplitRange) -> list[Record]:
+        end = self.document(batch)
+        planned = end.topic(part.split.cluster, part.split.topic)
+        assert planned is not None
+
+        def save(kind: str, split: Split, content: Mapping[str, Any]) -> None:
+            self.state.save_seen(end.query, fingerprint(end), kind, split, content)
+
+        task: Any = SimpleNamespace(
+            part=part,
+            topic_id=planned.topic_id,
+            fail_on_data_loss=self.options.fail_on_data_loss,
+            read_timeout_s=1.0,
+            reports=SimpleNamespace(save=save),
+        )
+        cached: Any = SimpleNamespace(topic_ids={}, admin=SimulatedAdmin(lambda: self.topic_of(part.split)))
+        batches: Any = self.fetched(batch, part)
+        found = [record for records in of_planned_topic(task, cached, batches) for record in records]
+        if any(report.split == part.split for report in self.state.seen(end.query, fingerprint(end))):
+            self.given_up.update(self.records(batch, part))
+        return found
+
+    def fetched(self, batch: int, part: SplitRange) -> Iterator[list[Record]]:
+        """The records that an attempt fetches, whatever topic has the name meanwhile."""
+        cluster, topic = self.physical(part.split.cluster), self.topic_of(part.split)
+        named = next(named for named in self.view() if named.physical is cluster)
+        assert cluster.reachable
+        assert part.split.topic in named.topics
+        if self.is_truncated(topic.topic_id, part):
+            if self.options.fail_on_data_loss:
+                raise DataLossError("the log was truncated")
+        else:
+            assert part.end <= topic.ends[part.split.partition]
+        first = topic.first.get(part.split.partition, 0)
+        kept = self.epoch_end(topic.topic_id, part.split.partition, part.end_epoch)
+        for record in self.records(batch, part):
+            self.interrupt()
+            now = self.topic_of(part.split)
+            if now is topic and first <= record.offset < kept:
+                yield [record]
+            elif now is not topic and record.offset < now.ends.get(part.split.partition, 0):
+                yield [self.record(now.topic_id, part.split.partition, self.lifetimes[now.topic_id], record.offset)]
+            elif now is not topic and self.options.fail_on_data_loss:
+                raise DataLossError("the log ends")
+
+    def interrupt(self) -> None:
+        """Count down to the re-creation of a topic while a batch is read."""
+        if self.recreation is not None:
+            left, recreate = self.recreation
+            self.recreation = (left - 1, recreate) if left > 0 else None
+            if left == 0:
+                recreate()
 
     def is_truncated(self, topic_id: str, part: SplitRange) -> bool:
         """Whether the log was cut off within a range since it was planned."""
@@ -846,7 +921,8 @@ class Simulation:
             kept = self.epoch_end(topic_id, split.partition, saved.epochs[split.partition])
             for offset in range(self.origins[topic_id, split.partition, lifetime], int(min(end, kept))):
                 record = self.record(topic_id, split.partition, lifetime, offset)
-                assert self.delivered[record] >= 1 or self.has_expired(record), f"lost: {record}"
+                gone = self.has_expired(record) or record in self.given_up
+                assert self.delivered[record] >= 1 or gone, f"lost: {record}"
         for record, count in self.delivered.items():
             assert count <= 1 + self.reported[record], f"delivered {count} times: {record}"
             key = record[:3]

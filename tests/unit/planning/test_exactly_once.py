@@ -73,6 +73,21 @@ class AQueryAndItsWorld(RuleBasedStateMachine):
             self.world.step(crash=crash)
             self.world.create_anew(self.world.clusters[cluster], topic, {0: end})
 
+    @rule(
+        cluster=CLUSTERS,
+        topic=TOPICS,
+        after=st.integers(0, 4),
+        end=st.integers(0, 6),
+        pieces=st.sampled_from([None, 4]),
+        crash=st.sampled_from([None, "delivered"]),
+    )
+    def a_topic_is_recreated_while_its_batch_is_read(
+        self, *, cluster: str, topic: str, after: int, end: int, pieces: int | None, crash: CrashPoint | None
+    ) -> None:
+        if self.world.reports_topic_ids:
+            physical = self.world.clusters[cluster]
+            self.world.step_and_recreate(physical, topic, {0: end}, after, pieces=pieces, crash=crash)
+
     def is_of(self, name: str, physical: SimulatedCluster) -> bool:
         return self.world.physical(name) is physical
 

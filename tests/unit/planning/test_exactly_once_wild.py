@@ -149,6 +149,21 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
             self.world.step(crash=crash)
         self.world.create_anew(self.world.clusters[cluster], topic, dict(enumerate(ends)))
 
+    @precondition(lambda self: self.flavour != "stops")
+    @rule(
+        cluster=CLUSTERS,
+        topic=TOPICS,
+        after=st.integers(0, 4),
+        end=st.integers(0, 6),
+        pieces=st.sampled_from([None, 4]),
+        crash=st.sampled_from([None, "delivered"]),
+    )
+    def a_topic_is_recreated_while_its_batch_is_read(
+        self, *, cluster: str, topic: str, after: int, end: int, pieces: int | None, crash: CrashPoint | None
+    ) -> None:
+        physical = self.world.clusters[cluster]
+        self.world.step_and_recreate(physical, topic, {0: end}, after, pieces=pieces, crash=crash)
+
     # -- metadata ------------------------------------------------------------------------------------------------
 
     @rule(cluster=CLUSTERS, topics=NAMED)

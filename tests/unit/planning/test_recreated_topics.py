@@ -99,3 +99,40 @@ def test_with_losses_accepted_an_old_topics_batch_is_left_out() -> None:
 def test_otherwise_a_pending_batch_is_read_again(topic_id: str | None, fail: str) -> None:
     state = None if topic_id == "new" else MemoryState()  # nowhere to record that it is left out
     assert replays(state, topic_id, fail).ranges(START, END) == [SplitRange(SPLIT, 4, 9)]
+
+
+# -- reports of executors ----------------------------------------------------------------------------------------------
+
+
+def reported() -> MemoryState:
+    """A state with a report that executors have read nothing of the pending batch: they met another topic."""
+    state = MemoryState()
+    state.save_seen("q", fingerprint(END), "topic-id", SPLIT, {"topicId": "new", "planned": "old"})
+    return state
+
+
+def test_a_replay_obeys_a_report_whatever_brokers_answer() -> None:
+    made = replays(reported(), "old", "false")
+    assert made.ranges(START, END) == made.ranges(START, END) == []
+
+
+def test_a_report_fails_a_replay_once_losses_are_refused() -> None:
+    with pytest.raises(DataLossError, match=r"east/t\[0\] 4\.\.9, but the topic was re-created \(id old, now new\)"):
+        replays(reported(), "old", "true").ranges(START, END)
+
+
+def test_a_second_run_in_one_process_obeys_a_report() -> None:
+    # `foreachBatch` may make Spark run a batch several times
+    state = MemoryState()
+    made = replays(state, "old", "false")
+    made.planned(START, END)
+    assert made.ranges(START, END) == [SplitRange(SPLIT, 4, 9)]
+    state.files |= reported().files
+    assert made.ranges(START, END) == []
+
+
+def test_a_report_about_another_batch_or_kind_is_ignored() -> None:
+    state = MemoryState()
+    state.save_seen("q", fingerprint(START), "topic-id", SPLIT, {"topicId": "new"})
+    state.save_seen("q", fingerprint(END), "later-kind", SPLIT, {"offset": 5})
+    assert replays(state, "old", "false").ranges(START, END) == [SplitRange(SPLIT, 4, 9)]

@@ -21,7 +21,6 @@ from dynamic_kafka.driver.cluster_failures import with_choices
 from dynamic_kafka.driver.enumerator import Enumerator
 from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.driver.observer import LiveObservation
-from dynamic_kafka.driver.replay import current_id
 from dynamic_kafka.errors import (
     ClusterError,
     DataLossError,
@@ -242,7 +241,7 @@ class _PreviewRun:
         saved, amendments = self.saved, self.enumerator.replays.amendments
         ranges = amendments.remaining(saved.ranges(), saved.key) if saved.end is not None else []
         subscription = self.observed.subscription
-        return {current_id(subscription, part.split.cluster) or "": part.split.cluster for part in ranges}
+        return {subscription.current_id(part.split.cluster) or "": part.split.cluster for part in ranges}
 
     def judge_pending(self) -> tuple[list[SplitRange], Amendment | None]:
         saved = self.saved
@@ -276,7 +275,7 @@ class _PreviewRun:
         return unreadable
 
     def topic_of(self, split: Split) -> TopicObservation | None:
-        cluster = current_id(self.observed.subscription, split.cluster)
+        cluster = self.observed.subscription.current_id(split.cluster)
         return observed_topic(self.observed.answers, cluster, split.topic) if cluster else None
 
     def check_group(self, latest: OffsetDocument) -> None:

@@ -1,0 +1,129 @@
+"""Check that the records of a range are of the topic that it was planned on. Runs on executors, for `range_reader`.
+
+The name of a deleted topic may belong to another topic, whose records the offsets of a range would pick at random. Ids
+never come back: if a topic has the planned id after the last record was read, it had that id all the time. So the last
+batch of a range is yielded only after such an answer. An answer from before the range is no proof. It saves waiting for
+offsets that another topic may not have, and a second is new enough for it.
+
+If the topic is another one, nothing of the range counts. If no batch was yielded yet, the range is left out; else the
+task fails, and Spark discards the output of a failed task. Decision 022 has the reasons.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DataLossError, ReadTimeoutError
+from dynamic_kafka.executor.consumer_cache import CachedConsumer
+from dynamic_kafka.executor.read_task import ReadTask
+from dynamic_kafka.executor.state_folder import TOPIC_ID
+from dynamic_kafka.kafka.admin import ClusterAdmin
+from dynamic_kafka.kafka.retries import PAUSE_S
+from dynamic_kafka.planning.dataloss import is_recreated, recreated_while_pending
+
+ID_VALID_S = 1.0
+"""Before a range, an answer of this age is enough: a batch may have thousands of small ranges."""
+
+log = logging.getLogger(__name__)
+
+
+def of_planned_topic(
+    task: ReadTask, cached: CachedConsumer, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a range, the last one once all their records are known to be of the planned topic.
+
+    Raises:
+        DataLossError: the topic was re-created, and `failOnDataLoss` is set.
+        ClusterError: it was re-created when batches had been yielded already, or the cluster does not describe it.
+        OptionError, DynamicKafkaError: the left-out range cannot be recorded in the `stateLocation`.
+    """
+    if task.topic_id is None:
+        yield from batches
+        return
+    if _is_left_out(task, cached, oldest_s=ID_VALID_S):
+        return
+    last: pa.RecordBatch | None = None
+    has_yielded = False
+    try:
+        for batch in batches:
+            if last is not None:
+                yield last
+                has_yielded = True
+            last = batch
+    except DataLossError:
+        _is_left_out(task, cached)  # another topic explains why offsets are missing
+        raise
+    if _is_left_out(task, cached):
+        if has_yielded:
+            raise ClusterError(
+                task.part.split.cluster,
+                f"the topic was re-created while {task.part} was read: records of both topics may be among those that"
+                " were read, so this attempt fails, and none of them counts. The next attempt leaves the range out",
+            )
+    elif last is not None:
+        yield last
+
+
+def _is_left_out(task: ReadTask, cached: CachedConsumer, *, oldest_s: float = 0.0) -> bool:
+    """Return whether the topic is another one now; then log and record that, or fail.
+
+    Args:
+        oldest_s: an answer that is at most that old is enough.
+    """
+    topic = task.part.split.topic
+    found, asked_at = cached.topic_ids.get(topic, (None, 0.0))
+    if found != task.topic_id or time.monotonic() - asked_at >= oldest_s:
+        asked_at = time.monotonic()
+        found = _topic_id(task, cached)
+        cached.topic_ids[topic] = found, asked_at
+    if found is None or not is_recreated(task.topic_id, found):
+        return False
+    if task.fail_on_data_loss:
+        raise DataLossError(recreated_while_pending(task.part, task.topic_id, found))
+    if task.reports is not None:
+        task.reports.save(TOPIC_ID, task.part.split, {"topicId": found, "planned": task.topic_id})
+    log.warning(
+        "data loss accepted: nothing of %s is read: the topic was re-created (id %s, now %s)",
+        task.part,
+        task.topic_id,
+        found,
+    )
+    return True
+
+
+def _topic_id(task: ReadTask, cached: CachedConsumer) -> str | None:
+    """Return the topic's id, None if the brokers report none or several of them do not have the topic.
+
+    Raises:
+        ReadTimeoutError: no answer within `readTimeout`.
+        ClusterError: the cluster refuses to describe the topic.
+    """
+    split = task.part.split
+    deadline = time.monotonic() + task.read_timeout_s
+    problem = "the topic is being created or moved"
+    while (left_s := deadline - time.monotonic()) > 0:
+        used = cached.admin is not None
+        if cached.admin is None:
+            config = task.client.admin_config()
+            cached.admin = ClusterAdmin(split.cluster, config, read_committed=False, deadline_s=left_s)
+        # A used client may have lost all its brokers for good (librdkafka issue 5301): leave time for a new one.
+        cached.admin.deadline_s = left_s / 2 if used else left_s
+        try:
+            described, absent = cached.admin.describe_topics([split.topic])
+            if split.topic in described:
+                return described[split.topic][0]
+            if absent and cached.admin.absent_topics(absent):
+                return None
+        except ClusterUnreachableError as error:
+            problem = error.message
+            cached.close_admin()
+        time.sleep(PAUSE_S)
+    raise ReadTimeoutError(
+        split.cluster,
+        f"it is unknown whether {task.part} is still of the planned topic: no answer within readTimeout"
+        f" ({task.read_timeout_s:g} s): {problem}{task.timeout_advice}",
+    )

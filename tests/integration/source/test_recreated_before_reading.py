@@ -1,0 +1,178 @@
+"""A topic that is re-created between a plan and the reading of its batch, or while a range is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dynamic_kafka.driver.state_store import StateLocation
+from dynamic_kafka.errors import ClusterError, DataLossError
+from dynamic_kafka.executor import range_reader
+from dynamic_kafka.executor.range_reader import _RangeReader
+from dynamic_kafka.executor.read_task import ReadTask
+from dynamic_kafka.kafka.admin import ClusterAdmin
+from dynamic_kafka.planning.codec import fingerprint
+from tests.support.fixtures import Brokers
+from tests.support.source_run import SourceRun, read, reading
+from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
+
+
+class Story:
+    """A query that has delivered offsets 0..4 of a topic, and finds five more records.
+
+    Attributes:
+        run: the query.
+        before: the rows that it has delivered.
+        after: the rows of the re-created topic, once there is one.
+        ids: the ids of the old topic and of the new one.
+    """
+
+    def __init__(self, run: SourceRun, brokers: Brokers, orders: str) -> None:
+        self.run, self._brokers, self._orders = run, brokers, orders
+        self.before, self.after = produce("a", brokers.a, orders, 4), Rows()
+        self.ids = [brokers.a.topic_id(orders)]
+        run.until_rows(self.before)
+        produce("a", brokers.a, orders, 5)
+
+    def recreate(self) -> None:
+        """Re-create the topic with 12 records: it has all offsets of the batch."""
+        self._brokers.a.delete_topic(self._orders)
+        self._brokers.a.create_topic(self._orders)
+        self.after = produce("a", self._brokers.a, self._orders, 12, prefix="new")
+        self.ids.append(self._brokers.a.topic_id(self._orders))
+
+    def recreate_before_reading(self, patch: pytest.MonkeyPatch) -> None:
+        """Let the next batch's topic be re-created once its tasks are made."""
+        enumerator = self.run.enumerator
+        make = enumerator.tasks
+
+        def tasks(start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadTask]:
+            made = make(start, end)
+            self.recreate()
+            return made
+
+        patch.setattr(enumerator, "tasks", tasks)
+
+    def recreate_while_reading(self, patch: pytest.MonkeyPatch) -> None:
+        """Let the next range's topic be re-created when its last record has arrived."""
+        batches = _RangeReader.batches
+
+        def interrupted(reader: _RangeReader) -> Iterator[pa.RecordBatch]:
+            yield from batches(reader)
+            patch.setattr(_RangeReader, "batches", batches)
+            self.recreate()
+
+        patch.setattr(_RangeReader, "batches", interrupted)
+
+    def next_task(self, *, fail: bool) -> ReadTask:
+        """Plan the next batch, and return its task."""
+        self.run.until(lambda: self.run.batch(crash="partitioned"), "a batch")
+        [task] = self.run.tasks
+        return replace(task, fail_on_data_loss=fail)
+
+    def reports(self) -> list[tuple[str, object]]:
+        """Return what executors reported about the last batch, as (kind, topic id)."""
+        state, end = StateLocation(self.run.options["stateLocation"]), self.run.document
+        return [(each.kind, each.content["topicId"]) for each in state.seen(end.query, fingerprint(end))]
+
+
+@pytest.fixture
+def story(brokers: Brokers, orders: str, path: Path) -> Iterator[Story]:
+    """Yield a query that has one more batch to plan."""
+    write_metadata(path, stream("orders", cluster("a", brokers.a, [orders])))
+    with reading(path) as run:
+        yield Story(run, brokers, orders)
+
+
+def test_another_topic_before_reading_fails_the_batch(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    story.recreate_before_reading(monkeypatch)
+    with pytest.raises(DataLossError) as lost:
+        story.run.batch()
+    old, new = story.ids
+    message = str(lost.value)
+    assert f"4..9, but the topic was re-created (id {old}, now {new})" in message
+    assert "abandon app.yaml a/orders" in message and "accept app.yaml --data-loss" in message
+    assert_rows(story.run.rows(), story.before)
+
+    # Once the loss is accepted, the new topic comes once, from its first record
+    story.run.restart(failOnDataLoss="false")
+    story.run.until_rows(story.before + story.after)
+
+
+def test_with_losses_accepted_nothing_of_another_topic_is_read(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    story.run.restart(failOnDataLoss="false")
+    story.recreate_before_reading(monkeypatch)
+    assert story.run.batch()
+    assert_rows(story.run.rows(), story.before)
+    assert story.reports() == [("topic-id", story.ids[1])]
+
+    monkeypatch.undo()
+    story.run.until_rows(story.before + story.after)
+
+
+def test_a_range_is_left_out_if_its_topic_changes_meanwhile(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    story.run.restart(failOnDataLoss="false")
+    story.recreate_while_reading(monkeypatch)
+    assert story.run.batch()
+    assert_rows(story.run.rows(), story.before)
+    assert story.reports() == [("topic-id", story.ids[1])]
+
+    story.run.until_rows(story.before + story.after)
+
+
+def test_a_change_after_the_first_rows_fails_the_attempt(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a range of several batches of rows
+    monkeypatch.setattr(range_reader, "MAX_ROWS", 2)
+    task = story.next_task(fail=False)
+    story.recreate_while_reading(monkeypatch)
+
+    # When the topic changes, then the attempt fails, and the next one reads nothing
+    with pytest.raises(ClusterError, match=r"re-created while a/orders-.* 4\.\.9 was read"):
+        list(read(task))
+    assert list(read(task)) == []
+    assert story.reports() == [("topic-id", story.ids[1])]
+
+
+def test_a_change_while_reading_fails_with_both_ids(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = story.next_task(fail=True)
+    story.recreate_while_reading(monkeypatch)
+    with pytest.raises(DataLossError) as lost:
+        list(read(task))
+    assert all(each in str(lost.value) for each in story.ids)
+
+
+def test_a_replay_obeys_a_report_despite_old_metadata(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a batch of which executors have read nothing, and that was not committed
+    story.run.restart(failOnDataLoss="false")
+    story.recreate_before_reading(monkeypatch)
+    story.run.batch(crash="sunk")
+    monkeypatch.undo()
+
+    # When the replay meets only brokers that have the old topic's metadata
+    describe, (old, new) = ClusterAdmin.describe_topics, story.ids
+
+    def outdated(admin: ClusterAdmin, names: list[str]) -> object:
+        found, missing = describe(admin, names)
+        return {name: (old if id == new else id, parts) for name, (id, parts) in found.items()}, missing
+
+    monkeypatch.setattr(ClusterAdmin, "describe_topics", outdated)
+    story.run.batch(crash="read")
+
+    # Then it reads nothing either
+    assert story.run.tasks == []
+    monkeypatch.undo()
+    story.run.until_rows(story.before + story.after)
+
+
+def test_a_topic_that_was_deleted_after_reading_is_delivered(
+    story: Story, brokers: Brokers, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = story.next_task(fail=True)
+    monkeypatch.setattr(story, "recreate", lambda: brokers.a.delete_topic(orders))
+    story.recreate_while_reading(monkeypatch)
+    assert [row.offset for row in read(task)] == [4, 5, 6, 7, 8]
