@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from confluent_kafka import Producer
+from confluent_kafka.admin import NewTopic
 
 from tests.support.kafka import KafkaCluster, start_all
+from tests.support.waiting import wait_until
 
 TOPIC = "orders"
+SECONDS = 300.0
+"""The most seconds for one step of a set-up."""
 
 
 @contextmanager
@@ -20,18 +26,50 @@ def clusters(count: int, partitions: int) -> Iterator[list[KafkaCluster]]:
     made = [KafkaCluster(f"bench-{number}") for number in range(count)]
     try:
         start_all(made)
-        for cluster in made:
-            cluster.create_topic(TOPIC, partitions, {"retention.ms": "-1"})
+        create_topics(made, TOPIC, partitions)
         yield made
     finally:
         for cluster in made:
             cluster.close()
 
 
-def document(over: Iterable[KafkaCluster]) -> str:
-    """Return a metadata document of one stream over `TOPIC` of all clusters."""
-    named = {cluster.name: {"bootstrapServers": cluster.bootstrap, "topics": [TOPIC]} for cluster in over}
+def create_topics(over: Sequence[KafkaCluster], topic: str, partitions: int) -> None:
+    """Create a topic on all clusters side by side, and wait until every partition has a leader.
+
+    It asks seldom: an answer about 2,000 partitions takes a broker 20 ms, which makes the topic's creation take twice
+    as long.
+    """
+    wanted = NewTopic(topic, partitions, 1, config={"retention.ms": "-1"})
+    for cluster in over:
+        cluster.admin.create_topics([wanted])[topic].result(SECONDS)
+    for cluster in over:
+        wait_until(
+            partial(_leaders, cluster, topic, partitions),
+            f"the leaders of topic {topic} on {cluster.name}",
+            timeout_s=SECONDS,
+            pause=lambda _: time.sleep(1),
+        )
+
+
+def _leaders(cluster: KafkaCluster, topic: str, partitions: int) -> bool:
+    listed = cluster.admin.list_topics(topic, timeout=SECONDS).topics[topic].partitions
+    return sum(partition.leader >= 0 for partition in listed.values()) == partitions
+
+
+def document(over: Iterable[KafkaCluster], topic: str = TOPIC) -> str:
+    """Return a metadata document of one stream over a topic of all clusters."""
+    named = {cluster.name: {"bootstrapServers": cluster.bootstrap, "topics": [topic]} for cluster in over}
     return json.dumps({"streams": {"orders": {"clusters": named}}})
+
+
+def one_record_each(over: Iterable[KafkaCluster], topic: str, partitions: int) -> None:
+    """Write a record to every partition of a topic of all clusters."""
+    for cluster in over:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 20})
+        for partition in range(partitions):
+            producer.produce(topic, b"x", partition=partition)
+        if producer.flush(SECONDS):
+            raise RuntimeError(f"the broker of {cluster.name} did not take all records in {SECONDS:g} s")
 
 
 def fill(cluster: KafkaCluster, partitions: int, *, records: int, size: int) -> None:
