@@ -9,7 +9,8 @@ import pytest
 from dynamic_kafka.driver import single_cluster_service as single_cluster
 from dynamic_kafka.errors import DataLossError
 from tests.integration.source.simulated_spark import Row, numbered, query
-from tests.support.fixtures import Brokers, FreshCluster, Topic
+from tests.support.fixtures import Brokers, Topic
+from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun
 from tests.support.streams import produce
 from tests.support.waiting import eventually
@@ -78,15 +79,13 @@ def test_a_topic_deleted_after_it_was_read_is_parked(brokers: Brokers, topic: To
 
 @pytest.mark.parametrize("way", ["subscribe", "subscribePattern"])
 def test_stall_waits_for_a_hanging_single_cluster(
-    fresh_cluster: FreshCluster, tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
+    shaky: KafkaCluster, orders: str, tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(single_cluster, "DEADLINE_S", 2.0)
-    broker = fresh_cluster("alone")
-    broker.create_topic("orders")
-    broker.produce("orders", numbered(3))
+    shaky.produce(orders, numbered(3))
     options = {
-        "kafka.bootstrap.servers": broker.bootstrap,
-        way: "orders",
+        "kafka.bootstrap.servers": shaky.bootstrap,
+        way: orders,
         "startingOffsets": "earliest",
         "clusterFailurePolicy": "stall",
         "stateLocation": str(tmp_path / "state"),
@@ -95,10 +94,10 @@ def test_stall_waits_for_a_hanging_single_cluster(
     }
     with query(options) as run:
         assert len(run.batch()) == 3
-        broker.pause()
+        shaky.pause()
         assert not eventually(lambda: bool(run.batch()), 15)  # raises if the query fails
-        broker.resume()
-        broker.produce("orders", numbered(2))
+        shaky.resume()
+        shaky.produce(orders, numbered(2))
         rows: list[Row] = []
 
         def all_read() -> bool:

@@ -12,7 +12,7 @@ from dynamic_kafka.errors import GroupInUseError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.commit_marks import CommitMark
 from dynamic_kafka.kafka.groups import GroupClient
-from tests.support.fixtures import Brokers, FreshCluster
+from tests.support.fixtures import Brokers
 from tests.support.kafka import KafkaCluster
 from tests.support.source_run import reading
 from tests.support.streams import cluster, produce, stream, write_metadata
@@ -22,22 +22,20 @@ READ_TIMEOUT_S = 30.0
 
 
 @pytest.fixture
-def west(fresh_cluster: FreshCluster, orders: str, monkeypatch: pytest.MonkeyPatch) -> KafkaCluster:
+def west(shaky: KafkaCluster, orders: str, monkeypatch: pytest.MonkeyPatch) -> KafkaCluster:
     """Return a cluster that hangs when it is asked for its group, which another query uses."""
-    made = fresh_cluster("west")
-    made.create_topic(orders)
     committed = ClusterAdmin.committed
 
     def hangs(admin: ClusterAdmin, *args: Any, **more: Any) -> Any:
         if admin.cluster == "west":
-            other = GroupClient("west", orders, {"bootstrap.servers": made.bootstrap}, deadline_s=30)
+            other = GroupClient("west", orders, {"bootstrap.servers": shaky.bootstrap}, deadline_s=30)
             other.commit({(orders, 0): 0}, str(CommitMark("another", 1, time.time_ns() // 1_000_000)))
             other.close_in_background()
-            made.pause()
+            shaky.pause()
         return committed(admin, *args, **more)
 
     monkeypatch.setattr(ClusterAdmin, "committed", hangs)
-    return made
+    return shaky
 
 
 @pytest.mark.parametrize("policy", ["stall", "fail"])

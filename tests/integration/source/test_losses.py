@@ -239,14 +239,12 @@ def test_a_replay_of_a_deleted_topic_may_accept_the_loss(brokers: Brokers, topic
 
 
 @pytest.fixture
-def away(fresh_cluster: FreshCluster, monkeypatch: pytest.MonkeyPatch) -> KafkaCluster:
+def away(shaky: KafkaCluster, orders: str, monkeypatch: pytest.MonkeyPatch) -> KafkaCluster:
     """Return a cluster with 20 records in `orders` that hangs; plans wait for it only shortly."""
-    made = fresh_cluster("away")
-    made.create_topic("orders")
-    produce("west", made, "orders", 20)
-    made.pause()
+    produce("west", shaky, orders, 20)
+    shaky.pause()
     monkeypatch.setattr(observer, "FIRST_GRACE_S", 0.5)
-    return made
+    return shaky
 
 
 STALL: dict[str, object] = {"clusterFailurePolicy": "stall", "kafka.socket.timeout.ms": 1000}
@@ -255,7 +253,7 @@ STALL: dict[str, object] = {"clusterFailurePolicy": "stall", "kafka.socket.timeo
 @pytest.mark.parametrize(
     "starts",
     [
-        {"startingOffsets": json.dumps({"west": {"orders": {"0": 15}}})},
+        {"startingOffsets": json.dumps({"west": {"TOPIC": {"0": 15}}})},
         {"startingOffsets": "latest"},
         {"startingTimestamp": "1"},
         {"endingOffsets": "latest"},
@@ -263,12 +261,12 @@ STALL: dict[str, object] = {"clusterFailurePolicy": "stall", "kafka.socket.timeo
     ids=["offsets", "latest", "timestamp", "bounded"],
 )
 def test_stall_refuses_a_first_plan_that_would_miss_a_start(
-    brokers: Brokers, orders: str, path: Path, away: KafkaCluster, starts: dict[str, object]
+    brokers: Brokers, orders: str, path: Path, away: KafkaCluster, starts: dict[str, str]
 ) -> None:
     # Given a start that applies to the first plan only; later clusters start at earliest
     near = cluster("east", brokers.a, [orders], startingOffsets="earliest")
-    write_metadata(path, stream("orders", near, cluster("west", away, ["orders"])))
-    with reading(path, **STALL, **starts) as run:
+    write_metadata(path, stream("orders", near, cluster("west", away, [orders])))
+    with reading(path, **STALL, **{name: value.replace("TOPIC", orders) for name, value in starts.items()}) as run:
         try:
             # When the cluster that the start is for does not answer
             with pytest.raises(ClusterUnreachableError, match="cluster=west"):
@@ -282,7 +280,7 @@ def test_stall_starts_at_earliest_without_an_absent_cluster(
     brokers: Brokers, orders: str, path: Path, away: KafkaCluster
 ) -> None:
     wanted = produce("east", brokers.a, orders, 3)
-    write_metadata(path, stream("orders", cluster("east", brokers.a, [orders]), cluster("west", away, ["orders"])))
+    write_metadata(path, stream("orders", cluster("east", brokers.a, [orders]), cluster("west", away, [orders])))
     with reading(path, **STALL) as run:
         try:
             run.until_rows(wanted)

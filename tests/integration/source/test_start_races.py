@@ -11,7 +11,8 @@ import pytest
 from dynamic_kafka.errors import ClusterError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.planning.starting import OffsetQuery
-from tests.support.fixtures import Brokers, FreshCluster, Topic
+from tests.support.fixtures import Brokers, Topic
+from tests.support.kafka import KafkaCluster
 from tests.support.source_run import reading
 from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
 
@@ -78,21 +79,19 @@ def test_a_transaction_committed_during_the_lookup_is_read(
 @pytest.mark.parametrize("start", ["committed", "timestamp"])
 def test_stall_refuses_a_cluster_that_fails_during_the_start(  # noqa: PLR0917
     brokers: Brokers,
-    fresh_cluster: FreshCluster,
-    topic: Topic,
+    shaky: KafkaCluster,
+    orders: str,
     path: Path,
     monkeypatch: pytest.MonkeyPatch,
     start: str,
 ) -> None:
     # Given a group that has read some records of two clusters, and a query that starts there
-    orders, group = brokers.a.create_topic(topic("orders")), topic("group")
-    away = fresh_cluster("away")
-    away.create_topic(orders)
+    group = f"group-of-{orders}"
     produce("east", brokers.a, orders, 5)
-    produce("west", away, orders, 5)
+    produce("west", shaky, orders, 5)
     brokers.a.commit_offsets(group, {(orders, 0): 5})
-    away.commit_offsets(group, {(orders, 0): 5})
-    write_metadata(path, stream("orders", cluster("east", brokers.a, [orders]), cluster("west", away, [orders])))
+    shaky.commit_offsets(group, {(orders, 0): 5})
+    write_metadata(path, stream("orders", cluster("east", brokers.a, [orders]), cluster("west", shaky, [orders])))
     options: dict[str, object] = {"clusterFailurePolicy": "stall", "kafka.socket.timeout.ms": 2000}
     options |= {"kafka.group.id": group, "commitOffsets": "false"}
     if start == "committed":
@@ -107,7 +106,7 @@ def test_stall_refuses_a_cluster_that_fails_during_the_start(  # noqa: PLR0917
     def hang(self: ClusterAdmin) -> None:
         if not hung and self.cluster == "west":
             hung.append(True)
-            away.pause()
+            shaky.pause()
 
     ask, ask_offsets = ClusterAdmin.committed, ClusterAdmin.offsets
 
@@ -128,7 +127,7 @@ def test_stall_refuses_a_cluster_that_fails_during_the_start(  # noqa: PLR0917
         except ClusterError as error:
             assert "cluster=west" in str(error)
         finally:
-            away.resume()
+            shaky.resume()
         if run.offsets:
             run.until(lambda: ("west", orders) in run.next, "west to be found")
 
