@@ -49,6 +49,7 @@ def create_topics(over: Sequence[KafkaCluster], topic: str, partitions: int) -> 
             timeout_s=SECONDS,
             pause=lambda _: time.sleep(1),
         )
+        cluster.end_offsets(topic)  # a new leader refuses requests for a moment
 
 
 def _leaders(cluster: KafkaCluster, topic: str, partitions: int) -> bool:
