@@ -1,4 +1,4 @@
-"""Phrases that many messages share: a list cut to its first items, and the nearest known name.
+"""Phrases that many messages share: a list cut to its first items, the nearest known name, and a command to copy.
 
 Pure; the source, the application and the operator use it.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from collections.abc import Iterable
 
 
@@ -19,6 +20,26 @@ def first_few(items: Iterable[object], limit: int = 10, *, separator: str = ", "
     texts = [str(item) for item in items]
     more = f" and {len(texts) - limit} more" if len(texts) > limit else ""
     return separator.join(texts[:limit]) + more
+
+
+def tool_command(tool: str, argument: str = "", *, flag: str = "") -> str:
+    """Return a command of the application's tools, in backticks, as a user copies it into a shell.
+
+    Names come from metadata and from brokers, and may hold any character. The shell and the tool take each of them as
+    one plain argument, even one like a flag.
+
+    Args:
+        argument: the value of the flag, or the tool's own argument.
+
+    >>> tool_command("accept", "a;b=Qx", flag="--identity")
+    "`python -m dynamic_kafka.app accept app.yaml --identity 'a;b=Qx'`"
+    >>> tool_command("abandon", "-a")
+    '`python -m dynamic_kafka.app abandon app.yaml -- -a`'
+    """
+    words = ["python", "-m", "dynamic_kafka.app", tool, "app.yaml", flag, argument]
+    if argument.startswith("-"):
+        words[-2:] = [f"{flag}={argument}"] if flag else ["--", argument]
+    return f"`{shlex.join(filter(None, words))}`"
 
 
 def nearest_names(name: str, known: Iterable[str], *, count: int = 1, cutoff: float = 0.6) -> list[str]:

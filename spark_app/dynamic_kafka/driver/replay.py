@@ -35,12 +35,12 @@ from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.plan import check_chain, ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import SplitRange
-from dynamic_kafka.wording import first_few
+from dynamic_kafka.wording import first_few, tool_command
 
 REMOVED_RANGES_CHOICES = (
     "Choices: name the cluster and topic again until the batch is done (state Draining is enough), set stateLocation"
     " with pendingRemovedRanges=filter, or leave the ranges out once with"
-    " `python -m dynamic_kafka.app abandon app.yaml CLUSTER`"
+    f" {tool_command('abandon', 'CLUSTER')}"
 )
 """The user's choices when metadata no longer names ranges of a pending batch."""
 

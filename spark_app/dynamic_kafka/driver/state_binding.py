@@ -12,6 +12,7 @@ import uuid
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import StateMismatchError
 from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.wording import tool_command
 
 
 def bound_state(state: StateLocation | None, document: OffsetDocument) -> tuple[str, bool]:
@@ -40,5 +41,5 @@ def bound_state(state: StateLocation | None, document: OffsetDocument) -> tuple[
         f"{wrong} the query has used the state {document.state}: that state records the ranges that batches left out,"
         " and without it they would never be read. Name the folder of that state in stateLocation, or restore it from"
         " a backup. If it is lost, name a folder to continue with, and accept once that such ranges may be lost:"
-        " `python -m dynamic_kafka.app accept app.yaml --state`"
+        f" {tool_command('accept', flag='--state')}"
     )

@@ -33,6 +33,7 @@ from dynamic_kafka.kafka.config import config_digest
 from dynamic_kafka.kafka.epochs import truncated_at
 from dynamic_kafka.kafka.errors import HARMLESS_TO_READ
 from dynamic_kafka.kafka.retries import PAUSE_S
+from dynamic_kafka.wording import tool_command
 
 MAX_ROWS = 10_000
 """Rows of one Arrow batch; Spark's own default."""
@@ -255,9 +256,9 @@ class _RangeReader:
             raise DataLossError(
                 f"data loss: cannot read {self.task.part} from offset {self.position}: {why}."
                 " Records of this range have expired, or the log was truncated. Restore them, accept every loss with"
-                " failOnDataLoss=false, or accept this one: leave the range out with `python -m dynamic_kafka.app"
-                f" abandon app.yaml {'/'.join(map(str, self.task.part.split))}`, then `python -m dynamic_kafka.app"
-                " accept app.yaml --data-loss`"
+                " failOnDataLoss=false, or accept this one: leave the range out with"
+                f" {tool_command('abandon', '/'.join(map(str, self.task.part.split)))}, then"
+                f" {tool_command('accept', flag='--data-loss')}"
             )
         first, log_end = (0, 0) if nothing_left else (first_offset(self.task, self.cached), end_offset(self.task))
         end = self.task.part.end

@@ -21,6 +21,7 @@ from dynamic_kafka.planning.questions import AcceptedLossesQuestion, HighWaterma
 from dynamic_kafka.planning.resolution import look_up
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.planning.starting import OffsetQuery
+from dynamic_kafka.wording import tool_command
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def judge_losses(given: PlanInput, opened: OffsetDocument, found: Sequence[DataL
         recreated = any(loss.recreated for loss in refused)
         raise DataLossError(
             f"data loss: {describe(refused)}. Restore the records, or accept the loss once with"
-            " `python -m dynamic_kafka.app accept app.yaml --data-loss`, or for good with failOnDataLoss=false"
+            f" {tool_command('accept', flag='--data-loss')}, or for good with failOnDataLoss=false"
             f"{'; a topic that was re-created is then read from its first record' if recreated else ''}"
         )
     # The observation has first offsets only of clusters that were just opened. A re-created topic needs its own now.

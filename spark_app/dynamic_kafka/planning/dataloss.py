@@ -15,7 +15,7 @@ from dynamic_kafka.planning.observation import ClusterObservation, TopicObservat
 from dynamic_kafka.planning.progress import OffsetDocument, ParkedCluster, TopicProgress
 from dynamic_kafka.planning.questions import EpochCheck
 from dynamic_kafka.planning.splits import Split, SplitRange
-from dynamic_kafka.wording import first_few
+from dynamic_kafka.wording import first_few, tool_command
 
 
 @dataclass(frozen=True)
@@ -142,9 +142,9 @@ def recreated_while_pending(part: SplitRange, planned: str | None, found: str) -
     topic = "/".join(part.split[:2])
     return (
         f"data loss: the pending batch holds {part}, but the topic was re-created (id {planned}, now {found}): these"
-        f" offsets belong to the old topic. Leave them out with `python -m dynamic_kafka.app abandon app.yaml {topic}`,"
-        " then accept the loss with `python -m dynamic_kafka.app accept app.yaml --data-loss`: the new topic is read"
-        " from its first record. Or accept all losses, always, with failOnDataLoss=false"
+        f" offsets belong to the old topic. Leave them out with {tool_command('abandon', topic)}, then accept the"
+        f" loss with {tool_command('accept', flag='--data-loss')}: the new topic is read from its first record. Or"
+        " accept all losses, always, with failOnDataLoss=false"
     )
 
 

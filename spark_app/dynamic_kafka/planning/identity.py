@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.wording import tool_command
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,13 @@ def identity_choices(cluster: str, kafka_id: str, *, pending_as: str | None = No
         kafka_id: the `cluster.id` that answers.
         pending_as: the id under which a pending batch still has to read the saved cluster; None if it has not.
     """
-    accept = f"`python -m dynamic_kafka.app accept app.yaml --identity {cluster}={kafka_id}`"
+    accept = tool_command("accept", f"{cluster}={kafka_id}", flag="--identity")
     correct = "Correct the servers, give the new cluster an id of its own, or"
     if pending_as is None:
         return f"{correct} accept it as new with {accept}"
     return (
         f"{correct} give up the records of the saved one, in this order: leave its ranges out of the pending batch with"
-        f" `python -m dynamic_kafka.app abandon app.yaml {pending_as}`, then accept the new one with {accept}"
+        f" {tool_command('abandon', pending_as)}, then accept the new one with {accept}"
     )
 
 

@@ -24,6 +24,7 @@ from dynamic_kafka.planning.amendments import Amendments
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.wording import tool_command
 
 HELP = "accept another cluster under a cluster's id, lost records, or a lost state; recorded in the stateLocation"
 
@@ -144,7 +145,7 @@ class _Pending:
             return f"{text}, which has left them out"
         return (
             f"{text}. That batch still reads them, so the query will not start before they are left out:"
-            f" `python -m dynamic_kafka.app abandon app.yaml {cluster}`"
+            f" {tool_command('abandon', cluster)}"
         )
 
 
@@ -225,7 +226,7 @@ def _loss(split: Split, seen: Preview | None, document: OffsetDocument) -> Accep
     if seen is not None and loss is not None and loss.recreated and split in _still_pending(seen):
         raise OptionError(
             f"--data-loss {split}: {loss.reason}, and the pending batch still reads it. First leave its range out with"
-            f" `python -m dynamic_kafka.app abandon app.yaml {'/'.join(split[:2])}`, then accept. Nothing was changed"
+            f" {tool_command('abandon', '/'.join(split[:2]))}, then accept. Nothing was changed"
         )
     saved = document.topic(split.cluster, split.topic)
     topic_id = loss.topic_id if loss else saved.topic_id if saved else None

@@ -16,6 +16,7 @@ from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.reconcile import carry_over
 from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.wording import tool_command
 
 Action = Literal["add", "resume", "read", "park", "expire", "rename", "forget", "skip", "wait", "refuse"]
 
@@ -105,7 +106,7 @@ def _losses(preview: Preview) -> Iterator[Change]:
         text = f"partition {loss.split.partition}: {loss.reason}"
         if refused:
             split = "/".join(map(str, loss.split))
-            text += f"; to continue after it: `python -m dynamic_kafka.app accept app.yaml --data-loss {split}`"
+            text += f"; to continue after it: {tool_command('accept', split, flag='--data-loss')}"
         else:
             text += f"; continues at {loss.resume_at}" if loss.resume_at is not None else "; is no longer read"
         action: Action = "refuse" if refused else "skip"

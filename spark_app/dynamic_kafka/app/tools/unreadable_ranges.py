@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.planning.observation import TopicObservation
 from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.wording import tool_command
 
 
 def find_unreadable(
@@ -35,12 +36,12 @@ def find_unreadable(
 
 def unreadable_error(unreadable: Mapping[Split, str]) -> DataLossError:
     """Return the error of a restart, with the two commands for each split that let the query continue."""
-    tool, steps = "python -m dynamic_kafka.app", []
+    steps = []
     for split, reason in unreadable.items():
         name = "/".join(map(str, split))
         steps.append(
-            f"{name}: {reason}: abandon the range with `{tool} abandon app.yaml {name}`, then accept the loss with"
-            f" `{tool} accept app.yaml --data-loss {name}`"
+            f"{name}: {reason}: abandon the range with {tool_command('abandon', name)}, then accept the loss with"
+            f" {tool_command('accept', name, flag='--data-loss')}"
         )
     return DataLossError(
         f"the pending batch cannot be read again as it was planned, unless the records are restored: {'; '.join(steps)}"
