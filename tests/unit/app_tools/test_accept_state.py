@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -11,6 +13,7 @@ from dynamic_kafka.app.cli import main
 from dynamic_kafka.driver.incarnation import Incarnation
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.planning.codec import decode
+from dynamic_kafka.planning.splits import Split
 
 SAVED = (
     '{"version":3,"query":"q","number":1,"previous":"x","state":"e1","clusters":{"east":{"topics":'
@@ -72,3 +75,28 @@ def test_a_purged_acceptance_leaves_no_number_to_use_again(app: Path) -> None:
     checkpoint = str(app.parent / "checkpoint" / "out")
     assert main(["accept", checkpoint, "--data-loss", "east/orders/0", "--yes"]) == 0
     assert "000008-data-loss-east-orders-0.json" in state_of(app).read_folder("q/accepted")
+
+
+@pytest.mark.parametrize("cluster", ["c" * 253, "ü" * 253])
+def test_long_names_are_cut_in_the_name_of_a_file(app: Path, cluster: str) -> None:
+    # Given splits with the longest names that Kafka and the metadata allow, alike for longer than a file's name shows
+    topics = {f"{'t' * 248}{last}": {"stream": "s", "partitions": 1, "next": 4} for last in "ab"}
+    saved: dict[str, Any] = {"version": 3, "query": "q", "number": 1, "previous": "x", "state": "e1"}
+    saved["clusters"] = {cluster: {"kafkaId": "old", "topics": topics}}
+    checkpoint = app.parent / "checkpoint" / "out"
+    (checkpoint / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps(saved)}")
+    state_of(app).bind("q", "e1")
+    old = {"kind": "data-loss", "cluster": "east", "topic": "t", "partition": 0, "topicId": None, "from": 4}
+    state_of(app).write(f"q/accepted/000001-data-loss-east-{'t' * 150}-0.json", old)
+
+    # When a loss of each, and another identity, are accepted
+    losses = [f"--data-loss={cluster}/{topic}/0" for topic in topics]
+    assert main(["accept", str(checkpoint), *losses, f"--identity={cluster}=new", "--yes"]) == 0
+
+    # Then all of them apply, and so does one that has an older, longer name
+    assert state_of(app).accepted_identities("q") == {cluster: "new"}
+    wanted = [Split("east", "t", 0), *(Split(cluster, topic, 0) for topic in topics)]
+    assert sorted(state_of(app).accepted_losses("q")) == sorted(wanted)
+    names = state_of(app).read_folder("q/accepted")
+    assert len({name.partition("-")[2] for name in names}) == 4
+    assert len(str(max(names, key=len)).encode()) < 255

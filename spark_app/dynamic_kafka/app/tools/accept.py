@@ -8,6 +8,7 @@ cluster, one offset of one split, or one lost state.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from dynamic_kafka.planning.splits import Split, SplitRange
 from dynamic_kafka.wording import tool_command
 
 HELP = "accept another cluster under a cluster's id, lost records, or a lost state; recorded in the stateLocation"
+READABLE_BYTES = 60
+"""The bytes of names that a file's name shows."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +177,7 @@ def _identity(text: str, seen: Preview | None, document: OffsetDocument, pending
         f" startingOffsets. Unread records of the old cluster are given up{pending.consequence(cluster)}"
     )
     # The name is for people only; the file's content has the exact id of the cluster.
-    name, wire = f"identity-{_plain(cluster)}", {"kind": "identity", "cluster": cluster, "kafkaId": kafka_id}
+    name, wire = f"identity-{_readable(cluster)}", {"kind": "identity", "cluster": cluster, "kafkaId": kafka_id}
     return Acceptance(name, wire, {"kafkaId": saved, "next": offsets}, meaning)
 
 
@@ -247,7 +250,7 @@ def _loss(split: Split, seen: Preview | None, document: OffsetDocument) -> Accep
         "epoch": epoch,
     }
     meaning = f"The loss at {split} from offset {following} on is accepted{why}: {cost}, and reading {resumed}"
-    name = f"data-loss-{_plain(split.cluster)}-{_plain(split.topic)}-{split.partition}"
+    name = f"data-loss-{_readable(f'{split.cluster}-{split.topic}')}-{split.partition}"
     return Acceptance(name, wire, {"next": following}, meaning)
 
 
@@ -268,5 +271,10 @@ def _offsets(document: OffsetDocument, cluster: str) -> dict[str, int | None]:
     return {**kept, **{f"{split.topic}/{split.partition}": document.next_of(split) for split in active}}
 
 
-def _plain(text: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in text)
+def _readable(text: str) -> str:
+    """Return names as a part of a file's name, which has at most 255 bytes: long ones are cut, and a hash follows."""
+    plain = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in text)
+    if len(plain.encode()) <= READABLE_BYTES:
+        return plain
+    cut = plain.encode()[:READABLE_BYTES].decode(errors="ignore")
+    return f"{cut}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
