@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dynamic_kafka.app.cli import main
 from tests.unit.app_tools.test_plan import make_app, sink_has
@@ -26,3 +27,26 @@ def test_a_batch_that_the_file_sink_lacks_is_abandoned(tmp_path: Path, capsys: p
     assert main(["abandon", str(app), "east", "--yes", "--stopped"]) == 0
     assert len(list(tmp_path.rglob("amendments/*.json"))) == 1
     assert "4 records are read when their cluster can be read again" in capsys.readouterr().out
+
+
+def test_a_sink_that_cannot_be_opened_may_have_the_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Given a file sink in a file system that only Spark can reach
+    app = make_app(tmp_path)
+    content = yaml.safe_load(app.read_text())
+    content["sinks"][0]["options"]["path"] = "viewfs://lake/orders"
+    app.write_text(yaml.safe_dump(content))
+
+    # Then nothing is left out before the user has looked
+    assert main(["abandon", str(app), "east", "--yes", "--stopped"]) == 2
+    refusal = capsys.readouterr().err
+    assert "the sink path 'viewfs://lake/orders' cannot be opened" in refusal
+    assert "if it has neither batch 0 nor a later one, add --undelivered" in refusal
+    assert not list(tmp_path.rglob("amendments"))
+    assert main(["abandon", str(app), "east", "--yes", "--stopped", "--undelivered"]) == 0
+    assert len(list(tmp_path.rglob("amendments/*.json"))) == 1
+
+
+def test_a_batch_that_the_sink_shows_is_not_undelivered(tmp_path: Path) -> None:
+    app = make_app(tmp_path)
+    sink_has(tmp_path, 0)
+    assert main(["abandon", str(app), "east", "--yes", "--stopped", "--undelivered"]) == 2

@@ -15,6 +15,7 @@ from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.tools.audit import confirm, record
 from dynamic_kafka.app.tools.formatting import table
 from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments, open_query
+from dynamic_kafka.driver.sink_log import SINK_LOG
 from dynamic_kafka.errors import OptionError, PendingRangesError
 from dynamic_kafka.planning.amendments import Amendment, Amendments
 from dynamic_kafka.planning.identity import saved_identity
@@ -33,19 +34,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stopped", action="store_true", help="the query is stopped, although it wrote to its checkpoint a moment ago"
     )
+    parser.add_argument(
+        "--undelivered",
+        action="store_true",
+        help="the file sink lacks the pending batch, although this tool cannot open the sink's folder",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Show the consequences, ask, and write the amendment.
 
     Raises:
-        OptionError: no such range is pending, the sink has the batch, the query may be running, or the user did not
-            agree.
+        OptionError: no such range is pending, the sink has the batch or may have it, the query may be running, or the
+            user did not agree.
         PendingRangesError: the query was running after all.
     """
     query = open_query(arguments)
     state = query.writable_state()
-    _refuse_delivered(query)
+    _refuse_delivered(query, undelivered=arguments.undelivered)
     left_out = _chosen(query, arguments.what, state.amendments(query.id))
     _refuse_running(query, stopped=arguments.stopped)
     rows = [(*part.split, part.start, part.end, part.size) for part in left_out]
@@ -112,9 +118,24 @@ def _chosen(query: SavedQuery, what: str, amendments: list[Amendment]) -> tuple[
     return chosen
 
 
-def _refuse_delivered(query: SavedQuery) -> None:
-    """Refuse a batch that the file sink has. Spark commits it without a read, so nothing would be left out of it."""
-    if query.sink_has_pending_batch():
+def _refuse_delivered(query: SavedQuery, *, undelivered: bool) -> None:
+    """Refuse a batch that the file sink has. Spark commits it without a read, so nothing would be left out of it.
+
+    Args:
+        undelivered: the user has looked: the sink lacks the batch. It counts only where this tool cannot look.
+    """
+    try:
+        delivered = query.sink_has_pending_batch()
+    except OptionError as error:
+        if undelivered:
+            return
+        batch = query.saved.batches.pending
+        raise OptionError(
+            f"{query.name}: {error}. If the file sink has pending batch {batch} already, an abandoned range of it would"
+            f" be delivered a second time. Look into its folder {SINK_LOG}: if it has neither batch {batch} nor a later"
+            " one, add --undelivered"
+        ) from None
+    if delivered:
         raise OptionError(
             f"{query.name}: its file sink has pending batch {query.saved.batches.pending} already: a start commits that"
             " batch without reading it, and an abandoned range of it would be delivered a second time. Start the query"

@@ -57,13 +57,21 @@ def _open_and_preview(arguments: argparse.Namespace) -> tuple[SavedQuery, Previe
     while True:
         query = _with_metadata(open_query(arguments, may_be_new=True), arguments.metadata)
         assert query.options is not None
-        seen = preview(query.options, query.saved, delivered=query.sink_has_pending_batch())
+        seen = preview(query.options, query.saved, delivered=_is_delivered(query))
         # A running query may have committed to its group after its checkpoint was read here: then read it again.
         old = any(isinstance(refusal.error, StaleCheckpointError) for refusal in seen.refusals)
         if not old or query.checkpoint.batches() == query.saved.batches:
             break
     error = query.old_checkpoint()
     return query, seen if error is None else replace(seen, refusals=(Refusal(None, error), *seen.refusals))
+
+
+def _is_delivered(query: SavedQuery) -> bool:
+    """Return whether the file sink has the pending batch; a folder that cannot be opened here counts as one without."""
+    try:
+        return query.sink_has_pending_batch()
+    except OptionError:
+        return False
 
 
 def _with_metadata(query: SavedQuery, path: str | None) -> SavedQuery:
@@ -116,7 +124,7 @@ def _pending_text(query: SavedQuery, seen: Preview) -> str:
         for part in seen.pending
     ]
     head = f"Batch {query.saved.batches.pending} is pending: a query that runs finishes it, a restart runs it first."
-    if query.sink_has_pending_batch():
+    if _is_delivered(query):
         return f"{head} The sink has it already, so none of it is read again."
     if not rows:
         return f"{head} It reads nothing from this source."

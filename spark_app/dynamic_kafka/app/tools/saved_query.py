@@ -101,14 +101,18 @@ class SavedQuery:
             return None  # pyarrow cannot reach the folder; Spark may, and `run` only warns
 
     def sink_has_pending_batch(self) -> bool:
-        """Return whether the file sink has the pending batch already. Then a restart commits it without reading."""
+        """Return whether the file sink has the pending batch already. Then a restart commits it without reading.
+
+        Raises:
+            OptionError: the sink's folder cannot be opened or read from here. Spark may be able to.
+        """
         pending = self.saved.batches.pending
         if self.files is None or pending is None:
             return False
         try:
             newest = newest_in_sink(self.files)
-        except OptionError:
-            return False
+        except OSError as error:
+            raise OptionError(f"the sink path {self.files!r} cannot be read: {error}") from error
         return newest is not None and newest >= pending
 
     def writable_state(self, *, any_state: bool = False) -> StateLocation:
