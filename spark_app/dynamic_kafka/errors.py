@@ -110,7 +110,7 @@ class GroupInUseError(DynamicKafkaError):
 
 
 class DriverReplacedError(DynamicKafkaError):
-    """Another driver has started on this checkpoint since: this one may decide nothing any more."""
+    """Another driver has started on this checkpoint since, or may have: this one may decide nothing any more."""
 
 
 class ClusterError(DynamicKafkaError):

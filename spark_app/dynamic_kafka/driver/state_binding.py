@@ -40,6 +40,7 @@ def bound_state(state: StateLocation | None, document: OffsetDocument) -> tuple[
     raise StateMismatchError(
         f"{wrong} the query has used the state {document.state}: that state records the ranges that batches left out,"
         " and without it they would never be read. Name the folder of that state in stateLocation, or restore it from"
-        " a backup. If it is lost, name a folder to continue with, and accept once that such ranges may be lost:"
-        f" {tool_command('accept', flag='--state')}"
+        " a backup that was made after the first batch of the query's last start: an older one counts as lost, although"
+        " its id fits. If the state is lost, name an empty folder to continue with, and accept once that such ranges"
+        f" may be lost: {tool_command('accept', flag='--state')}"
     )

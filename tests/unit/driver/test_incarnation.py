@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import uuid
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from dynamic_kafka.driver import incarnation
 from dynamic_kafka.driver.incarnation import Incarnation
 from dynamic_kafka.driver.state_store import StateLocation
-from dynamic_kafka.errors import DriverReplacedError, OptionError
+from dynamic_kafka.errors import DriverReplacedError, DynamicKafkaError, OptionError
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
@@ -51,6 +54,55 @@ def test_a_driver_of_the_first_batch_is_replaced_too(state: StateLocation) -> No
     started(state)
     with pytest.raises(DriverReplacedError):
         first.before_document(SAVED)
+
+
+@pytest.mark.parametrize("first_batch", [False, True])
+def test_a_driver_whose_state_folder_was_moved_refuses(state: StateLocation, tmp_path: Path, first_batch: bool) -> None:
+    process = Incarnation(state)
+    process.begin(OffsetDocument() if first_batch else SAVED)
+    process.before_document(SAVED)
+    process.check("q")
+    (tmp_path / "new").mkdir()
+    shutil.move(tmp_path / "q", tmp_path / "new")
+    for decide in (process.before_document, lambda document: process.save(MADE), lambda document: process.check("q")):
+        with pytest.raises(DriverReplacedError, match=r"q/drivers/0000.*json.* is gone: .* was moved"):
+            decide(SAVED)
+    assert state.amendments("q") == []
+
+
+def test_a_driver_from_before_a_restored_backup_refuses(
+    state: StateLocation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(tmp_path / "q", tmp_path / "backup")
+    process = started(state)
+    shutil.rmtree(tmp_path / "q")
+    shutil.move(tmp_path / "backup", tmp_path / "q")
+    # Both have the number 1, and the mark of the later one is the smallest.
+    monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=0))
+    later = started(state)
+    with pytest.raises(DriverReplacedError):
+        process.before_document(SAVED)
+    later.before_document(SAVED)
+
+
+def test_one_failed_look_for_newer_drivers_ends_nothing(state: StateLocation, monkeypatch: pytest.MonkeyPatch) -> None:
+    process, outcomes = (
+        started(state),
+        [DynamicKafkaError("no answer"), state.drivers("q"), *[DynamicKafkaError("no answer")] * 2],
+    )
+
+    def drivers(query: str) -> list[str]:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, DynamicKafkaError):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(incarnation, "AGAIN_AFTER_S", 0.0)
+    monkeypatch.setattr(state, "drivers", drivers)
+    process.before_document(SAVED)
+    with pytest.raises(DynamicKafkaError, match="no answer"):
+        process.before_document(SAVED)
+    assert outcomes == []
 
 
 def test_an_amendment_that_a_replaced_driver_wrote_late_is_void(state: StateLocation) -> None:

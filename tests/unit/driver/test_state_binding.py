@@ -38,7 +38,7 @@ def test_a_missing_state_is_refused_with_the_ways_out(state: StateLocation, tmp_
     with pytest.raises(StateMismatchError, match=r"state/q holds no state, but the query has used the state e1") as no:
         bound_state(state, SAVED)
     assert "Name the folder of that state" in str(no.value)
-    assert "restore it" in str(no.value)
+    assert "restore it from a backup that was made after the first batch of the query's last start" in str(no.value)
     assert "accept app.yaml --state" in str(no.value)
 
 

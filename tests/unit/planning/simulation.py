@@ -165,7 +165,7 @@ class MemoryState(StateLocation):
 
     def read_folder(self, path: str, names: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
         chosen = [name for name, _ in self.list_folder(path)] if names is None else sorted(names)
-        return {name: json.loads(self.files[f"{path}/{name}"]) for name in chosen}
+        return {name: json.loads(self.files[f"{path}/{name}"]) for name in chosen if f"{path}/{name}" in self.files}
 
     def list_folder(self, path: str) -> list[StateFile]:
         found = [name.rpartition("/") for name in sorted(self.files)]
