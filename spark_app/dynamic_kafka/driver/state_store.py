@@ -161,9 +161,7 @@ class StateLocation(StateFolder):
                     identities[str(wire["cluster"])] = str(wire["kafkaId"])
                 elif wire["kind"] == "data-loss":
                     split = Split(str(wire["cluster"]), str(wire["topic"]), int(wire["partition"]))
-                    losses[split] = AcceptedLoss(
-                        int(wire["from"]), wire.get("topicId"), wire.get("to"), wire.get("document"), wire.get("epoch")
-                    )
+                    losses[split] = AcceptedLoss.from_wire(wire)
                 else:
                     raise ValueError(f"kind {wire['kind']!r} is unknown")
         return identities, losses

@@ -9,8 +9,9 @@ Pure. `planning.batch` calls `judge_losses` in each plan in which `planning.data
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.planning.dataloss import DataLoss, describe, skip_losses
@@ -81,6 +82,7 @@ class AcceptedLoss:
         to: where reading continues, as shown to the user; None if that was unknown.
         document: number of the offset document at that time; None in an acceptance from an early version.
         epoch: leader epoch of `offset` in that document, None if it had none.
+        kind: the kind of the loss, None if no broker was asked or an early version wrote the acceptance.
     """
 
     offset: int
@@ -88,28 +90,54 @@ class AcceptedLoss:
     to: int | None = None
     document: int | None = None
     epoch: int | None = None
+    kind: str | None = None
 
-    def covers(self, loss: DataLoss, following: int | None, document: int | None, epoch: int | None = None) -> bool:
-        """Return whether `loss` is the accepted one, not a later one.
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, Any]) -> AcceptedLoss:
+        """Return the acceptance that a file holds; LookupError, TypeError or ValueError if it is damaged."""
+        # Early versions wrote null for offset 0, and for no other one.
+        offset = int(wire["from"] or 0)
+        return cls(
+            offset, wire.get("topicId"), wire.get("to"), wire.get("document"), wire.get("epoch"), wire.get("loss")
+        )
 
-        A later loss may happen at the same offset: behind the end of a log that was cut off, reading may reach that
-        offset again, under another leader epoch.
+    def to_wire(self, split: Split) -> dict[str, Any]:
+        """Return the content of the file that accepts this loss of `split`."""
+        return {
+            "kind": "data-loss",
+            "cluster": split.cluster,
+            "topic": split.topic,
+            "partition": split.partition,
+            "topicId": self.topic_id,
+            "from": self.offset,
+            "to": self.to,
+            "document": self.document,
+            "epoch": self.epoch,
+            "loss": self.kind,
+        }
+
+    def covers(self, loss: DataLoss, following: int | None, document: int, epoch: int | None) -> bool:
+        """Return whether `loss` is the accepted one, not another one of the same offset.
+
+        A later loss may happen there: behind the end of a log that was cut off, reading may reach the offset again,
+        under another leader epoch, and the topic may be re-created then.
 
         Args:
             following: the split's next offset.
-            document: number of the last document, None for a split that is parked in it. Documents may have followed
-                the acceptance while the split's own cluster did not answer.
+            document: number of the last document.
             epoch: leader epoch of the split's next offset.
         """
         same_topic = self.topic_id == loss.topic_id or (self.topic_id is None and not loss.recreated)
-        if self.offset != following or not same_topic:
+        if self.offset != following or not same_topic or self.kind not in (None, loss.kind(self.offset)):
             return False
-        same_document = document is None or self.document in (None, document)
-        same_epoch = self.epoch is not None and self.epoch == epoch
         # One offset of one topic expires once, and one topic is re-created once; only a cut-off may come again. Without
         # an id the topic may be another one, which has reached the same offset.
-        happens_once = self.topic_id is not None and not self._is_cut_off(loss)
-        return same_document or same_epoch or happens_once
+        if self.topic_id is not None and self.kind not in (None, "truncated"):
+            return True
+        # Documents may have followed the acceptance while the split's own cluster did not answer.
+        if self.epoch is not None and epoch is not None:
+            return self.epoch == epoch
+        return self.document == document
 
     def resume_at(self, loss: DataLoss, first: int = 0) -> int | None:
         """Return where reading continues behind a loss that this acceptance covers; None if the split is gone.
@@ -118,13 +146,9 @@ class AcceptedLoss:
         continues at the accepted end. It does not go back before `first`, the first available offset: records before
         it have expired since.
         """
-        if self.to is None or loss.resume_at is None or not self._is_cut_off(loss):
+        if self.to is None or loss.resume_at is None or loss.kind(self.offset) != "truncated":
             return loss.resume_at
         return max(first, min(self.to, loss.resume_at))
-
-    def _is_cut_off(self, loss: DataLoss) -> bool:
-        """Return whether the log ends before the accepted offset: it was truncated."""
-        return loss.resume_at is not None and loss.resume_at < self.offset and not loss.recreated
 
 
 def _without_hidden(given: PlanInput, opened: OffsetDocument, losses: Sequence[DataLoss]) -> Steps[list[DataLoss]]:
@@ -165,7 +189,6 @@ def _accepted(
     if not losses or not given.options.fail_on_data_loss:
         return {}
     by_split = yield AcceptedLossesQuestion(given.query)
-    active = set(given.logged.splits())
     return {
         loss.split: by_split[loss.split]
         for loss in losses
@@ -173,7 +196,7 @@ def _accepted(
         and by_split[loss.split].covers(
             loss,
             opened.next_of(loss.split),
-            given.logged.number if loss.split in active else None,
+            given.logged.number,
             opened.epoch_of(loss.split),
         )
     }

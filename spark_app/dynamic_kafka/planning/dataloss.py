@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Literal
 
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import OffsetDocument, ParkedCluster, TopicProgress
 from dynamic_kafka.planning.questions import EpochCheck
 from dynamic_kafka.planning.splits import Split, SplitRange
 from dynamic_kafka.wording import first_few, tool_command
+
+LossKind = Literal["expired", "truncated", "recreated", "missing", "partition-gone"]
+"""The kinds of data losses, as acceptances save them."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,14 @@ class DataLoss:
     missing: bool = False
     truncated: bool = False
     epoch: int | None = None
+
+    def kind(self, following: int) -> LossKind:
+        """Return the kind of the loss for a split whose next offset is `following`."""
+        if self.recreated:
+            return "recreated"
+        if self.resume_at is None:
+            return "missing" if self.missing else "partition-gone"
+        return "truncated" if self.resume_at < following else "expired"
 
 
 def epochs_to_check(document: OffsetDocument, observed: Mapping[str, ClusterObservation]) -> dict[Split, EpochCheck]:

@@ -161,7 +161,7 @@ def accept_loss(truncated: SourceRun, elected: KafkaCluster, path: Path) -> int:
     topic_id = found.clusters["east"].topics["orders"].topic_id
     loss = {"kind": "data-loss", "cluster": "east", "topic": "orders", "partition": 0, "topicId": topic_id}
     StateLocation(str(path.parent / "state")).write(
-        f"{found.query}/accepted/000001-x.json", {**loss, "from": end + 10, "to": end}
+        f"{found.query}/accepted/000001-x.json", {**loss, "from": end + 10, "to": end, "document": found.number}
     )
     return end
 

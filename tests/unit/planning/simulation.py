@@ -31,6 +31,7 @@ from dynamic_kafka.executor.topic_identity import of_planned_topic
 from dynamic_kafka.metadata.model import OffsetSpec
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
+from dynamic_kafka.planning.acceptance import AcceptedLoss
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.awaited import must_answer
 from dynamic_kafka.planning.batch import Planned, plan_batch
@@ -238,6 +239,7 @@ class Simulation:
         self.explicit_ids: dict[tuple[str, str], str] = {}
         self.epochs: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(lambda: [(0, 0)])
         self.accepts_losses = True
+        self.acceptances = 0
         self.recreation: tuple[int, Callable[[], None]] | None = None
         self.given_up: set[Record] = set()
         self.remaining: dict[int, set[SplitRange]] = {}
@@ -475,16 +477,17 @@ class Simulation:
         assert self.options.fail_on_data_loss
         planned = run_steps(plan_batch(replace(given, refuse_losses=False)), self.answer)
         assert planned.refused
-        for number, loss in enumerate(planned.refused, start=len(self.state.files)):
+        for loss in planned.refused:
             self.check_loss(loss, planned.opened)
-            accepted = {
-                **{"kind": "data-loss", "cluster": loss.split.cluster, "topic": loss.split.topic},
-                **{"partition": loss.split.partition, "topicId": loss.topic_id, "to": loss.resume_at},
-                **{"from": planned.opened.next_of(loss.split), "epoch": planned.opened.epoch_of(loss.split)},
-                "document": given.logged.number,
-            }
+            following, epoch = planned.opened.next_of(loss.split), planned.opened.epoch_of(loss.split)
+            assert following is not None
+            accepted = AcceptedLoss(
+                following, loss.topic_id, loss.resume_at, given.logged.number, epoch, loss.kind(following)
+            )
             if self.accepts_losses:
-                self.state.write(f"{given.query}/accepted/{number:06d}-x.json", accepted)
+                # A purge may have deleted files: their number is not the next free one.
+                self.acceptances += 1
+                self.state.write(f"{given.query}/accepted/{self.acceptances:06d}-x.json", accepted.to_wire(loss.split))
 
     def abandon_recreated(self) -> None:
         """Leave out the ranges of topics that were re-created or truncated since the batch was planned."""

@@ -106,26 +106,41 @@ def test_a_recreated_topic_starts_without_epochs_and_stops() -> None:
     assert after == TopicProgress("s", {0: 2, 1: 9}, topic_id="U", epochs={1: 7}, stops={1: 9})
 
 
+RECREATED = DataLoss(SPLIT, "", 0, "T", recreated=True)
+CUT_OFF = DataLoss(SPLIT, "", 3, "T")
+EXPIRED = DataLoss(SPLIT, "", 9, "T")
+
+
 @pytest.mark.parametrize(
     ("word", "loss", "covered"),
     [
-        (AcceptedLoss(4, "T"), DataLoss(SPLIT, "", 0, "T", recreated=True), True),
-        (AcceptedLoss(4, "S"), DataLoss(SPLIT, "", 0, "T", recreated=True), False),
-        (AcceptedLoss(4), DataLoss(SPLIT, "", 0, "T", recreated=True), False),
-        (AcceptedLoss(5, "T"), DataLoss(SPLIT, "", 0, "T", recreated=True), False),
-        (AcceptedLoss(4, "T"), DataLoss(SPLIT, "", 9, "T"), True),
-        (AcceptedLoss(4), DataLoss(SPLIT, "", 9, "T"), True),
-        (AcceptedLoss(4, "S"), DataLoss(SPLIT, "", 9, "T"), False),
-        (AcceptedLoss(4, "T", 2, document=7), DataLoss(SPLIT, "", 3, "T"), True),
+        (AcceptedLoss(4, "T", kind="recreated"), RECREATED, True),
+        (AcceptedLoss(4, "S", kind="recreated"), RECREATED, False),
+        (AcceptedLoss(4, kind="recreated"), RECREATED, False),
+        (AcceptedLoss(5, "T", kind="recreated"), RECREATED, False),
+        # Another loss of the same offset and topic.
+        (AcceptedLoss(4, "T", 2, 7, 2, "truncated"), RECREATED, False),
+        (AcceptedLoss(4, "T", None, 7, 2, "missing"), RECREATED, False),
+        (AcceptedLoss(4, "T", None, 7, 2, "missing"), DataLoss(SPLIT, "", None, "T", missing=True), True),
+        (AcceptedLoss(4, "T", 9, 7, 2, "expired"), CUT_OFF, False),
+        (AcceptedLoss(4, "T", 2, 7, 2, "truncated"), EXPIRED, False),
         # Cut off again, after reading had continued and reached the same offset.
-        (AcceptedLoss(4, "T", 2, document=6), DataLoss(SPLIT, "", 3, "T"), False),
-        (AcceptedLoss(4, "T", 2, document=6, epoch=1), DataLoss(SPLIT, "", 3, "T"), False),
+        (AcceptedLoss(4, "T", 2, 6, 1, "truncated"), CUT_OFF, False),
+        (AcceptedLoss(4, "T", 2, 7, 1, "truncated"), CUT_OFF, False),
+        (AcceptedLoss(4, "T", 2, 6, None, "truncated"), CUT_OFF, False),
+        (AcceptedLoss(4, "T", 2, 7, None, "truncated"), CUT_OFF, True),
         # Only other clusters were read since.
-        (AcceptedLoss(4, "T", 2, document=6, epoch=2), DataLoss(SPLIT, "", 3, "T"), True),
+        (AcceptedLoss(4, "T", 2, 6, 2, "truncated"), CUT_OFF, True),
         # Behind expired records, reading cannot come to the same offset again.
-        (AcceptedLoss(4, "T", 9, document=6), DataLoss(SPLIT, "", 9, "T"), True),
-        (AcceptedLoss(4, None, 9, document=6), DataLoss(SPLIT, "", 9), False),
-        (AcceptedLoss(4, None, 9, document=7), DataLoss(SPLIT, "", 9), True),
+        (AcceptedLoss(4, "T", 9, 6, kind="expired"), EXPIRED, True),
+        (AcceptedLoss(4, "S", 9, 7, 2, "expired"), EXPIRED, False),
+        (AcceptedLoss(4, None, 9, 6, kind="expired"), DataLoss(SPLIT, "", 9), False),
+        (AcceptedLoss(4, None, 9, 7, kind="expired"), DataLoss(SPLIT, "", 9), True),
+        # Without a kind, any loss is meant that the split has at that time.
+        (AcceptedLoss(4, "T", 9, 6, 2), EXPIRED, True),
+        (AcceptedLoss(4, "T", 2, 7), CUT_OFF, True),
+        (AcceptedLoss(4, "T", 2, 6, 1), RECREATED, False),
+        (AcceptedLoss(4, "T"), CUT_OFF, False),
     ],
 )
 def test_an_acceptance_holds_for_one_offset_of_one_topic(word: AcceptedLoss, loss: DataLoss, covered: bool) -> None:
@@ -195,7 +210,3 @@ def test_a_missing_topic_is_parked_under_its_id() -> None:
 def test_many_losses_are_described_in_short() -> None:
     many = [DataLoss(Split("east", "t", partition), "gone", None) for partition in range(12)]
     assert describe(many).endswith("east/t[9]: gone and 2 more")
-
-
-def test_an_acceptance_for_a_parked_split_outlasts_documents() -> None:
-    assert AcceptedLoss(4, "T", 2, document=6).covers(DataLoss(SPLIT, "", 3, "T"), 4, None)

@@ -138,3 +138,10 @@ def test_every_kind_of_acceptance_is_read(tmp_path: Path) -> None:
     assert state.accepted_identities("q") == {"east": "Qx"}
     loss = AcceptedLoss(40, "d4Gk8Zp2QmWvT1xYb7NcRg", 98, 11, 3)
     assert state.accepted_losses("q") == {Split("east", "orders", 1): loss}
+
+
+def test_the_newest_acceptance_is_read_and_written_byte_for_byte() -> None:
+    saved = (GOLDEN / "acceptance-data-loss-2.json").read_text()
+    loss = AcceptedLoss(40, "d4Gk8Zp2QmWvT1xYb7NcRg", 98, 11, 3, "expired")
+    assert AcceptedLoss.from_wire(json.loads(saved)) == loss
+    assert json.dumps(loss.to_wire(Split("east", "orders", 1)), indent=1, sort_keys=True) + "\n" == saved

@@ -21,6 +21,7 @@ from dynamic_kafka.app.tools.preview import Preview, preview
 from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments, open_query
 from dynamic_kafka.driver.state_binding import bound_state
 from dynamic_kafka.errors import OptionError, StateMismatchError
+from dynamic_kafka.planning.acceptance import AcceptedLoss
 from dynamic_kafka.planning.amendments import Amendments
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.progress import OffsetDocument
@@ -219,8 +220,8 @@ def _losses(texts: Iterable[str], seen: Preview | None, document: OffsetDocument
 
 
 def _loss(split: Split, seen: Preview | None, document: OffsetDocument) -> Acceptance:
-    following = (seen.opened.next_of(split) if seen and seen.opened else None) or document.next_of(split)
-    epoch = (seen.opened if seen and seen.opened else document).epoch_of(split)
+    base = seen.opened if seen and seen.opened and seen.opened.next_of(split) is not None else document
+    following, epoch = base.next_of(split), base.epoch_of(split)
     loss = next((each for each in seen.losses if each.split == split), None) if seen else None
     if seen is not None and seen.opened is None:
         raise OptionError(f"--data-loss {split}: no plan can be made; run `plan` and solve that first")
@@ -231,6 +232,8 @@ def _loss(split: Split, seen: Preview | None, document: OffsetDocument) -> Accep
             f"--data-loss {split}: {loss.reason}, and the pending batch still reads it. First leave its range out with"
             f" {tool_command('abandon', '/'.join(split[:2]))}, then accept. Nothing was changed"
         )
+    if following is None:
+        raise OptionError(f"--data-loss {split}: the plan does not read it; nothing was changed")
     saved = document.topic(split.cluster, split.topic)
     topic_id = loss.topic_id if loss else saved.topic_id if saved else None
     resume = loss.resume_at if loss else None
@@ -238,17 +241,8 @@ def _loss(split: Split, seen: Preview | None, document: OffsetDocument) -> Accep
     why = f": {loss.reason}" if loss else ""
     resumed = f"continues at {resume}" if resume is not None else "continues where its cluster allows"
     cost = f"{count} records are given up" if count is not None else "the number of lost records is unknown"
-    wire = {
-        "kind": "data-loss",
-        "cluster": split.cluster,
-        "topic": split.topic,
-        "partition": split.partition,
-        "topicId": topic_id,
-        "from": following,
-        "to": resume,
-        "document": document.number,
-        "epoch": epoch,
-    }
+    kind = loss.kind(following) if loss else None
+    wire = AcceptedLoss(following, topic_id, resume, document.number, epoch, kind).to_wire(split)
     meaning = f"The loss at {split} from offset {following} on is accepted{why}: {cost}, and reading {resumed}"
     name = f"data-loss-{_readable(f'{split.cluster}-{split.topic}')}-{split.partition}"
     return Acceptance(name, wire, {"next": following}, meaning)
