@@ -122,9 +122,9 @@ def check_chain(start: OffsetDocument, end: OffsetDocument) -> None:
         raise OffsetDocumentError(
             f"{text}: Spark has logged none of the documents in between. With its option asyncProgressTrackingEnabled"
             " it logs only some batches, and then cannot repeat one that was cut off. Take this option out of the"
-            " query, and start with a new checkpoint, with startingOffsets from what `inspect` shows of this one: the"
-            " records since the last logged batch are delivered again. If the query never had this option, files of"
-            " the checkpoint were deleted: restore them"
+            " query, and start with a new checkpoint, with startingOffsets from the column PENDING FROM that `inspect`"
+            " shows of this one: the records since the last logged batch are delivered again. If the query never had"
+            " this option, files of the checkpoint were deleted: restore them"
         )
     raise OffsetDocumentError(f"{text}: the checkpoint was edited or mixed up; restore it, or start with a new one")
 

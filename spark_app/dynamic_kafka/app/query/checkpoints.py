@@ -76,6 +76,12 @@ class Checkpoint:
         """The number of the last committed batch; None if there is none."""
         return newest_batch(self._fs, f"{self._root}/commits")
 
+    def planned_before(self, batch: int) -> int | None:
+        """Return the number of the last planned batch before this one; None if there is none. Spark may skip some."""
+        found = self._fs.get_file_info(fs.FileSelector(f"{self._root}/offsets", allow_not_found=True))
+        names = (info.base_name for info in found if info.is_file)
+        return newest_of(name for name in names if name.isdecimal() and int(name) < batch)
+
     def batches(self) -> Batches:
         """Return the last planned and committed batch as of one moment, also while the query runs."""
         # Offsets are listed first. A batch that is planned and committed between the two listings does not count.

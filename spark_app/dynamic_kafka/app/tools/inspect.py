@@ -9,8 +9,10 @@ from typing import Any
 from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.tools.formatting import shown_time, table
 from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments, open_query
+from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.planning.amendments import Amendment, Amendments
 from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.splits import Split, SplitRange
 
 HELP = "show a checkpoint: offsets, parked splits with their deadlines, the pending batch, ranges left out"
 
@@ -41,7 +43,9 @@ def _text(query: SavedQuery, amendments: list[Amendment]) -> str:
         f"batches     planned {saved.batches.planned}, committed {_or_none(saved.batches.committed)}",
         f"state       {query.state.uri if query.state else '(unknown)'}",
     ]
-    parts = ["\n".join(head), _pending_text(query, amendments), _offsets_text(latest), _parked_text(latest)]
+    after = Amendments(amendments).after(latest)
+    start = saved.batch_start(amendments) if saved.batches.pending is not None else None
+    parts = ["\n".join(head), _pending_text(query, amendments), _offsets_text(after, start), _parked_text(latest)]
     if amendments:
         rows = [
             (a.number, *part.split, part.start, part.end, a.reasons.get(part.split.cluster), shown_time(a.made_ms))
@@ -50,10 +54,9 @@ def _text(query: SavedQuery, amendments: list[Amendment]) -> str:
         ]
         titles = ("document", "cluster", "topic", "partition", "from", "to", "why", "when")
         parts.append("Left out of batches:\n" + table(titles, rows))
-    old = query.old_checkpoint()
-    if old is not None:
-        parts.append(f"A start would be refused: {old}.")
-    if Amendments(amendments).after(saved.latest).finished:
+    if (refusal := query.refused_start()) is not None:
+        parts.append(f"A start would be refused: {refusal}.")
+    if after.finished:
         parts.append("This bounded run has reached all its ending offsets: it plans no further batch.")
     return "\n\n".join(part for part in parts if part)
 
@@ -62,20 +65,31 @@ def _pending_text(query: SavedQuery, amendments: list[Amendment]) -> str:
     saved = query.saved
     if saved.batches.pending is None:
         return "No batch is pending."
-    ranges = saved.remaining(amendments)
     head = f"Batch {saved.batches.pending} is pending: planned, not committed."
+    ranges = _remaining(query, amendments)
+    if ranges is None:
+        return f"{head} Its ranges are unknown."
     if not ranges:
         return f"{head} It reads nothing from this source."
     rows = [(*part.split, part.start, part.end, part.size) for part in ranges]
     return f"{head}\n" + table(("cluster", "topic", "partition", "from", "to", "records"), rows)
 
 
-def _offsets_text(document: OffsetDocument) -> str:
+def _remaining(query: SavedQuery, amendments: list[Amendment]) -> list[SplitRange] | None:
+    """Return the ranges that a replay would still read; None if the documents do not show them."""
+    try:
+        return query.saved.remaining(amendments)
+    except OffsetDocumentError:
+        return None
+
+
+def _offsets_text(document: OffsetDocument, start: OffsetDocument | None) -> str:
     rows = [
         (
             cluster,
             name,
             partition,
+            *([start.next_of(Split(cluster, name, partition))] if start is not None else []),
             following,
             topic.stops.get(partition),
             "finished" if topic.finished(partition) else "",
@@ -92,7 +106,8 @@ def _offsets_text(document: OffsetDocument) -> str:
         for cluster, progress in sorted(document.clusters.items())
         for name, topic in sorted(progress.topics.items())
     ]
-    titles = ("cluster", "topic", "partition", "next offset", "stops at", "")
+    pending_from = ["pending from"] if start is not None else []
+    titles = ("cluster", "topic", "partition", *pending_from, "next offset", "stops at", "")
     return "\n\n".join(
         (
             table(("cluster", "kafka cluster.id"), ids),
@@ -120,19 +135,21 @@ def _or_none(number: int | None) -> object:
 
 def _wire(query: SavedQuery, amendments: list[Amendment]) -> dict[str, Any]:
     saved, latest = query.saved, query.saved.latest
-    pending = saved.remaining(amendments)
+    after = Amendments(amendments).after(latest)
+    start = saved.batch_start(amendments) if saved.batches.pending is not None else OffsetDocument()
+    pending = _remaining(query, amendments)
     return {
         "checkpoint": query.checkpoint.uri,
         "query": latest.query,
         "document": latest.number,
         "bounded": latest.bounded,
-        "finished": Amendments(amendments).after(saved.latest).finished,
+        "finished": after.finished,
         "batches": {
             "planned": saved.batches.planned,
             "committed": saved.batches.committed,
             "pending": saved.batches.pending,
         },
-        "pendingRanges": [[*part.split, part.start, part.end] for part in pending],
+        "pendingRanges": [[*part.split, part.start, part.end] for part in pending or ()],
         "clusters": {
             cluster: {
                 "kafkaId": progress.kafka_id,
@@ -141,13 +158,18 @@ def _wire(query: SavedQuery, amendments: list[Amendment]) -> dict[str, Any]:
                         "stream": topic.stream,
                         "topicId": topic.topic_id,
                         "next": {str(p): offset for p, offset in sorted(topic.next.items())},
+                        "pendingFrom": {
+                            str(p): offset
+                            for p in sorted(topic.next)
+                            if (offset := start.next_of(Split(cluster, name, p))) is not None
+                        },
                         "stops": {str(p): offset for p, offset in sorted(topic.stops.items())},
                         "finished": [p for p in sorted(topic.next) if topic.finished(p)],
                     }
                     for name, topic in sorted(progress.topics.items())
                 },
             }
-            for cluster, progress in sorted(latest.clusters.items())
+            for cluster, progress in sorted(after.clusters.items())
         },
         "parked": {
             cluster: {
@@ -163,6 +185,6 @@ def _wire(query: SavedQuery, amendments: list[Amendment]) -> dict[str, Any]:
             }
             for cluster, parked in sorted(latest.parked.items())
         },
-        "refused": str(old) if (old := query.old_checkpoint()) is not None else None,
+        "refused": query.refused_start(),
         "amendments": [amendment.to_wire() for amendment in amendments],
     }

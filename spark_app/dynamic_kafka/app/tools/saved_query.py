@@ -25,9 +25,9 @@ from dynamic_kafka.driver.state_binding import bound_state
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import OffsetDocumentError, OptionError, StaleCheckpointError
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planning.amendments import Amendment, Amendments
+from dynamic_kafka.planning.amendments import Amendment, Amendments, rewind
 from dynamic_kafka.planning.codec import decode, fingerprint
-from dynamic_kafka.planning.plan import ranges_between
+from dynamic_kafka.planning.plan import check_chain, ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import SplitRange
 
@@ -39,7 +39,7 @@ class SavedProgress:
     Attributes:
         batches: the numbers of Spark's last planned and committed batch.
         source: the source's place among the sources of the query.
-        start: the document before the pending batch; if none is pending, the last committed one.
+        start: the last logged document before the pending batch; if none is pending, the last committed one.
         end: the document of the pending batch; None when no batch is pending, or it reads nothing from this source.
     """
 
@@ -60,12 +60,30 @@ class SavedProgress:
         return fingerprint(self.start), fingerprint(self.end)
 
     def ranges(self) -> list[SplitRange]:
-        """Return the ranges that the pending batch was planned to read."""
-        return ranges_between(self.start, self.end) if self.end is not None else []
+        """Return the ranges that the pending batch was planned to read.
+
+        Raises:
+            OffsetDocumentError: the batch cannot be repeated, since Spark has not logged the document before it.
+        """
+        if self.end is None:
+            return []
+        check_chain(self.start, self.end)
+        return ranges_between(self.start, self.end)
 
     def remaining(self, amendments: Iterable[Amendment]) -> list[SplitRange]:
         """Return the ranges that a replay of the pending batch would still read."""
         return Amendments(amendments).remaining(self.ranges(), self.key) if self.end is not None else []
+
+    def batch_start(self, amendments: Iterable[Amendment]) -> OffsetDocument:
+        """Return the progress at the start of the pending batch. All records before it are delivered or left out.
+
+        If documents before the batch are missing, it is the progress after the last logged one, without newer splits.
+        """
+        applied = Amendments(amendments)
+        try:
+            return rewind(applied.after(self.latest), self.ranges())
+        except OffsetDocumentError:
+            return applied.after(self.start)
 
 
 @dataclass(frozen=True)
@@ -90,6 +108,22 @@ class SavedQuery:
     def id(self) -> str:
         """The query's id, which is also the name of its folder in the state location."""
         return self.saved.latest.query
+
+    def refused_start(self) -> str | None:
+        """Return why a start would be refused, as far as files show; None if they show no reason."""
+        found: list[OffsetDocumentError] = []
+        try:
+            if self.options is not None or self.state is not None:
+                bound_state(self.state, self.saved.latest)
+        except OffsetDocumentError as error:
+            found.append(error)
+        try:
+            self.saved.ranges()
+        except OffsetDocumentError as error:
+            found.append(error)
+        if (old := self.old_checkpoint()) is not None:
+            found.append(old)
+        return "; ".join(map(str, found)) or None
 
     def old_checkpoint(self) -> StaleCheckpointError | None:
         """Return the error with which `run` would refuse a checkpoint older than its file sink; or None."""
@@ -215,7 +249,10 @@ def read_saved(checkpoint: Checkpoint, source: str | None = None) -> SavedProgre
         return SavedProgress(batches, chosen.name, latest, None)
     start, before = OffsetDocument(), None
     if batches.planned > 0:
-        before = next(item for item in checkpoint.offsets(batches.planned - 1) if item.name == chosen.name).text
+        # With its option asyncProgressTrackingEnabled, Spark logs only some batches.
+        last = checkpoint.planned_before(batches.planned)
+        logged = checkpoint.offsets(batches.planned - 1 if last is None else last)
+        before = next(item for item in logged if item.name == chosen.name).text
         start = decode(before) if before is not None else start
     # A batch may be due to another source or to a watermark. It then reads nothing from this source.
     return SavedProgress(batches, chosen.name, start, None if before == chosen.text else latest)
