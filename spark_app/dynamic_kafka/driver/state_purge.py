@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from dynamic_kafka.driver.state_store import StateLocation, number_of
@@ -67,10 +68,14 @@ class _Purge:
         self._delete("undone", self._without_amendments())
         self._delete("accepted", self._used_acceptances())
         last = {fingerprint(self._document), self._document.previous}
-        for batch in self._state.list_folders(f"{self._document.query}/seen")[:MOST]:
-            if batch not in last:
-                files = self._state.list_folder(f"{self._document.query}/seen/{batch}")
-                self._delete(f"seen/{batch}", self._old(files))
+        batches = [name for name in self._state.list_folders(f"{self._document.query}/seen") if name not in last]
+        # A folder of which nothing is old is not counted: it would keep the others from their turn.
+        listed = (
+            (f"seen/{batch}", self._state.list_folder(f"{self._document.query}/seen/{batch}")) for batch in batches
+        )
+        due = ((folder, names) for folder, files in listed if (names := self._old(files)))
+        for folder, names in islice(due, MOST):
+            self._delete(folder, names)
         return self._deleted
 
     def _delete(self, folder: str, names: Iterable[str]) -> None:
@@ -87,8 +92,7 @@ class _Purge:
         if not old:
             return []
         existing = self._state.digests(query)
-        lists = self._state.read_folder(f"{query}/undone", old)
-        return [name for name, wire in lists.items() if existing.isdisjoint(wire["amendments"])]
+        return [name for name, marks in self._state.undone_lists(query, old).items() if existing.isdisjoint(marks)]
 
     def _used_acceptances(self) -> list[str]:
         folder = f"{self._document.query}/accepted"
@@ -102,8 +106,9 @@ class _Purge:
         for name, wire in self._state.read_folder(folder).items():
             subject = (wire.get("kind"), wire.get("cluster"), wire.get("topic"), wire.get("partition"))
             by_subject.setdefault(subject, []).append(name)
-            if _is_used(wire, progress):
-                used.add(name)
+            with self._state.explain_damage(f"{folder}/{name}"):
+                if _is_used(wire, progress):
+                    used.add(name)
         replaced = {name for names in by_subject.values() for name in names[:-1]}
         # By name, so the oldest first: the newest one of a subject goes only after all the others.
         found = [name for name in sorted(used | replaced) if name in old]

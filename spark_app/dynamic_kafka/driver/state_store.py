@@ -22,14 +22,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.executor.state_folder import StateFolder
 from dynamic_kafka.planning.acceptance import AcceptedLoss
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.splits import Split
+
+log = logging.getLogger(__name__)
 
 _NUMBERED = re.compile(r"(\d{12})-.*")
 
@@ -55,12 +59,20 @@ class StateLocation(StateFolder):
     """The files of all queries that use one `stateLocation`."""
 
     def state_ids(self, query: str) -> dict[str, str]:
-        """Return the ids of the query's state here, each with the id of the lost state that it replaces, or ""."""
+        """Return the ids of the query's state here, each with the id of the lost state that it replaces, or "".
+
+        A damaged file counts as absent, after a warning: the query then refuses the folder until the user restores the
+        file, or gives the state up (`accept --state`).
+        """
         folder = f"{query}/state"
         ids = {}
-        for name, wire in self.read_folder(folder).items():
-            with self.explain_damage(f"{folder}/{name}"):
-                ids[str(wire["id"])] = str(wire.get("replaces", ""))
+        for file in self.list_folder(folder):
+            try:
+                for wire in self.read_folder(folder, [file.name]).values():
+                    with self.explain_damage(f"{folder}/{file.name}"):
+                        ids[str(wire["id"])] = str(wire.get("replaces", ""))
+            except OffsetDocumentError as damage:
+                log.warning("%s; until then its state counts as absent", damage)
         return ids
 
     def bind(self, query: str, state: str, *, replaces: str = "") -> None:
@@ -119,11 +131,15 @@ class StateLocation(StateFolder):
 
     def undone(self, query: str) -> set[str]:
         """Return the digests of the amendments that `undo_amendments` made void."""
-        marks: set[str] = set()
-        for name, wire in self.read_folder(f"{query}/undone").items():
+        return set().union(*self.undone_lists(query).values())
+
+    def undone_lists(self, query: str, names: Collection[str] | None = None) -> dict[str, set[str]]:
+        """Return {file name: digests} of the files of `undo_amendments`; `names` as in `read_folder`."""
+        lists = {}
+        for name, wire in self.read_folder(f"{query}/undone", names).items():
             with self.explain_damage(f"{query}/undone/{name}"):
-                marks.update(map(str, wire["amendments"]))
-        return marks
+                lists[name] = set(map(str, wire["amendments"]))
+        return lists
 
     def drivers(self, query: str) -> list[str]:
         """Return the drivers that have started on the query's checkpoint, the newest last."""

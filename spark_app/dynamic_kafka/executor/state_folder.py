@@ -18,7 +18,7 @@ import re
 import tempfile
 import uuid
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,12 +84,18 @@ class StateFolder:
             # An object store shows an object only when its stream is closed; a file system needs the rename.
             draft = f"{folder}/.{name}.{uuid.uuid4().hex}"
             renames = isinstance(self._fs, fs.HadoopFileSystem)
-            with self._fs.open_output_stream(draft if renames else full) as stream:
-                stream.write(data)
-            if renames and self._fs.get_file_info(full).is_file:  # HDFS refuses to rename onto a file
-                self._fs.delete_file(draft)
-            elif renames:
-                self._fs.move(draft, full)
+            if not renames:
+                with self._fs.open_output_stream(full) as stream:
+                    stream.write(data)
+                return
+            try:
+                with self._fs.open_output_stream(draft) as stream:
+                    stream.write(data)
+                if not self._fs.get_file_info(full).is_file:  # HDFS refuses to rename onto a file
+                    self._fs.move(draft, full)
+            finally:
+                with suppress(OSError):
+                    self._fs.delete_file(draft)
 
     def read_folder(self, path: str, names: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
         """Return {file name: content} of the JSON files of a folder, by name; empty if it does not exist.
@@ -275,11 +281,14 @@ def check_writable(uri: str, what: str) -> str:
 
 def _write_local(folder: Path, name: str, data: bytes) -> None:
     draft = folder / f".{name}.{uuid.uuid4().hex}"
-    with draft.open("wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(folder / name)
+    try:
+        with draft.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(folder / name)
+    finally:
+        draft.unlink(missing_ok=True)
     # The rename itself has to survive a power cut, too.
     handle = os.open(folder, os.O_RDONLY)
     try:

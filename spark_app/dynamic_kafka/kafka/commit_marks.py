@@ -7,6 +7,7 @@ the committer and the enumerator.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from dynamic_kafka.kafka.groups import Commits
 MARK = "dynamic-kafka/1"
 IN_USE_MS = 60_000
 """A commit of another query younger than this means that the query is still running."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -50,19 +53,28 @@ def check_group(
         own: the ids of the other sources of the same Spark query, whose marks are no other query's.
 
     Raises:
-        GroupInUseError: another query has committed within the last minute.
+        GroupInUseError: another query has committed within the last minute. A mark more than a minute in the future
+            is a warning instead: otherwise one wrong clock would block the group until that time.
         StaleCheckpointError: this query has committed a later document than the one in its checkpoint.
     """
     now_ms = time.time_ns() // 1_000_000
-    for _, text in commits.values():
-        other = CommitMark.parse(text)
-        if other is None:
-            continue
-        if other.query not in (mark.query, *own) and now_ms - other.at_ms < IN_USE_MS:
+    # Partitions that were committed together have equal marks.
+    for other in filter(None, map(CommitMark.parse, {text: None for _, text in commits.values()})):
+        age_ms = now_ms - other.at_ms
+        foreign = other.query not in (mark.query, *own)
+        if foreign and age_ms < -IN_USE_MS:
+            log.warning(
+                "query %s has committed to consumer group %r of cluster %r %d s in the future: its driver's clock is"
+                " wrong, or the clock of this one. The commit counts as old. If that query still runs, give each query"
+                " a group of its own",
+                *(other.query, group, cluster, -age_ms // 1000),
+            )
+        elif foreign and age_ms < IN_USE_MS:
             raise GroupInUseError(
                 f"query {other.query} commits to consumer group {group!r} of cluster {cluster!r}, last"
-                f" {(now_ms - other.at_ms) // 1000} s ago: give each query a group of its own (kafka.group.id; in"
-                f" the application a sink's groupId). If that query has ended, start again in {IN_USE_MS // 1000} s"
+                f" {max(0, age_ms) // 1000} s ago: give each query a group of its own (kafka.group.id; in the"
+                " application a sink's groupId). If that query has ended, start again in"
+                f" {(IN_USE_MS - age_ms) // 1000 + 1} s"
             )
         if other.query == mark.query and other.number > mark.number and not allow_old:
             raise StaleCheckpointError(

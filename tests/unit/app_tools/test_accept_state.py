@@ -12,6 +12,7 @@ import yaml
 from dynamic_kafka.app.cli import main
 from dynamic_kafka.driver.incarnation import Incarnation
 from dynamic_kafka.driver.state_store import StateLocation
+from dynamic_kafka.errors import StateMismatchError
 from dynamic_kafka.planning.codec import decode
 from dynamic_kafka.planning.splits import Split
 
@@ -59,6 +60,24 @@ def test_a_lost_state_is_given_up_once(app: Path, capsys: pytest.CaptureFixture[
     assert main(["accept", str(app), "--state", "--yes"]) == 0
     assert "There is nothing to accept" in capsys.readouterr().out
     assert len(state_of(app).state_ids("q")) == 1
+
+
+def test_a_half_written_state_id_is_given_up_too(
+    app: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    state = state_of(app)
+    state.bind("q", "e1")
+    file = app.parent / "checkpoint" / "out" / "dynamic-kafka" / "q" / "state" / "e1.json"
+    file.write_text('{"id": "e')
+    with pytest.raises(StateMismatchError, match=r"accept .*--state"):
+        Incarnation(state).load(decode(SAVED))
+    assert f"{file} is damaged" in caplog.text
+
+    assert main(["accept", str(app), "--state", "--yes"]) == 0
+    assert "Accepted" in capsys.readouterr().out
+    process = Incarnation(state)
+    process.load(decode(SAVED))
+    assert state.state_ids("q") == {process.state_id: "e1"}
 
 
 def test_tools_do_not_write_to_another_state(app: Path, capsys: pytest.CaptureFixture[str]) -> None:

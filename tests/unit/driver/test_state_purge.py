@@ -169,3 +169,27 @@ def test_reports_of_earlier_batches_go(state: StateLocation, tmp_path: Path) -> 
     purge(state, SAVED, DRIVER)
     assert state.seen("q", "old") == []
     assert len(state.seen("q", SAVED.previous)) == len(state.seen("q", fingerprint(SAVED))) == 1
+
+
+def test_old_reports_go_whatever_folders_stay(state: StateLocation, tmp_path: Path) -> None:
+    for number in range(MOST + 50):
+        state.save_seen("q", f"{number:05d}", "topic-id", PART.split, {"topicId": "T"})
+    make_old(tmp_path)
+    for number in range(MOST + 5):  # sorted before the old ones, and not due
+        state.save_seen("q", f"0-{number:05d}", "topic-id", PART.split, {"topicId": "T"})
+    for _ in range(2):
+        purge(state, SAVED, DRIVER)
+    assert len(list((tmp_path / "q" / "seen").rglob("*.json"))) == MOST + 5
+
+
+@pytest.mark.parametrize(
+    "path", ["undone/aa", "accepted/000001-data-loss"], ids=["no amendments", "a document that is no number"]
+)
+def test_a_damaged_old_file_does_not_end_a_start(
+    state: StateLocation, tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    wire = {"version": 1, "kind": "data-loss", "cluster": "x", "topic": "t", "partition": 0, "document": "x"}
+    state.write(f"q/{path}.json", wire)
+    make_old(tmp_path)
+    purge(state, SAVED, DRIVER)
+    assert f"q/{path}.json is damaged" in caplog.text

@@ -86,6 +86,7 @@ def test_a_write_that_did_not_get_through_leaves_nothing(tmp_path: Path, monkeyp
         state.save_amendment(MADE)
     monkeypatch.undo()
     assert StateLocation(str(tmp_path)).amendments("q") == []
+    assert list((tmp_path / "q" / "amendments").iterdir()) == []
 
 
 def test_drafts_and_other_files_are_passed_over(tmp_path: Path) -> None:
@@ -257,3 +258,16 @@ def test_in_hdfs_a_repeated_write_leaves_the_first_file(tmp_path: Path, monkeypa
         state.save_seen("q", "bb", "topic-id", PART.split, {"topicId": topic_id})
     assert [found.content["topicId"] for found in state.seen("q", "bb")] == ["first attempt"]
     assert len(list((tmp_path / "state" / "q" / "seen" / "bb").iterdir())) == 1
+
+
+def test_in_hdfs_a_failed_write_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hdfs(fs.SubTreeFileSystem):  # type: ignore[misc]
+        def move(self, src: str, dest: str) -> None:
+            raise OSError("no name node")
+
+    monkeypatch.setattr(fs, "HadoopFileSystem", Hdfs)
+    state = StateLocation("ignored")
+    state._fs, state._root = Hdfs(str(tmp_path), fs.LocalFileSystem()), "state"
+    with pytest.raises(DynamicKafkaError, match="cannot be written: no name node"):
+        state.save_amendment(MADE)
+    assert list((tmp_path / "state" / "q" / "amendments").iterdir()) == []
