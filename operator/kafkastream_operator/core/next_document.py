@@ -12,7 +12,8 @@ from kafkastream_operator.core.document import MAX_BYTES, Document, Key, make_do
 from kafkastream_operator.core.drain_evidence import missing_evidence
 from kafkastream_operator.core.release import released_topics, unused
 from kafkastream_operator.core.render import Rendering, previous_streams, render
-from kafkastream_operator.core.resolve import Resolved, secret_problem
+from kafkastream_operator.core.resolve import Resolved
+from kafkastream_operator.core.secret_bindings import secret_problem
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition

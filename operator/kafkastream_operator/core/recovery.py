@@ -13,7 +13,7 @@ from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.document import Document, make_document, misfit
 from kafkastream_operator.core.drain_evidence import has_applied, own_report
 from kafkastream_operator.core.render import renames
-from kafkastream_operator.core.resolve import secret_problem
+from kafkastream_operator.core.secret_bindings import secret_problem
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.core.view import View
 from kafkastream_operator.models.subscription import Rendered, Rollout

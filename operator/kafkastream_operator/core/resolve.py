@@ -15,13 +15,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from dynamic_kafka.metadata.model import KafkaStream
-from dynamic_kafka.metadata.server_list import foreign_servers
 from dynamic_kafka.metadata.subscription import differing_fields
 from kafkastream_operator.core.catalog import Catalog, StreamEntry, disagreements
 from kafkastream_operator.core.document import Document, Streams, active, parse_streams, without_foreign_offsets
 from kafkastream_operator.core.patterns import PatternError, pattern_of
+from kafkastream_operator.core.secret_bindings import binding_problem
 from kafkastream_operator.models.stream import Drain
-from kafkastream_operator.models.subscription import SecretBinding, SubscriptionSpec
+from kafkastream_operator.models.subscription import SubscriptionSpec
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,11 @@ def resolve(
             continue
         clusters: dict[str, Any] = {}
         for name, content in (entry.content or {})["clusters"].items():
-            problem = _binding_problem(entry.stream, name, content, bindings.get(name))
-            if problem is None:
+            refusal = binding_problem(f"stream {entry.stream!r}", name, content, bindings.get(name))
+            if refusal is None:
                 clusters[name] = content
                 continue
-            held.append(problem)
+            held.append(Held(entry.stream, *refusal, name))
             kept = active(before.get(entry.stream, {"clusters": {}}))["clusters"].get(name)
             if kept is not None:
                 clusters[name] = kept
@@ -269,35 +269,3 @@ def _parsed(streams: Streams) -> dict[str, KafkaStream]:
         with contextlib.suppress(ValidationError):
             [found[stream]] = parse_streams({stream: {"clusters": clusters}})
     return found
-
-
-def secret_problem(cluster: str, content: Mapping[str, Any], bindings: Iterable[SecretBinding]) -> str:
-    """Return why a cluster that drains must not have its Secret; "" if it may."""
-    by_cluster = {binding.cluster: binding for binding in bindings}
-    held = _binding_problem("", cluster, content, by_cluster.get(cluster))
-    return held.message if held is not None else ""
-
-
-def _binding_problem(
-    stream: str, cluster: str, content: Mapping[str, Any], binding: SecretBinding | None
-) -> Held | None:
-    """Return why a cluster must not have its Secret. `stream` is "" for a drain, which may be of several streams."""
-    wanted = content.get("secretFolder")
-    if wanted is None:
-        return None
-    subject = f"stream {stream!r}" if stream else "a drain"
-    if binding is None or binding.name != wanted:
-        asks = f"{subject} asks for Secret {wanted!r} on cluster {cluster!r}"
-        add = f"{{cluster: {cluster}, name: {wanted}, allowedServers: […]}}"
-        text = f"{asks}, which the subscription does not bind: add {add} to spec.secrets"
-        if binding is not None:
-            text = f"{asks}, and spec.secrets[cluster={cluster}] binds {binding.name!r}: change one of the two"
-        return Held(stream, "SecretNotBound", text, cluster)
-    foreign = foreign_servers(str(content["bootstrapServers"]), ",".join(binding.allowed_servers))
-    if foreign:
-        text = (
-            f"{subject} would send Secret {wanted!r} to {', '.join(foreign)}, which"
-            f" spec.secrets[cluster={cluster}].allowedServers does not name: add them if they are yours"
-        )
-        return Held(stream, "ServerNotAllowed", text, cluster)
-    return None

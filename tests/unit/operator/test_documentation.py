@@ -51,8 +51,8 @@ def calls(name: str, argument: int) -> set[str]:
 
 
 def reasons() -> set[str]:
-    """Return the reasons of all conditions: those passed directly, those of held streams, and application states."""
-    return calls("condition", 2) | calls("Held", 1) | set(get_args(Life))
+    """Return the reasons of all conditions: passed directly, of held streams and refused Secrets, of applications."""
+    return calls("condition", 2) | calls("Held", 1) | calls("Refusal", 0) | set(get_args(Life))
 
 
 def events() -> set[str]:
