@@ -37,7 +37,7 @@ MOST = 100
 log = logging.getLogger(__name__)
 
 
-def purge(state: StateLocation, document: OffsetDocument, driver: str, now_s: float | None = None) -> None:
+def purge(state: StateLocation, document: OffsetDocument, driver: str) -> None:
     """Delete a query's files that are void. A failure is logged: the next start tries again.
 
     Args:
@@ -45,7 +45,7 @@ def purge(state: StateLocation, document: OffsetDocument, driver: str, now_s: fl
         driver: the newest driver, which has recorded the amendments that it obeys.
     """
     try:
-        deleted = _Purge(state, document, time.time() if now_s is None else now_s).run(driver)
+        deleted = _Purge(state, document).run(driver)
     except DynamicKafkaError as error:
         log.warning("old files of the stateLocation stay until the next start: %s", error)
         return
@@ -54,8 +54,9 @@ def purge(state: StateLocation, document: OffsetDocument, driver: str, now_s: fl
 
 
 class _Purge:
-    def __init__(self, state: StateLocation, document: OffsetDocument, now_s: float) -> None:
-        self._state, self._document, self._now_s = state, document, now_s
+    def __init__(self, state: StateLocation, document: OffsetDocument) -> None:
+        self._state, self._document = state, document
+        self._kept_since_s = time.time() - KEPT_S
         self._deleted = 0
 
     def run(self, driver: str) -> int:
@@ -84,7 +85,7 @@ class _Purge:
             self._deleted += 1
 
     def _old(self, files: Iterable[StateFile]) -> list[str]:
-        return [file.name for file in files if file.changed_s is not None and file.changed_s < self._now_s - KEPT_S]
+        return [file.name for file in files if file.changed_s is not None and file.changed_s < self._kept_since_s]
 
     def _without_amendments(self) -> list[str]:
         query = self._document.query

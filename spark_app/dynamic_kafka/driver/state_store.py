@@ -14,8 +14,8 @@ Files of one query, in `<stateLocation>/<query>`:
     seen/<batch>/<kind>-<mark>.json
 
 `state` binds the folder to the query's offset documents. `drivers` has the drivers that have started on the checkpoint,
-`found` the amendments that each of them obeys. `seen` has reports of executors. The tools' own
-records are `<stateLocation>/audit/<time>-<tool>.json`.
+`found` the amendments that each of them obeys. `seen` has reports of executors. The tools' own records are
+`<stateLocation>/audit/<time>-<tool>.json`.
 """
 
 from __future__ import annotations

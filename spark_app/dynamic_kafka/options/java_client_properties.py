@@ -27,7 +27,7 @@ _SESSION_TIMEOUT_MS = "45000"
 _OAUTH_HANDLER = "OAuthBearerLoginCallbackHandler"
 
 
-def check_no_literal_secrets(properties: Mapping[str, str], *, prefix: str = "kafka.") -> None:
+def check_no_literal_secrets(properties: Mapping[str, str]) -> None:
     """Refuse literal secrets among client properties that options set, in a JAAS text too.
 
     Raises:
@@ -35,12 +35,12 @@ def check_no_literal_secrets(properties: Mapping[str, str], *, prefix: str = "ka
     """
     for key, value in properties.items():
         if key != JAAS:
-            check_no_literal_secret(key, value, shown_as=prefix + key)
+            check_no_literal_secret(key, value, shown_as=f"kafka.{key}")
         elif not is_reference_only(value):
-            entries = parse_jaas(value, where=f"option '{prefix}{JAAS}'").entries
+            entries = parse_jaas(value, where=f"option 'kafka.{JAAS}'").entries
             for entry in entries.keys() & SECRET_ENTRIES:
                 if not is_reference_only(entries[entry]):
-                    raise literal_secret(prefix + JAAS)
+                    raise literal_secret(f"kafka.{JAAS}")
 
 
 def translate_java(

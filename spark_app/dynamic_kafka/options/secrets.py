@@ -120,7 +120,7 @@ def literal_secret(shown_as: str) -> OptionError:
     )
 
 
-def check_references(properties: Mapping[str, str], *, prefix: str = "kafka.") -> None:
+def check_references(properties: Mapping[str, str]) -> None:
     """Refuse values with a malformed reference, which would reach a client unresolved.
 
     Raises:
@@ -129,6 +129,6 @@ def check_references(properties: Mapping[str, str], *, prefix: str = "kafka.") -
     for key, value in properties.items():
         if is_malformed(value):
             raise OptionError(
-                f"option '{prefix}{key}' has a ${{…}} that is not a reference; the known forms are"
+                f"option 'kafka.{key}' has a ${{…}} that is not a reference; the known forms are"
                 f" {REFERENCE_FORMS}, with an absolute path"
             )

@@ -41,9 +41,6 @@ def check_outputs(spark: SparkSession) -> None:
         def onQueryProgress(self, event: Any) -> None:
             pass
 
-        def onQueryIdle(self, event: Any) -> None:
-            pass
-
         def onQueryTerminated(self, event: Any) -> None:
             pass
 

@@ -14,6 +14,8 @@ from dynamic_kafka.metadata import discovery
 
 _GC_THRESHOLDS = (500_000, 10, 10)
 """`gc.set_threshold`: net new objects before a collection of the young ones, then collections before older ones."""
+STOP_S = 2.0
+"""The time that a query has to stop after SIGTERM."""
 
 
 def set_up_planner_process() -> None:
@@ -31,10 +33,10 @@ def _is_not_repeated(record: logging.LogRecord) -> bool:
     return record.msg != discovery.WAS_READ
 
 
-def stop_when_terminated(stop: Callable[[], None], timeout_s: float = 2.0) -> None:
+def stop_when_terminated(stop: Callable[[], None]) -> None:
     """Call `stop` on SIGTERM: with it, Spark ends the planner process of a stopped query, without a call of its own.
 
-    `stop` runs in another thread, because the signal may arrive while the main thread holds a lock. It gets `timeout_s`
+    `stop` runs in another thread, because the signal may arrive while the main thread holds a lock. It gets `STOP_S`
     seconds; then the process ends. Outside the main thread, or if SIGTERM has a handler, nothing is installed.
     """
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
@@ -43,7 +45,7 @@ def stop_when_terminated(stop: Callable[[], None], timeout_s: float = 2.0) -> No
     def terminated(_signal: int, _frame: object) -> None:
         stopping = threading.Thread(target=stop, name="terminated", daemon=True)
         stopping.start()
-        stopping.join(timeout_s)
+        stopping.join(STOP_S)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
 

@@ -59,7 +59,7 @@ def parse_config(text: str, *, source: str) -> AppConfig:
         file = _validated(located, source)
         lines = {key.lower(): located.line_of(("options", key)) for key in file.options}
         config = AppConfig(file, source, file.checkpoint.rstrip("/") or "/", lines)
-        problems = _cross_check(config, located)
+        problems = _cross_check(config)
         if problems:
             raise located.report(problems, source)
     except MetadataInvalidError as error:
@@ -84,7 +84,7 @@ def _validated(located: Located, source: str) -> AppFile:
     return file
 
 
-def _cross_check(config: AppConfig, located: Located) -> list[Problem]:
+def _cross_check(config: AppConfig) -> list[Problem]:
     """Return the mistakes in files whose fields are each valid by themselves."""
     file = config.file
     given = {key.lower(): key for key in file.options}
@@ -115,7 +115,7 @@ def _cross_check(config: AppConfig, located: Located) -> list[Problem]:
             text = f"another sink is named {sink.name!r} too; give each its own name"
             problems.append(Problem(("sinks", index, "name"), text))
         problems += [*_sink_problems(index, sink), *_shared_folder(index, sink, file.sinks[:index])]
-    return problems or _option_problems(config, located)
+    return problems or _option_problems(config)
 
 
 def _shared_folder(index: int, sink: Sink, others: list[Sink]) -> list[Problem]:
@@ -163,7 +163,7 @@ def _sink_problems(index: int, sink: Sink) -> list[Problem]:
     return problems
 
 
-def _option_problems(config: AppConfig, located: Located) -> list[Problem]:
+def _option_problems(config: AppConfig) -> list[Problem]:
     problems: list[Problem] = []
     groups: dict[str, str] = {}
     for index, sink in enumerate(config.sinks):

@@ -270,9 +270,6 @@ def make_listener(names: Any, on_progress: Callable[[str, Mapping[str, Any]], No
             except Exception:
                 log.exception("a progress event could not be handled")
 
-        def onQueryIdle(self, event: Any) -> None:
-            pass
-
         def onQueryTerminated(self, event: Any) -> None:
             pass
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from dynamic_kafka.app.telemetry.drain_tracker import ClusterListing, DrainTracker
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, request_of
@@ -46,10 +46,9 @@ class LagProber:
         interval_s: float = INTERVAL_S,
         *,
         drains: DrainTracker | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._options, self._discovery, self._interval_s = options, discovery, interval_s
-        self._drains, self._clock = drains or DrainTracker(), clock
+        self._drains = drains or DrainTracker()
         self._probes = ClusterProbes(options)
         self._ends: Mapping[Split, int] = {}
         self._named: frozenset[str] = frozenset()
@@ -120,7 +119,7 @@ class LagProber:
         def request(cluster: str) -> ObservationRequest:
             high = draining.get(cluster, frozenset())
             # Set when the request is sent: if an older request is still under way, its time and topics stay.
-            self._asked[cluster] = (self._clock(), high)
+            self._asked[cluster] = (time.monotonic(), high)
             return request_of(self._options, subscription, cluster, high=high)
 
         pending = {name: probe.observe(lambda name=name: request(name)) for name, probe in probes.items()}  # type: ignore[misc]
@@ -131,7 +130,7 @@ class LagProber:
         unanswered = {c: why for c, why in self._unreachable.items() if c in pending and c not in answers}
         failed = {cluster: str(error) for cluster, error in {**broken, **failures}.items()}
         self._named, self._unreachable = frozenset(subscription.clusters), {**unanswered, **failed}
-        answered_s = self._clock()
+        answered_s = time.monotonic()
         listings = {
             cluster: ClusterListing(asked_s, answered_s, asked_draining, answers[cluster])
             for cluster, (asked_s, asked_draining) in self._asked.items()

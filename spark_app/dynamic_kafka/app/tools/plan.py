@@ -99,11 +99,11 @@ def _text(query: SavedQuery, seen: Preview, found: list[Change]) -> str:
     )
     parts += [f"Refused: {refusal.error}" for refusal in seen.refusals if refusal.cluster is None]
     if seen.plan is not None and not seen.refusals and not seen.refused:
-        parts.append(_next_text(query, seen, seen.plan))
+        parts.append(_next_text(seen, seen.plan))
     return "\n\n".join(part for part in parts if part)
 
 
-def _next_text(query: SavedQuery, seen: Preview, plan: Plan) -> str:
+def _next_text(seen: Preview, plan: Plan) -> str:
     silent = ", ".join(seen.silent)
     if silent and (not seen.observed.answers or seen.fatal):
         return f"The number of waiting records is unknown: {silent} did not answer."
