@@ -1,6 +1,7 @@
 """A query's state location in an object store instead of a folder.
 
-The rules are `tests/unit/test_state.py`'s, on folders; here is what differs in a store, and a driver that uses one.
+`tests/unit/driver/test_state_store.py` has the rules, on folders. Here is what differs in a store, and a driver that
+uses one.
 """
 
 from __future__ import annotations

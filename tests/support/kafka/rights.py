@@ -30,9 +30,7 @@ CHECKS_RIGHTS: Mapping[str, str] = {
     "super.users": "User:ANONYMOUS",
 }
 """Settings of a broker whose users may do only what `allow` gives them."""
-TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.BROKER
-CLUSTER_NAME = "kafka-cluster"
-"""Kafka's fixed name of the resource `CLUSTER`."""
+TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 
 
 def allow(cluster: KafkaCluster, user: str, operation: str, kind: ResourceType, name: str) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import yaml
 
 from dynamic_kafka.app.cli import main
 from dynamic_kafka.app.tools import accept as accept_tool
@@ -14,13 +13,12 @@ from dynamic_kafka.app.tools.preview import Preview
 from dynamic_kafka.errors import ClusterUnreachableError
 from dynamic_kafka.planning.codec import decode, fingerprint
 from dynamic_kafka.planning.progress import OffsetDocument
+from tests.unit.app_tools.saved_app import saved_app
 
 SAVED = (
-    'v1\n{}\n{"version":2,"query":"q","number":1,"previous":"x","clusters":{"east":{"kafkaId":"old","topics":'
+    '{"version":2,"query":"q","number":1,"previous":"x","clusters":{"east":{"kafkaId":"old","topics":'
     '{"orders":{"stream":"orders","partitions":1,"next":4}}}}}'
 )
-
-
 PENDING = (
     'v1\n{}\n{"version":2,"query":"q","number":2,"previous":"%s","clusters":{"east":{"kafkaId":"old","topics":'
     '{"orders":{"stream":"orders","partitions":1,"next":9}}}}}'
@@ -29,20 +27,7 @@ PENDING = (
 
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
-    (tmp_path / "checkpoint" / "out" / "offsets").mkdir(parents=True)
-    (tmp_path / "checkpoint" / "out" / "offsets" / "0").write_text(SAVED)
-    (tmp_path / "checkpoint" / "out" / "commits").mkdir()
-    (tmp_path / "checkpoint" / "out" / "commits" / "0").write_text("v1\n{}")
-    content = {
-        "name": "shop",
-        "metadata": str(tmp_path / "streams.yaml"),
-        "streams": {"ids": ["orders"]},
-        "checkpoint": str(tmp_path / "checkpoint"),
-        "sinks": [{"name": "out", "type": "console"}],
-    }
-    path = tmp_path / "app.yaml"
-    path.write_text(yaml.safe_dump(content))
-    return path
+    return saved_app(tmp_path, SAVED)
 
 
 def seen(answering: dict[str, str | None], *silent: str) -> Preview:
@@ -87,7 +72,7 @@ def test_the_identity_that_answers_is_accepted(app: Path, monkeypatch: pytest.Mo
 @pytest.fixture
 def pending(app: Path) -> Path:
     """The application with a pending batch of five records of `east`."""
-    first = decode(SAVED.splitlines()[2])
+    first = decode(SAVED)
     (app.parent / "checkpoint" / "out" / "offsets" / "1").write_text(PENDING % fingerprint(first))
     return app
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from dynamic_kafka.app.cli import main
 from dynamic_kafka.driver.incarnation import Incarnation
@@ -15,6 +14,7 @@ from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import StateMismatchError
 from dynamic_kafka.planning.codec import decode
 from dynamic_kafka.planning.splits import Split
+from tests.unit.app_tools.saved_app import saved_app
 
 SAVED = (
     '{"version":3,"query":"q","number":1,"previous":"x","state":"e1","clusters":{"east":{"topics":'
@@ -24,20 +24,7 @@ SAVED = (
 
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
-    checkpoint = tmp_path / "checkpoint" / "out"
-    for folder, content in (("offsets", f"v1\n{{}}\n{SAVED}"), ("commits", "v1\n{}")):
-        (checkpoint / folder).mkdir(parents=True)
-        (checkpoint / folder / "0").write_text(content)
-    content = {
-        "name": "shop",
-        "metadata": str(tmp_path / "streams.yaml"),
-        "streams": {"ids": ["orders"]},
-        "checkpoint": str(tmp_path / "checkpoint"),
-        "sinks": [{"name": "out", "type": "console"}],
-    }
-    path = tmp_path / "app.yaml"
-    path.write_text(yaml.safe_dump(content))
-    return path
+    return saved_app(tmp_path, SAVED)
 
 
 def state_of(app: Path) -> StateLocation:

@@ -28,28 +28,18 @@ from dynamic_kafka.planning.codec import encode
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.plan import Plan
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from tests.unit.app_tools.saved_app import saved_app
 
 FIRST = OffsetDocument(
     "q", 1, "", clusters={"east": ClusterProgress({"orders": TopicProgress("s", {0: 4}, starts={0: 0})})}
 )
-SAVED = "v1\n{}\n" + json.dumps(encode(FIRST))
+SAVED = json.dumps(encode(FIRST))
 
 
 def make_app(folder: Path, **options: str) -> Path:
     """An application with a Parquet sink, whose batch 0 is pending."""
-    (folder / "checkpoint" / "out" / "offsets").mkdir(parents=True)
-    (folder / "checkpoint" / "out" / "offsets" / "0").write_text(SAVED)
-    content = {
-        "name": "shop",
-        "metadata": str(folder / "streams.yaml"),
-        "streams": {"ids": ["orders"]},
-        "options": options,
-        "checkpoint": str(folder / "checkpoint"),
-        "sinks": [{"name": "out", "type": "parquet", "options": {"path": str(folder / "lake")}}],
-    }
-    path = folder / "app.yaml"
-    path.write_text(yaml.safe_dump(content))
-    return path
+    sink = {"name": "out", "type": "parquet", "options": {"path": str(folder / "lake")}}
+    return saved_app(folder, SAVED, committed=False, sinks=[sink], options=options)
 
 
 def sink_has(folder: Path, batch: int) -> None:
@@ -151,7 +141,7 @@ def test_a_running_querys_group_is_no_old_checkpoint(tmp_path: Path, monkeypatch
         looks.append(saved.batches)
         if len(looks) > 1:
             return look()
-        (tmp_path / "checkpoint" / "out" / "offsets" / "1").write_text(SAVED)  # the query goes on
+        (tmp_path / "checkpoint" / "out" / "offsets" / "1").write_text(f"v1\n{{}}\n{SAVED}")  # the query goes on
         error = StaleCheckpointError("the group is ahead")
         return preview.replace(look(), refusals=(preview.Refusal(None, error),))
 
