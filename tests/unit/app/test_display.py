@@ -19,6 +19,22 @@ from dynamic_kafka.app.telemetry.logs import set_up_logs
 from tests.support.waiting import eventually
 
 CHILD = "import sys; print('a row', flush=True); print('a warning', file=sys.stderr)"
+IN_THE_BACKGROUND = """
+import fcntl, os, sys, termios
+from dynamic_kafka.app.query.sink_status import StatusBoard
+from dynamic_kafka.app.telemetry.live_table import show_progress
+_, terminal = os.openpty()
+fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+os.dup2(terminal, 0)
+child = os.fork()
+if child == 0:
+    os.setpgid(0, 0)
+    show_progress("shop", StatusBoard(["lake"]), dict)()
+    os._exit(0)
+_, state = os.waitpid(child, os.WUNTRACED)
+sys.exit("the kernel has stopped the child" if os.WIFSTOPPED(state) else state)
+"""
+"""A session leader at a terminal, and a child as a shell's `&` starts it."""
 CLEARED, TABLE_END = "\x1b[2K", "┘"
 
 
@@ -121,3 +137,10 @@ def test_no_control_character_is_echoed_into_the_table(monkeypatch: pytest.Monke
             stop()
         assert termios.tcgetattr(terminal) == before
     os.close(ours)
+
+
+def test_a_table_in_the_background_is_not_stopped() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IN_THE_BACKGROUND], start_new_session=True, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import termios
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -64,8 +67,16 @@ def _hide_controls() -> Callable[[], None]:
     before = termios.tcgetattr(sys.stdin)
     without = list(before)
     without[3] &= ~termios.ECHOCTL
-    termios.tcsetattr(sys.stdin, termios.TCSANOW, without)
-    return lambda: termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
+    _set_terminal(without)
+    return lambda: _set_terminal(before)
+
+
+def _set_terminal(mode: list[Any]) -> None:
+    """Set the terminal's mode. In the background (`… &`), leave it alone: Linux would stop the process (SIGTTOU)."""
+    with contextlib.suppress(OSError):  # no terminal of this session: then there is no background either
+        if os.tcgetpgrp(sys.stdin.fileno()) != os.getpgrp():
+            return
+    termios.tcsetattr(sys.stdin, termios.TCSANOW, mode)
 
 
 def _cluster_rows(status: SinkStatus, ends: Mapping[Split, int]) -> list[tuple[str, str, str, str, str]]:
