@@ -396,6 +396,7 @@ class Simulation:
             if crash in ("amended", "reading"):
                 return False
             rows = self.read(batch, slice_ranges(ranges, min_partitions=pieces, max_records=None))
+            self.ranges(batch)  # a second job of `foreachBatch`: it gets no range that executors have left out
         except PendingRangesError:
             assert self.options.pending_removed_ranges == "refuse"
             return False
