@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import time
 from pathlib import Path
 
 import pytest
 import yaml
 
 from dynamic_kafka.app.cli import main
-from tests.unit.app_tools.test_plan import make_app, sink_has
+from dynamic_kafka.driver.incarnation import Incarnation
+from dynamic_kafka.driver.state_store import StateLocation
+from tests.unit.app_tools.test_plan import FIRST, make_app, sink_has
 
 
 def test_a_batch_that_the_file_sink_has_is_not_abandoned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,3 +55,22 @@ def test_a_batch_that_the_sink_shows_is_not_undelivered(tmp_path: Path) -> None:
     app = make_app(tmp_path)
     sink_has(tmp_path, 0)
     assert main(["abandon", str(app), "east", "--yes", "--stopped", "--undelivered"]) == 2
+
+
+def test_a_driver_that_has_just_started_may_be_running(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Given a checkpoint without a write for an hour, and a driver that starts
+    app, checkpoint = make_app(tmp_path), tmp_path / "checkpoint" / "out"
+    an_hour_ago = time.time() - 3600
+    os.utime(checkpoint / "offsets" / "0", (an_hour_ago, an_hour_ago))
+    Incarnation(StateLocation(str(checkpoint / "dynamic-kafka"))).begin(FIRST)
+
+    # Then abandon refuses, and names its host
+    assert main(["abandon", str(app), "east", "--yes"]) == 2
+    refusal = capsys.readouterr().err
+    assert "a driver of the query started" in refusal and f"s ago on host {socket.gethostname()} and may" in refusal
+    assert not list(tmp_path.rglob("amendments"))
+
+    # And it does not once that start is an hour ago, too
+    (claim,) = (checkpoint / "dynamic-kafka" / "q" / "drivers").iterdir()
+    os.utime(claim, (an_hour_ago, an_hour_ago))
+    assert main(["abandon", str(app), "east", "--yes"]) == 0

@@ -16,6 +16,7 @@ from dynamic_kafka.app.tools.audit import confirm, record
 from dynamic_kafka.app.tools.formatting import table
 from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments, open_query
 from dynamic_kafka.driver.sink_log import SINK_LOG
+from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import OptionError, PendingRangesError
 from dynamic_kafka.planning.amendments import Amendment, Amendments
 from dynamic_kafka.planning.identity import saved_identity
@@ -23,7 +24,7 @@ from dynamic_kafka.planning.splits import SplitRange
 
 HELP = "leave a cluster's ranges out of the pending batch of a stopped query, to be read again later"
 SETTLED_S = 60.0
-"""A query that planned or committed a batch within this time may still be running."""
+"""A query that started, planned or committed a batch within this time may still be running."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", metavar="CLUSTER[/TOPIC[/PARTITION]]", help="the ranges to leave out")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument(
-        "--stopped", action="store_true", help="the query is stopped, although it wrote to its checkpoint a moment ago"
+        "--stopped",
+        action="store_true",
+        help="the query is stopped, although it started or wrote to its checkpoint a moment ago",
     )
     parser.add_argument(
         "--undelivered",
@@ -53,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     state = query.writable_state()
     _refuse_delivered(query, undelivered=arguments.undelivered)
     left_out = _chosen(query, arguments.what, state.amendments(query.id))
-    _refuse_running(query, stopped=arguments.stopped)
+    _refuse_running(query, state, stopped=arguments.stopped)
     rows = [(*part.split, part.start, part.end, part.size) for part in left_out]
     print(f"Left out of pending batch {query.saved.batches.pending}:")
     print(table(("cluster", "topic", "partition", "from", "to", "records"), rows))
@@ -143,12 +146,25 @@ def _refuse_delivered(query: SavedQuery, *, undelivered: bool) -> None:
         )
 
 
-def _refuse_running(query: SavedQuery, *, stopped: bool) -> None:
+def _refuse_running(query: SavedQuery, state: StateLocation, *, stopped: bool) -> None:
+    """Refuse a query that may run. A driver that has just started may write to the checkpoint only after its batch."""
+    if stopped:
+        return
+    remedy = f"If it is certainly stopped, add --stopped or wait {SETTLED_S:.0f} s"
+    folder = f"{query.id}/drivers"
+    for file in state.list_folder(folder)[-1:]:
+        age = time.time() - file.changed_s if file.changed_s is not None else 0.0
+        if age < SETTLED_S:
+            host = state.read_folder(folder, [file.name]).get(file.name, {}).get("host", "unknown")
+            raise OptionError(
+                f"{query.name}: a driver of the query started {max(age, 0):.0f} s ago on host {host} and may be"
+                f" running: stop it first. {remedy}"
+            )
     quiet = query.checkpoint.quiet_s()
-    if quiet < SETTLED_S and not stopped:
+    if quiet < SETTLED_S:
         raise OptionError(
-            f"{query.name}: the query wrote to its checkpoint {quiet:.0f} s ago and may be running: stop it first. If"
-            f" it is certainly stopped, add --stopped or wait {SETTLED_S:.0f} s"
+            f"{query.name}: the query wrote to its checkpoint {quiet:.0f} s ago and may be running: stop it first."
+            f" {remedy}"
         )
 
 
