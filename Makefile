@@ -88,8 +88,8 @@ lock: ## Pin all dependencies anew, within the bounds of pyproject.toml (UPGRADE
 clean: ## Remove the environments and build/ (the user's cache stays)
 	rm -rf .venv .venv-spark42 build
 
-crds: setup ## Generate crds/ and docs/crds.md from the models
-	@$(BIN)/python -m kafkastream_operator.models.crd crds
+crds: setup ## Generate the chart's CRDs and docs/crds.md from the models
+	@$(BIN)/python -m kafkastream_operator.models.crd charts/kafkastream-operator/definitions
 	@$(BIN)/python -m kafkastream_operator.models.reference docs/crds.md
 
 docs: setup ## Generate the generated parts of docs/ from the code

@@ -3,7 +3,8 @@
 `python -m tests.support.kube_programs` (`make setup-kube`) builds them. It imports only the standard library, so that
 it can run while the virtual environment is being made.
 
-`kube/kubebox/` pins Kubernetes and etcd; `kube/spark-operator/` pins Kubeflow's operator and has no source of its own.
+`kube/kubebox/` pins Kubernetes and etcd; `kube/spark-operator/` pins Kubeflow's operator, and `kube/helm/` pins Helm.
+The last two have no source of their own.
 With the tag `node`, kubebox has kubelet, kube-proxy and kube-scheduler, too.
 """
 
@@ -32,6 +33,13 @@ SPARK_OPERATOR = GoProgram(
     package="github.com/kubeflow/spark-operator/v2/cmd/operator",
     version_variables=("k8s.io/component-base/version.gitVersion",),
 )
+HELM = GoProgram(
+    name="helm",
+    source=_MODULES / "helm",
+    module="helm.sh/helm/v3",
+    package="helm.sh/helm/v3/cmd/helm",
+    version_variables=("helm.sh/helm/v3/internal/version.version",),
+)
 
 
 @functools.cache
@@ -58,6 +66,16 @@ def spark_operator() -> Path:
     return built(SPARK_OPERATOR, _copy_crds) / SPARK_OPERATOR.name
 
 
+@functools.cache
+def helm() -> Path:
+    """Return the binary of Helm; build it the first time.
+
+    Raises:
+        GoUnavailableError: Go is missing, too old, or failed.
+    """
+    return built(HELM) / HELM.name
+
+
 def spark_operator_crds() -> Path:
     """Return the folder with the CustomResourceDefinitions of the pinned spark-operator."""
     return spark_operator().with_name("crds")
@@ -80,6 +98,7 @@ def main() -> int:
     try:
         kubebox()
         spark_operator()
+        helm()
     except GoUnavailableError as error:
         print(error, file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""Generate `crds/*.yaml` from the models: structural schemas with list-maps, CEL rules and descriptions.
+"""Generate the CRDs of the chart from the models: structural schemas with list-maps, CEL rules and descriptions.
 
 `make crds` runs `python -m kafkastream_operator.models.crd FOLDER`. Pure, except for `main`. The descriptions, which
 `kubectl explain` shows, come from the models' docstrings.

@@ -22,8 +22,10 @@ LEASES = "coordination.k8s.io/v1/leases"
 @pytest.fixture
 def two(request: pytest.FixtureRequest, kube: KubeCluster, namespace: str) -> Iterator[list[OperatorProcess]]:
     """Prepare two operators for one lease of four seconds, and start only the first."""
-    arguments = ["--lease", f"{namespace}/operator", "--lease-duration", "4s", "--liveness"]
-    made = [OperatorProcess(kube, namespace, [*arguments, url]) for url in URLS]
+    made: list[OperatorProcess] = []
+    for url in URLS:
+        made.append(OperatorProcess(kube, namespace, replica_of=made[0] if made else None))
+        made[-1].arguments = ["--lease", made[0].lease, "--lease-duration", "4s", "--liveness", url]
     with kept_open(request.config, request.node.stash, made):
         made[0].start()
         wait_until(lambda: "this operator holds the lease" in made[0].log(), "the first to hold the lease")
@@ -81,5 +83,5 @@ def test_an_operator_ends_before_its_lease_can_be_taken(stage: Stage, two: list[
 def test_a_lease_that_somebody_took_is_lost(stage: Stage, two: list[OperatorProcess]) -> None:
     first, _ = two
     change = {"spec": {"holderIdentity": "somebody-else", "leaseDurationSeconds": 60}}
-    stage.api.patch(LEASES, "operator", stage.namespace, change)
+    stage.api.patch(LEASES, first.release, stage.namespace, change)
     wait_until(lambda: not first.running, "the first to end", timeout_s=30)

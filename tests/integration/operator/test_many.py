@@ -13,8 +13,7 @@ from tests.integration.operator.test_resources import LIST_FORM, config_map
 from tests.support.fixtures import kept_open
 from tests.support.kube import KubeCluster
 from tests.support.kube.front_door import Call, FrontDoor
-from tests.support.operator import CONFIG_MAPS, OperatorProcess
-from tests.support.places import ROOT
+from tests.support.operator import CONFIG_MAPS, CRD_FOLDER, OperatorProcess
 from tests.support.waiting import wait_until
 
 RESOURCES, TEXTS, SUBSCRIBERS = 200, 100, 100
@@ -34,7 +33,7 @@ def test_many_objects_settle_and_a_new_operator_writes_nothing(
     stage: Stage,
     door: FrontDoor,
 ) -> None:
-    kube.install_crds(ROOT / "crds")
+    kube.install_crds(CRD_FOLDER)
     with ThreadPoolExecutor(4) as pool:
         made = [pool.submit(stage.stream, f"s{n}", cluster(f"c{n}")) for n in range(RESOURCES)]
         texts = {n: LIST_FORM.format(stream=f"t{n}", cluster=f"d{n}") for n in range(TEXTS)}

@@ -14,7 +14,6 @@ from dynamic_kafka.metadata.kubernetes_names import MOUNT_PATH, config_map_name
 from kafkastream_operator.core.application import Application
 from kafkastream_operator.spark import apache
 from kafkastream_operator.spark.kubeflow import application_of
-from tests.support.places import ROOT
 
 APP = """\
 name: {name}
@@ -185,11 +184,3 @@ def test_an_invalid_kubernetes_name_is_refused(tmp_path: Path, capsys: pytest.Ca
 
 def test_without_any_name_the_error_names_the_ways_to_give_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert "give an app.yaml, or the SparkApplication's name with --name" in refused(capsys, "--for", "apache")
-
-
-def test_the_example_for_drivers_is_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    *_, role, binding = printed(
-        capsys, "--for", "kubeflow", "--name", "shop", "--namespace", "spark-jobs", "--service-account", "spark"
-    )
-    example = ROOT / "examples" / "operator" / "rbac-driver.yaml"
-    assert list(yaml.safe_load_all(example.read_text(encoding="utf-8"))) == [role, binding]

@@ -18,12 +18,10 @@ from dynamic_kafka.metadata.kubernetes_names import config_map_name
 from kafkastream_operator import __main__ as command
 from kafkastream_operator.core.application import Life
 from kafkastream_operator.core.drain_evidence import _WITHOUT_DRIVER
-from kafkastream_operator.handlers.health import READY_PATH
 from kafkastream_operator.models import stream, subscription
 from kafkastream_operator.models.stream import KafkaStreamSpec, KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
 from kafkastream_operator.spark import conf, kinds, kubeflow
-from tests.support.operator import rules
 from tests.support.places import ROOT
 from tests.unit.operator.test_crash_points import LEASE, POINTS
 
@@ -182,33 +180,6 @@ def test_the_app_yaml_of_the_guide_is_valid_and_mounted(tmp_path: Path) -> None:
     mounted = {each["name"]: each["path"] for each in application["spec"]["driver"]["configMaps"]}
     assert str(config.file.metadata) == kubernetes_names.MOUNT_PATH
     assert application["spec"]["arguments"] == ["run", f"{mounted[config_map['metadata']['name']]}/app.yaml"]
-
-
-def test_the_example_deployment_has_only_the_rights_it_needs(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    text = (ROOT / "examples" / "operator" / "deployment.yaml").read_text(encoding="utf-8")
-    objects = {each["kind"]: each for each in yaml.safe_load_all(text)}
-    assert objects["ClusterRoleBinding"]["roleRef"]["name"] == "kafkastream-operator"
-    assert rules()
-    spec = objects["Deployment"]["spec"]
-    assert (spec["replicas"], spec["strategy"]["type"]) == (1, "Recreate")
-    assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
-    pod = spec["template"]["spec"]
-    assert pod["serviceAccountName"] == objects["ServiceAccount"]["metadata"]["name"]
-    assert pod["securityContext"]["runAsNonRoot"]
-    (container,) = pod["containers"]
-    security = container["securityContext"]
-    assert security["readOnlyRootFilesystem"]
-    assert not security["allowPrivilegeEscalation"]
-    assert security["capabilities"] == {"drop": ["ALL"]}
-    assert set(container["resources"]["limits"]) == {"cpu", "memory"}
-    given = dict(each.split("=", 1) for each in container["args"])
-    assert set(given) <= flags(capsys)
-    port = container["ports"][0]["containerPort"]
-    for probe in ("livenessProbe", "startupProbe"):
-        assert given["--liveness"] == f"http://0.0.0.0:{port}{container[probe]['httpGet']['path']}"
-    assert container["readinessProbe"]["httpGet"]["path"] == READY_PATH
 
 
 def test_argo_cds_health_scripts_use_existing_conditions() -> None:

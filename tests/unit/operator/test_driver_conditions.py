@@ -8,18 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import yaml
 
-from dynamic_kafka.app.tools.manifest import ROLE as PRINTED_ROLE
 from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
-from kafkastream_operator.core.conditions.driver import ROLE, reporting
+from kafkastream_operator.core.conditions.driver import reporting
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING
 from kafkastream_operator.core.view import View
 from kafkastream_operator.handlers.subscription_view import observe_subscription
 from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, PODS, SUBSCRIPTIONS
 from kafkastream_operator.kube.cache import Cache
 from kafkastream_operator.models.conditions import MESSAGE_CHARACTERS
-from tests.support.places import ROOT
 from tests.unit.operator.world import START, World, cluster, running
 
 PATIENCE_S = DEFAULT_TIMING.confirm_live.total_seconds()
@@ -127,13 +124,6 @@ def test_the_commands_fit_into_a_message_with_long_names() -> None:
     found = reporting(world.view())
     assert len(found.message) < MESSAGE_CHARACTERS
     assert len(commands(found.message)) == 3
-
-
-def test_commands_example_and_manifest_grant_the_same() -> None:
-    text = (ROOT / "examples" / "operator" / "rbac-driver.yaml").read_text(encoding="utf-8")
-    role = next(yaml.safe_load_all(text))
-    assert role["metadata"]["name"] == ROLE == PRINTED_ROLE
-    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "patch"]}]
 
 
 SECRET = {"cluster": "east", "name": "login", "allowedServers": ["east:9092"]}

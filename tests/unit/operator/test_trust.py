@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-import yaml
 
 from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
 from dynamic_kafka.metadata.model import Revision
@@ -18,7 +17,6 @@ from kafkastream_operator.handlers.subscription_view import ObservedSubscription
 from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, PODS, STREAMS, SUBSCRIPTIONS, Resource
 from kafkastream_operator.kube.cache import Cache
 from kafkastream_operator.models.subscription import Rollout, SubscriptionStatus
-from tests.support.operator import RESTART_ROLE, rules
 from tests.unit.operator.world import START, World, cluster, revision_of, running
 
 DANGEROUS = {
@@ -265,29 +263,3 @@ def test_the_younger_of_two_subscriptions_gives_way(found: Cluster, made: str) -
     found.put(SUBSCRIPTIONS, "second", spec=spec, metadata=labels.get("second", {}))
     assert found.observe_subscription("second").view.rival == "app"
     assert found.observe_subscription("app").view.rival == ""
-
-
-def test_the_example_policy_refuses_changes_of_reports() -> None:
-    policy, binding = yaml.safe_load_all((RESTART_ROLE.parent / "policy-driver-reports.yaml").read_text())
-    (rule,) = policy["spec"]["matchConstraints"]["resourceRules"]
-    # A write of a pod's status may change its annotations.
-    assert (rule["resources"], rule["operations"]) == (["pods", "pods/status"], ["UPDATE"])
-    (changed,), (allowed,) = policy["spec"]["matchConditions"], policy["spec"]["validations"]
-    assert changed["expression"].count(f"'{REPORT_ANNOTATION}' in ") == 2
-    assert changed["expression"].count(f"['{REPORT_ANNOTATION}']") == 2
-    # The policy reads the old pod, because the new one could name any account.
-    assert "oldObject.spec.serviceAccountName" in allowed["expression"]
-    assert " object." not in allowed["expression"]
-    assert (policy["spec"]["failurePolicy"], binding["spec"]["validationActions"]) == ("Fail", ["Deny"])
-    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
-
-
-def test_the_operators_role_has_no_dangerous_rights() -> None:
-    for rule in rules():
-        assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]], yaml.safe_dump(rule)
-        assert "secrets" not in rule["resources"]
-        assert "rbac.authorization.k8s.io" not in rule["apiGroups"]
-    pods = [rule for rule in rules() if "pods" in rule["resources"]]
-    assert [rule["verbs"] for rule in pods] == [["get", "list", "watch", "patch"]]
-    assert rules(RESTART_ROLE) == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]}]
-    assert not [rule for rule in rules() if "kafkastreams" in rule["resources"] and "update" in rule["verbs"]]

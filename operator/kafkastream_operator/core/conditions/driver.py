@@ -13,7 +13,7 @@ from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition, condition
 
 ROLE = "kafkastream-reporter"
-"""The name of the Role in examples/operator/rbac-driver.yaml."""
+"""The name of the Role of drivers in the chart."""
 
 
 def mounted(view: View, secrets: frozenset[str]) -> Condition:
