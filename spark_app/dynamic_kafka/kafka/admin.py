@@ -57,7 +57,7 @@ class ClusterAdmin:
         self._last_problem: ConnectionProblem | None = None
         self._config = config
         self._groups: dict[str, GroupClient] = {}
-        self._epoch_ends: dict[tuple[tuple[str, int], tuple[str | None, int, int]], int] = {}
+        self._epoch_ends: dict[tuple[tuple[str, int], tuple[str | None, int, int]], int | None] = {}
         self._client = self._make_client()
 
     def kafka_id(self, topic: str) -> str | None:
@@ -216,17 +216,16 @@ class ClusterAdmin:
         return answers
 
     def epoch_ends(self, checks: Mapping[tuple[str, int], EpochCheck]) -> dict[tuple[str, int], int]:
-        """Return the end of the saved leader epochs: {(topic, partition): offset}. Raises ClusterError.
+        """Return the end of the saved leader epochs, as `ends_of_epochs` does. Raises ClusterError.
 
         An idle partition keeps its saved epoch, and each plan asks again. So the answers are kept until there is a new
         leader.
         """
         asked = {key: check for key, check in checks.items() if (key, check[:3]) not in self._epoch_ends}
         found = ends_of_epochs(self.cluster, self._config, asked, self.deadline_s) if asked else {}
-        known = {key: self._epoch_ends[key, check[:3]] for key, check in checks.items() if key not in asked}
-        ends = {**known, **found}
+        ends = {key: found.get(key) if key in asked else self._epoch_ends[key, checks[key][:3]] for key in checks}
         self._epoch_ends = {(key, checks[key][:3]): end for key, end in ends.items()}
-        return ends
+        return {key: end for key, end in ends.items() if end is not None}
 
     def committed(self, group: str, partitions: Iterable[tuple[str, int]]) -> Commits:
         """Return the commits of a group; partitions without a commit are absent. Raises ClusterError."""

@@ -25,6 +25,8 @@ _SETTINGS: Mapping[str, Any] = {
     "auto.offset.reset": "error",
     "enable.partition.eof": True,
     "fetch.wait.max.ms": 10,
+    # Each offset up to the high watermark has an answer, also behind an open transaction.
+    "isolation.level": "read_uncommitted",
 }
 
 
@@ -37,7 +39,10 @@ def truncated_at(error: KafkaError) -> int | None:
 def ends_of_epochs(
     cluster: str, config: Mapping[str, Any], checks: Mapping[tuple[str, int], EpochCheck], deadline_s: float
 ) -> dict[tuple[str, int], int]:
-    """Return the end of the saved epoch of each partition, or of the last epoch before it.
+    """Return the end of the saved epoch, or of the last epoch before it, of each partition in which it is known.
+
+    A partition has no end in the result if its log is the same up to `EpochCheck.end`, or if the broker does not know
+    the epochs of its log.
 
     Args:
         config: resolved librdkafka properties of an admin client.
@@ -51,7 +56,7 @@ def ends_of_epochs(
         consumer = Consumer({**config, **_SETTINGS}, logger=quiet_logger())
     except KafkaException as raised:
         raise client_creation_error(cluster, raised) from None
-    ends: dict[tuple[str, int], int] = {}
+    ends: dict[tuple[str, int], int | None] = {}
     deadline = time.monotonic() + deadline_s
     try:
         # The client validates an offset with its epoch before it fetches. At the log's end there is nothing to fetch:
@@ -68,13 +73,12 @@ def ends_of_epochs(
             if key not in checks:
                 continue
             if error is None or error.code() == KafkaError._PARTITION_EOF:
-                ends.setdefault(key, checks[key].end)
+                ends.setdefault(key, None)
             elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION):
                 # Without a number, the broker does not know its log's epochs, which shows nothing.
-                found = truncated_at(error)
-                ends.setdefault(key, found if found is not None else checks[key].end)
+                ends.setdefault(key, truncated_at(error))
             elif error.code() not in HARMLESS_TO_READ:
                 raise translate(cluster, f"ask {key[0]}[{key[1]}] for the end of a leader epoch", KafkaException(error))
     finally:
         drop_in_background([consumer], f"close-{cluster}")
-    return ends
+    return {key: end for key, end in ends.items() if end is not None}

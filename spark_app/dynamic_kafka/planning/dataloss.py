@@ -69,7 +69,9 @@ def epochs_to_check(document: OffsetDocument, observed: Mapping[str, ClusterObse
             for partition, saved in topic.epochs.items():
                 newest = seen.epochs.get(partition, saved)
                 if newest > saved and partition in seen.latest and not topic.finished(partition):
-                    check = EpochCheck(seen.topic_id, saved, newest, seen.latest[partition])
+                    # With `read_committed` the observed end may lie before the next offset.
+                    end = max(seen.latest[partition], topic.next[partition])
+                    check = EpochCheck(seen.topic_id, saved, newest, end)
                     found[Split(cluster, name, partition)] = check
     return found
 

@@ -77,7 +77,10 @@ class AbsentTopicsQuestion:
 
 
 class EpochCheck(NamedTuple):
-    """The question about one split, whose partition had a new leader since the epoch `saved`; its log ends at `end`."""
+    """The question about one split, whose partition had a new leader since the epoch `saved`.
+
+    `end` is the end of its log, or its next offset if an open transaction hides that one.
+    """
 
     topic_id: str | None
     saved: int
@@ -87,10 +90,11 @@ class EpochCheck(NamedTuple):
 
 @dataclass(frozen=True)
 class EpochEndsQuestion:
-    """Where do the records of the saved leader epochs end? Answer: {split: offset}, for every split.
+    """Where do the records of the saved leader epochs end? Answer: {split: offset}.
 
     The offset is the end of the last epoch that is not newer than `EpochCheck.saved`. If it lies before the split's
-    next offset, the log was truncated there, and holds other records behind it.
+    next offset, the log was truncated there, and holds other records behind it. A split has no answer if its log is the
+    same up to `EpochCheck.end`, or if the broker does not report the end.
     """
 
     checks: Mapping[Split, EpochCheck]

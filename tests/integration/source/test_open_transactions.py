@@ -9,6 +9,7 @@ import pytest
 
 from dynamic_kafka.driver.observer import Observer
 from tests.support.fixtures import Brokers
+from tests.support.kafka import KafkaCluster
 from tests.support.source_run import reading
 from tests.support.streams import Row, Rows, cluster, produce, stream, write_metadata
 
@@ -34,6 +35,31 @@ def test_read_committed_during_a_transaction_is_no_loss(brokers: Brokers, orders
         transaction.commit()
         brokers.a.wait_decided(orders)
         wanted += produce("east", brokers.a, orders, 3)
+
+        # Then no record is reported as lost, and none is read twice
+        run.until_rows(wanted)
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_a_new_leader_during_a_transaction_is_no_loss(elected: KafkaCluster, path: Path, isolation: str) -> None:
+    # Given a query that has read all records, some of them of an open transaction, under the last leader
+    topic = f"with-{isolation}"
+    elected.create_topic(topic)
+    wanted = produce("east", elected, topic, 5)
+    transaction = elected.transaction()
+    transaction.produce(topic, [f"open-{number}" for number in range(5)])
+    wanted += Rows(Row("east", topic, 0, 5 + number, f"open-{number}") for number in range(5))
+    write_metadata(path, stream("orders", cluster("east", elected, [topic])))
+    with reading(path, readTimeout="10s") as run:
+        run.until_rows(wanted)
+        elected.restart()
+
+        # When the query starts under the new leader, before the transaction ends
+        run.restart(**{"kafka.isolation.level": isolation})
+        assert run.batch() is False
+        transaction.commit()
+        elected.wait_decided(topic)
+        wanted += produce("east", elected, topic, 3)
 
         # Then no record is reported as lost, and none is read twice
         run.until_rows(wanted)

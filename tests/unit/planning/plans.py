@@ -14,7 +14,6 @@ from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.questions import (
     AbsentTopicsQuestion,
-    EpochEndsQuestion,
     OffsetsQuestion,
     Question,
     run_steps,
@@ -59,8 +58,6 @@ def all_logs_begin_at_zero(question: Question) -> Any:
         return dict.fromkeys(question.queries, 0)
     if isinstance(question, AbsentTopicsQuestion):
         return question.topics
-    if isinstance(question, EpochEndsQuestion):
-        return {split: check.end for split, check in question.checks.items()}
     return {}
 
 

@@ -520,7 +520,7 @@ class Simulation:
                 return frozenset(key for key, topic in found.items() if topic.deleted or topic.unlisted_by == "all")
             case EpochEndsQuestion(checks):
                 ends = {s: self.epoch_end(self.topic_of(s).topic_id, s.partition, c.saved) for s, c in checks.items()}
-                return {split: min(ends[split], check.end) for split, check in checks.items()}
+                return {split: end for split, end in ends.items() if end < checks[split].end}
 
     def topic_of(self, split: Split) -> SimulatedTopic:
         return self.physical(split.cluster).topics[split.topic]

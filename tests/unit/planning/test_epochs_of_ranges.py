@@ -16,7 +16,7 @@ from dynamic_kafka.planning.observation import ClusterObservation, TopicObservat
 from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
-from dynamic_kafka.planning.questions import EpochEndsQuestion, Question, run_steps
+from dynamic_kafka.planning.questions import EpochEndsQuestion, HighWatermarksQuestion, Question, run_steps
 from tests.unit.planning.plans import all_logs_begin_at_zero, plan, plan_input
 
 WANTED = {"east": SubscribedCluster({"t": "s"}, {})}
@@ -77,12 +77,15 @@ def test_a_range_that_was_left_out_has_an_epoch_when_it_is_read(away: bool) -> N
     assert first_epoch(end, planned(end, WANTED, 200, amendments=amendments)) == 5
 
 
-def truncated_at(offset: int, given: PlanInput) -> Planned:
-    """Plan on a log whose records of the saved epoch end at `offset`."""
+def truncated_at(offset: int, given: PlanInput, high: int | None = None) -> Planned:
+    """Plan on a log whose records of the saved epoch end at `offset`; its high watermark is `high` if that is asked."""
 
     def answer(question: Question) -> object:
-        is_asked = isinstance(question, EpochEndsQuestion)
-        return dict.fromkeys(question.checks, offset) if is_asked else all_logs_begin_at_zero(question)
+        if isinstance(question, EpochEndsQuestion):
+            return {split: offset for split, check in question.checks.items() if offset < check.end}
+        if isinstance(question, HighWatermarksQuestion) and high is not None:
+            return dict.fromkeys(question.splits, high)
+        return all_logs_begin_at_zero(question)
 
     return run_steps(plan_batch(given), answer)
 
@@ -113,6 +116,19 @@ def test_a_new_leader_alone_is_no_loss() -> None:
     assert planned.losses == ()
     (part,) = ranges_between(saved(100), planned.plan.document)
     assert (part.start, part.epoch, part.end_epoch) == (100, 5, 6)
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_hidden_records_under_a_new_leader_are_no_loss(fail: str) -> None:
+    # The last stable offset 80 is the end for `read_committed`; the log has all records before 120
+    given = grown(80, fail)
+    planned = truncated_at(120, given, high=120)
+    assert (planned.losses, planned.plan.document is given.logged) == ((), True)
+
+
+def test_a_truncation_behind_the_last_stable_offset_is_found() -> None:
+    document = truncated_at(90, grown(80, "false"), high=120).plan.document
+    assert document.clusters["east"].topics["t"].next == {0: 90}
 
 
 def test_a_truncation_is_accepted_once() -> None:
