@@ -68,7 +68,7 @@ class Enumerator:
         self.group_check = GroupCheck(options, self._query)
         self._committer: GroupCommitter | None = None
         self._targets: Targets | None = None
-        self._observed: LiveObservation | None = None
+        self._planned: Planned | None = None
         self._waited_for: frozenset[str] = frozenset()
         self._topic_ends: dict[str, dict[str, Column]] = {}
         self._last_batch_at: float | None = None
@@ -111,7 +111,7 @@ class Enumerator:
         """Fix the present ends as targets: a run of `Trigger.AvailableNow` reads up to there and no further."""
         observed = self.observer.observe(None)  # the next plan or replay judges the clusters that do not answer
         self.observer.freeze()
-        self._targets = Targets()
+        self._targets = Targets(assigned=bool(self.options.single and self.options.single.assign))
         self._targets.fix(observed.answers)
 
     def committed(self, end: Mapping[str, Any]) -> None:
@@ -211,16 +211,15 @@ class Enumerator:
         return again
 
     def _still_to_read(self, plan: Plan) -> dict[str, list[str]]:
-        assert self._observed is not None
-        wanted = {cluster: named.topics for cluster, named in self._observed.subscription.clusters.items()}
+        assert self._planned is not None
+        wanted = {cluster: named.topics for cluster, named in self._planned.wanted.items()}
         progress = self.replays.amendments.after(plan.document)
-        return still_to_read(progress, wanted, self._observed.answers, self._targets)
+        return still_to_read(progress, wanted, self._planned.answers, self._targets)
 
     def _plan_observed(self, logged: OffsetDocument, observed: LiveObservation, unlimited: bool) -> Plan:
         if self._targets is not None:
             self._targets.fix(observed.answers)
-        self._observed = observed
-        planned = self.plan_once(self.plan_input(logged, observed, unlimited=unlimited), observed)
+        self._planned = planned = self.plan_once(self.plan_input(logged, observed, unlimited=unlimited), observed)
         self.observer.adopt(observed)
         for cluster, answer in observed.answers.items():
             ends = self._topic_ends.setdefault(cluster, {})

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.acceptance import LossOutcome, judge_losses
 from dynamic_kafka.planning.checks import check_clusters
 from dynamic_kafka.planning.dataloss import DataLoss, epochs_to_check, find_data_loss, is_recreated
@@ -30,6 +31,7 @@ class Planned:
 
     Attributes:
         plan: the next document; it is `PlanInput.logged` itself when there is nothing to do.
+        wanted, answers: the topics and the clusters' answers that the plan used, with absences confirmed.
         reconciled: progress in line with metadata, and the splits that are new.
         opened: progress with new splits opened, before losses are skipped.
         losses: data losses; `refused` are those that no user accepted.
@@ -37,6 +39,8 @@ class Planned:
     """
 
     plan: Plan
+    wanted: Mapping[str, SubscribedCluster]
+    answers: Mapping[str, ClusterObservation]
     reconciled: Reconciled
     opened: OffsetDocument
     losses: tuple[DataLoss, ...]
@@ -56,7 +60,8 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
     logged = given.logged
     wanted, answers = yield from mark_deleted_topics(given)
     progress, renamed = carry_over(given.progress, wanted, answers)
-    answers = yield from confirm_absences(progress, answers)
+    # A run that ends by itself takes a missing topic for one that is read.
+    answers = yield from confirm_absences(progress, answers, every=given.limits.targets is not None)
     progress = yield from check_clusters(given, progress)
     reconciled = reconcile(
         progress, wanted, answers, now_ms=given.now_ms, retention_ms=given.options.removed_cluster_retention_ms
@@ -83,6 +88,8 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
         ready = open_splits(ready, {}, stops, answers)
     return Planned(
         plan=advance(logged, ready, observed=answers, limits=given.limits, query=given.new_query_id, state=given.state),
+        wanted=wanted,
+        answers=answers,
         reconciled=reconciled,
         opened=opened,
         losses=outcome.losses,

@@ -19,14 +19,15 @@ from dynamic_kafka.planning.questions import AbsentTopicsQuestion, Steps
 
 
 def confirm_absences(
-    progress: OffsetDocument, answers: Mapping[str, ClusterObservation]
+    progress: OffsetDocument, answers: Mapping[str, ClusterObservation], *, every: bool
 ) -> Steps[Mapping[str, ClusterObservation]]:
     """Return the answers, with only those topics missing that no broker has.
 
     The others count as not described: a later plan asks again.
 
     Args:
-        progress: saved progress, renames applied. Topics without progress are left alone.
+        progress: saved progress, renames applied.
+        every: whether topics without progress are confirmed too; otherwise they stay as they are.
 
     Raises:
         ClusterError: a cluster refuses to describe one of them.
@@ -35,7 +36,7 @@ def confirm_absences(
         (cluster, topic)
         for cluster, answer in answers.items()
         for topic in answer.missing
-        if progress.topic(cluster, topic) is not None
+        if every or progress.topic(cluster, topic) is not None
     )
     if not doubtful:
         return answers

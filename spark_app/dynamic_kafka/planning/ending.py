@@ -7,33 +7,38 @@ end a run: its records would be missing without any report.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dynamic_kafka.planning.dataloss import is_recreated
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.progress import Column, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.progress import OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split
 
 
 @dataclass
 class Targets:
-    """The ends of one run of `Trigger.AvailableNow`, fixed for each topic when it is first described in that run.
+    """The ends of one run of `Trigger.AvailableNow`, fixed for each split when it is first described in that run.
 
     Attributes:
         ends: the end of each split; splits without an end are not read in this run.
         topics: {(cluster, topic): its description with those ends}.
+        assigned: whether the option `assign` chooses the partitions: others may have progress from before.
     """
 
+    assigned: bool = False
     ends: dict[Split, int] = field(default_factory=dict)
     topics: dict[tuple[str, str], TopicObservation] = field(default_factory=dict)
 
     def fix(self, observed: Mapping[str, ClusterObservation]) -> None:
-        """Fix the ends of the topics that have none yet."""
+        """Fix the ends of the splits that have none yet. A topic re-created in the run gets none."""
         for cluster, answer in observed.items():
             for name, topic in answer.topics.items():
-                if (cluster, name) not in self.topics:
-                    self.ends |= {Split(cluster, name, partition): end for partition, end in topic.latest.items()}
-                    self.topics[cluster, name] = topic
+                known = self.topics.setdefault((cluster, name), replace(topic, latest={}))
+                # A broker with old metadata may lack a partition, and describe it later.
+                new = {partition: end for partition, end in topic.latest.items() if partition not in known.latest}
+                if new and not is_recreated(known.topic_id, topic.topic_id):
+                    self.ends |= {Split(cluster, name, partition): end for partition, end in new.items()}
+                    self.topics[cluster, name] = replace(known, latest={**known.latest, **new})
 
 
 def still_to_read(
@@ -46,8 +51,7 @@ def still_to_read(
 
     Args:
         progress: the query's progress, back where an amendment left ranges out.
-        wanted: the topics that metadata names, by cluster.
-        answers: the answers of the last plan.
+        wanted, answers: those of the last plan (`Planned`), by cluster.
         targets: targets of a run of `Trigger.AvailableNow`, None in other runs.
     """
     if targets is None and not progress.bounded:
@@ -71,23 +75,24 @@ def _is_read(
     if progress.bounded and (reading is None or all(reading.finished(partition) for partition in reading.next)):
         return True
     ending = targets.topics.get((cluster, name)) if targets is not None else None
-    if ending is None or reading is None:
+    if targets is None or ending is None or reading is None:
         return False
     now = answer.topics.get(name) if answer is not None else None
     # Offsets of the old topic cannot be compared with the ends of a topic re-created under its name. If the plan had
     # the new topic's description, its loss is accepted, and the next run reads it to its end.
     if is_recreated(ending.topic_id, now.topic_id if now is not None else reading.topic_id):
         return now is not None
-    return all(
-        _reached(reading, partition, end, now.latest if now else None) for partition, end in ending.latest.items()
-    )
+    if not targets.assigned and any(p not in ending.latest and not reading.finished(p) for p in reading.next):
+        return False  # only brokers with old metadata have answered: they lack a partition that was read before
+    return all(_reached(reading, partition, end, now) for partition, end in ending.latest.items())
 
 
-def _reached(reading: TopicProgress, partition: int, end: int, ends_now: Column | None) -> bool:
-    if ends_now is not None:
-        # The plan has accepted the loss of a partition that is gone, or of a log that became shorter.
-        if partition not in ends_now:
+def _reached(reading: TopicProgress, partition: int, end: int, now: TopicObservation | None) -> bool:
+    if now is not None:
+        # The plan has accepted the loss of a log that became shorter, or of a partition that is gone. Partitions never
+        # leave a topic that has an id: a broker with old metadata lacks it.
+        if partition not in now.latest and now.topic_id is None:
             return True
-        end = min(end, ends_now[partition])
+        end = min(end, now.latest.get(partition, end))
     following = reading.next.get(partition)
     return following is not None and (following >= end or reading.finished(partition))

@@ -63,6 +63,9 @@ CrashPoint = Literal["planned", "logged", "amended", "reading", "delivered"]
 """Where Spark dies: a plan not logged yet; logged, nothing read; ranges known and amendments written; in the middle of
 reading; the sink has the batch, the commit log does not."""
 
+Answer = Literal["described", "not described", "one lacks it"]
+"""The answer of a cluster about a topic; the last: of one broker, which does not have the topic yet."""
+
 Rule = Literal["earliest", "latest"] | int | None
 """A starting or stopping rule; a number is an explicit offset."""
 
@@ -247,6 +250,7 @@ class Simulation:
         self.frozen: list[Named] | None = None
         self.targets: Targets | None = None
         self.noted: dict[str, set[str]] = {}
+        self.planned: Planned | None = None
 
     # -- the world -----------------------------------------------------------------------------------------------
 
@@ -434,6 +438,7 @@ class Simulation:
             self.process = None
             return True
         assert run_steps(plan_batch(given), self.answer) == planned, "a plan is a function"
+        self.planned = planned
         for loss in planned.losses:
             self.check_loss(loss, planned.opened)
         end = planned.plan.document
@@ -676,7 +681,7 @@ class Simulation:
             return
         raise AssertionError("the ranges that the last batch left out are never read")
 
-    def run_available_now(self, limit: int | None, changes: list[tuple[str, set[str], bool, bool]]) -> None:
+    def run_available_now(self, limit: int | None, changes: list[tuple[str, set[str], bool, Answer]]) -> None:
         """Do a run from start to end. Metadata is looked up once; brokers come and go, records continue to arrive."""
         self.process = None
         self.frozen = self.view()
@@ -703,13 +708,15 @@ class Simulation:
             self.frozen = self.targets = None
             self.process = None
 
-    def change_meanwhile(self, cluster: str, topics: set[str], reachable: bool, described: bool) -> None:
+    def change_meanwhile(self, cluster: str, topics: set[str], reachable: bool, answer: Answer) -> None:
         self.clusters[cluster].named, self.clusters[cluster].reachable = topics, reachable
         for topic in self.clusters[cluster].topics.values():
             if not topic.deleted:
                 topic.ends[0] += 1
         for name in topics:
-            self.clusters[cluster].topics[name].described = described
+            topic = self.clusters[cluster].topics[name]
+            topic.described = answer == "described"
+            topic.unlisted_by = "one" if answer == "one lacks it" else "none"
 
     def note_ends(self, ends: Ends) -> None:
         """Note the ends of each topic when it is first described in a run."""
@@ -962,14 +969,14 @@ class Simulation:
 
     def check_run(self, ends: Ends) -> None:
         """A run that has ended has read everything, except for the clusters that it reports as still to read."""
-        assert self.process is not None
+        assert self.process is not None and self.planned is not None
         progress = self.process.amendments.after(self.last_document())
         wanted = {named.name: named.topics for named in self.view()}
-        unread = still_to_read(progress, wanted, self.answers(), self.targets)
+        unread = still_to_read(progress, wanted, self.planned.answers, self.targets)
         for named in self.view():
             for name in named.topics - set(unread.get(named.name, ())):
                 topic = named.physical.topics[name]
-                if named.physical.reachable and (topic.deleted or topic.unlisted_by != "none"):
+                if named.physical.reachable and (topic.deleted or topic.unlisted_by == "all"):
                     continue
                 for partition in topic.ends:
                     end = ends.get(named.name, {}).get((topic.topic_id, partition))

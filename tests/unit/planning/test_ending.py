@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
+from dynamic_kafka.metadata.subscription import SubscribedCluster
+from dynamic_kafka.planning.batch import plan_batch
 from dynamic_kafka.planning.ending import Targets, still_to_read
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.planning.plan import Limits
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.questions import AbsentTopicsQuestion, Question, run_steps
 from dynamic_kafka.planning.splits import Split
+from tests.unit.planning.plans import all_logs_begin_at_zero, plan_input
 
 
 def progress(*, bounded: bool = False, stops: dict[int, int] | None = None, **following: int) -> OffsetDocument:
@@ -110,6 +116,47 @@ def test_a_topic_never_described_in_a_run_is_still_to_read() -> None:
     targets.fix(NOT_DESCRIBED)
     targets.fix(answers(east=6))
     assert targets.ends == {Split("east", "t", 0): 6}
+
+
+def described(*ends: int) -> dict[str, ClusterObservation]:
+    """Return the answer of a broker that has these partitions of the topic."""
+    return {"east": ClusterObservation({"t": TopicObservation(dict(enumerate(ends)), topic_id="T")})}
+
+
+def test_a_partition_that_one_broker_lacks_is_still_to_read() -> None:
+    topic = TopicProgress("s", {0: 5, 1: 2}, topic_id="T")
+    found = OffsetDocument("q", 3, "p", clusters={"east": ClusterProgress({"t": topic})})
+    # It was described when the run began, only later, or never in the run
+    for answers in ([described(5, 9), described(5)], [described(5), described(5, 9)], [described(5), described(5)]):
+        targets = Targets()
+        for answer in answers:
+            targets.fix(answer)
+        assert unread(found, targets, answers[-1]) == {"east"}
+
+
+def test_a_partition_that_is_no_longer_assigned_is_not_awaited() -> None:
+    topic = TopicProgress("s", {0: 5, 1: 2}, topic_id="T")
+    found = OffsetDocument("q", 3, "p", clusters={"east": ClusterProgress({"t": topic})})
+    targets = Targets(assigned=True)
+    targets.fix(described(5))
+    assert unread(found, targets, described(5)) == set()
+
+
+@pytest.mark.parametrize("following", [4, None], ids=["read before", "new"])
+def test_a_topic_that_one_broker_lacks_is_still_to_read(following: int | None) -> None:
+    # Given a run in which the last plan asks a broker that does not have the topic, while others do
+    logged = progress(west=1, **({} if following is None else {"east": following}))
+    wanted = {name: SubscribedCluster({"t": "s"}, {}) for name in ("east", "west")}
+    missing = {**answers(west=1), "east": ClusterObservation({}, missing=frozenset({"t"}))}
+    targets = fixed(east=10, west=1)
+    given = replace(plan_input(logged, wanted, missing), limits=Limits(targets=targets.ends))
+
+    def answer(question: Question) -> object:
+        return frozenset() if isinstance(question, AbsentTopicsQuestion) else all_logs_begin_at_zero(question)
+
+    planned = run_steps(plan_batch(given), answer)
+    assert planned.plan.document is logged
+    assert still_to_read(logged, {"east": ["t"]}, planned.answers, targets) == {"east": ["t"]}
 
 
 def test_a_topic_re_created_in_a_run_is_left_to_the_next_run() -> None:

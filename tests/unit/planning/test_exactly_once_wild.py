@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from dynamic_kafka.planning.plan import Limits
 from tests.unit.planning.simulation import (
+    Answer,
     CrashPoint,
     Rule,
     SimulatedCluster,
@@ -23,6 +24,7 @@ TOPICS = st.sampled_from(["t", "u"])
 TIMES = st.sampled_from([0, 400, 700, 1100])
 CRASHES: st.SearchStrategy[CrashPoint] = st.sampled_from(["planned", "logged", "amended", "reading", "delivered"])
 NAMED = st.sampled_from([{"t"}, {"u"}, {"t", "u"}, {"t", "u"}, set()])
+ANSWERS: st.SearchStrategy[Answer] = st.sampled_from(["described", "not described", "one lacks it"])
 STARTS: st.SearchStrategy[Rule] = st.sampled_from([None, "earliest", "latest", 1])
 STOPS: st.SearchStrategy[Rule] = st.sampled_from([None, "latest", 3, 6])
 LIMITS = st.sampled_from(
@@ -232,9 +234,9 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
 
     @rule(
         limit=st.sampled_from([None, 1, 3]),
-        changes=st.lists(st.tuples(CLUSTERS, NAMED, st.booleans(), st.booleans()), max_size=3),
+        changes=st.lists(st.tuples(CLUSTERS, NAMED, st.booleans(), ANSWERS), max_size=3),
     )
-    def a_run_of_available_now(self, limit: int | None, changes: list[tuple[str, set[str], bool, bool]]) -> None:
+    def a_run_of_available_now(self, limit: int | None, changes: list[tuple[str, set[str], bool, Answer]]) -> None:
         self.world.run_available_now(limit, [(cluster, set(named), *how) for cluster, named, *how in changes])
 
     @rule(what=st.sampled_from(["emptied", "dropped", "another"]))
