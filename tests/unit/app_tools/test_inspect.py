@@ -52,9 +52,7 @@ def test_a_pending_batchs_start_is_a_column_of_its_own(tmp_path: Path, capsys: p
     assert (topic["pendingFrom"], topic["next"], wire["refused"]) == ({"0": 4}, {"0": 9}, None)
 
 
-def test_without_some_documents_the_last_logged_offsets_are_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_some_documents_the_last_logged_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output, wire = shown(capsys, skipping(tmp_path))
 
     assert "Batch 3 is pending: planned, not committed. Its ranges are unknown." in output
