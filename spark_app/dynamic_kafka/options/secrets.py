@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dynamic_kafka.errors import OptionError
+from dynamic_kafka.wording import nearest
 
 REFERENCE_FORMS = "${file:/path:key}, ${dir:/path:key} or ${env:NAME}"
 
 _REFERENCE = re.compile(r"\$\{(file|dir):(/[^}:]*):([^}]+)\}|\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+_LIKE_A_REFERENCE = re.compile(r"\$\{[^{}]*\}")
+_KIND = re.compile(r"\$\{(\w+):")
 
 # Kafka's names of secrets that `_SECRET_NAME` does not match.
 _SECRET_KEYS = frozenset(("ssl.key.pem", "ssl_key", "ssl.keystore.key", "sasl.oauthbearer.assertion.private.key.pem"))
@@ -86,11 +89,11 @@ def check_no_literal_secret(key: str, value: str, *, shown_as: str, foreign: boo
         foreign: whether it is an option of a user's own class. Its names are free, so more of them count as secret.
 
     Raises:
-        OptionError: names the key and the reference forms, never the value.
+        OptionError: names the key and the reference forms, never the value. A misspelt reference is named as one.
     """
     secret = is_secret_key(key) or (foreign and _FOREIGN_SECRET_NAME.search(key) is not None)
     if secret and value and not is_reference_only(value):
-        raise literal_secret(shown_as)
+        raise _wrong_reference(shown_as, value) if _LIKE_A_REFERENCE.fullmatch(value) else literal_secret(shown_as)
     check_no_credentials(value, f"option '{shown_as}'")
 
 
@@ -128,7 +131,15 @@ def check_references(properties: Mapping[str, str]) -> None:
     """
     for key, value in properties.items():
         if is_malformed(value):
-            raise OptionError(
-                f"option 'kafka.{key}' has a ${{…}} that is not a reference; the known forms are"
-                f" {REFERENCE_FORMS}, with an absolute path"
-            )
+            raise _wrong_reference(f"kafka.{key}", value)
+
+
+def _wrong_reference(shown_as: str, value: str) -> OptionError:
+    """Return the error that refuses a malformed reference. It shows a word of the value only if that is near a kind."""
+    kinds = ("file", "dir", "env")
+    near = [(word, nearest(word, kinds)) for word in _KIND.findall(value) if word not in kinds]
+    hint = "".join(f"; did you mean '{kind}' instead of '{word}'?" for word, kind in near[:1] if kind)
+    return OptionError(
+        f"option '{shown_as}' has a ${{…}} that is not a reference; the known forms are {REFERENCE_FORMS}, with an"
+        f" absolute path{hint}"
+    )
