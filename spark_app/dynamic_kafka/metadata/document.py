@@ -136,6 +136,9 @@ def _mapping_form(located: Located, source: str) -> MetadataDocument:
     if not rendered and "streams" not in raw and "streamId" in raw:
         text = "a single stream is still a list; put `- ` before `streamId`, and indent the rest"
         raise located.report([Problem((), text)], source)
+    if not rendered and "sinks" in raw:
+        text = "looks like an app.yaml, not a metadata document; give the document that its field `metadata` names"
+        raise located.report([Problem((), text)], source)
     problems = [*located.problems, *wrong_renames(raw)]
     if not rendered:
         problems += operator_only_fields(raw)

@@ -1,4 +1,4 @@
-"""Subscribed streams that the metadata no longer names, each logged once. Driver; discovery calls it.
+"""Subscribed streams that the metadata does not name, each logged once. Driver; discovery calls it.
 
 A rename or a typo may be the cause. The query reads nothing of such a stream, and its clusters are parked as if they
 had been removed. That may be intended, so the query goes on, with a warning.
@@ -22,6 +22,7 @@ class MissingStreams:
     def __init__(self, subscriber: KafkaStreamSubscriber, service: KafkaMetadataService) -> None:
         self.ids: tuple[str, ...] = ()
         self._subscriber, self._service = subscriber, service
+        self._answered = False  # whether an earlier lookup named every stream that is not in `ids`
 
     def among(self, subscription: Subscription) -> tuple[str, ...]:
         """Return the ids of subscribed streams that an answer does not name. Raises whatever a user's class raises."""
@@ -36,8 +37,9 @@ class MissingStreams:
             known = sorted(stream.stream_id for stream in self._service.get_all_streams())
         except Exception:  # the known streams are only a hint
             known = list(subscription.stream_ids)
+        absent = "no longer" if self._answered else "not"
         return [
-            f"the subscribed stream {name!r} is no longer in the metadata: nothing of it is read;"
+            f"the subscribed stream {name!r} is {absent} in the metadata: nothing of it is read;"
             f" {known_streams(name, known)}"
             for name in news
         ]
@@ -51,4 +53,4 @@ class MissingStreams:
             _log.warning("%s", text)
         for name in set(self.ids) - set(missing):
             _log.info("the subscribed stream %r is in the metadata again", name)
-        self.ids = missing
+        self.ids, self._answered = missing, True

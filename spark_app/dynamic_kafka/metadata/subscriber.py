@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dynamic_kafka.errors import MetadataInvalidError, OptionError
 from dynamic_kafka.metadata.model import KafkaStream
 from dynamic_kafka.metadata.services.service import KafkaMetadataService
-from dynamic_kafka.wording import first_few, nearest_names
+from dynamic_kafka.wording import did_you_mean, first_few, nearest_names
 
 _log = logging.getLogger(__name__)
 
@@ -92,4 +92,5 @@ def known_streams(wanted: str, known: Sequence[str]) -> str:
     if not known:
         return "the metadata names no streams at all"
     close = nearest_names(wanted, list(known), count=3)
-    return f"known are {first_few([*close, *(name for name in known if name not in close)])}"
+    listed = first_few([*close, *(name for name in known if name not in close)])
+    return f"known are {listed}{did_you_mean(wanted, known)}"

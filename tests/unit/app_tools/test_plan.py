@@ -154,9 +154,13 @@ def test_an_edit_is_planned_instead_of_the_metadata_in_force(
     tmp_path: Path, seen: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     app = make_app(tmp_path, metadataRevision="lineage/7")
-    assert main(["plan", str(app), "--metadata", "next.yaml"]) == 0
-    assert (seen["options"].metadata_path, seen["options"].metadata_revision) == ("next.yaml", None)
-    assert "sink out, with next.yaml: document 1" in capsys.readouterr().out
+    edit = tmp_path / "next.yaml"
+    assert main(["plan", str(app), "--metadata", str(edit)]) == 2
+    assert f"--metadata: {edit} does not exist; give the path of the edited" in capsys.readouterr().err
+    edit.touch()
+    assert main(["plan", str(app), "--metadata", str(edit)]) == 0
+    assert (seen["options"].metadata_path, seen["options"].metadata_revision) == (str(edit), None)
+    assert f"sink out, with {edit}: document 1" in capsys.readouterr().out
 
 
 def test_an_edit_of_a_single_cluster_is_refused(

@@ -321,3 +321,8 @@ def test_credentials_in_servers_are_not_shown() -> None:
 def test_an_unclosed_quote_is_reported_where_it_opens() -> None:
     text = LIST_FORM.replace("clusterId: east", 'clusterId: "east') + LIST_FORM.replace("orders", "bills")
     assert the_one(text).startswith("streams.yaml:3: ")
+
+
+def test_an_app_yaml_in_the_place_of_a_document_is_named() -> None:
+    text = "name: shop\nmetadata: streams.yaml\ncheckpoint: /c\nsinks: [{name: out, type: console}]\n"
+    assert "looks like an app.yaml, not a metadata document" in the_one(text)

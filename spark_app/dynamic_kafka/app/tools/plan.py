@@ -9,6 +9,7 @@ import argparse
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from dynamic_kafka.app.exit_codes import ExitCode, code_of
@@ -78,13 +79,15 @@ def _with_metadata(query: SavedQuery, path: str | None) -> SavedQuery:
     """Return the query with another metadata document. The subscription stays.
 
     Raises:
-        OptionError: the query reads a single cluster without metadata.
+        OptionError: the query reads a single cluster without metadata, or there is no such document.
     """
     assert query.options is not None
     if path is None:
         return query
     if query.options.single is not None:
         raise OptionError(f"{query.name}: it reads a single cluster, without metadata: leave out --metadata")
+    if not Path(path).exists():
+        raise OptionError(f"--metadata: {path} does not exist; give the path of the edited metadata document")
     options = replace(query.options, service="file", metadata_path=path, metadata_revision=None)
     return replace(query, name=f"{query.name}, with {path}", options=options)
 
