@@ -134,7 +134,7 @@ def _prepare(config: AppConfig, resources: contextlib.ExitStack) -> MetadataDisc
     }  # fmt: skip
     log.info("application %s", config.name, extra=fields)
     options = config.parsed_options(config.sinks[0])
-    for warning in options.warnings:
+    for warning in (*config.warnings, *options.warnings):
         log.warning("%s", warning)
     discovery = make_discovery(options)
     resources.callback(discovery.stop)

@@ -33,3 +33,10 @@ def parse_duration_ms(text: str, *, where: str) -> int:
     if len(found.group(1)) > 18 or (duration := int(found.group(1)) * _UNITS_MS[unit]) > MAX_MS:
         raise OptionError(f"{where} is '{text}', longer than a hundred years; the maximum is {MAX_MS} ms (36500d)")
     return duration
+
+
+def unit_warning(text: str, *, where: str) -> str | None:
+    """Return a warning about a duration below a second without a unit: whoever wrote it may have meant seconds."""
+    if not text.isdecimal() or len(text) > 3 or int(text) == 0:
+        return None
+    return f"{where} is '{text}' without a unit, which means {text} ms; write {text}s for seconds, else {text}ms"

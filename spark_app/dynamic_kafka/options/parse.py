@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.options.common_secrets import secret_names, shown
+from dynamic_kafka.options.durations import unit_warning
 from dynamic_kafka.options.index import IGNORED_OPTIONS
 from dynamic_kafka.options.java_client_properties import check_no_literal_secrets, translate_java
 from dynamic_kafka.options.model import SourceOptions
@@ -86,9 +87,10 @@ def _without_effect(given: GivenOptions, mode: Mode) -> list[str]:
 def _without_unit(given: GivenOptions) -> Iterator[str]:
     """Yield a warning for each duration below a second that has no unit: whoever wrote it may have meant seconds."""
     for option in given.options():
-        text, where = given.text(option.name) or "", given.where(option.name)
-        if option.kind == "duration" and text.isdecimal() and 0 < int(text) < 1000 and not _MILLISECONDS.search(where):
-            yield f"{where} is '{text}' without a unit, which means {text} ms; write {text}s for seconds, else {text}ms"
+        where = given.where(option.name)
+        warning = unit_warning(given.text(option.name) or "", where=where) if option.kind == "duration" else None
+        if warning is not None and not _MILLISECONDS.search(where):
+            yield warning
 
 
 def _check_rates(given: GivenOptions, lowest: int | None, highest: int | None) -> None:

@@ -86,6 +86,7 @@ def test_references_to_secrets_stay_as_they_are() -> None:
         (("sinks:", "metrics: 9108\nsinks:"), "metrics: must be a mapping; write for example `metrics: {port: 9108}`"),
         (("[orders]", "orders"), "app.yaml:3: streams.ids: must be a list, even of one item: write `[orders]`"),
         (("{ids: [orders]}", "orders"), "streams: must be a mapping; write for example `streams: {ids: [orders]}`"),
+        (("sinks:", "gracePeriod: [30s]\nsinks:"), "gracePeriod: is '[\"30s\"]', which is not a duration"),
         (("sinks:", "gracePeriod: soon\nsinks:"), "app.yaml:5: gracePeriod: is 'soon', which is not a duration"),
         (("sinks:", "options: {startingOffsets: earlyest}\nsinks:"), "options.startingOffsets: is 'earlyest'; it must"),
         (("name: lake", "name: la/ke"), "app.yaml:6: sinks[0].name: a name has 1 to 100"),
@@ -252,3 +253,13 @@ def test_a_misspelt_field_is_reported_with_the_nearest_one(given: dict[str, str]
     found = refused(text)
     assert message in found
     assert "is missing" not in found
+
+
+def test_a_short_duration_of_the_file_without_a_unit_is_noted() -> None:
+    text = MINIMAL + "  trigger: {interval: 5}\ntrigger: {interval: 10s}\ngracePeriod: 30\nrestartBackoff: 2000\n"
+    hint = "'{0}' without a unit, which means {0} ms; write {0}s for seconds, else {0}ms"
+    assert parsed(text).warnings == (
+        f"sinks[0].trigger.interval is {hint.format(5)}",
+        f"gracePeriod is {hint.format(30)}",
+    )
+    assert parsed(MINIMAL + "  trigger:\n").warnings == ()

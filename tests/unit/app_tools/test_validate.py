@@ -184,3 +184,8 @@ def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path, capsys: pytest.
     assert last.startswith("connection to east")
     assert "WRONG  [CLUSTER_UNREACHABLE cluster=east]" in last
     assert "east has the bootstrap servers 127.0.0.1:1. Correct a wrong address" in last
+
+
+def test_a_duration_without_a_unit_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", str(write(tmp_path, gracePeriod=30))]) == 0
+    assert "note: gracePeriod is '30' without a unit, which means 30 ms" in capsys.readouterr().out

@@ -264,3 +264,15 @@ def test_options_of_the_application_are_checked() -> None:
     assert "applicationCommits' is 'yes'; it must be true or false" in refusal(FROM_FILE, {"applicationCommits": "yes"})
     absent = parse(FROM_FILE)
     assert (absent.application_commits, absent.read_reports) == (False, None)
+
+
+def test_a_misspelt_kind_of_reference_is_no_literal_secret() -> None:
+    message = refusal(FROM_FILE, {"kafka.sasl.password": "${envi:NOPE}", "allowedServers": "*"})
+    assert "that is not a reference" in message and "did you mean 'env' instead of 'envi'?" in message
+    for value in ("${hunter2:x}", "${hunter2}"):
+        message = refusal(FROM_FILE, {"kafka.sasl.password": value, "allowedServers": "*"})
+        assert "that is not a reference" in message and SECRET not in message
+
+
+def test_a_duration_of_thousands_of_digits_is_refused() -> None:
+    assert "longer than a hundred years" in refusal(FROM_FILE, {"readTimeout": "9" * 6000})

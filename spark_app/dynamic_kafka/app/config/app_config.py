@@ -26,12 +26,14 @@ class AppConfig:
         source: its path, for messages.
         checkpoint: the base folder of all checkpoints, without a slash at its end.
         lines: the line of each option in the file, by the option's key in lower case.
+        warnings: one sentence for the log for each duration of the file that lacks a unit and may mean seconds.
     """
 
     file: AppFile
     source: str
     checkpoint: str
     lines: Mapping[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -6,6 +6,7 @@ by the source's own parser.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from dynamic_kafka.executor.state_folder import canonical_uri
 from dynamic_kafka.metadata.validation_errors import explain
 from dynamic_kafka.metadata.yaml.located import Located, Problem
 from dynamic_kafka.metadata.yaml.reader import read_yaml
+from dynamic_kafka.options.durations import unit_warning
 from dynamic_kafka.options.java_client_properties import check_no_literal_secrets
 from dynamic_kafka.options.secrets import check_no_credentials
 
@@ -58,7 +60,7 @@ def parse_config(text: str, *, source: str) -> AppConfig:
             raise located.report([Problem((), "must be a mapping; docs/application.md describes its fields")], source)
         file = _validated(located, source)
         lines = {key.lower(): located.line_of(("options", key)) for key in file.options}
-        config = AppConfig(file, source, file.checkpoint.rstrip("/") or "/", lines)
+        config = AppConfig(file, source, file.checkpoint.rstrip("/") or "/", lines, tuple(_without_unit(located.value)))
         problems = _cross_check(config)
         if problems:
             raise located.report(problems, source)
@@ -116,6 +118,19 @@ def _cross_check(config: AppConfig) -> list[Problem]:
             problems.append(Problem(("sinks", index, "name"), text))
         problems += [*_sink_problems(index, sink), *_shared_folder(index, sink, file.sinks[:index])]
     return problems or _option_problems(config)
+
+
+def _without_unit(content: dict[str, Any], at: str = "") -> Iterator[str]:
+    """Yield a warning for each duration of a valid file that lacks a unit. The options' parser warns of its own."""
+    for key, value in content.items():
+        if key in ("gracePeriod", "restartBackoff", "interval"):
+            warning = unit_warning(str(value), where=at + key)
+            yield from [warning] if warning else []
+        elif key == "trigger" and value:
+            yield from _without_unit(value, f"{at}{key}.")
+        elif key == "sinks":
+            for index, sink in enumerate(value):
+                yield from _without_unit(sink, f"{key}[{index}].")
 
 
 def _shared_folder(index: int, sink: Sink, others: list[Sink]) -> list[Problem]:

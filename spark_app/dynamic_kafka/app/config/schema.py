@@ -49,7 +49,7 @@ def _callable(value: Any) -> Any:
 
 def _milliseconds(value: Any) -> Any:
     try:
-        return parse_duration_ms(str(value), where="the duration") if isinstance(value, (str, int)) else value
+        return parse_duration_ms(value if isinstance(value, str) else json.dumps(value), where="the duration")
     except OptionError as error:
         # The report already begins with the field's name.
         raise ValueError(str(error).removeprefix("the duration ")) from None

@@ -103,8 +103,8 @@ def _checks(config: AppConfig, *, connected: bool) -> Iterator[Finding]:
         location = config.parsed_options(sink).state_location
         if location is not None:
             yield _checked(f"state of sink {sink.name}", partial(check_writable, location, "stateLocation"))
-    for warning in options.warnings:
-        yield Finding("options", f"note: {warning}")
+    for check, warnings in (("app.yaml", config.warnings), ("options", options.warnings)):
+        yield from (Finding(check, f"note: {warning}") for warning in warnings)
     yield _checked("client properties", partial(_client_properties, options.kafka_properties, config.where_is))
     yield from _metadata(options, connected=connected)
 
