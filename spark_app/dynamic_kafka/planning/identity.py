@@ -32,6 +32,11 @@ def saved_identity(document: OffsetDocument, cluster: str) -> str | None:
     return parked.kafka_id if parked is not None else None
 
 
+def is_another(saved: str | None, found: str | None) -> bool:
+    """Return whether two `cluster.id`s are known and differ."""
+    return saved is not None and found is not None and saved != found
+
+
 def identity_choices(cluster: str, kafka_id: str, *, pending_as: str | None = None) -> str:
     """Return the user's choices when another cluster answers for a cluster id.
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.dataloss import is_recreated
+from dynamic_kafka.planning.identity import is_another, saved_identity
 from dynamic_kafka.planning.observation import ClusterObservation, Note, NoteKind, TopicObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster, ParkedTopic, TopicProgress
 from dynamic_kafka.planning.splits import Split
@@ -36,17 +38,25 @@ class Reconciled:
     recreated: frozenset[Split] = frozenset()
 
 
-def rename(document: OffsetDocument, wanted: Mapping[str, SubscribedCluster]) -> tuple[OffsetDocument, list[Note]]:
+def rename(
+    document: OffsetDocument,
+    wanted: Mapping[str, SubscribedCluster],
+    observed: Mapping[str, ClusterObservation] = MappingProxyType({}),
+) -> tuple[OffsetDocument, list[Note]]:
     """Carry the offsets of renamed clusters over to their new ids (`renamedFrom`).
 
     A rename takes effect when the old id is not wanted any more and the new one is not active yet. Active progress wins
-    over parked progress, under either id.
+    over parked progress, under either id. `renamedFrom` may be left from an earlier rename: if the ids are saved with
+    different `cluster.id`s, the new one has to answer with that of the old one.
     """
     clusters, parked, notes = dict(document.clusters), dict(document.parked), []
     explicit = dict(document.explicit_ids)
     for cluster, want in sorted(wanted.items()):
         old = want.renamed_from
         if old is None or old in wanted or cluster in clusters:
+            continue
+        saved, answer = saved_identity(document, old), observed.get(cluster)
+        if is_another(saved, saved_identity(document, cluster)) and (answer is None or answer.kafka_id != saved):
             continue
         _move_ids(explicit, old, cluster)
         if old not in clusters and old not in parked:
@@ -75,9 +85,8 @@ def recognise(
     explicit = dict(document.explicit_ids)
     for cluster, answer in sorted(observed.items()):
         own = parked[cluster].kafka_id if cluster in parked else None
-        if cluster not in wanted or cluster in clusters:
-            continue
-        if answer.kafka_id is None or own not in (None, answer.kafka_id):
+        fits = answer.kafka_id is not None and own in (None, answer.kafka_id)
+        if cluster not in wanted or cluster in clusters or not fits:
             continue
         same = [name for name, progress in sorted(clusters.items()) if progress.kafka_id == answer.kafka_id]
         # The id that was parked last has the newest offsets of its topics.
@@ -98,7 +107,7 @@ def carry_over(
     document: OffsetDocument, wanted: Mapping[str, SubscribedCluster], observed: Mapping[str, ClusterObservation]
 ) -> tuple[OffsetDocument, list[Note]]:
     """Return the progress under the cluster ids that metadata has now: `rename`, then `recognise`."""
-    renamed, notes = rename(document, wanted)
+    renamed, notes = rename(document, wanted, observed)
     recognised, more = recognise(renamed, wanted, observed)
     return recognised, [*notes, *more]
 
@@ -112,20 +121,20 @@ def _move_ids(explicit: dict[str, Mapping[str, str]], old: str, new: str) -> Non
 def _park_together(
     clusters: Mapping[str, ClusterProgress], parked: dict[str, ParkedCluster], old: str, new: str
 ) -> None:
-    """Merge the parked topics of both ids of a renamed cluster, as far as they belong to one physical cluster.
+    """Merge the parked topics of both ids of a renamed cluster.
 
-    Topics parked under the new id win over those of the old id, and active topics win over both.
+    Topics parked under the new id win over those of the old id, and active topics win over both. Topics of another
+    physical cluster, parked under the new id, stay parked under its `cluster.id`, by which `recognise` finds them.
     """
-    active = clusters.get(new)
-    found = [kept for kept in (parked.pop(old, None), parked.pop(new, None)) if kept is not None]
-    if not found and active is None:
-        return
-    kafka_id = active.kafka_id if active else found[-1].kafka_id
-    same = [kept for kept in found if None in (kept.kafka_id, kafka_id) or kept.kafka_id == kafka_id]
-    topics = {name: topic for kept in same for name, topic in kept.topics.items()}
+    active, former, own = clusters.get(new), parked.pop(old, None), parked.pop(new, None)
+    kafka_id = active.kafka_id if active else former.kafka_id if former else None
+    if own is not None and own.kafka_id is not None and kafka_id not in (None, own.kafka_id):
+        parked[own.kafka_id] = replace(own, topics={**parked.get(own.kafka_id, own).topics, **own.topics})
+        own = None
+    topics = {name: topic for kept in (former, own) if kept is not None for name, topic in kept.topics.items()}
     topics = {name: topic for name, topic in topics.items() if active is None or name not in active.topics}
     if topics:
-        parked[new] = ParkedCluster(topics, kafka_id)
+        parked[new] = ParkedCluster(topics, kafka_id or (own.kafka_id if own and active is None else None))
 
 
 def forget(document: OffsetDocument, clusters: set[str]) -> OffsetDocument:

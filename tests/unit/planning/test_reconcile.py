@@ -19,7 +19,7 @@ from dynamic_kafka.planning.progress import (
     ParkedTopic,
     TopicProgress,
 )
-from dynamic_kafka.planning.reconcile import Reconciled, forget, reconcile, rename
+from dynamic_kafka.planning.reconcile import Reconciled, forget, recognise, reconcile, rename
 from dynamic_kafka.planning.splits import Split
 from tests.unit.planning import strategies
 from tests.unit.planning.simulation import everything
@@ -246,12 +246,27 @@ def test_a_topic_that_is_being_read_is_not_parked_beside_that() -> None:
     assert after.parked == {}
 
 
-def test_parked_offsets_of_another_cluster_are_not_merged() -> None:
+def test_parked_offsets_of_another_cluster_stay_parked() -> None:
     document = replace(active(east=READING), parked=parked_topics("Qx", ost={"u": 77}))
-    after, _ = rename(document, {"ost": named("t", renamed_from="east")})
+    wanted = {"ost": named("t", renamed_from="east")}
+    after, _ = rename(document, wanted, {"ost": ClusterObservation({}, "Mk")})
 
     assert after.clusters == active(ost=READING).clusters
-    assert after.parked == {}
+    assert after.parked == parked_topics("Qx", Qx={"u": 77})
+
+    # When that cluster is named again, then it continues there
+    back = {**wanted, "new": named("u")}
+    found, _ = recognise(after, back, {"new": ClusterObservation({}, "Qx")})
+    assert found.parked == parked_topics("Qx", new={"u": 77})
+
+
+@pytest.mark.parametrize("kafka_id", ["Qx", None], ids=["answers", "silent"])
+def test_a_leftover_rename_takes_no_other_cluster_over(kafka_id: str | None) -> None:
+    # Given an old id that names another cluster by now, and a new id that comes back from its parking
+    parked_ids = parked_topics("Qx", ost={"t": 7}) | parked_topics("Zz", east={"t": 900})
+    document = OffsetDocument("q", 3, "p", parked=parked_ids)
+    observed = {"ost": ClusterObservation({}, kafka_id)} if kafka_id else {}
+    assert rename(document, {"ost": named("t", renamed_from="east")}, observed) == (document, [])
 
 
 def parked_topics(kafka_id: str = "Mk", /, **clusters: dict[str, int]) -> dict[str, ParkedCluster]:
