@@ -31,6 +31,7 @@ from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.executor.state_folder import StateFolder
 from dynamic_kafka.planning.acceptance import AcceptedLoss
 from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.identity import AcceptedIdentity
 from dynamic_kafka.planning.splits import Split
 
 log = logging.getLogger(__name__)
@@ -159,22 +160,23 @@ class StateLocation(StateFolder):
                 return _Record(name.removesuffix(".json"), int(wire["since"]), found)
         return _Record("", 0, frozenset())
 
-    def accepted_identities(self, query: str) -> dict[str, str]:
-        """Return {cluster id: Kafka `cluster.id`} that a user accepted, the newest where there are several."""
+    def accepted_identities(self, query: str) -> dict[str, AcceptedIdentity]:
+        """Return the physical clusters that a user accepted, the newest of each cluster id."""
         return self._accepted(query)[0]
 
     def accepted_losses(self, query: str) -> dict[Split, AcceptedLoss]:
         """Return the data losses that a user accepted, the newest of each split."""
         return self._accepted(query)[1]
 
-    def _accepted(self, query: str) -> tuple[dict[str, str], dict[Split, AcceptedLoss]]:
+    def _accepted(self, query: str) -> tuple[dict[str, AcceptedIdentity], dict[Split, AcceptedLoss]]:
         folder = f"{query}/accepted"
-        identities: dict[str, str] = {}
+        identities: dict[str, AcceptedIdentity] = {}
         losses: dict[Split, AcceptedLoss] = {}
         for name, wire in self.read_folder(folder).items():
             with self.explain_damage(f"{folder}/{name}"):
                 if wire["kind"] == "identity":
-                    identities[str(wire["cluster"])] = str(wire["kafkaId"])
+                    replaces = wire.get("replaces")
+                    identities[str(wire["cluster"])] = AcceptedIdentity(str(wire["kafkaId"]), replaces)
                 elif wire["kind"] == "data-loss":
                     split = Split(str(wire["cluster"]), str(wire["topic"]), int(wire["partition"]))
                     losses[split] = AcceptedLoss.from_wire(wire)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dynamic_kafka.errors import ClusterError, DynamicKafkaError, IdentityError
-from dynamic_kafka.planning.identity import identity_problems, saved_identity
+from dynamic_kafka.planning.identity import AcceptedIdentity, identity_problems, is_another, saved_identity
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import OffsetDocument
@@ -42,7 +42,7 @@ def check_clusters(given: PlanInput, progress: OffsetDocument) -> Steps[OffsetDo
         ClusterError: a first plan that must not miss a topic found one without a description.
     """
     answers, clusters = given.observation.answers, given.observation.subscription.clusters
-    accepted: Mapping[str, str] = {}
+    accepted: Mapping[str, AcceptedIdentity] = {}
     problems = identity_problems(progress, answers, accepted, clusters)
     if problems:
         accepted = yield AcceptedIdentitiesQuestion(given.query)
@@ -55,9 +55,7 @@ def check_clusters(given: PlanInput, progress: OffsetDocument) -> Steps[OffsetDo
         cluster
         for cluster, answer in answers.items()
         # A user cannot have accepted a cluster that reports no id: it keeps its progress.
-        if answer.kafka_id is not None
-        and accepted.get(cluster) == answer.kafka_id
-        and saved_identity(progress, cluster) not in (None, answer.kafka_id)
+        if cluster in accepted and is_another(saved_identity(progress, cluster), answer.kafka_id)
     }
     return forget(progress, swapped) if swapped else progress
 

@@ -23,6 +23,23 @@ class IdentityProblem:
     text: str
 
 
+@dataclass(frozen=True)
+class AcceptedIdentity:
+    """A user's acceptance of another physical cluster under a cluster id.
+
+    Attributes:
+        kafka_id: Kafka's `cluster.id` that is accepted.
+        replaces: the saved one at that time; None in an acceptance from an early version, which replaces any.
+    """
+
+    kafka_id: str
+    replaces: str | None = None
+
+    def covers(self, saved: str | None, found: str | None) -> bool:
+        """Return whether the acceptance is about the cluster `found` in place of `saved`."""
+        return self.kafka_id == found and self.replaces in (None, saved)
+
+
 def saved_identity(document: OffsetDocument, cluster: str) -> str | None:
     """Return Kafka's `cluster.id` as saved for a cluster id, from active progress before parked."""
     active = document.clusters.get(cluster)
@@ -57,7 +74,7 @@ def identity_choices(cluster: str, kafka_id: str, *, pending_as: str | None = No
 def identity_problems(
     document: OffsetDocument,
     observed: Mapping[str, ClusterObservation],
-    accepted: Mapping[str, str],
+    accepted: Mapping[str, AcceptedIdentity],
     wanted: Collection[str] = (),
     pending: Mapping[str, str] = MappingProxyType({}),
 ) -> list[IdentityProblem]:
@@ -67,7 +84,7 @@ def identity_problems(
         document: saved progress, renames already applied.
         wanted: cluster ids that metadata names. An id that has not answered this time keeps its saved or accepted
             identity, parked or not: another id must not open the same cluster meanwhile.
-        accepted: {cluster id: Kafka `cluster.id`} that a user accepted in place of the saved one.
+        accepted: {cluster id: the newest acceptance of a user}.
         pending: {cluster id: its saved id} of clusters that a pending batch still has to read.
 
     Returns:
@@ -77,14 +94,16 @@ def identity_problems(
     problems = []
     owner: dict[str, str] = {}
     for cluster in sorted(set(wanted) - observed.keys()):
-        kept = accepted.get(cluster) or saved_identity(document, cluster)
+        kept, word = saved_identity(document, cluster), accepted.get(cluster)
+        if word is not None and word.covers(kept, word.kafka_id):
+            kept = word.kafka_id
         if kept is not None:
             owner[kept] = cluster
     for cluster, answer in sorted(observed.items()):
         if answer.kafka_id is None:
             continue
-        saved = saved_identity(document, cluster)
-        if saved is not None and saved != answer.kafka_id and accepted.get(cluster) != answer.kafka_id:
+        saved, word = saved_identity(document, cluster), accepted.get(cluster)
+        if is_another(saved, answer.kafka_id) and not (word and word.covers(saved, answer.kafka_id)):
             problems.append(
                 IdentityProblem(
                     cluster,

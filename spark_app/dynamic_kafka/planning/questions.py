@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class AcceptedIdentitiesQuestion:
-    """Which physical clusters has a user accepted for this query? Answer: {cluster id: Kafka `cluster.id`}.
+    """Which physical clusters has a user accepted for this query? Answer: {cluster id: `AcceptedIdentity`}.
 
     A plan asks only if a cluster is not the saved one, or if two ids name one physical cluster: plans are frequent, and
     the state may be an object store.

@@ -13,6 +13,7 @@ from dynamic_kafka.driver.incarnation import Incarnation
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import StateMismatchError
 from dynamic_kafka.planning.codec import decode
+from dynamic_kafka.planning.identity import AcceptedIdentity
 from dynamic_kafka.planning.splits import Split
 from tests.unit.app_tools.saved_app import saved_app
 
@@ -100,7 +101,7 @@ def test_long_names_are_cut_in_the_name_of_a_file(app: Path, cluster: str) -> No
     assert main(["accept", str(checkpoint), *losses, f"--identity={cluster}=new", "--yes"]) == 0
 
     # Then all of them apply, and so does one that has an older, longer name
-    assert state_of(app).accepted_identities("q") == {cluster: "new"}
+    assert state_of(app).accepted_identities("q") == {cluster: AcceptedIdentity("new", "old")}
     wanted = [Split("east", "t", 0), *(Split(cluster, topic, 0) for topic in topics)]
     assert sorted(state_of(app).accepted_losses("q")) == sorted(wanted)
     names = state_of(app).read_folder("q/accepted")

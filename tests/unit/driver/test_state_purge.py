@@ -15,6 +15,7 @@ from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.codec import fingerprint
+from dynamic_kafka.planning.identity import AcceptedIdentity
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
 
@@ -159,7 +160,7 @@ def test_an_old_acceptance_never_comes_into_force_again(
 
     monkeypatch.setattr(state, "delete", dies)
     purge(state, SAVED, DRIVER)  # only logs
-    assert state.accepted_identities("q") == {"east": "Mk"}
+    assert state.accepted_identities("q") == {"east": AcceptedIdentity("Mk")}
 
 
 def test_reports_of_earlier_batches_go(state: StateLocation, tmp_path: Path) -> None:

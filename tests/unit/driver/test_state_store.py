@@ -13,6 +13,7 @@ from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DynamicKafkaError, OffsetDocumentError, OptionError
 from dynamic_kafka.planning.acceptance import AcceptedLoss
 from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.identity import AcceptedIdentity
 from dynamic_kafka.planning.splits import Split, SplitRange
 
 PART = SplitRange(Split("east", "t", 0), 5, 9)
@@ -114,7 +115,7 @@ def test_acceptances_are_told_apart(uri: str) -> None:
     state.write("q/accepted/000000000002-identity.json", {"kind": "identity", "cluster": "east", "kafkaId": "Qx"})
     state.write("q/accepted/000000000003-data-loss.json", loss)
     state.write("q/accepted/000000000004-data-loss.json", {**loss, "partition": 1, "topicId": "T"})
-    assert state.accepted_identities("q") == {"east": "Qx"}
+    assert state.accepted_identities("q") == {"east": AcceptedIdentity("Qx")}
     assert state.accepted_losses("q") == {
         Split("east", "t", 0): AcceptedLoss(5, to=9),
         Split("east", "t", 1): AcceptedLoss(5, "T", to=9),

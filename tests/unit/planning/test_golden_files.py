@@ -17,6 +17,7 @@ from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.planning.acceptance import AcceptedLoss
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.codec import VERSION, decode, encode, fingerprint
+from dynamic_kafka.planning.identity import AcceptedIdentity
 from dynamic_kafka.planning.progress import (
     ClusterProgress,
     OffsetDocument,
@@ -135,7 +136,7 @@ def test_every_kind_of_acceptance_is_read(tmp_path: Path) -> None:
     shutil.copy(GOLDEN / "acceptance-identity.json", tmp_path / "q" / "accepted" / "000001-identity-east.json")
     shutil.copy(GOLDEN / "acceptance-data-loss.json", tmp_path / "q" / "accepted" / "000002-data-loss.json")
     state = StateLocation(str(tmp_path))
-    assert state.accepted_identities("q") == {"east": "Qx"}
+    assert state.accepted_identities("q") == {"east": AcceptedIdentity("Qx")}
     loss = AcceptedLoss(40, "d4Gk8Zp2QmWvT1xYb7NcRg", 98, 11, 3)
     assert state.accepted_losses("q") == {Split("east", "orders", 1): loss}
 
@@ -145,3 +146,9 @@ def test_the_newest_acceptance_is_read_and_written_byte_for_byte() -> None:
     loss = AcceptedLoss(40, "d4Gk8Zp2QmWvT1xYb7NcRg", 98, 11, 3, "expired")
     assert AcceptedLoss.from_wire(json.loads(saved)) == loss
     assert json.dumps(loss.to_wire(Split("east", "orders", 1)), indent=1, sort_keys=True) + "\n" == saved
+
+
+def test_an_accepted_identity_names_the_one_that_it_replaces(tmp_path: Path) -> None:
+    (tmp_path / "q" / "accepted").mkdir(parents=True)
+    shutil.copy(GOLDEN / "acceptance-identity-2.json", tmp_path / "q" / "accepted" / "000001-identity-east.json")
+    assert StateLocation(str(tmp_path)).accepted_identities("q") == {"east": AcceptedIdentity("Qx", "Mk")}

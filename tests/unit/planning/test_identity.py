@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dynamic_kafka.planning.identity import identity_problems, saved_identity
+from dynamic_kafka.planning.identity import AcceptedIdentity, identity_problems, saved_identity
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster
 
@@ -32,8 +32,18 @@ def test_a_parked_cluster_back_as_another_one_is_a_problem() -> None:
 
 
 def test_an_accepted_identity_is_none_but_only_that_one() -> None:
-    assert identity_problems(SAVED, {"east": answer("Qx")}, {"east": "Qx"}) == []
-    assert len(identity_problems(SAVED, {"east": answer("Zz")}, {"east": "Qx"})) == 1
+    assert identity_problems(SAVED, {"east": answer("Qx")}, {"east": AcceptedIdentity("Qx")}) == []
+    assert len(identity_problems(SAVED, {"east": answer("Zz")}, {"east": AcceptedIdentity("Qx")})) == 1
+
+
+def test_an_accepted_identity_replaces_only_one_saved_one() -> None:
+    observed, wanted = {"east": answer("Qx")}, {"east"}
+    assert identity_problems(SAVED, observed, {"east": AcceptedIdentity("Qx", "Mk")}) == []
+    # Given an acceptance from when the id was still another cluster
+    old = {"east": AcceptedIdentity("Qx", "Zz")}
+    assert len(identity_problems(SAVED, observed, old)) == 1
+    (problem,) = identity_problems(SAVED, {"west": answer("Mk")}, old, {*wanted, "west"})
+    assert "'east' and 'west' are one and the same" in problem.text
 
 
 def test_two_ids_for_one_cluster_would_read_everything_twice() -> None:
@@ -57,7 +67,7 @@ def test_a_parked_cluster_without_an_answer_keeps_its_identity() -> None:
 
 
 def test_an_accepted_cluster_keeps_its_accepted_identity() -> None:
-    accepted, wanted = {"east": "Qx"}, {"east", "west"}
+    accepted, wanted = {"east": AcceptedIdentity("Qx")}, {"east", "west"}
     assert identity_problems(SAVED, {"west": answer("Mk")}, accepted, wanted) == []
     assert len(identity_problems(SAVED, {"west": answer("Qx")}, accepted, wanted)) == 1
 

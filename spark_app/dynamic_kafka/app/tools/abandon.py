@@ -19,7 +19,7 @@ from dynamic_kafka.driver.sink_log import SINK_LOG
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import OptionError, PendingRangesError
 from dynamic_kafka.planning.amendments import Amendment, Amendments
-from dynamic_kafka.planning.identity import saved_identity
+from dynamic_kafka.planning.identity import AcceptedIdentity, is_another, saved_identity
 from dynamic_kafka.planning.splits import SplitRange
 
 HELP = "leave a cluster's ranges out of the pending batch of a stopped query, to be read again later"
@@ -82,10 +82,14 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _others(query: SavedQuery, accepted: Mapping[str, str]) -> set[str]:
+def _others(query: SavedQuery, accepted: Mapping[str, AcceptedIdentity]) -> set[str]:
     """Return the clusters for which the user has accepted another Kafka cluster."""
     saved = {cluster: saved_identity(query.saved.latest, cluster) for cluster in accepted}
-    return {cluster for cluster, kafka_id in accepted.items() if saved[cluster] not in (None, kafka_id)}
+    return {
+        cluster
+        for cluster, word in accepted.items()
+        if is_another(saved[cluster], word.kafka_id) and word.covers(saved[cluster], word.kafka_id)
+    }
 
 
 def _meaning(left_out: tuple[SplitRange, ...], others: set[str]) -> str:

@@ -178,7 +178,10 @@ def _identity(text: str, seen: Preview | None, document: OffsetDocument, pending
         f" startingOffsets. Unread records of the old cluster are given up{pending.consequence(cluster)}"
     )
     # The name is for people only; the file's content has the exact id of the cluster.
-    name, wire = f"identity-{_readable(cluster)}", {"kind": "identity", "cluster": cluster, "kafkaId": kafka_id}
+    name, wire = (
+        f"identity-{_readable(cluster)}",
+        {"kind": "identity", "cluster": cluster, "kafkaId": kafka_id, "replaces": saved},
+    )
     return Acceptance(name, wire, {"kafkaId": saved, "next": offsets}, meaning)
 
 
