@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 
 from dynamic_kafka.driver.state_store import StateLocation
-from dynamic_kafka.errors import StateMismatchError
+from dynamic_kafka.errors import OffsetDocumentError, StateMismatchError
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.wording import tool_command
 
@@ -36,7 +36,12 @@ def bound_state(state: StateLocation | None, document: OffsetDocument) -> tuple[
     if state is None:
         wrong = "stateLocation is not set, but"
     else:
-        wrong = f"stateLocation: {state.uri}/{document.query} holds {'another state' if found else 'no state'}, but"
+        held = "another state" if found else "no state"
+        try:
+            state.read_folder(f"{document.query}/state")
+        except OffsetDocumentError as damage:
+            held += f" ({damage})"
+        wrong = f"stateLocation: {state.uri}/{document.query} holds {held}, but"
     raise StateMismatchError(
         f"{wrong} the query has used the state {document.state}: that state records the ranges that batches left out,"
         " and without it they would never be read. Name the folder of that state in stateLocation, or restore it from"
