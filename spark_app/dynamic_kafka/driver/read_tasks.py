@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
+from dynamic_kafka.driver.amendment_refusal import REMOVED_RANGES_CHOICES
 from dynamic_kafka.driver.cluster_clients import client_of
-from dynamic_kafka.driver.replay import REMOVED_RANGES_CHOICES
 from dynamic_kafka.errors import PendingRangesError
 from dynamic_kafka.executor.read_task import BatchReports, ReadTask
 from dynamic_kafka.kafka.config import ClusterClient

@@ -15,14 +15,13 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
+from dynamic_kafka.driver.amendment_refusal import refusal_of
 from dynamic_kafka.driver.incarnation import Incarnation
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import (
-    ClusterUnreachableError,
     DataLossError,
     DynamicKafkaError,
     IdentityError,
-    PendingRangesError,
     StaleCheckpointError,
 )
 from dynamic_kafka.executor.state_folder import TOPIC_ID
@@ -34,15 +33,9 @@ from dynamic_kafka.planning.identity import identity_choices, saved_identity
 from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.plan import check_chain, ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.renames import current_id
 from dynamic_kafka.planning.splits import SplitRange
-from dynamic_kafka.wording import first_few, tool_command
-
-REMOVED_RANGES_CHOICES = (
-    "Choices: name the cluster and topic again until the batch is done (state Draining is enough), set stateLocation"
-    " with pendingRemovedRanges=filter, or leave the ranges out once with"
-    f" {tool_command('abandon', 'CLUSTER')}"
-)
-"""The user's choices when metadata no longer names ranges of a pending batch."""
+from dynamic_kafka.wording import first_few
 
 _REASON_TEXTS: Mapping[Reason, str] = {
     "removed": "cluster removed",
@@ -205,7 +198,7 @@ class Replays:
         return Amendment(end.query, end.number, *key, tuple(left_out), reasons, time.time_ns() // 1_000_000)
 
     def _reason(self, part: SplitRange, end: OffsetDocument, observation: Observation) -> Reason | None:
-        cluster = observation.subscription.current_id(part.split.cluster)
+        cluster = _current_id(part.split.cluster, end, observation)
         if cluster is None or part.split.topic not in observation.subscription.clusters[cluster].topics:
             return "removed"
         answer = observation.answers.get(cluster)
@@ -259,7 +252,7 @@ class Replays:
         """
         accepted = self._state.accepted_identities(end.query) if self._state else {}
         for saved_as in sorted({*end.clusters, *end.parked}):
-            cluster, saved = observation.subscription.current_id(saved_as), saved_identity(end, saved_as)
+            cluster, saved = _current_id(saved_as, end, observation), saved_identity(end, saved_as)
             answer = observation.answers.get(cluster) if cluster else None
             found = answer.kafka_id if answer else None
             word = accepted.get(cluster) if cluster else None
@@ -271,28 +264,7 @@ class Replays:
 
     def refusal(self, amendment: Amendment) -> DynamicKafkaError | None:
         """Return the error if the options do not allow an amendment, None if they do."""
-        left_out, reasons = amendment.left_out, amendment.reasons
-        named = first_few(left_out)
-        unreachable = sorted(cluster for cluster, reason in reasons.items() if reason == "unreachable")
-        unrecorded = None
-        if self._state is None:
-            unrecorded = "there is no stateLocation to record that"
-        elif not amendment.query:
-            unrecorded = "version 1 planned the batch, and names no query to record that for"
-        if unreachable and unrecorded:
-            return ClusterUnreachableError(
-                unreachable[0],
-                f"does not answer, and the pending batch needs it: {named}. Its ranges are not left out, since"
-                f" {unrecorded}. Bring the cluster back, and start again",
-            )
-        removed = "removed" in reasons.values()
-        if removed and (unrecorded or self._options.pending_removed_ranges == "refuse"):
-            return PendingRangesError(
-                f"the batch that was planned before the restart reads ranges that metadata no longer names: {named}."
-                f" They are not left out, since {unrecorded or 'pendingRemovedRanges=refuse'}."
-                f" {REMOVED_RANGES_CHOICES}"
-            )
-        return None
+        return refusal_of(amendment, self._options, is_recorded=self._state is not None)
 
     def _log_restored(self, document: OffsetDocument) -> None:
         if document.is_initial:
@@ -303,3 +275,7 @@ class Replays:
                 log.info("restored offsets of %s/%s: {%s}", cluster, name, offsets)
         for cluster, parked in sorted(document.parked.items()):
             log.info("restored parked topics of %s: %s", cluster, ", ".join(sorted(parked.topics)))
+
+
+def _current_id(saved: str, end: OffsetDocument, observation: Observation) -> str | None:
+    return current_id(saved, end, observation.subscription.clusters, observation.answers)

@@ -19,7 +19,8 @@ from dynamic_kafka.planning.plan import Plan, advance, open_splits
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.questions import EpochEndsQuestion, Steps
-from dynamic_kafka.planning.reconcile import Reconciled, carry_over, reconcile
+from dynamic_kafka.planning.reconcile import Reconciled, reconcile
+from dynamic_kafka.planning.renames import carry_over
 from dynamic_kafka.planning.resolution import kept_stop_warnings, resolve_positions, with_explicit_ids
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.planning.starting import is_bounded

@@ -14,7 +14,7 @@ from dynamic_kafka.planning.checks import RevisionRejectedError
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster, ParkedTopic, TopicProgress
-from dynamic_kafka.planning.reconcile import recognise
+from dynamic_kafka.planning.renames import recognise
 from dynamic_kafka.planning.splits import SplitRange
 from tests.unit.planning.plans import plan, plan_input
 

@@ -19,7 +19,8 @@ from dynamic_kafka.planning.progress import (
     ParkedTopic,
     TopicProgress,
 )
-from dynamic_kafka.planning.reconcile import Reconciled, forget, recognise, reconcile, rename
+from dynamic_kafka.planning.reconcile import Reconciled, forget, reconcile
+from dynamic_kafka.planning.renames import recognise, rename
 from dynamic_kafka.planning.splits import Split
 from tests.unit.planning import strategies
 from tests.unit.planning.simulation import everything

@@ -21,7 +21,13 @@ from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.codec import decode, fingerprint
 from dynamic_kafka.planning.observation import ClusterObservation, Observation
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.progress import (
+    ClusterProgress,
+    OffsetDocument,
+    ParkedCluster,
+    ParkedTopic,
+    TopicProgress,
+)
 from dynamic_kafka.planning.splits import Split, SplitRange
 from tests.unit.planning.simulation import MemoryState
 
@@ -188,6 +194,39 @@ def test_a_range_of_a_renamed_cluster_is_read_under_its_new_id() -> None:
     answers = {"east": ClusterObservation({}, "Mk"), "occident": ClusterObservation({}, "Qx")}
     replays = restarted(MemoryState(), Observation(Subscription(clusters, ("s",)), answers))
     assert replays.ranges(START, END) == [EAST_T, EAST_U, WEST_T]
+
+
+@pytest.mark.parametrize("reports_ids", [True, False])
+def test_an_old_renamed_from_does_not_lead_to_an_active_cluster(reports_ids: bool) -> None:
+    # Given a cluster that still has the `renamedFrom` of its last rename, and another one that had that id since
+    known = KAFKA_IDS if reports_ids else dict.fromkeys(KAFKA_IDS)
+    start, end = (
+        replace(found, clusters={name: replace(each, kafka_id=known[name]) for name, each in found.clusters.items()})
+        for found in (START, END)
+    )
+    end = replace(end, previous=fingerprint(start))
+    clusters = {"east": SubscribedCluster({"t": "s", "u": "s"}, {}, renamed_from="west")}
+    found = Observation(Subscription(clusters, ("s",)), {"east": ClusterObservation({}, known["east"])})
+    state = MemoryState()
+
+    # Then the ranges of that one are left out as removed
+    assert restarted(state, found).ranges(start, end) == [EAST_T, EAST_U]
+    assert [each.reasons for each in state.amendments("q")] == [{"west": "removed"}]
+
+
+def test_a_parked_cluster_is_not_compared_with_an_active_one() -> None:
+    start, end = (
+        replace(
+            found,
+            clusters={"east": found.clusters["east"]},
+            parked={"west": ParkedCluster({"t": ParkedTopic("s", {0: 8}, 1 << 60)}, "Qx")},
+        )
+        for found in (START, END)
+    )
+    end = replace(end, previous=fingerprint(start))
+    clusters = {"east": SubscribedCluster({"t": "s", "u": "s"}, {}, renamed_from="west")}
+    found = Observation(Subscription(clusters, ("s",)), {"east": ClusterObservation({}, "Mk")})
+    assert restarted(MemoryState(), found).ranges(start, end) == [EAST_T, EAST_U]
 
 
 def test_a_range_is_never_read_from_another_physical_cluster() -> None:

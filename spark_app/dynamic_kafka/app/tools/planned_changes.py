@@ -14,7 +14,7 @@ from dynamic_kafka.app.tools.preview import Preview
 from dynamic_kafka.planning.dataloss import DataLoss
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.reconcile import carry_over
+from dynamic_kafka.planning.renames import carry_over
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.wording import tool_command
 

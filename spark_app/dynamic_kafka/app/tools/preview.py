@@ -43,7 +43,8 @@ from dynamic_kafka.planning.identity import identity_problems, saved_identity
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation, observed_topic
 from dynamic_kafka.planning.plan import Plan
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.reconcile import Reconciled, carry_over
+from dynamic_kafka.planning.reconcile import Reconciled
+from dynamic_kafka.planning.renames import carry_over
 from dynamic_kafka.planning.splits import Split, SplitRange
 
 ANNOUNCE_AFTER_S = 3.0

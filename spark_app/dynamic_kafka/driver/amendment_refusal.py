@@ -1,0 +1,45 @@
+"""The amendments that the options do not allow: the error that a replay raises instead. Driver; pure."""
+
+from __future__ import annotations
+
+from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, PendingRangesError
+from dynamic_kafka.options import SourceOptions
+from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.wording import first_few, tool_command
+
+REMOVED_RANGES_CHOICES = (
+    "Choices: name the cluster and topic again until the batch is done (state Draining is enough), set stateLocation"
+    " with pendingRemovedRanges=filter, or leave the ranges out once with"
+    f" {tool_command('abandon', 'CLUSTER')}"
+)
+"""The user's choices when metadata no longer names ranges of a pending batch."""
+
+
+def refusal_of(amendment: Amendment, options: SourceOptions, *, is_recorded: bool) -> DynamicKafkaError | None:
+    """Return the error if the options do not allow an amendment, None if they do.
+
+    Args:
+        is_recorded: whether there is a `stateLocation`.
+    """
+    left_out, reasons = amendment.left_out, amendment.reasons
+    named = first_few(left_out)
+    unreachable = sorted(cluster for cluster, reason in reasons.items() if reason == "unreachable")
+    unrecorded = None
+    if not is_recorded:
+        unrecorded = "there is no stateLocation to record that"
+    elif not amendment.query:
+        unrecorded = "version 1 planned the batch, and names no query to record that for"
+    if unreachable and unrecorded:
+        return ClusterUnreachableError(
+            unreachable[0],
+            f"does not answer, and the pending batch needs it: {named}. Its ranges are not left out, since"
+            f" {unrecorded}. Bring the cluster back, and start again",
+        )
+    removed = "removed" in reasons.values()
+    if removed and (unrecorded or options.pending_removed_ranges == "refuse"):
+        return PendingRangesError(
+            f"the batch that was planned before the restart reads ranges that metadata no longer names: {named}."
+            f" They are not left out, since {unrecorded or 'pendingRemovedRanges=refuse'}."
+            f" {REMOVED_RANGES_CHOICES}"
+        )
+    return None
