@@ -108,7 +108,7 @@ class Incarnation:
                 " that no two drivers decide about one batch. All committed batches are intact. If the other driver"
                 " was started by mistake, stop it, and start this one again"
             )
-        if self.name not in drivers:
+        if self.name and self.name not in drivers:
             raise DriverReplacedError(
                 f"{self._state.uri}/{folder}/{self.name}.json, the claim of this driver, is gone: the stateLocation was"
                 " moved, emptied or restored from a backup, and another driver may have started on this checkpoint"
