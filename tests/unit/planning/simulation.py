@@ -856,7 +856,10 @@ class Simulation:
                     self.explicit_ids.setdefault((split.cluster, split.topic), was or topic_id)
             stop = progress.stops.get(split.partition)
             if stop is not None:
-                self.limits.setdefault(key, max(stop, before.get(key, 0)))
+                if key not in self.limits:
+                    # A range that a replay left out may have been delivered: then the split was there before.
+                    delivered = [record.offset + 1 for record in self.delivered if record[:3] == key]
+                    self.limits[key] = max(stop, before.get(key, 0), *delivered)
                 assert self.stops.setdefault(key, stop) == stop, "a stop is resolved once"
             else:
                 assert key not in self.stops, "a stop is kept"
@@ -869,7 +872,9 @@ class Simulation:
             new = next((each for each in wanted.values() if each.physical is self.physical(name)), None)
             if new is None or name == new.name or name in wanted:
                 continue
-            if (name == new.renamed_from and new.name not in logged.clusters) or name in saved:
+            # Without `renamedFrom`, only an answer shows the rename; the progress may expire before it comes.
+            recognised = name in saved and new.physical.reachable and new.physical.reports_id
+            if (name == new.renamed_from and new.name not in logged.clusters) or recognised:
                 first = self.explicit_ids.pop((name, topic))
                 self.explicit_ids[new.name, topic] = first
         for key in list(self.explicit_ids):

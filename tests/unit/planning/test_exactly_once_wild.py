@@ -264,3 +264,31 @@ TestAQueryInAWildWorld.settings = settings(
     report_multiple_bugs=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
+
+
+def test_delivered_records_may_lie_behind_a_later_stop() -> None:
+    # Given a delivered batch whose ranges a replay leaves out
+    state = AQueryInAWildWorld()
+    start = {"starting": "earliest", "policy": "stall", "refuse": False, "flavour": "stops", "fail_on_loss": False}
+    state.a_query(**start, starts=["latest", None])
+    changes = [("b", {"t"}, False, 0), ("b", {"u"}, False, 3), ("a", {"t", "u"}, False, 1), ("b", set(), True, 3)]
+    crashes = [None, "amended", "delivered", "reading"]
+    more = [(*change, crash, False) for change, crash in zip(changes, crashes, strict=True)]
+    state.a_batch_is_tried_again_and_again(crash="delivered", more=[*more, ("a", set(), False, None, None, False)])
+
+    # When metadata sets a stop before their end
+    state.metadata_sets_starts_and_stops(cluster="b", start="latest", stop=3)
+    state.teardown()
+
+
+def test_an_unmarked_rename_may_be_answered_after_expiry() -> None:
+    state = AQueryInAWildWorld()
+    start = {"starting": "latest", "policy": "stall", "refuse": False, "flavour": "chains", "fail_on_loss": True}
+    state.a_query(**start, starts=[1, None])
+    silent = ("a", {"t", "u"}, False, 3, "logged", False)
+    state.a_batch_is_tried_again_and_again(crash="reading", more=[silent, ("b", {"u"}, False, 1, None, False)])
+    state.time_passes(ms=1100)
+    answer = ("a", {"t"}, True, None, "amended", False)
+    state.a_batch_is_tried_again_and_again(crash="reading", more=[answer])
+    state.a_topic_is_deleted(cluster="a", topic="t")
+    state.teardown()
