@@ -10,6 +10,9 @@ import pytest
 import yaml
 
 from dynamic_kafka.app.cli import main
+from dynamic_kafka.driver.state_store import StateLocation
+from dynamic_kafka.planning.codec import encode
+from dynamic_kafka.planning.progress import OffsetDocument
 
 PASSWORD = "hunter2-very-secret"
 
@@ -189,3 +192,16 @@ def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path, capsys: pytest.
 def test_a_duration_without_a_unit_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", str(write(tmp_path, gracePeriod=30))]) == 0
     assert "note: gracePeriod is '30' without a unit, which means 30 ms" in capsys.readouterr().out
+
+
+def test_a_moved_state_location_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    offsets = tmp_path / "checkpoint" / "out" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / "0").write_text("v1\n{}\n" + json.dumps(encode(OffsetDocument("q", 1, "", state="e1"))))
+    StateLocation(str(tmp_path / "checkpoint" / "out" / "dynamic-kafka")).bind("q", "e1")
+    assert findings(capsys, write(tmp_path), 0) == {}
+
+    moved = write(tmp_path, options={"stateLocation": str(tmp_path / "elsewhere")})
+    (text,) = findings(capsys, moved, 4)["state of sink out"]
+
+    assert "elsewhere/q holds no state, but the query has used the state e1" in text

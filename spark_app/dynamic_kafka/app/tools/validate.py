@@ -22,6 +22,8 @@ from dynamic_kafka.app.tools.connections import connect
 from dynamic_kafka.app.tools.formatting import table
 from dynamic_kafka.driver.cluster_clients import client_of
 from dynamic_kafka.driver.metadata_services import make_service, make_subscriber
+from dynamic_kafka.driver.state_binding import bound_state
+from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DynamicKafkaError, MetadataInvalidError, OptionError
 from dynamic_kafka.executor.state_folder import check_writable
 from dynamic_kafka.kafka.config import ClusterClient
@@ -102,7 +104,7 @@ def _checks(config: AppConfig, *, connected: bool) -> Iterator[Finding]:
         yield _checkpoint(config, sink, allowed=options.allow_old_checkpoint)
         location = config.parsed_options(sink).state_location
         if location is not None:
-            yield _checked(f"state of sink {sink.name}", partial(check_writable, location, "stateLocation"))
+            yield _checked(f"state of sink {sink.name}", partial(_state, config.checkpoint_of(sink), location))
     for check, warnings in (("app.yaml", config.warnings), ("options", options.warnings)):
         yield from (Finding(check, f"note: {warning}") for warning in warnings)
     yield _checked("client properties", partial(_client_properties, options.kafka_properties, config.where_is))
@@ -124,6 +126,20 @@ def _checkpoint(config: AppConfig, sink: Sink, *, allowed: bool) -> Finding:
     except DynamicKafkaError as error:
         return Finding(check, str(error), error)
     return Finding(check, text)
+
+
+def _state(checkpoint: str, location: str) -> str:
+    """Check that the state folder can be written, and that it is the one that the checkpoint's query has used."""
+    text = check_writable(location, "stateLocation")
+    try:
+        found = Checkpoint(checkpoint)
+        planned = found.planned
+    except (OptionError, OSError):
+        return text  # the check of the checkpoint reports that it cannot be read
+    document = None if planned is None else found.document(planned)
+    if document is not None:
+        bound_state(StateLocation(location), document)
+    return text
 
 
 def _functions(config: AppConfig) -> Iterator[Finding]:
