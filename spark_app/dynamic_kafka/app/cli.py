@@ -21,7 +21,6 @@ from typing import Protocol, cast
 from dynamic_kafka.app.exit_codes import ExitCode, code_of, describe_error
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.installed import explained
-from dynamic_kafka.options.command_line import parse_flags
 from dynamic_kafka.wording import nearest
 
 COMMANDS: Mapping[str, str] = {
@@ -56,14 +55,17 @@ def _program() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command, and return the process's exit code. Ctrl-C leaves no traceback."""
+    """Run one command, and return the process's exit code. Ctrl-C leaves a line and no traceback."""
     try:
         return _run_command(arguments)
     except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
         return ExitCode.INTERRUPTED
 
 
 def _run_command(arguments: Sequence[str] | None) -> int:
+    from dynamic_kafka.options.command_line import parse_flags  # the slow import, where `main` takes Ctrl-C
+
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(prog=_program(), description="Read many Kafka clusters as one Spark stream.")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)

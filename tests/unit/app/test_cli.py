@@ -131,7 +131,16 @@ def test_an_early_interrupt_leaves_no_traceback(
 
     monkeypatch.setattr("importlib.import_module", interrupted)
     assert main(["plan", "app.yaml"]) == 130
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_the_command_line_imports_little_before_it_takes_ctrl_c() -> None:
+    program = "import sys, dynamic_kafka.app.cli; print(*sys.modules)"
+    ended = subprocess.run(
+        [sys.executable, "-c", program], check=True, env=environment(), capture_output=True, text=True, timeout=60
+    )
+    assert "dynamic_kafka.app.cli" in ended.stdout.split()
+    assert not {"pydantic", "yaml", "pyarrow", "pyspark", "confluent_kafka"} & set(ended.stdout.split())
 
 
 def test_a_reader_that_goes_away_is_no_error(app: Path) -> None:
