@@ -279,6 +279,8 @@ class Telemetry:
 
 def _stop_on_request(stop: StopRequest, discovery: MetadataDiscovery) -> None:
     stop.wait()
+    # Spark's start may take a minute, and ends before the request is followed.
+    log.info("%s: will stop; if Spark is starting, as soon as it is up", stop.reason)
     discovery.stop()
 
 

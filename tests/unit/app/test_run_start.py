@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.query.stop_request import StopRequest
 from dynamic_kafka.errors import MetadataInvalidError
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -59,3 +61,17 @@ def test_a_started_application_starts_again_without_a_stream(
     begun.mkdir(parents=True)
     (begun / "0").write_text("v1")
     assert has_metadata(config, stop)
+
+
+def test_a_signal_is_logged_before_spark_is_up(
+    config: AppConfig, stop: StopRequest, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "dynamic_kafka")
+    begun = tmp_path / "checkpoint" / "copy" / "offsets"
+    begun.mkdir(parents=True)
+    (begun / "0").write_text("v1")
+    assert has_metadata(config, stop)
+
+    stop.ask("SIGINT")
+
+    assert eventually(lambda: "SIGINT: will stop; if Spark is starting, as soon as it is up" in caplog.text)
