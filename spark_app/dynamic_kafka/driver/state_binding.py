@@ -44,8 +44,9 @@ def bound_state(state: StateLocation | None, document: OffsetDocument) -> tuple[
         wrong = f"stateLocation: {state.uri}/{document.query} holds {held}, but"
     raise StateMismatchError(
         f"{wrong} the query has used the state {document.state}: that state records the ranges that batches left out,"
-        " and without it they would never be read. Name the folder of that state in stateLocation, or restore it from"
-        " a backup that was made after the first batch of the query's last start: an older one counts as lost, although"
-        " its id fits. If the state is lost, name an empty folder to continue with, and accept once that such ranges"
-        f" may be lost: {tool_command('accept', flag='--state')}"
+        " and without it they would never be read. Name the folder of that state in stateLocation: it holds the file"
+        f" {document.query}/state/{document.state}.json, and the application's default is the folder dynamic-kafka in"
+        " the sink's checkpoint. Or restore it from a backup that was made after the first batch of the query's last"
+        " start: an older one counts as lost, although its id fits. If the state is lost, name an empty folder to"
+        f" continue with, and accept once that such ranges may be lost: {tool_command('accept', flag='--state')}"
     )
