@@ -42,7 +42,7 @@ from dynamic_kafka.planning.ending import Targets, still_to_read
 from dynamic_kafka.planning.plan import Limits, Plan
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import Column, OffsetDocument
-from dynamic_kafka.planning.questions import run_steps
+from dynamic_kafka.planning.questions import AbsentTopicsQuestion, Topics, run_steps
 from dynamic_kafka.planning.splits import slice_ranges
 from dynamic_kafka.wording import first_few
 
@@ -63,7 +63,7 @@ class Enumerator:
         # A batch read has no checkpoint to keep a state for.
         location = options.state_location if options.mode == "streaming" else None
         self.state = StateLocation(location) if location else None
-        self.replays = Replays(options, self.state, self.observer.observe)
+        self.replays = Replays(options, self.state, self.observer.observe, self._absent_topics)
         self._query = uuid.uuid4().hex
         self.group_check = GroupCheck(options, self._query)
         self._committer: GroupCommitter | None = None
@@ -149,6 +149,12 @@ class Enumerator:
         self.observer.wait_closed()
 
     # -- planning ------------------------------------------------------------------------------------------------
+
+    def _absent_topics(self, topics: Topics) -> Topics:
+        absent: Topics = answer_question(
+            AbsentTopicsQuestion(topics), probes={}, state=self.state, options=self.options
+        )
+        return absent
 
     def _restore(self, saved: OffsetDocument) -> None:
         self.replays.begin(saved)

@@ -12,6 +12,7 @@ it dies after the write, the next run obeys.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping
 
@@ -19,6 +20,7 @@ from dynamic_kafka.driver.amendment_refusal import refusal_of
 from dynamic_kafka.driver.incarnation import Incarnation
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import (
+    ClusterUnreachableError,
     DataLossError,
     DynamicKafkaError,
     IdentityError,
@@ -33,6 +35,7 @@ from dynamic_kafka.planning.identity import identity_choices, saved_identity
 from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.plan import check_chain, ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.questions import Topics
 from dynamic_kafka.planning.renames import current_id
 from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.wording import first_few
@@ -53,6 +56,7 @@ class Replays:
     Args:
         state: the store of amendments; None without a `stateLocation`.
         observe: observes metadata and clusters, given the progress; raises if a cluster that must answer does not.
+        absent: returns those of (cluster id, topic) that no broker has.
 
     Attributes:
         amendments: the amendments that were restored or made so far.
@@ -60,9 +64,13 @@ class Replays:
     """
 
     def __init__(
-        self, options: SourceOptions, state: StateLocation | None, observe: Callable[[OffsetDocument], Observation]
+        self,
+        options: SourceOptions,
+        state: StateLocation | None,
+        observe: Callable[[OffsetDocument], Observation],
+        absent: Callable[[Topics], Topics] = frozenset,
     ) -> None:
-        self._options, self._state, self._observe = options, state, observe
+        self._options, self._state, self._observe, self._absent = options, state, observe, absent
         self.incarnation = Incarnation(state)
         self.amendments = Amendments()
         self._settled: set[tuple[str, str]] = set()
@@ -182,20 +190,33 @@ class Replays:
         Raises:
             IdentityError: another cluster answers for a cluster of the batch.
             DataLossError: a topic of the batch was re-created.
+            ClusterError: a pattern's list lacks a topic that exists, or that the cluster refuses to describe.
         """
         reasons: dict[str, Reason] = {}
-        left_out = []
+        left_out, removed = [], set()
         for part in ranges:
             reason = self._reason(part, end, observation)
             if reason is None:
                 continue
             left_out.append(part)
+            if reason == "removed":
+                removed.add((part.split.cluster, part.split.topic))
             # If a topic is removed from a cluster that does not answer, `pendingRemovedRanges` decides.
             if reasons.get(part.split.cluster) != "removed":
                 reasons[part.split.cluster] = reason
+        self._check_unlisted(removed)
         if not left_out:
             return None
         return Amendment(end.query, end.number, *key, tuple(left_out), reasons, time.time_ns() // 1_000_000)
+
+    def _check_unlisted(self, removed: set[tuple[str, str]]) -> None:
+        """Raise ClusterError if a topic is removed only because one broker does not list it for `subscribePattern`."""
+        single = self._options.single
+        pattern = single.pattern if single is not None else None
+        unlisted = frozenset(found for found in removed if pattern is not None and re.fullmatch(pattern, found[1]))
+        for cluster, topic in sorted(unlisted - self._absent(unlisted)) if unlisted else ():
+            text = f"does not list the topic {topic!r} of the pending batch, but other brokers have it: start again"
+            raise ClusterUnreachableError(cluster, text)
 
     def _reason(self, part: SplitRange, end: OffsetDocument, observation: Observation) -> Reason | None:
         cluster = _current_id(part.split.cluster, end, observation)
@@ -267,8 +288,6 @@ class Replays:
         return refusal_of(amendment, self._options, is_recorded=self._state is not None)
 
     def _log_restored(self, document: OffsetDocument) -> None:
-        if document.is_initial:
-            return
         for cluster, progress in sorted(document.clusters.items()):
             for name, topic in sorted(progress.topics.items()):
                 offsets = first_few((f"{p}: {topic.next[p]}" for p in sorted(topic.next)), 32)

@@ -16,6 +16,9 @@ from dynamic_kafka.planning.starting import OffsetQuery
 
 T = TypeVar("T")
 
+Topics = frozenset[tuple[str, str]]
+"""Topics, each as (cluster id, topic)."""
+
 
 @dataclass(frozen=True)
 class AcceptedIdentitiesQuestion:
@@ -73,7 +76,7 @@ class AbsentTopicsQuestion:
     ClusterError if a cluster lacks no topic, but refuses to describe it.
     """
 
-    topics: frozenset[tuple[str, str]]
+    topics: Topics
 
 
 class EpochCheck(NamedTuple):

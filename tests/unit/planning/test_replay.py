@@ -137,6 +137,28 @@ def test_what_goes_after_an_amendment_needs_one_more() -> None:
     assert {amendment.left_out for amendment in state.amendments("q")} == {(WEST_T,), (EAST_U,)}
 
 
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_topic_that_one_listing_of_a_pattern_lacks_is_kept(exists: bool) -> None:
+    # Given a pending batch of two topics that match a pattern, and a list of topics that lacks one of them
+    given = {"kafka.bootstrap.servers": "e:9", "subscribePattern": "t|u", "stateLocation": "memory"}
+    options = parse_options(given, mode="streaming")
+    assert options.single is not None
+    name, state = options.single.cluster_id, MemoryState()
+    start, end = (replace(found, clusters={name: found.clusters["east"]}) for found in (START, END))
+    end = replace(end, previous=fingerprint(start))
+    found = observation({name: ("t",)}, ids={name: "Mk"})
+    replays = Replays(options, state, lambda _: found, lambda topics: frozenset() if exists else topics)
+    replays.restore(end)
+
+    # Then the replay fails if the topic exists; a topic that no broker has is left out
+    if exists:
+        with pytest.raises(ClusterUnreachableError, match="does not list the topic 'u' of the pending batch"):
+            replays.ranges(start, end)
+        assert not state.files
+    else:
+        assert [part.split.topic for part in replays.ranges(start, end)] == ["t"]
+
+
 def test_a_silent_cluster_is_left_out_under_stall() -> None:
     assert restarted(MemoryState(), observation(silent="east")).ranges(START, END) == [WEST_T]
 

@@ -255,7 +255,7 @@ class _PreviewRun:
         left_out = None
         try:
             left_out = replays.judge(judged, saved.end, saved.key, self.observed)
-        except (IdentityError, DataLossError) as error:
+        except (IdentityError, DataLossError, ClusterError) as error:
             self.refuse(None, error)
         if left_out is None:
             return pending, None
