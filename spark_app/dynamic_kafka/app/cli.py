@@ -70,6 +70,8 @@ def _run_command(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(prog=_program(), description="Read many Kafka clusters as one Spark stream.")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     loaded, parsers = {}, {}
+    if not given:
+        parser.error(f"name a command: {', '.join(COMMANDS)}; --help describes them")
     used = given[0] if given and given[0] in COMMANDS else None
     near = nearest(given[0], COMMANDS) if given and not used else None
     if near:

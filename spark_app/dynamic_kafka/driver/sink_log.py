@@ -33,7 +33,7 @@ def old_checkpoint_error(
         return None
     known = "has no batch yet" if planned is None else f"ends at batch {planned}"
     first = 0 if planned is None else planned + 1
-    skipped = f"batches {first} to {delivered}" if delivered > first else f"batch {delivered}"
+    skipped, its = (f"batches {first} to {delivered}", "their") if delivered > first else (f"batch {delivered}", "its")
     start = (
         "with the new checkpoint"
         if planned is None
@@ -43,6 +43,6 @@ def old_checkpoint_error(
     return StaleCheckpointError(
         f"the checkpoint {checkpoint} {known}, but the log of the sink {path} has batch {delivered}: the checkpoint"
         f" was restored from a backup, or is a new one for old files. The sink would skip {skipped} as already written,"
-        " and all their records, also new ones, would be LOST for this sink. Restore the newer checkpoint, or write"
+        f" and all {its} records, also new ones, would be LOST for this sink. Restore the newer checkpoint, or write"
         f" to a new path {start}"
     )

@@ -158,8 +158,8 @@ class OffsetOptions:
         Option(
             "endingOffsets",
             "text",
-            "Where reading stops. If absent: `latest` in batch, never in streaming. Spark refuses this option in"
-            " streaming.",
+            "Where reading stops. If absent: `latest` in batch, never in streaming. It is allowed in"
+            " streaming, too; only Spark's own source refuses it there.",
             f"`latest`, `committed`, {_JSON}",
         ),
         Option(

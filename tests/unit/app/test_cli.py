@@ -165,6 +165,13 @@ def test_a_folder_is_no_app_yaml(command: str, kind: str, tmp_path: Path, capsys
         assert "is a checkpoint; plan needs the app.yaml, since it asks metadata and clusters" in output
 
 
+def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 2
+    assert "name a command: run, validate, plan, inspect, " in capsys.readouterr().err
+
+
 def test_a_misspelt_command_is_reported_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["valdate", "app.yaml"])

@@ -122,7 +122,9 @@ def test_a_wrong_folder_is_distinguished_from_a_new_checkpoint(tmp_path: Path) -
         read_saved(Checkpoint(str(tmp_path / "file")))
     with pytest.raises(OptionError, match="holds no batch"):
         read_saved(Checkpoint(str(tmp_path)))
-    for sink in ("lake", "forward"):
-        (tmp_path / sink / "offsets").mkdir(parents=True)
+    (tmp_path / "lake" / "offsets").mkdir(parents=True)
+    with pytest.raises(OptionError, match="holds the checkpoint of a sink: give lake below it"):
+        read_saved(Checkpoint(str(tmp_path)))
+    (tmp_path / "forward" / "offsets").mkdir(parents=True)
     with pytest.raises(OptionError, match="holds the checkpoints of several sinks: give one of forward, lake below it"):
         read_saved(Checkpoint(str(tmp_path)))

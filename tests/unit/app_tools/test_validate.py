@@ -165,7 +165,15 @@ def test_a_checkpoint_that_is_older_than_its_files_is_found(
     (tmp_path / "lake" / "_spark_metadata" / "4").write_text("v1")
     sink = {"name": "out", "type": "format", "format": format_name, "options": {"path": str(tmp_path / "lake")}}
     wrong = findings(capsys, write(tmp_path, sinks=[sink]), 4)
-    assert "has no batch yet, but the log of the sink" in wrong["checkpoint of sink out"][0]
+    (text,) = wrong["checkpoint of sink out"]
+    assert (
+        "has no batch yet, but the log of the sink" in text
+        and "batches 0 to 4 as already written, and all their" in text
+    )
+    log = tmp_path / "lake" / "_spark_metadata"
+    (log / "4").rename(log / "0")
+    (text,) = findings(capsys, tmp_path / "app.yaml", 4)["checkpoint of sink out"]
+    assert "would skip batch 0 as already written, and all its records" in text
 
 
 def test_the_output_names_what_was_not_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,7 +103,8 @@ class Checkpoint:
         names = sorted(
             each.base_name for each in inside if Checkpoint(f"{self.uri}/{each.base_name}").has_folder("offsets")
         )
-        return f"holds the checkpoints of several sinks: give one of {', '.join(names)} below it" if names else ""
+        what = "the checkpoints of several sinks: give one of" if len(names) > 1 else "the checkpoint of a sink: give"
+        return f"holds {what} {', '.join(names)} below it" if names else ""
 
     def quiet_s(self) -> float:
         """Return the seconds since the query last planned or committed a batch; infinite if it never did."""
