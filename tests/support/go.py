@@ -75,9 +75,10 @@ class GoProgram:
 
     def _options(self) -> list[str]:
         flags = ["-s", "-w", *(f"-X={variable}={self.version}" for variable in self.version_variables)]
-        # The linker drops debug information anyway (-s -w); without it the compiler needs a quarter less time.
-        compiler = "-gcflags=all=-dwarf=false"
-        return [f"-tags={','.join(self.tags)}", compiler, f"-ldflags={' '.join(flags)}", self.package]
+        # The linker drops debug information anyway (-s -w); without it the compiler needs a quarter less time. Inlining
+        # takes a sixth of the rest. Only the standard library keeps it: its maps and allocator need it most.
+        compiler = ["-gcflags=all=-dwarf=false -l", "-gcflags=std=-dwarf=false"]
+        return [f"-tags={','.join(self.tags)}", *compiler, f"-ldflags={' '.join(flags)}", self.package]
 
     def _command(self, verb: str, *flags: str) -> list[str]:
         # nice: minutes of all processors, on a machine that somebody works on.
