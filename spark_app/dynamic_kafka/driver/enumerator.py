@@ -25,7 +25,8 @@ from typing import Any
 
 from dynamic_kafka.driver.cluster_clients import client_of
 from dynamic_kafka.driver.group_check import GroupCheck
-from dynamic_kafka.driver.observer import LiveObservation, Observer
+from dynamic_kafka.driver.live_observation import LiveObservation
+from dynamic_kafka.driver.observer import Observer
 from dynamic_kafka.driver.offset_resolution import answer_question
 from dynamic_kafka.driver.read_tasks import make_tasks
 from dynamic_kafka.driver.replay import Replays

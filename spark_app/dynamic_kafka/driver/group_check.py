@@ -11,7 +11,8 @@ import logging
 from concurrent.futures import Future, wait
 from functools import partial
 
-from dynamic_kafka.driver.observer import GRACE_S, LiveObservation
+from dynamic_kafka.driver.grace import GRACE_S
+from dynamic_kafka.driver.live_observation import LiveObservation
 from dynamic_kafka.errors import ClusterError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.commit_marks import CommitMark, check_group

@@ -13,16 +13,17 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
 
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, request_of
 from dynamic_kafka.driver.cluster_failures import as_one_error, servers_of, with_choices
+from dynamic_kafka.driver.grace import FIRST_GRACE_S, GRACE_S, grace_s
+from dynamic_kafka.driver.live_observation import LiveObservation
 from dynamic_kafka.driver.metadata_services import make_discovery
 from dynamic_kafka.driver.status import NO_ANSWER_YET, PlanStatus
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DynamicKafkaError, SecretWithheldError
-from dynamic_kafka.kafka.probe import ClusterProbe, ObservationRequest, collect_observations
+from dynamic_kafka.kafka.probe import ObservationRequest, collect_observations
 from dynamic_kafka.metadata.discovery import MetadataDiscovery
 from dynamic_kafka.metadata.discovery_state import Discovered, DiscoveryStatus
 from dynamic_kafka.metadata.model import Revision
@@ -31,43 +32,14 @@ from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.awaited import must_answer, never_read
 from dynamic_kafka.planning.checks import RevisionRejectedError
-from dynamic_kafka.planning.observation import ClusterObservation, Observation
+from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.starting import is_bounded
 
-GRACE_S = 2.0
-"""How long a plan waits for slow clusters. Then it continues with the others; a late answer serves a later plan."""
-FIRST_GRACE_S = 10.0
-"""The same for the first observation of a process. It waits longer for the clusters that must answer."""
-SPLITS_PER_S = 10_000
-"""Splits for which a plan waits one second more (`grace_s`): reading their offsets takes this process 0.5 s of CPU."""
 RECONSIDER_S = 30.0
 """Seconds between retries of rejected metadata: a missing topic may be created, wrong servers may be corrected."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class LiveObservation(Observation):
-    """An observation with the connections that it was made over.
-
-    Attributes:
-        found: the metadata, with their revision.
-        probes: the connection of each cluster that has one, by cluster id.
-        new_revision: whether the metadata differs from the last good metadata (`Observer.adopt`).
-        required: the clusters whose failure ends the query.
-        never_read: the clusters that the query has never read.
-    """
-
-    found: Discovered
-    probes: Mapping[str, ClusterProbe]
-    new_revision: bool
-    required: frozenset[str] = frozenset()
-    never_read: frozenset[str] = frozenset()
-
-    def without(self, cluster: str) -> LiveObservation:
-        """Return the same observation, as if `cluster` had not answered."""
-        return replace(self, answers={name: answer for name, answer in self.answers.items() if name != cluster})
 
 
 class Observer:
@@ -309,16 +281,6 @@ class Observer:
         self.status.missing = status.missing
         self.status.revision = revision.hash if revision.counter is None else str(revision.counter)
         self.status.lineage = (revision.lineage or "") if revision.counter is not None else ""
-
-
-def grace_s(least_s: float, progress: OffsetDocument | None, clusters: Iterable[str]) -> float:
-    """Return how many seconds a plan waits for clusters: longer for many splits.
-
-    Otherwise a plan of many splits would leave healthy clusters out, only because this process reads answers so long.
-    """
-    known = progress.clusters if progress is not None else {}
-    topics = (topic for cluster in clusters if cluster in known for topic in known[cluster].topics.values())
-    return least_s + sum(len(topic.next) for topic in topics) / SPLITS_PER_S
 
 
 def _same(one: Discovered, other: Discovered) -> bool:

@@ -11,6 +11,7 @@ import yaml
 from dynamic_kafka.app.cli import main
 from dynamic_kafka.app.kubernetes.pod import OwnPod, PodError, own_pod
 from tests.support.kube import PODS, KubeCluster
+from tests.support.waiting import wait_until
 
 ACCOUNT = "shop-driver"
 DRIVER: dict[str, Any] = {
@@ -38,6 +39,14 @@ def pod(kube: KubeCluster, namespace: str, tmp_path: Path) -> OwnPod:
     return found
 
 
+def may_get_pods(kube: KubeCluster, namespace: str) -> bool:
+    """Return the answer of the API server's authorizer, which reads a new Role a moment after its creation."""
+    asked = {"namespace": namespace, "verb": "get", "resource": "pods"}
+    review = {"spec": {"user": f"system:serviceaccount:{namespace}:{ACCOUNT}", "resourceAttributes": asked}}
+    answer = kube.api.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+    return bool(answer["status"]["allowed"])
+
+
 def test_the_printed_role_is_what_it_takes_and_no_more(
     pod: OwnPod, kube: KubeCluster, namespace: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -51,6 +60,7 @@ def test_the_printed_role_is_what_it_takes_and_no_more(
     kube.api.create("rbac.authorization.k8s.io/v1/roles", role)
     kube.api.create("rbac.authorization.k8s.io/v1/rolebindings", binding)
 
+    wait_until(lambda: may_get_pods(kube, namespace), "the Role to be in force")
     uid = pod.uid()
     pod.annotate(uid, {"kafkastream.dev/report": '{"beat":1}'})
     pod.annotate(uid, {"kafkastream.dev/report": '{"beat":2}'})

@@ -45,7 +45,7 @@ def test_an_accepted_wiped_cluster_is_read_from_its_start(
 
     # then it is recorded, the new cluster is read from its start, and the other one is read on
     (accepted,) = contents(next(story.state.glob("*/accepted")))
-    assert accepted == {"kind": "identity", "cluster": "east", "kafkaId": east.kafka_id}
+    assert accepted == {"kind": "identity", "cluster": "east", "kafkaId": east.kafka_id, "replaces": former}
     (audit,) = contents(story.state / "audit")
     assert audit["before"] == {"kafkaId": former, "next": {f"{name}/0": 8}} and "@" in audit["who"]
     assert tools("plan", story.app) == 0
@@ -224,6 +224,7 @@ def test_a_bare_checkpoint_needs_to_know_where_its_query_looks(tmp_path: Path, t
 
     state = tmp_path / "elsewhere"
     assert tools("accept", tmp_path, "--identity", "a=new", "--yes", "--state-location", state) == 0
-    assert contents(state / "q" / "accepted") == [{"kind": "identity", "cluster": "a", "kafkaId": "new"}]
+    written = {"kind": "identity", "cluster": "a", "kafkaId": "new", "replaces": "old"}
+    assert contents(state / "q" / "accepted") == [written]
     assert tools("accept", tmp_path, "--identity", "a=newer", "--yes", "--state-location", state) == 0
     assert [each["kafkaId"] for each in contents(state / "q" / "accepted")] == ["new", "newer"]

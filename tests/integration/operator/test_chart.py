@@ -18,6 +18,7 @@ from dynamic_kafka.app.tools.manifest import ROLE as PRINTED_ROLE
 from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
 from kafkastream_operator.core.conditions.driver import ROLE
 from tests.integration.operator.stage import APPLICATIONS, Stage, cluster
+from tests.support.fixtures import kept_open
 from tests.support.kube import PODS, Api, ApiError, KubeCluster
 from tests.support.kube_programs import helm, spark_operator_crds
 from tests.support.operator import CHART, CONFIG_MAPS, rendered
@@ -26,6 +27,7 @@ from tests.support.ports import reserve_ports
 from tests.support.supervise import Process, last_lines
 from tests.support.waiting import wait_until
 
+DEFINITIONS = "apiextensions.k8s.io/v1/customresourcedefinitions"
 DRIVER = "drivers[0].namespace=jobs,drivers[0].name=spark"
 MATRIX = {
     "the defaults": [],
@@ -70,9 +72,17 @@ def test_lint_finds_nothing() -> None:
 
 
 @pytest.fixture(scope="module")
+def kube(pytestconfig: pytest.Config) -> Iterator[KubeCluster]:
+    """Start an empty cluster: Helm takes over no definitions that other tests have applied."""
+    made = KubeCluster("chart")
+    with kept_open(pytestconfig, pytestconfig.stash, [made]):
+        yield made.start()
+
+
+@pytest.fixture(scope="module")
 def jobs(kube: KubeCluster) -> Iterator[str]:
     """Return a namespace for the objects of the matrix."""
-    name = kube.start().new_namespace("jobs")
+    name = kube.new_namespace("jobs")
     yield name
     kube.delete_namespace(name)
 
@@ -188,14 +198,13 @@ class Installed:
 @pytest.fixture(scope="module")
 def installed(kube: KubeCluster) -> Iterator[Installed]:
     """Install the chart by Helm."""
-    kube.start().install_crds(spark_operator_crds())
+    kube.install_crds(spark_operator_crds())
     release = Installed(kube)
     kube.api.create("v1/serviceaccounts", {"metadata": {"name": "spark"}}, release.jobs)
     release.install()
     yield release
     release.helm("uninstall", release.name)
-    kube.delete_namespace(release.namespace)
-    kube.delete_namespace(release.jobs)
+    assert kube.api.find(DEFINITIONS, "kafkastreams.kafkastream.dev") is not None
 
 
 def test_its_pods_are_accepted_as_restricted(installed: Installed) -> None:
@@ -429,11 +438,10 @@ def test_of_an_application_the_operator_may_set_its_keys(policed: Installed) -> 
 
 
 def test_upgrade_rollback_and_uninstall_keep_what_counts(kube: KubeCluster) -> None:
-    kube.start()
-    release, definitions = Installed(kube), "apiextensions.k8s.io/v1/customresourcedefinitions"
+    release = Installed(kube)
     release.name = "second-kafkastream-operator"
     # The definitions belong to the first release, where a test of this file has installed it.
-    first = kube.api.find(definitions, "kafkastreams.kafkastream.dev")
+    first = kube.api.find(DEFINITIONS, "kafkastreams.kafkastream.dev")
     own = "crds.install=" + str(first is None).lower()
     release.install(own)
     stage = Stage(kube, release.jobs)
@@ -451,7 +459,7 @@ def test_upgrade_rollback_and_uninstall_keep_what_counts(kube: KubeCluster) -> N
 
     release.helm("uninstall", release.name)
     assert kube.api.find("apps/v1/deployments", release.name, release.namespace) is None
-    assert kube.api.find(definitions, "kafkastreams.kafkastream.dev") is not None
+    assert kube.api.find(DEFINITIONS, "kafkastreams.kafkastream.dev") is not None
     assert kube.kubectl("get", "kst", "orders", "-n", release.jobs, "-o", "name")
     left = kube.kubectl("get", "clusterrole,clusterrolebinding,validatingadmissionpolicy", "-o", "name")
     assert release.namespace not in left

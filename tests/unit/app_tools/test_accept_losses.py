@@ -11,7 +11,7 @@ import yaml
 from dynamic_kafka.app.cli import main
 from dynamic_kafka.app.tools import accept as accept_tool
 from dynamic_kafka.app.tools.preview import Preview
-from dynamic_kafka.driver.observer import LiveObservation
+from dynamic_kafka.driver.live_observation import LiveObservation
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.planning.acceptance import AcceptedLoss
 from dynamic_kafka.planning.dataloss import DataLoss

@@ -20,7 +20,7 @@ from dynamic_kafka.app.tools import preview
 from dynamic_kafka.app.tools.planned_changes import changes
 from dynamic_kafka.app.tools.preview import Preview
 from dynamic_kafka.app.tools.saved_query import SavedProgress
-from dynamic_kafka.driver.observer import LiveObservation
+from dynamic_kafka.driver.live_observation import LiveObservation
 from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, StaleCheckpointError
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import SourceOptions

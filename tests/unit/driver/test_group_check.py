@@ -13,7 +13,7 @@ import pytest
 
 from dynamic_kafka.driver import group_check as module
 from dynamic_kafka.driver.group_check import GroupCheck
-from dynamic_kafka.driver.observer import LiveObservation
+from dynamic_kafka.driver.live_observation import LiveObservation
 from dynamic_kafka.errors import ClusterUnreachableError, GroupInUseError
 from dynamic_kafka.kafka.commit_marks import CommitMark
 from dynamic_kafka.options import parse_options

@@ -13,7 +13,8 @@ import pytest
 
 from dynamic_kafka.driver import observer as module
 from dynamic_kafka.driver.cluster_failures import with_choices
-from dynamic_kafka.driver.observer import LiveObservation, Observer
+from dynamic_kafka.driver.live_observation import LiveObservation
+from dynamic_kafka.driver.observer import Observer
 from dynamic_kafka.driver.status import NO_ANSWER_YET, REMIND_S, PlanStatus, Reminders
 from dynamic_kafka.errors import (
     ClusterUnreachableError,

@@ -19,8 +19,8 @@ from dynamic_kafka.app.tools.unreadable_ranges import find_unreadable, unreadabl
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, request_of
 from dynamic_kafka.driver.cluster_failures import with_choices
 from dynamic_kafka.driver.enumerator import Enumerator
+from dynamic_kafka.driver.live_observation import LiveObservation
 from dynamic_kafka.driver.metadata_services import make_discovery
-from dynamic_kafka.driver.observer import LiveObservation
 from dynamic_kafka.errors import (
     ClusterError,
     DataLossError,
