@@ -21,7 +21,7 @@ from tests.integration.operator.stage import APPLICATIONS, Stage, cluster
 from tests.support.fixtures import kept_open
 from tests.support.kube import PODS, Api, ApiError, KubeCluster
 from tests.support.kube_programs import helm, spark_operator_crds
-from tests.support.operator import CHART, CONFIG_MAPS, rendered
+from tests.support.operator import CHART, CONFIG_MAPS, CRD_FOLDER, rendered
 from tests.support.places import ROOT
 from tests.support.ports import reserve_ports
 from tests.support.supervise import Process, last_lines
@@ -445,7 +445,7 @@ def test_upgrade_rollback_and_uninstall_keep_what_counts(kube: KubeCluster) -> N
     own = "crds.install=" + str(first is None).lower()
     release.install(own)
     stage = Stage(kube, release.jobs)
-    kube.install_crds(CHART / "definitions")
+    kube.install_crds(CRD_FOLDER)
     stage.stream("orders", cluster("east"))
     lease = {"spec": {"holderIdentity": "somebody", "leaseTransitions": 3}}
     kube.api.patch("coordination.k8s.io/v1/leases", release.name, release.namespace, lease)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-import yaml
 
 from dynamic_kafka.app.cli import main
 from dynamic_kafka.app.tools import accept as accept_tool
@@ -17,10 +16,11 @@ from dynamic_kafka.planning.acceptance import AcceptedLoss
 from dynamic_kafka.planning.dataloss import DataLoss
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split
+from tests.unit.app_tools.saved_app import saved_app
 
 SPLIT = Split("east", "orders", 0)
 SAVED = (
-    'v1\n{}\n{"version":3,"query":"q","number":1,"previous":"x","clusters":{},"parked":{"east":{"kafkaId":"K",'
+    '{"version":3,"query":"q","number":1,"previous":"x","clusters":{},"parked":{"east":{"kafkaId":"K",'
     '"topics":{"orders":{"stream":"orders","partitions":1,"next":0,"until":9}}}}}'
 )
 
@@ -28,21 +28,7 @@ SAVED = (
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
     """An application whose query has a split parked at offset 0."""
-    offsets = tmp_path / "checkpoint" / "out" / "offsets"
-    offsets.mkdir(parents=True)
-    (offsets / "0").write_text(SAVED)
-    (offsets.parent / "commits").mkdir()
-    (offsets.parent / "commits" / "0").write_text("v1\n{}")
-    content = {
-        "name": "shop",
-        "metadata": str(tmp_path / "streams.yaml"),
-        "streams": {"ids": ["orders"]},
-        "checkpoint": str(tmp_path / "checkpoint"),
-        "sinks": [{"name": "out", "type": "console"}],
-    }
-    path = tmp_path / "app.yaml"
-    path.write_text(yaml.safe_dump(content))
-    return path
+    return saved_app(tmp_path, SAVED)
 
 
 def test_a_loss_at_offset_0_is_accepted(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
