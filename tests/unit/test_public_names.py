@@ -42,6 +42,13 @@ def test_the_package_is_importable_without_spark() -> None:
     assert done.stdout == "[]\n"
 
 
+def test_workers_of_spark_import_no_document_models() -> None:
+    """Spark forks a process for each look-up of the source and for tasks; pydantic would double its start."""
+    code = "import sys, dynamic_kafka.spark.source; print(sorted({'pydantic', 'yaml'} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, encoding="utf-8")
+    assert done.stdout == "[]\n"
+
+
 def test_the_option_names_are_pinned() -> None:
     """As in the table of `docs/options.md`; options of Spark's own source keep their names."""
     table = """

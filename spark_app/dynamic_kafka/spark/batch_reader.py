@@ -16,7 +16,6 @@ from dynamic_kafka.executor.attempts import read_attempt
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.codec import decode, encode
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.spark.planner_process import set_up_planner_process
 from dynamic_kafka.spark.shown_errors import WithoutFrames
 from dynamic_kafka.spark.stream_reader import TaskPartition
 from dynamic_kafka.wording import first_few
@@ -58,6 +57,7 @@ class DynamicKafkaReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Plan the whole read, in one batch."""
         from dynamic_kafka.driver.enumerator import Enumerator
+        from dynamic_kafka.spark.planner_process import set_up_planner_process
 
         set_up_planner_process()
         enumerator = Enumerator(self.options)

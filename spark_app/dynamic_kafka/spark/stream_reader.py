@@ -18,7 +18,6 @@ from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.codec import encode
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.spark.planner_process import set_up_planner_process, stop_when_terminated
 from dynamic_kafka.spark.shown_errors import WithoutFrames
 
 if TYPE_CHECKING:
@@ -112,6 +111,7 @@ class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         if self._enumerator is None:
             # Imported here, since executors do not plan.
             from dynamic_kafka.driver.enumerator import Enumerator
+            from dynamic_kafka.spark.planner_process import set_up_planner_process, stop_when_terminated
 
             set_up_planner_process()
             self._enumerator = Enumerator(self.options)
