@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import kopf
@@ -18,8 +18,9 @@ from dynamic_kafka.options.command_line import parse_flags
 from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.errors import LoginError
-from kafkastream_operator.handlers.health import READY_PATH, Health, answer_probes, parse_address
+from kafkastream_operator.handlers.health import LIVENESS_EXAMPLE, READY_PATH, Health, answer_probes, parse_address
 from kafkastream_operator.handlers.login import login_with
+from kafkastream_operator.handlers.metrics import METRICS_EXAMPLE, serve_metrics
 from kafkastream_operator.handlers.watch import Operator
 from kafkastream_operator.kube.api import Api
 from kafkastream_operator.kube.lease import Lease
@@ -55,12 +56,15 @@ def _lease_name(text: str) -> tuple[str, str]:
     return namespace, name
 
 
-def _address(url: str) -> str:
-    try:
-        parse_address(url)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return url
+def _address(example: str) -> Callable[[str], str]:
+    def checked(url: str) -> str:
+        try:
+            parse_address(url, example)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+        return url
+
+    return checked
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -101,10 +105,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--liveness",
-        type=_address,
+        type=_address(LIVENESS_EXAMPLE),
         metavar="URL",
-        help="answer liveness probes at this URL, such as http://0.0.0.0:8080/healthz, and readiness probes at"
+        help=f"answer liveness probes at this URL, such as {LIVENESS_EXAMPLE}, and readiness probes at"
         f" {READY_PATH} on the same port (default: answer no probes)",
+    )
+    parser.add_argument(
+        "--metrics",
+        type=_address(METRICS_EXAMPLE),
+        metavar="URL",
+        help=f"serve metrics for Prometheus at this URL, such as {METRICS_EXAMPLE} (default: serve none)",
     )
     for name, doc in (
         ("confirm", "how long a restart may take until its patch counts as lost"),
@@ -127,21 +137,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.getLogger("kopf").setLevel(logging.WARNING)
     timing = Timing(given.confirm, given.confirm_live, given.between_restarts, given.gather)
     health = Health()
-    if given.liveness:
-        try:
-            answer_probes(health, given.liveness)
-        except OSError as error:
-            parser.error(f"--liveness: {given.liveness}: {error}")
     try:
         api = Api.connect(given.kubeconfig)
     except LoginError as error:
         login = f"--kubeconfig {given.kubeconfig}" if given.kubeconfig else "no --kubeconfig, not in a pod"
         parser.error(f"{login}: {error}")
+    operator = Operator(api, given.namespace, given.workers, timing, health)
+    flag, url = "--liveness", given.liveness
+    try:
+        if url:
+            answer_probes(health, url)
+        flag, url = "--metrics", given.metrics
+        if url:
+            serve_metrics(operator, url)
+    except OSError as error:
+        parser.error(f"{flag}: {url}: {error}")
     lease = _lease(api, given.lease, given.lease_duration.total_seconds()) if given.lease else None
     if lease is not None:
         lease.acquire()
     health.enter("starting")
-    operator = Operator(api, given.namespace, given.workers, timing, health)
     registry = kopf.OperatorRegistry()
     login_with(registry, given.kubeconfig)
     operator.register(registry)

@@ -21,6 +21,8 @@ from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning import batch, codec, plan
 from dynamic_kafka.spark import stream_reader
 from kafkastream_operator.core import decide
+from kafkastream_operator.core.metrics import METRICS as OPERATOR_METRICS
+from kafkastream_operator.core.metrics import PREFIX as OPERATOR_PREFIX
 from kafkastream_operator.core.rollout import in_force, next_step
 from kafkastream_operator.handlers import apply_plan, reconcile, subscription_view, watch
 from tests.support.places import ROOT
@@ -75,7 +77,8 @@ def test_every_link_to_a_heading_has_one(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_named_metric_exists(page: Path) -> None:
     exported = {PREFIX + name + ("_total" if each.counter else "") for name, each in METRICS.items()}
-    named = set(re.findall(r"(?<![\w/.])dynamic_kafka_\w+", page.read_text()))
+    exported |= {OPERATOR_PREFIX + name for name in OPERATOR_METRICS}
+    named = set(re.findall(r"(?<![\w/.])(?:dynamic_kafka|kafkastream_operator)_\w+", page.read_text()))
     assert named <= exported
 
 

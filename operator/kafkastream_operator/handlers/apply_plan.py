@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import uuid
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -50,8 +51,11 @@ PERMANENT_REFUSALS = (400, 403, 422)
 log = logging.getLogger(__name__)
 
 
-def apply_plan(api: Api, cache: Cache, seen: ObservedSubscription, plan: Plan) -> None:
+def apply_plan(api: Api, cache: Cache, seen: ObservedSubscription, plan: Plan) -> Plan:
     """Make the writes of a plan.
+
+    Returns:
+        The plan as it was made: the API server may refuse the effect for good, which changes what follows.
 
     Raises:
         ApiError: a write was refused or had no answer; the writes after it were not made.
@@ -64,7 +68,7 @@ def apply_plan(api: Api, cache: Cache, seen: ObservedSubscription, plan: Plan) -
             api.delete(CONFIG_MAPS, namespace, plan.config_map, uid=document["metadata"]["uid"])
         meta = seen.subscription["metadata"]
         api.delete(SUBSCRIPTIONS, namespace, meta["name"], uid=meta["uid"])
-        return
+        return plan
     if plan.document is not None:
         try:
             _write_document(api, cache, seen, plan, plan.document)
@@ -79,12 +83,9 @@ def apply_plan(api: Api, cache: Cache, seen: ObservedSubscription, plan: Plan) -
         refused = _patch(api, cache, seen, plan.effect)
         if refused:
             status = after_refusal(seen.view, plan, refused)
-            write_status(api, cache, SUBSCRIPTIONS, subscription, status)
             rolled_out = next(each for each in status.conditions if each.type == "RolledOut")
             events = [each for each in plan.events if each[0] in ("Rendered", "Released")]
-            for reason, message in [*events, (rolled_out.reason, rolled_out.message)]:
-                send_event(api, SUBSCRIPTIONS, subscription, reason, message)
-            return
+            plan = replace(plan, after=status, events=(*events, (rolled_out.reason, rolled_out.message)))
     if isinstance(plan.effect, Refresh):
         change = {"metadata": {"annotations": {REFRESH_ANNOTATION: plan.effect.token}}}
         cache.put(PODS, api.merge(PODS, namespace, plan.effect.pod, change))
@@ -92,6 +93,7 @@ def apply_plan(api: Api, cache: Cache, seen: ObservedSubscription, plan: Plan) -
         subscription = write_status(api, cache, SUBSCRIPTIONS, subscription, plan.after)
     for reason, message in plan.events:
         send_event(api, SUBSCRIPTIONS, subscription, reason, message)
+    return plan
 
 
 def _record_refused_document(api: Api, cache: Cache, seen: ObservedSubscription, status: SubscriptionStatus) -> None:

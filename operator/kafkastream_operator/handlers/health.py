@@ -10,19 +10,20 @@ The thread also answers while another operator holds the lease, when kopf does n
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Literal
 from urllib.parse import urlsplit
 
+from kafkastream_operator.handlers.http_server import Answer, serve
 from kafkastream_operator.handlers.watch_health import WatchHealth
 
 MAX_LOOP_PAUSE_S = 30.0
 """The longest time for which the event loop may not run."""
 HEARTBEAT_S = 1.0
 READY_PATH = "/readyz"
+LIVENESS_EXAMPLE = "http://0.0.0.0:8080/healthz"
 
 Phase = Literal["standby", "starting", "serving"]
 
@@ -59,6 +60,10 @@ class Health:
             self._beat = self._clock()
             await asyncio.sleep(HEARTBEAT_S)
 
+    def serving(self) -> tuple[bool, str]:
+        """Return whether the operator serves, with its phase."""
+        return self._phase == "serving", self._phase
+
     def live(self) -> tuple[bool, str]:
         """Return whether the operator is live, with its phase or the reason."""
         if self._broken:
@@ -76,11 +81,11 @@ class Health:
         return live and self._phase != "starting", text
 
 
-def parse_address(url: str) -> tuple[str, int, str]:
-    """Return host, port and path of a URL such as `http://0.0.0.0:8080/healthz`. Raises ValueError for any other."""
+def parse_address(url: str, example: str = LIVENESS_EXAMPLE) -> tuple[str, int, str]:
+    """Return host, port and path of a URL such as the example. Raises ValueError for any other."""
     found = urlsplit(url)
     if found.scheme != "http" or not found.hostname or not found.port or found.path in ("", "/", READY_PATH):
-        raise ValueError(f"{url!r} is not a URL to answer probes at; write it as http://0.0.0.0:8080/healthz")
+        raise ValueError(f"{url!r} is not a URL to serve at; write it as {example}")
     return found.hostname, found.port, found.path
 
 
@@ -90,26 +95,10 @@ def answer_probes(health: Health, url: str) -> ThreadingHTTPServer:
     Raises:
         OSError: the process cannot listen at this address.
     """
+
+    def answered(ask: Callable[[], tuple[bool, str]]) -> Answer:
+        good, text = ask()
+        return Answer(200 if good else 503, f"{text}\n")
+
     host, port, path = parse_address(url)
-    probes = {path: health.live, READY_PATH: health.ready}
-
-    class Answer(BaseHTTPRequestHandler):
-        timeout = 5.0
-
-        def do_GET(self) -> None:
-            ask = probes.get(urlsplit(self.path).path)
-            good, text = ask() if ask is not None else (False, f"ask for {path} or {READY_PATH}")
-            body = f"{text}\n".encode()
-            self.send_response(200 if good else 404 if ask is None else 503)
-            self.send_header("Content-Type", "text/plain")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Log nothing: probes come every few seconds."""
-
-    server = ThreadingHTTPServer((host, port), Answer)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, name="probes", daemon=True).start()
-    return server
+    return serve(host, port, {path: lambda: answered(health.live), READY_PATH: lambda: answered(health.ready)})

@@ -68,6 +68,15 @@ class WorkQueue(Generic[Key]):
             heapq.heappush(self._timers, (due, self._count, key))
             self._timer_changed.set()
 
+    @property
+    def depth(self) -> int:
+        """How many keys wait for a worker."""
+        return len(self._waiting)
+
+    def failures(self) -> dict[Key, int]:
+        """Return how often in a row each failing key has failed."""
+        return dict(self._failures)
+
     async def run(self) -> None:
         """Work until cancelled."""
         tasks = [self._run_timers(), *(self._run_worker() for _ in range(self._workers))]

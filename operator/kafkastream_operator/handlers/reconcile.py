@@ -22,11 +22,13 @@ from kafkastream_operator.core.annotated import (
 )
 from kafkastream_operator.core.conditions.subscription import with_conditions
 from kafkastream_operator.core.decide import decide
+from kafkastream_operator.core.figures import seconds_to_apply
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Timing
 from kafkastream_operator.core.stream_status import stream_status
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.errors import ApiError, ConflictError, NotFoundError
 from kafkastream_operator.handlers.apply_plan import PERMANENT_REFUSALS, apply_plan, send_event, write_status
+from kafkastream_operator.handlers.measurements import Measurements
 from kafkastream_operator.handlers.stream_subscribers import application_api_version, subscribers_of
 from kafkastream_operator.handlers.subscription_view import catalog_of, labels_of, observe_subscription, status_of
 from kafkastream_operator.kube.api import (
@@ -70,22 +72,32 @@ class Reconciler:
         cache: Cache,
         timing: Timing = DEFAULT_TIMING,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        measured: Measurements | None = None,
     ) -> None:
+        self._measured = measured or Measurements()
         self._api, self._cache, self._timing, self._now = api, cache, timing, now
         self._sent_at: dict[tuple[str, str], datetime] = {}
         self._applied: dict[Ref, Applied] = {}
 
     def __call__(self, job: Ref) -> float | None:
         """Reconcile one object. Return the seconds until it has to be reconciled again; None: not by itself."""
+        since = self._measured.take(job)
+        try:
+            return self._reconcile(job, since)
+        except Exception:
+            self._measured.failed(job, since)
+            raise
+
+    def _reconcile(self, job: Ref, since: float | None) -> float | None:
         if job.resource == SUBSCRIPTIONS:
-            return self._reconcile_subscription(job)
+            return self._reconcile_subscription(job, since)
         if job.resource == STREAMS:
             return self._reconcile_stream(job)
         if job.resource == CONFIG_MAPS:
             return self._reconcile_config_map(job)
         return self._reconcile_application(job)
 
-    def _reconcile_subscription(self, job: Ref) -> float | None:
+    def _reconcile_subscription(self, job: Ref, since: float | None) -> float | None:
         now = self._now()
         try:
             seen = observe_subscription(self._cache, job.namespace, job.name, now, self._timing)
@@ -94,14 +106,18 @@ class Reconciler:
             return None
         if seen is None:
             return None
+        record = self._measured.observe(job, seen.view)
         plan = decide(seen.view)
         try:
-            apply_plan(self._api, self._cache, seen, plan)
+            plan = apply_plan(self._api, self._cache, seen, plan)
         except (ConflictError, NotFoundError) as error:
             # Another writer was faster, or the cache is behind: fetch the objects before the retry.
             log.info("%s: reconciled again, with fresh objects: %s", job, error)
             self._refresh_cache(job, seen.view.spec.application_ref)
             raise
+        before = seen.view.status
+        took_s = seconds_to_apply(before, plan.after or plan.status or before, now)
+        self._measured.count(record, {reason for reason, _ in plan.events}, since=since, seconds_to_apply=took_s)
         return None if plan.again is None else max(0.05, (plan.again - now).total_seconds())
 
     def _report_unreadable_spec(self, job: Ref, error: ValidationError) -> None:

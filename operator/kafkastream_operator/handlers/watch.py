@@ -19,6 +19,7 @@ from dynamic_kafka.metadata.kubernetes_names import ROLE_LABEL, SUBSCRIPTION_LAB
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Timing
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.health import Health
+from kafkastream_operator.handlers.measurements import Measurements
 from kafkastream_operator.handlers.queue import WorkQueue
 from kafkastream_operator.handlers.reconcile import Reconciler
 from kafkastream_operator.handlers.subscription_view import claims, labels_of
@@ -74,7 +75,8 @@ class Operator:
         self.api, self.cache = api, Cache()
         self.health = health or Health()
         self.namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
-        self.queue: WorkQueue[Ref] = WorkQueue(Reconciler(api, self.cache, timing), workers)
+        self.measured = Measurements()
+        self.queue: WorkQueue[Ref] = WorkQueue(Reconciler(api, self.cache, timing, measured=self.measured), workers)
         self._tasks: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._kopf_listed = asyncio.Event()
@@ -135,6 +137,7 @@ class Operator:
         # List everything before the first decision. With a partial cache, streams that are not listed yet would look
         # removed, and would drain.
         await self.resync_until_done()
+        self.health.watches.record_listing(True)
         self._tasks += [asyncio.create_task(self.queue.run()), asyncio.create_task(self._resync_regularly())]
         for task in self._tasks:
             task.add_done_callback(self._ended)
@@ -195,7 +198,9 @@ class Operator:
         namespace, resource = ref.namespace, ref.resource
         # A deleted object may already have lost its label, and an unlabelled one was fetched by name. Label-filtered
         # watches report neither.
-        if self.cache.get(*ref) is not None and _is_watched(resource, found):
+        if self.cache.get(*ref) is None:
+            self.measured.forget(ref)
+        elif _is_watched(resource, found):
             self.health.watches.expect_event(self._watch(resource, found))
         if resource == SUBSCRIPTIONS:
             self._add(Ref(resource, namespace, ref.name))
@@ -256,6 +261,8 @@ class Operator:
     def _add(self, job: Ref) -> None:
         # The caller may be a thread that lists; the queue belongs to the event loop.
         assert self._loop is not None
+        if job.resource == SUBSCRIPTIONS:
+            self.measured.changed(job)
         self._loop.call_soon_threadsafe(self.queue.add, job)
 
 

@@ -13,7 +13,7 @@ helps.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from kafkastream_operator.kube.api import Resource
 
@@ -35,6 +35,7 @@ class WatchHealth:
         self._lock, self._clock = threading.Lock(), clock
         self._working: set[Watch] = set()
         self._owed_since: dict[Watch, float] = {}
+        self._seen_at: dict[Watch, float] = {}
         self._listed_at = clock()
 
     def expect_event(self, watch: Watch) -> None:
@@ -51,6 +52,7 @@ class WatchHealth:
         """Record that a watch has delivered an event, of whatever object."""
         with self._lock:
             self._working.add(watch)
+            self._seen_at[watch] = self._clock()
             self._owed_since.pop(watch, None)
 
     def record_listing(self, done: bool) -> None:
@@ -60,6 +62,11 @@ class WatchHealth:
                 self._listed_at = self._clock()
             else:
                 self._owed_since = dict.fromkeys(self._owed_since, self._clock())
+
+    def age_s(self, watches: Iterable[Watch]) -> float:
+        """Return the seconds since the last event or full listing, of the watch that has waited longest."""
+        with self._lock:
+            return self._clock() - min(max(self._listed_at, self._seen_at.get(each, 0.0)) for each in watches)
 
     def overdue(self) -> str:
         """Return which watches have owed an event for too long; "" if none has."""

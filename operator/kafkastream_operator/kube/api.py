@@ -35,6 +35,11 @@ class Resource(NamedTuple):
         """Return the `apiVersion` of its objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    @property
+    def full_name(self) -> str:
+        """Return the name that kubectl takes for this kind alone, such as `kafkastreams.kafkastream.dev`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """Return the path of the URL for all objects, those of a namespace, or one object."""
         steps = ["apis", self.group, self.version] if self.group else ["api", self.version]

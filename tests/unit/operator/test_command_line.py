@@ -17,6 +17,7 @@ REFUSED = {
     "--confirm soon": "soon",
     "--lease-duration 0s": "is too short for a Lease; write 1s or more",
     "--liveness 8080": "write it as http://0.0.0.0:8080/healthz",
+    "--metrics 8081": "write it as http://0.0.0.0:8081/metrics",
 }
 
 

@@ -69,6 +69,20 @@ def test_a_stopped_operator_is_not_broken() -> None:
     asyncio.run(story())
 
 
+def test_the_listing_of_the_start_renews_the_watches() -> None:
+    server: Any = Server()
+    now = [0.0]
+    operator = Operator(server, health=Health(lambda: now[0]))
+    now[0] = 86400.0  # the operator has waited for the Lease for a day
+
+    async def story() -> None:
+        await started(operator)
+        assert operator.health.watches.age_s([(SUBSCRIPTIONS, None)]) == 0
+        await operator._stop()
+
+    asyncio.run(story())
+
+
 def test_a_listing_is_repeated_after_an_unexpected_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "UNWATCHED_LISTING_S", 0.01)
     server = Server()

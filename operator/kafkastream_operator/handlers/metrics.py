@@ -1,0 +1,123 @@
+"""Collect the operator's metrics for one scrape. Operator; runs in the thread that answers the scrape.
+
+Nothing is stored for a scrape: it shows the objects of the cache, so a series vanishes with its object. An operator
+that waits for the Lease shows no object, so that two replicas do not show each object twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from http.server import ThreadingHTTPServer
+
+from pydantic import ValidationError
+
+from kafkastream_operator.core.figures import StreamFigures, SubscriptionFigures, stream_figures, subscription_figures
+from kafkastream_operator.core.metrics import CONTENT_TYPE, METRICS, STREAM, SUBSCRIPTION, Samples, label_text
+from kafkastream_operator.handlers.health import parse_address
+from kafkastream_operator.handlers.http_server import Answer, serve
+from kafkastream_operator.handlers.subscription_view import status_of
+from kafkastream_operator.handlers.watch import WATCHED, Operator
+from kafkastream_operator.kube.api import PODS, STREAMS, SUBSCRIPTIONS, Object
+from kafkastream_operator.kube.cache import Ref
+from kafkastream_operator.models.stream import KafkaStreamStatus
+
+METRICS_EXAMPLE = "http://0.0.0.0:8081/metrics"
+
+
+def serve_metrics(operator: Operator, url: str) -> ThreadingHTTPServer:
+    """Start the thread that answers scrapes at this URL.
+
+    Raises:
+        OSError: the process cannot listen at this address.
+    """
+    host, port, path = parse_address(url, METRICS_EXAMPLE)
+    return serve(host, port, {path: lambda: Answer(200, scrape(operator), CONTENT_TYPE)})
+
+
+def scrape(operator: Operator, now: Callable[[], float] = time.time) -> str:
+    """Return all metrics in Prometheus' text format.
+
+    Args:
+        now: returns seconds since the epoch.
+    """
+    found, moment = Samples(), now()
+    for ref in operator.cache.refs(STREAMS):
+        _add_stream(found, operator, ref, moment)
+    for ref in operator.cache.refs(SUBSCRIPTIONS):
+        _add_subscription(found, operator, ref, moment)
+    _add_operator(found, operator)
+    return found.text()
+
+
+def _add_stream(found: Samples, operator: Operator, ref: Ref, now: float) -> None:
+    stream = operator.cache.get(*ref)
+    if stream is None:
+        return
+    labels, figures = label_text(STREAM, (ref.namespace, ref.name)), operator.cache.derive(stream, _stream_figures)
+    found.add("stream_ready", labels, figures.ready)
+    found.add("stream_generation_lag", labels, figures.generation_lag)
+    found.add("stream_subscriptions", labels, figures.subscriptions)
+    found.add("stream_draining_clusters", labels, figures.draining_clusters)
+    found.add("stream_rollout_age_seconds", labels, _age(figures.moving_since, now))
+    found.add("stream_drain_age_seconds", labels, _age(figures.draining_since, now))
+
+
+def _add_subscription(found: Samples, operator: Operator, ref: Ref, now: float) -> None:
+    subscription = operator.cache.get(*ref)
+    if subscription is None:
+        return
+    labels = label_text(SUBSCRIPTION, (ref.namespace, ref.name))
+    figures = operator.cache.derive(subscription, _subscription_figures)
+    record = operator.measured.of(ref, subscription["metadata"]["uid"])
+    found.add("subscription_ready", labels, figures.ready)
+    found.add("subscription_stalled", labels, figures.stalled)
+    if figures.rendered is not None:
+        found.add("subscription_revision", labels, figures.rendered.counter)
+    found.add("subscription_revision_lag", labels, figures.revision_lag(record.applied if record else None))
+    found.add("subscription_revision_rejected", labels, figures.rejected)
+    method = label_text(METRICS["subscription_rollout_age_seconds"].labels, (ref.namespace, ref.name, figures.method))
+    found.add("subscription_rollout_age_seconds", method, _age(figures.moving_since, now))
+    found.add("subscription_draining_topics", labels, figures.draining)
+    found.add("subscription_drain_age_seconds", labels, _age(figures.draining_since, now))
+    found.add("subscription_drain_overdue", labels, figures.overdue)
+    found.add("subscription_reporting", labels, figures.reporting)
+    if record is not None:
+        found.add("subscription_report_age_seconds", labels, operator.measured.report_age_s(record))
+        found.add("subscription_restarts_total", labels, record.restarts)
+        found.add("subscription_rejected_revisions_total", labels, record.rejected)
+        found.add_histogram("subscription_apply_to_rendered_seconds", labels, record.to_rendered)
+        found.add_histogram("subscription_rendered_to_applied_seconds", labels, record.to_applied)
+
+
+def _add_operator(found: Samples, operator: Operator) -> None:
+    errors, (serving, _) = operator.measured.errors(), operator.health.serving()
+    for resource in {each for each, _ in WATCHED} - {PODS}:
+        labels = label_text(("resource",), (resource.full_name,))
+        found.add("reconcile_errors_total", labels, errors.get(resource.full_name, 0))
+    for ref, count in operator.queue.failures().items():
+        if operator.cache.get(*ref) is not None:
+            where = (ref.resource.full_name, ref.namespace, ref.name)
+            found.add("reconcile_failures", label_text(METRICS["reconcile_failures"].labels, where), count)
+    found.add("queue_depth", "", operator.queue.depth)
+    found.add("serving", "", serving)
+    if serving:
+        for resource, _ in WATCHED:
+            age_s = operator.health.watches.age_s([(resource, each) for each in operator.namespaces])
+            found.add("watch_age_seconds", label_text(("resource",), (resource.full_name,)), age_s)
+
+
+def _stream_figures(found: Object) -> StreamFigures:
+    try:
+        status = KafkaStreamStatus.model_validate(found.get("status") or {})
+    except ValidationError:
+        status = KafkaStreamStatus()
+    return stream_figures(status, int(found["metadata"].get("generation", 0)))
+
+
+def _subscription_figures(found: Object) -> SubscriptionFigures:
+    return subscription_figures(status_of(found))
+
+
+def _age(since: float | None, now: float) -> float | None:
+    return max(0.0, now - since) if since is not None else None

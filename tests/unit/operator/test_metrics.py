@@ -1,0 +1,381 @@
+"""The operator's metrics: each shows the present state, and series vanish with their object."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from functools import partial
+from typing import Any, cast
+
+import pytest
+import urllib3
+from prometheus_client.parser import text_string_to_metric_families
+
+from kafkastream_operator.core.drain_evidence import TopicReport
+from kafkastream_operator.core.metrics import CONTENT_TYPE, METRICS, PREFIX, Histogram, Samples, label_text
+from kafkastream_operator.errors import ApiError
+from kafkastream_operator.handlers.measurements import Measurements
+from kafkastream_operator.handlers.metrics import scrape, serve_metrics
+from kafkastream_operator.handlers.queue import WorkQueue
+from kafkastream_operator.handlers.reconcile import Reconciler
+from kafkastream_operator.handlers.watch import WATCHED, Operator
+from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, PODS, STREAMS, SUBSCRIPTIONS, Api
+from kafkastream_operator.kube.cache import Cache, Ref
+from tests.support.places import ROOT
+from tests.support.ports import reserve_ports
+from tests.unit.operator.server import NAMESPACE, TIMING, Server
+from tests.unit.operator.world import cluster
+
+PAGE = (ROOT / "docs" / "operator-metrics.md").read_text(encoding="utf-8")
+Found = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def parsed(text: str) -> Found:
+    """Return {(name, labels): value} of a scrape."""
+    return {
+        (sample.name.removeprefix(PREFIX), frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+class Scraped:
+    """A whole operator against an API server in memory, whose changes it takes in one at a time."""
+
+    def __init__(self) -> None:
+        self.server = Server()
+        api, clock = cast(Api, self.server), lambda: self.server.seconds
+        self.operator = Operator(api)
+        self.operator.cache, self.operator.measured = Cache(clock), Measurements(clock)
+        self.operator.cache.on_change = self.operator._enqueue
+        self.work = Reconciler(api, self.operator.cache, TIMING, lambda: self.server.now, self.operator.measured)
+        self.operator.queue = WorkQueue(self.work)
+        self.jobs: dict[Ref, None] = {}
+        self.operator._loop = cast(Any, self)
+
+    def call_soon_threadsafe(self, _: Callable[[Ref], None], job: Ref) -> None:
+        """Take a job instead of the event loop."""
+        self.jobs[job] = None
+
+    def sees(self) -> None:
+        """Let the operator see all changes."""
+        for resource, _ in WATCHED:
+            listing = partial(self.server.list, resource, NAMESPACE)
+            self.operator.cache.apply_listing(resource, NAMESPACE, cast(Any, listing))
+
+    def works(self) -> None:
+        """Let the operator see everything, and reconcile until it is at rest."""
+        self.sees()
+        while self.jobs:
+            job = next(iter(self.jobs))
+            del self.jobs[job]
+            self.work(job)
+            self.sees()
+
+    def live(self) -> None:
+        """Let the operator and Spark act until nothing changes any more."""
+        for _ in range(4):
+            self.works()
+            self.server.spark()
+        self.works()
+
+    def later(self, **time: float) -> None:
+        """Let time pass."""
+        self.server.now += timedelta(**time)
+
+    def scrape(self) -> Found:
+        """Return all samples."""
+        return parsed(scrape(self.operator, self.server.now.timestamp))
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """Return a sample of the stream, or the subscription; None if there is none."""
+        kind = name.partition("_")[0]
+        own = {"namespace": NAMESPACE, kind: "orders" if kind == "stream" else "app"}
+        return self.scrape().get((name, frozenset((own | labels).items())))
+
+    def present(self) -> set[str]:
+        """Return the names of the metrics that have samples of objects."""
+        return {name for name, labels in self.scrape() if ("namespace", NAMESPACE) in labels}
+
+
+@pytest.fixture
+def world() -> Scraped:
+    """Return an application that reads the first document of the stream `orders`, and reports."""
+    made = Scraped()
+    made.server.stream(cluster("east"))
+    made.server.subscription(updateStrategy="Reload")
+    made.server.put(KUBEFLOW_APPLICATIONS, "app", {})
+    made.live()
+    made.server.report()
+    made.live()
+    return made
+
+
+def test_the_page_lists_all_metrics_with_labels_and_kind() -> None:
+    rows = re.findall(rf"^\| `{PREFIX}(\w+)` \| (\w+) \| ([^|]*) \| (.*) \|$", PAGE, re.MULTILINE)
+    documented = {name: (kind, tuple(re.findall(r"\w+", labels)), doc) for name, kind, labels, doc in rows}
+    assert documented == {name: (each.kind, each.labels, each.doc) for name, each in METRICS.items()}
+
+
+def test_every_sample_has_the_labels_that_are_described(world: Scraped) -> None:
+    world.server.stream(cluster("west"))
+    world.works()
+    world.operator.queue._failures[Ref(SUBSCRIPTIONS, NAMESPACE, "app")] = 2
+    world.operator.health.enter("serving")
+    found = world.scrape()
+    shown = {re.sub("_(bucket|sum|count)$", "", name): {key for key, _ in labels} - {"le"} for name, labels in found}
+    assert shown == {name: set(each.labels) for name, each in METRICS.items()}
+
+
+def test_a_fleet_at_rest_has_few_series_per_object(world: Scraped) -> None:
+    """Ten thousand streams are scraped at a time: docs/operator-metrics.md states these figures."""
+    found = [name.partition("_")[0] for name, labels in world.scrape() if ("namespace", NAMESPACE) in labels]
+    assert (found.count("stream"), found.count("subscription")) == (4, 33)
+
+
+def test_at_rest_a_stream_and_its_subscription_are_in_force(world: Scraped) -> None:
+    assert (world.value("stream_ready"), world.value("stream_generation_lag")) == (1, 0)
+    assert (world.value("stream_subscriptions"), world.value("stream_draining_clusters")) == (1, 0)
+    assert (world.value("subscription_ready"), world.value("subscription_stalled")) == (1, 0)
+    assert (world.value("subscription_revision"), world.value("subscription_revision_lag")) == (1, 0)
+    assert (world.value("subscription_reporting"), world.value("subscription_draining_topics")) == (1, 0)
+    assert world.value("subscription_restarts_total") == world.value("subscription_revision_rejected") == 0
+    assert not {name for name in world.present() if "age" in name} - {"subscription_report_age_seconds"}
+
+
+def test_a_spec_that_the_operator_has_not_taken_up_lags(world: Scraped) -> None:
+    world.server.stream(cluster("east"), cluster("west"))
+    world.sees()
+    assert world.value("stream_generation_lag") == 1
+    world.works()
+    assert world.value("stream_generation_lag") == 0
+
+
+def test_a_revision_lags_until_the_driver_reports_it(world: Scraped) -> None:
+    world.later(seconds=10)
+    world.server.stream(cluster("east"), cluster("west"))
+    world.works()
+    world.later(seconds=7)
+    assert (world.value("subscription_revision"), world.value("subscription_revision_lag")) == (2, 1)
+    assert world.value("subscription_rollout_age_seconds", method="Reload") == 7
+    assert world.value("stream_rollout_age_seconds") == 7
+    assert world.value("subscription_report_age_seconds") == 17
+    world.server.report(beat=2)
+    world.works()
+    assert (world.value("subscription_revision_lag"), world.value("subscription_report_age_seconds")) == (0, 0)
+    assert world.value("subscription_rollout_age_seconds", method="Reload") is None
+    assert world.value("stream_rollout_age_seconds") is None
+
+
+def test_a_driver_that_has_ended_has_no_report_age(world: Scraped) -> None:
+    assert world.value("subscription_report_age_seconds") is not None
+    pod = world.server.find(PODS, "app-driver")
+    assert pod is not None
+    annotations = pod["metadata"]["annotations"]
+    world.server.put(PODS, "app-driver", pod["spec"], {"status": {"phase": "Failed"}}, annotations=annotations)
+    world.works()
+    assert world.value("subscription_report_age_seconds") is None
+
+
+def test_without_a_report_the_lag_is_at_least_one(world: Scraped) -> None:
+    world.server.subscription(updateStrategy="Restart")
+    for name in ("west", "north"):
+        world.server.stream(cluster("east"), cluster(name))
+        world.works()
+    pod = world.server.find(PODS, "app-driver")
+    assert pod is not None
+    world.server.put(PODS, "app-driver", pod["spec"], annotations={})
+    world.works()
+    assert world.value("subscription_revision_lag") == 1
+    assert world.value("subscription_report_age_seconds") is None
+
+
+def buckets(world: Scraped, name: str) -> dict[str, float]:
+    """Return the cumulative counts of a histogram by its bounds."""
+    found = world.scrape().items()
+    return {dict(labels)["le"]: value for (sample, labels), value in found if sample == f"{name}_bucket"}
+
+
+def test_a_change_is_measured_until_its_document_is_written(world: Scraped) -> None:
+    name = "subscription_apply_to_rendered_seconds"
+    before = buckets(world, name)
+    world.later(minutes=5)
+    world.server.stream(cluster("east"), cluster("west"))
+    world.sees()
+    world.later(seconds=0.3)
+    world.works()
+    after = buckets(world, name)
+    assert {bound: after[bound] - before[bound] for bound in after} == {
+        **dict.fromkeys(("0.05", "0.1", "0.25"), 0),
+        **dict.fromkeys(("0.5", "1", "2.5", "10", "60", "+Inf"), 1),
+    }
+
+
+def test_a_refused_write_does_not_shorten_the_time(world: Scraped) -> None:
+    name = "subscription_apply_to_rendered_seconds_sum"
+    before = world.value(name) or 0
+    world.server.stream(cluster("east"), cluster("west"))
+    world.server.refuses = lambda write: 500 if write.plural == "configmaps" else 0
+    with pytest.raises(ApiError):
+        world.works()
+    world.later(seconds=20)
+    world.server.refuses = lambda write: 0
+    world.work(Ref(SUBSCRIPTIONS, NAMESPACE, "app"))
+    assert world.value(name) == before + 20
+    assert world.scrape()["reconcile_errors_total", frozenset({("resource", SUBSCRIPTIONS.full_name)})] == 1
+
+
+def test_a_roll_out_is_measured_until_it_is_in_force(world: Scraped) -> None:
+    world.server.stream(cluster("east"), cluster("west"))
+    world.works()
+    world.later(seconds=8)
+    world.works()
+    world.server.report(beat=2)
+    world.works()
+    assert buckets(world, "subscription_rendered_to_applied_seconds")["5"] == 0
+    assert buckets(world, "subscription_rendered_to_applied_seconds")["10"] == 1
+    assert world.value("subscription_rendered_to_applied_seconds_sum") == 8
+
+
+def test_restarts_and_the_wait_for_their_driver_are_counted(world: Scraped) -> None:
+    world.server.subscription(updateStrategy="Restart")
+    world.server.stream(cluster("east"), cluster("west"))
+    world.works()
+    world.works()
+    world.work(Ref(SUBSCRIPTIONS, NAMESPACE, "app"))
+    world.later(seconds=30)
+    assert world.value("subscription_restarts_total") == 1
+    assert world.value("subscription_rollout_age_seconds", method="Restart") == 30
+    world.live()
+    assert world.value("subscription_rollout_age_seconds", method="Restart") is None
+    assert world.value("subscription_rendered_to_applied_seconds_count") == 1
+
+
+def test_a_refused_restart_is_no_restart(world: Scraped) -> None:
+    world.server.subscription(updateStrategy="Restart")
+    world.server.stream(cluster("east"), cluster("west"))
+    world.server.refuses = lambda write: 403 if write.plural == "sparkapplications" else 0
+    world.works()
+    world.work(Ref(SUBSCRIPTIONS, NAMESPACE, "app"))
+    assert (world.value("subscription_restarts_total"), world.value("subscription_stalled")) == (0, 1)
+    assert "PatchRefused" in [each["reason"] for each in world.server.events]
+
+
+def test_a_drain_has_an_age_and_becomes_overdue(world: Scraped) -> None:
+    world.server.put(STREAMS, "orders", {"clusters": [cluster("west")], "drain": {"timeout": "1h"}})
+    world.works()
+    world.server.report(beat=2, east__orders=TopicReport(5, 0.0))
+    world.works()
+    world.later(minutes=61)
+    world.work(Ref(SUBSCRIPTIONS, NAMESPACE, "app"))
+    world.works()
+    assert (world.value("subscription_draining_topics"), world.value("stream_draining_clusters")) == (1, 1)
+    ages = (world.value("subscription_drain_age_seconds"), world.value("stream_drain_age_seconds"))
+    assert ages == (3660, 3660)
+    assert world.value("subscription_drain_overdue") == 1
+
+
+def test_a_rejected_revision_is_shown_and_counted(world: Scraped) -> None:
+    world.server.stream(cluster("east"), cluster("west"))
+    world.works()
+    pod, document = world.server.find(PODS, "app-driver"), world.server.document()
+    assert pod is not None
+    assert document is not None
+    annotation = "kafkastream.dev/report"
+    report = pod["metadata"]["annotations"][annotation]
+    rejected = f'"rejected":{{"revision":"{document.revision.token}","reason":"another Kafka cluster"}}'
+    report = re.sub(r'"rejected": ?null', rejected, report)
+    world.server.put(PODS, "app-driver", pod["spec"], annotations={annotation: report})
+    world.works()
+    assert world.value("subscription_revision_rejected") == world.value("subscription_rejected_revisions_total") == 1
+    assert (world.value("subscription_revision_lag"), world.value("subscription_ready")) == (1, 0)
+
+
+def test_the_series_vanish_with_their_object(world: Scraped) -> None:
+    assert {name.partition("_")[0] for name in world.present()} == {"stream", "subscription"}
+    world.server.remove(SUBSCRIPTIONS, "app")
+    world.works()
+    assert {name.partition("_")[0] for name in world.present()} == {"stream"}
+    assert not world.operator.measured._records
+    world.server.remove(STREAMS, "orders")
+    world.works()
+    assert world.present() == set()
+
+
+def test_a_subscription_made_again_counts_from_zero(world: Scraped) -> None:
+    assert world.value("subscription_apply_to_rendered_seconds_count") == 1
+    world.server.remove(SUBSCRIPTIONS, "app")
+    world.server.subscription(updateStrategy="Reload")
+    world.operator.cache.put(SUBSCRIPTIONS, world.server.objects[Ref(SUBSCRIPTIONS, NAMESPACE, "app")])
+    assert world.value("subscription_restarts_total") is None
+    world.works()
+    assert world.value("subscription_restarts_total") == 0
+
+
+def test_a_failing_object_is_named_while_it_fails(world: Scraped) -> None:
+    failing = Ref(SUBSCRIPTIONS, NAMESPACE, "app")
+    world.operator.queue._failures.update({failing: 3, Ref(SUBSCRIPTIONS, NAMESPACE, "gone"): 1})
+    labels = {"resource": SUBSCRIPTIONS.full_name, "namespace": NAMESPACE}
+    found = {key: value for key, value in world.scrape().items() if key[0] == "reconcile_failures"}
+    assert found == {("reconcile_failures", frozenset((labels | {"name": "app"}).items())): 3}
+
+
+def test_a_standby_operator_shows_no_object_and_no_watch() -> None:
+    waiting = parsed(scrape(Scraped().operator))
+    assert {name for name, _ in waiting} == {"serving", "queue_depth", "reconcile_errors_total"}
+    assert waiting["serving", frozenset()] == 0
+
+
+def test_a_watch_is_as_old_as_its_last_event_or_listing(world: Scraped) -> None:
+    world.operator.health = type(world.operator.health)(lambda: world.server.seconds)
+    world.operator.health.enter("serving")
+
+    def age(plural: str) -> float:
+        return world.scrape()["watch_age_seconds", frozenset({("resource", plural)})]
+
+    world.later(seconds=400)
+    world.operator.health.watches.record_event((STREAMS, None))
+    world.later(seconds=5)
+    assert (age("kafkastreams.kafkastream.dev"), age("pods")) == (5, 405)
+    world.operator.health.watches.record_listing(False)
+    assert age("pods") == 405
+    world.operator.health.watches.record_listing(True)
+    assert age("pods") == 0
+
+
+def test_labels_with_quotes_stay_one_value() -> None:
+    samples, names = Samples(), ("resource", "namespace", "name")
+    samples.add("reconcile_failures", label_text(names, ("a", 'b"\\', "c\nd")), 1)
+    ((_, labels),) = parsed(samples.text())
+    assert dict(labels) == {"resource": "a", "namespace": 'b"\\', "name": "c\nd"}
+
+
+@pytest.mark.parametrize(("seconds", "bound"), [(0.0, "0.05"), (0.05, "0.05"), (0.051, "0.1"), (61.0, "+Inf")])
+def test_an_observation_falls_into_its_bucket(seconds: float, bound: str) -> None:
+    found, samples = Histogram.of("subscription_apply_to_rendered_seconds"), Samples()
+    found.observe(seconds)
+    samples.add_histogram("subscription_apply_to_rendered_seconds", 'a="b"', found)
+    lines = [
+        dict(labels)["le"] for (name, labels), value in parsed(samples.text()).items() if "bucket" in name and value
+    ]
+    assert lines[0] == bound
+
+
+def served(operator: Operator) -> Iterable[urllib3.BaseHTTPResponse]:
+    """Yield the answers to a scrape and to another path."""
+    (port,) = reserve_ports(1)
+    server = serve_metrics(operator, f"http://127.0.0.1:{port}/metrics")
+    try:
+        yield from (urllib3.request("GET", f"http://127.0.0.1:{port}/{path}") for path in ("metrics", "healthz"))
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_scrape_is_answered_over_http(world: Scraped) -> None:
+    scraped, elsewhere = served(world.operator)
+    assert (scraped.status, scraped.headers["Content-Type"], elsewhere.status) == (200, CONTENT_TYPE, 404)
+    assert ("stream_ready", frozenset({("namespace", NAMESPACE), ("stream", "orders")})) in parsed(
+        scraped.data.decode()
+    )
