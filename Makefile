@@ -13,7 +13,7 @@ DEMO_ARGS := $(if $(STRATEGY),--strategy $(STRATEGY)) $(if $(SEED),--seed $(SEED
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
 
-.PHONY: help setup setup-spark42 setup-kube setup-all kube-programs cluster-up cluster-down docs crds test lint format unit integration demo \
+.PHONY: help setup setup-spark42 setup-kube setup-all kube-programs cluster-up cluster-down docs crds dashboard test lint format unit integration demo \
 	brokers produce bench lock clean
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ clean: ## Remove the environments and build/ (the user's cache stays)
 crds: setup ## Generate the chart's CRDs and docs/crds.md from the models
 	@$(BIN)/python -m kafkastream_operator.models.crd charts/kafkastream-operator/definitions
 	@$(BIN)/python -m kafkastream_operator.models.reference docs/crds.md
+
+dashboard: setup ## Generate the chart's Grafana dashboard from tests/support/dashboard.py
+	@$(BIN)/python -m tests.support.dashboard charts/kafkastream-operator/monitoring/dashboard.json
 
 docs: setup ## Generate the generated parts of docs/ from the code
 	@$(BIN)/python -m dynamic_kafka.options --write docs/options.md

@@ -18,6 +18,7 @@ from dynamic_kafka.app.tools.manifest import ROLE as PRINTED_ROLE
 from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
 from kafkastream_operator.core.conditions.driver import ROLE
 from tests.integration.operator.stage import APPLICATIONS, Stage, cluster
+from tests.support.dashboard import FILE
 from tests.support.fixtures import kept_open
 from tests.support.kube import PODS, Api, ApiError, KubeCluster
 from tests.support.kube_programs import helm, spark_operator_crds
@@ -51,6 +52,8 @@ MATRIX = {
         "nodeSelector.pool=small",
         "tolerations[0].key=spot,tolerations[0].operator=Exists",
         "operator.workers=8,operator.leaseDuration=30s,operator.gather=5s",
+        "metrics.dashboard.create=true",
+        "metrics.from[0].namespaceSelector.matchLabels.team=monitoring",
         "serviceAccount.create=false,serviceAccount.name=own",
     ],
 }
@@ -109,6 +112,7 @@ MISTAKES = {
     ),
     "the whole cluster and namespaces": (["clusterWide=true", "namespaces={jobs}"], "set one of the two"),
     "a policy for no driver": (["admissionPolicy.driverReports=true"], "list the accounts of drivers"),
+    "a scrape interval without a unit": (["metrics.podMonitor.interval=30"], "interval"),
     "no account": (["serviceAccount.create=false"], "serviceAccount.name"),
 }
 
@@ -221,11 +225,11 @@ def test_its_pods_are_accepted_as_restricted(installed: Installed) -> None:
 
 
 def test_the_installed_command_serves_with_its_rights(installed: Installed, tmp_path: Path) -> None:
-    kube, (port,) = installed.kube, reserve_ports(1)
+    kube, (port, metrics) = installed.kube, reserve_ports(2)
     (content,) = installed.deployment()["spec"]["template"]["spec"]["containers"]
     assert content["command"][:2] == ["python", "-m"]
     assert f"--namespace={installed.jobs}" in content["args"]
-    arguments = [each.replace(":8080", f":{port}") for each in content["args"]]
+    arguments = [each.replace(":8080", f":{port}").replace(":8081", f":{metrics}") for each in content["args"]]
     kubeconfig = kube.kubeconfig_of(installed.namespace, installed.name)
     command = [sys.executable, *content["command"][1:], *arguments, "--kubeconfig", str(kubeconfig)]
     environment = kube.environment(kubeconfig) | {each["name"]: each["value"] for each in content["env"]}
@@ -241,6 +245,7 @@ def test_the_installed_command_serves_with_its_rights(installed: Installed, tmp_
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
             url = f"http://127.0.0.1:{port}{content[probe]['httpGet']['path']}"
             wait_until(lambda url=url: answers(url), "a probe", failed=lives)  # type: ignore[misc]
+        assert answers(f"http://127.0.0.1:{metrics}/metrics")
         stage.stream("orders", cluster("east"))
         stage.application()
         stage.subscription(updateStrategy="Restart")
@@ -486,6 +491,43 @@ def test_its_deployment_is_available_and_limited() -> None:
     assert [each for each in container["args"] if each.startswith("--lease")] == ["--lease=system/kafkastream-operator"]
     (policy,) = of_kind(objects, "NetworkPolicy")
     assert {each["port"] for rule in policy["spec"]["egress"] for each in rule["ports"]} == {53, 443, 6443}
+
+
+def test_nothing_of_the_prometheus_operator_is_made_unasked() -> None:
+    objects = rendered("kafkastream-operator", "system")
+    assert [each["kind"] for each in objects if "monitoring" in each["apiVersion"] or each["kind"] == "ConfigMap"] == []
+
+
+def test_the_monitor_scrapes_the_port_that_the_operator_serves() -> None:
+    settings = ["metrics.podMonitor.create=true", "metrics.podMonitor.labels.release=prometheus"]
+    settings += ["metrics.from[0].namespaceSelector.matchLabels.team=monitoring"]
+    objects = rendered("kafkastream-operator", "system", *settings)
+    (monitor,), (deployment,), (service,), (policy,) = (
+        of_kind(objects, each) for each in ("PodMonitor", "Deployment", "Service", "NetworkPolicy")
+    )
+    pod = deployment["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    (port,) = [each for each in container["ports"] if each["name"] == "metrics"]
+    assert f"--metrics=http://0.0.0.0:{port['containerPort']}/metrics" in container["args"]
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    assert (endpoint["port"], endpoint["path"], endpoint["honorLabels"]) == ("metrics", "/metrics", True)
+    assert "metrics" in [each["targetPort"] for each in service["spec"]["ports"]]
+    probes, scrapes = policy["spec"]["ingress"]
+    assert [each["port"] for rule in (probes, scrapes) for each in rule["ports"]] == ["health", "metrics"]
+    assert "from" not in probes
+    assert scrapes["from"] == [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}]
+
+
+def test_the_chart_has_the_alerts_and_the_dashboard_unchanged() -> None:
+    settings = ["metrics.rules.create=true", "metrics.dashboard.create=true"]
+    objects = rendered("kafkastream-operator", "system", *settings)
+    (rule,) = of_kind(objects, "PrometheusRule")
+    assert rule["spec"] == yaml.safe_load((CHART / "monitoring" / "rules.yaml").read_text(encoding="utf-8"))
+    (dashboard,) = of_kind(objects, "ConfigMap")
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert dashboard["data"]["kafkastream.json"] + "\n" == FILE.read_text(encoding="utf-8")
 
 
 def test_the_chart_has_the_version_of_the_package() -> None:
