@@ -14,7 +14,7 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
 
 .PHONY: help setup setup-spark42 setup-kube setup-all kube-programs cluster-up cluster-down docs crds dashboard test lint format unit integration demo \
-	brokers produce bench lock clean
+	brokers produce bench dist images lock clean
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
@@ -76,6 +76,15 @@ produce: ## Write records to one of them (TO=east, west or host:port, TEXT='one 
 bench: setup ## Measure planning, memory and reading
 	$(BIN)/python -m tests.bench $(ARGS)
 
+dist: ## Build the wheel and the sdist into dist/ (PROJECT_URL=)
+	@.ci/venv .venv requirements/dev.lock
+	@.ci/dist dist
+	@$(BIN)/twine check --strict dist/dynamic_kafka-*
+
+images: ## Build both images for tests, without a registry, and print their archives
+	@.ci/venv .venv requirements/dev.lock
+	@$(BIN)/python -m tests.support.images
+
 lock: ## Pin all dependencies anew, within the bounds of pyproject.toml (UPGRADE=1: to the newest)
 	@.ci/venv .venv requirements/dev.lock
 	@mkdir -p build
@@ -84,9 +93,11 @@ lock: ## Pin all dependencies anew, within the bounds of pyproject.toml (UPGRADE
 	grep -Ev '^(pyspark|py4j)==' requirements/dev.lock | grep -E '^[a-z]' | sed 's/ *\\$$//' > build/constraints.txt
 	$(UV_COMPILE) pyproject.toml requirements/spark42.in --extra spark -c build/constraints.txt \
 		-o requirements/spark42.lock
+	$(UV_COMPILE) pyproject.toml --extra operator -c build/constraints.txt -o requirements/operator.lock
+	$(UV_COMPILE) pyproject.toml --extra spark-image -c build/constraints.txt -o requirements/spark-image.lock
 
-clean: ## Remove the environments and build/ (the user's cache stays)
-	rm -rf .venv .venv-spark42 build
+clean: ## Remove the environments, build/ and dist/ (the user's cache stays)
+	rm -rf .venv .venv-spark42 build dist
 
 crds: setup ## Generate the chart's CRDs and docs/crds.md from the models
 	@$(BIN)/python -m kafkastream_operator.models.crd charts/kafkastream-operator/definitions

@@ -1,0 +1,135 @@
+"""The project's images, built from the Dockerfile at the root by buildah, as archives for `ctr images import`.
+
+`python -m tests.support.images` builds both and prints their archives. No registry is needed: the bases are stand-ins
+(`bases.py`). Two things in the user's cache make a second build quick. `images` is buildah's store with the layers: a
+change of the project's code builds the last layer only. Each archive's folder, `image-…`, is named after its inputs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tests.support.cache import cache_folder, made_once
+from tests.support.images import bases, engine
+from tests.support.images.engine import ImagesUnavailableError as ImagesUnavailableError
+from tests.support.places import ROOT
+
+Target = Literal["operator", "spark-app"]
+
+TARGETS: tuple[Target, ...] = ("operator", "spark-app")
+_NAMES = {"operator": "kafkastream-operator", "spark-app": "dynamic-kafka"}
+_LOCKS = {"operator": "operator.lock", "spark-app": "spark-image.lock"}
+_PACKAGES = {"operator": "operator-packages", "spark-app": "spark-packages"}
+_WHEEL_SOURCES = ("pyproject.toml", "README.md", "LICENSE", "spark_app", "operator", ".ci/dist")
+_ARCHIVES_KEPT = 3
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image in buildah's store and as an archive.
+
+    Attributes:
+        target: the stage of the Dockerfile.
+        reference: its name and tag. The tag has a hash of all inputs, so that no node takes an older one for it.
+        archive: a tar file in Docker's format, with uncompressed layers.
+        config: its configuration: `User`, `Env`, `Entrypoint`, `Labels`, …
+    """
+
+    target: Target
+    reference: str
+    archive: Path
+    config: dict[str, Any]
+
+    def run(self, command: Sequence[str], *, writable: Sequence[str] = ("/tmp",)) -> subprocess.CompletedProcess[str]:
+        """Run a command in the image: as its user, with its environment and with a read-only root.
+
+        Args:
+            command: as a pod gives it; it replaces the entrypoint.
+            writable: folders with a file system in memory, as a pod's `emptyDir`.
+        """
+        with engine.store():
+            if not engine.has(self.reference):
+                engine.buildah("pull", f"docker-archive:{self.archive}")
+            return engine.run_inside(self.reference, self.config, command, writable)
+
+
+def version() -> str:
+    """Return the version of the package."""
+    found: str = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    return found
+
+
+def built(target: Target) -> Image:
+    """Return an image, and build it if it is not there yet: two minutes the first time, else seconds.
+
+    Raises:
+        ImagesUnavailableError: this machine cannot build images.
+        StepFailedError: a step of the build failed.
+    """
+    engine.require()
+    key = _key(target)
+    reference = f"localhost/{_NAMES[target]}:{version()}-{key}"
+
+    def make(arriving: Path) -> None:
+        began = time.monotonic()
+        print(f"Building the image {target} in {cache_folder()}", file=sys.stderr)
+        arriving.mkdir()
+        with engine.store():
+            _build(target, reference)
+            engine.buildah("push", reference, f"docker-archive:{arriving / 'image.tar'}:{reference}")
+            found = json.loads(engine.buildah("inspect", "--type=image", reference))
+        (arriving / "config.json").write_text(json.dumps(found["OCIv1"]["config"]))
+        _prune(target)
+        print(f"Built the image {target} in {time.monotonic() - began:.0f} s", file=sys.stderr)
+
+    folder = made_once(f"image-{target}-{key}", make)
+    return Image(target, reference, folder / "image.tar", json.loads((folder / "config.json").read_text()))
+
+
+def _build(target: Target, reference: str) -> None:
+    base, of_spark = bases.python_base(), target == "spark-app"
+    base = bases.spark_base(base) if of_spark else base
+    with tempfile.TemporaryDirectory() as folder:
+        context = Path(folder)
+        subprocess.run([ROOT / ".ci" / "dist", context / "dist"], check=True)
+        (context / "requirements").mkdir()
+        shutil.copy(ROOT / "requirements" / _LOCKS[target], context / "requirements")
+        arguments = {"SPARK_IMAGE" if of_spark else "PYTHON_IMAGE": base, "VERSION": version()}
+        # With a name of its own the stage stays in the store, and with it the packages.
+        for stage, name in ((_PACKAGES[target], f"localhost/{_PACKAGES[target]}"), (target, reference)):
+            engine.build(ROOT / "Dockerfile", context, name, arguments, stage=stage)
+    engine.buildah("rmi", "--prune")
+
+
+def _key(target: Target) -> str:
+    digest = hashlib.sha256(bases.key(with_spark=target == "spark-app").encode())
+    for path in _inputs(target):
+        digest.update(f"\0{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _inputs(target: Target) -> Iterator[Path]:
+    yield ROOT / "Dockerfile"
+    yield ROOT / "requirements" / _LOCKS[target]
+    for name in _WHEEL_SOURCES:
+        path = ROOT / name
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        yield from (file for file in files if file.is_file() and not {"__pycache__"} & set(file.parts))
+
+
+def _prune(target: Target) -> None:
+    """Delete the archives of old inputs: each is as large as its image."""
+    archives = sorted(cache_folder().glob(f"image-{target}-*/"), key=lambda folder: folder.stat().st_mtime)
+    for old in archives[: -_ARCHIVES_KEPT + 1]:
+        shutil.rmtree(old, ignore_errors=True)
