@@ -46,6 +46,8 @@ def crd(module: ModuleType, spec: type[BaseModel], status: type[BaseModel]) -> d
             "status": _described(_structural(status.model_json_schema(by_alias=True)), status),
         },
     }
+    # kstatus takes an object without any status for current. With this, a new one is in progress.
+    _at(schema, "status")["default"] = {"observedGeneration": 0}
     for path, key in module.LIST_KEYS.items():
         at = _at(schema, path)
         at["x-kubernetes-list-type"], at["x-kubernetes-list-map-keys"] = "map", [key]
