@@ -183,7 +183,7 @@ def test_the_app_yaml_of_the_guide_is_valid_and_mounted(tmp_path: Path) -> None:
 
 
 def test_argo_cds_health_scripts_use_existing_conditions() -> None:
-    patch = yaml.safe_load((ROOT / "examples" / "argocd" / "health.yaml").read_text(encoding="utf-8"))
+    patch = yaml.safe_load((ROOT / "examples" / "gitops" / "argocd" / "health.yaml").read_text(encoding="utf-8"))
     kinds_of_ours = {KafkaStreamStatus: stream.KIND, SubscriptionStatus: subscription.KIND}
     prefix = f"resource.customizations.health.{kubernetes_names.GROUP}_"
     assert list(patch["data"]) == [prefix + kind for kind in kinds_of_ours.values()]

@@ -1,0 +1,249 @@
+"""Argo CD's health scripts and kstatus judge every state of our resources, and `examples/gitops` is complete."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import yaml
+
+from dynamic_kafka.app.cli import main
+from dynamic_kafka.app.config.loading import load_config
+from kafkastream_operator.core.application import Life
+from kafkastream_operator.core.drain_evidence import TopicReport
+from kafkastream_operator.core.rollout.step import Timing
+from kafkastream_operator.models.stream import KafkaStreamSpec
+from kafkastream_operator.models.subscription import SubscriptionSpec
+from tests.support.gitops import EXAMPLE, PATCHES, Repository, health, kstatus
+from tests.support.places import ROOT
+from tests.unit.operator import recorded_states as states
+from tests.unit.operator.recorded_states import STREAMS, SUBSCRIPTIONS
+from tests.unit.operator.test_documentation import CODE, calls, words
+from tests.unit.operator.world import World, running
+
+PAIRS = {"Healthy": "Current", "Progressing": "InProgress", "Degraded": "Failed", "Suspended": "InProgress"}
+"""{Argo CD's health: the status of kstatus that means the same}."""
+BASE = EXAMPLE / "repository" / "base"
+PAGE = (ROOT / "docs" / "gitops.md").read_text(encoding="utf-8")
+SUBJECTS = [re.findall(r"^Subject: (.+)$", each.read_text(), re.MULTILINE)[0] for each in PATCHES]
+
+
+@functools.cache
+def recorded(kind: str, state: str) -> dict[str, Any]:
+    """Return the object of a kind in a state."""
+    return STREAMS[state][0]() if kind == "KafkaStream" else states.subscription(SUBSCRIPTIONS[state][0]())
+
+
+EVERY_STATE = [("KafkaStream", each) for each in STREAMS] + [
+    ("KafkaStreamSubscription", each) for each in SUBSCRIPTIONS
+]
+
+
+def condition(found: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    return next(dict(each) for each in found["status"]["conditions"] if each["type"] == kind)
+
+
+@pytest.mark.parametrize(("kind", "state"), EVERY_STATE)
+def test_argo_cd_judges_each_state_as_it_should(kind: str, state: str) -> None:
+    table: Mapping[str, tuple[object, str]] = STREAMS if kind == "KafkaStream" else SUBSCRIPTIONS
+    found = recorded(kind, state)
+    assert health(found).status == table[state][1]
+    assert re.match(r"[A-Z]\w+(: .+)?$", health(found).message)
+
+
+@pytest.mark.parametrize(("kind", "state"), EVERY_STATE)
+def test_flux_judges_each_state_as_argo_cd_does(kind: str, state: str) -> None:
+    found = recorded(kind, state)
+    assert kstatus(found) == PAIRS[health(found).status]
+
+
+@pytest.mark.parametrize("kind", ["KafkaStream", "KafkaStreamSubscription"])
+@pytest.mark.parametrize("status", [None, {"observedGeneration": 0}, {"observedGeneration": 1}, {"conditions": []}])
+def test_a_spec_nobody_has_looked_at_is_in_progress(kind: str, status: dict[str, Any] | None) -> None:
+    new = {"kind": kind, "metadata": {"name": "orders", "generation": 2}, "status": status}
+    assert health(new) == ("Progressing", "the operator has not looked at it yet")
+    later = recorded(kind, "at rest")
+    behind = {**later, "metadata": {**later["metadata"], "generation": later["metadata"]["generation"] + 1}}
+    assert health(behind).status == "Progressing"
+    assert kstatus(behind) == "InProgress"
+
+
+def test_argo_cd_shows_what_a_stream_still_drains() -> None:
+    found = health(recorded("KafkaStream", "a drain"))
+    assert found.status == "Healthy"
+    assert "east/orders" in found.message
+
+
+def test_argo_cd_shows_the_reason_of_a_degraded_one() -> None:
+    for kind, state in EVERY_STATE:
+        found = recorded(kind, state)
+        if health(found).status == "Degraded":
+            stalled = condition(found, "Stalled")
+            assert health(found).message == f"{stalled['reason']}: {stalled['message']}"
+
+
+def written(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield type and reason of each condition that a module of the operator writes."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "condition":
+            for kind in words(node.args[0]):
+                yield from ((kind, reason) for reason in words(node.args[2]))
+
+
+def reported(kind: str) -> set[tuple[str, str]]:
+    """Return type and reason of each condition in a recorded state."""
+    found = [recorded(*each) for each in EVERY_STATE if each[0] == kind]
+    return {(each["type"], each["reason"]) for one in found for each in one["status"]["conditions"]}
+
+
+def test_every_reason_of_a_stream_is_in_a_recorded_state() -> None:
+    assert set(written(CODE / "core" / "stream_status.py")) - reported("KafkaStream") == set()
+
+
+def test_every_reason_of_a_subscription_is_recorded() -> None:
+    files = [each for each in CODE.rglob("*.py") if each.name != "stream_status.py"]
+    expected = {each for file in files for each in written(file)}
+    expected |= {("StreamsResolved", reason) for reason in calls("Held", 1) | calls("Refusal", 0)}
+    expected |= {("ApplicationFound", life) for life in get_args(Life) if life != "Absent"}
+    assert len(expected) > 50
+    assert expected - reported("KafkaStreamSubscription") == set()
+
+
+def test_only_a_secret_to_mount_is_stalled_in_a_roll_out() -> None:
+    # Argo CD and kstatus take such a state for `Progressing`, since `Reconciling` comes first.
+    both = {
+        state
+        for kind, state in EVERY_STATE
+        if all(condition(recorded(kind, state), each)["status"] == "True" for each in ("Reconciling", "Stalled"))
+    }
+    assert both <= {"a Secret that a restart mounts", "a second rename"}
+
+
+def judged(world: World) -> set[str]:
+    """Return the healths of the subscription and of the stream after each look of the operator, until it rests."""
+    found = set[str]()
+    for _ in range(20):
+        writes = len(world.writes)
+        world.look()
+        found |= {health(states.subscription(world)).status, health(states.stream(world)).status}
+        if len(world.writes) == writes:
+            return found
+    raise AssertionError("the operator never comes to rest")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "secret"), [("Auto", False), ("Auto", True), ("Restart", True), ("Reload", False)]
+)
+def test_a_migration_is_never_degraded(strategy: str, secret: bool) -> None:
+    world = running(updateStrategy=strategy)
+    world.timing = Timing()
+    west = states.SAFE_WEST if secret else states.WEST
+    found = set[str]()
+    for clusters in ((states.EAST, west), (west,)):
+        world.later(hours=1).changes(secrets=[states.SECRET] if secret else [])
+        patches = world.patches
+        world.stream("orders", *clusters)
+        found |= judged(world) | judged(world.later(seconds=3))  # a restart gathers changes first
+        if world.patches > patches:
+            world.application_is("Starting").driver = None
+            found |= judged(world) | judged(world.driver_starts(reports=False))
+        found |= judged(world.driver_reports())
+    found |= judged(world.driver_reports(east__orders=TopicReport(lag=0, quiet_s=400)))
+    assert found == {"Healthy", "Progressing"}
+    assert world.rendered() == {"west/orders": "Active"}
+
+
+# -- the repository ---------------------------------------------------------------------------------------------------
+
+
+def objects(folder: str) -> list[dict[str, Any]]:
+    """Return the objects in the files of a folder, without what only kustomize reads."""
+    texts = [each.read_text(encoding="utf-8") for each in sorted((EXAMPLE / folder).glob("*.yaml"))]
+    return [each for text in texts for each in yaml.safe_load_all(text) if "apiVersion" in each]
+
+
+def part_of(part: Any, whole: Any) -> bool:
+    """Return whether a manifest has everything that another one has. Items of a list may stand among others."""
+    if isinstance(part, Mapping):
+        return isinstance(whole, Mapping) and all(key in whole and part_of(part[key], whole[key]) for key in part)
+    if isinstance(part, list):
+        return isinstance(whole, list) and all(any(part_of(each, other) for other in whole) for each in part)
+    return bool(part == whole)
+
+
+def test_the_repository_has_the_lines_of_manifest(capsys: pytest.CaptureFixture[str]) -> None:
+    (command,) = re.findall(r"python -m dynamic_kafka.app (manifest .+)", (BASE / "application.yaml").read_text())
+    *arguments, app = command.split()
+    assert main([*arguments, str(EXAMPLE / "repository" / app)]) == 0
+    printed = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert [each["kind"] for each in printed] == ["SparkApplication", "Role", "RoleBinding"]
+    namespace = yaml.safe_load((EXAMPLE / "repository" / "production" / "kustomization.yaml").read_text())["namespace"]
+    for each in printed:
+        assert each["metadata"].pop("namespace") == namespace  # the overlay adds it
+        for subject in each.get("subjects", ()):
+            assert subject.pop("namespace") == namespace  # the binding's own one counts where it is absent
+        assert any(part_of(each, there) for there in objects("repository/base"))
+
+
+def test_the_repositorys_app_is_valid_and_mounted() -> None:
+    config = load_config(BASE / "app.yaml")
+    (application,) = [each for each in objects("repository/base") if each["kind"] == "SparkApplication"]
+    (generated,) = yaml.safe_load((BASE / "kustomization.yaml").read_text())["configMapGenerator"]
+    mounted = {each["name"]: each["path"] for each in application["spec"]["driver"]["configMaps"]}
+    assert config.name == application["metadata"]["name"]
+    assert application["spec"]["arguments"] == ["run", f"{mounted[generated['name']]}/{generated['files'][0]}"]
+
+
+def test_the_repositorys_stream_and_subscription_fit() -> None:
+    (stream,) = [each for each in objects("repository/production") if each["kind"] == "KafkaStream"]
+    (reader,) = [each for each in objects("repository/base") if each["kind"] == "KafkaStreamSubscription"]
+    KafkaStreamSpec.model_validate(stream["spec"])
+    assert SubscriptionSpec.model_validate(reader["spec"]).streams.ids == (stream["metadata"]["name"],)
+
+
+def test_both_tools_apply_the_same_overlay() -> None:
+    (application,) = [each for each in objects("argocd") if each["kind"] == "Application"]
+    source, kustomization = objects("flux")
+    overlay = EXAMPLE / "repository" / application["spec"]["source"]["path"]
+    assert EXAMPLE / "repository" / kustomization["spec"]["path"] == overlay
+    assert application["spec"]["source"]["repoURL"] == source["spec"]["url"]
+    assert application["spec"]["source"]["targetRevision"] == source["spec"]["ref"]["branch"]
+    assert kustomization["spec"]["sourceRef"] == {"kind": source["kind"], "name": source["metadata"]["name"]}
+    namespace = yaml.safe_load((overlay / "kustomization.yaml").read_text())["namespace"]
+    assert application["spec"]["destination"]["namespace"] == namespace
+
+
+def test_a_revert_is_the_state_before(tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "orders")
+    trees = [repository.tree()]
+    for patch in PATCHES:
+        repository.take(patch)
+        trees.append(repository.tree())
+    assert len(set(trees)) == len(PATCHES) + 1 == 4
+    for before in reversed(trees[:-1]):
+        repository.git("revert", "--no-edit", f":/{SUBJECTS[trees.index(before)]}")
+        assert repository.tree() == before
+
+
+def test_the_whole_migration_is_taken_back_at_once(tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "orders")
+    before = repository.tree()
+    for patch in PATCHES:
+        repository.take(patch)
+    (command,) = re.findall(r"^git (revert --no-commit .+)$", PAGE, re.MULTILINE)
+    repository.git(*command.split())
+    repository.commit("Take the migration back")
+    assert repository.tree() == before
+
+
+def test_the_page_shows_the_three_commits() -> None:
+    shown = [
+        re.findall(r"^[-+].*$", each, re.MULTILINE) for each in re.findall(r"^```diff\n(.*?)^```$", PAGE, re.M | re.S)
+    ]
+    made = [re.findall(r"^[-+](?![-+]).*$", each.read_text().partition("\n+++ ")[2], re.MULTILINE) for each in PATCHES]
+    assert shown == made
