@@ -14,7 +14,7 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
 
 .PHONY: help setup setup-spark42 setup-kube setup-all kube-programs cluster-up cluster-down docs crds dashboard test lint format unit integration demo \
-	brokers produce bench dist images lock clean
+	e2e e2e-clean brokers produce bench dist images lock clean
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
@@ -66,6 +66,12 @@ cluster-down: setup ## Stop that Kubernetes
 
 demo: setup-kube ## Migrate a stream between real clusters by kubectl apply, under kills (STRATEGY=restart, SEED=, DURATION=, KEEP=1)
 	@cd examples && PYTHONPATH=.. exec ../$(BIN)/python -m demo $(DEMO_ARGS)
+
+e2e: setup ## Migrate and break things in pods, on a node of our own, as root (ARGS='options of pytest')
+	@PYTHONPATH=examples $(BIN)/python -m tests.e2e $(ARGS)
+
+e2e-clean: setup ## Remove what a killed `make e2e` left
+	@$(BIN)/python -m tests.support.node.box
 
 brokers: setup ## Run two real clusters on this machine until Ctrl-C, for docs/tutorial.md
 	@cd examples && PYTHONPATH=.. exec ../$(BIN)/python -m brokers

@@ -39,9 +39,10 @@ class Producers:
         homes: the cluster that each producer writes to.
     """
 
-    def __init__(self, home: str, servers: dict[str, str], seed: int) -> None:
+    def __init__(self, home: str, servers: dict[str, str], seed: int, rate: float = RATE) -> None:
         """Put all producers on the cluster `home`. `servers` has bootstrap servers by cluster. Sends nothing."""
         self.homes = [home] * COUNT
+        self._rate = rate
         self._servers = servers
         self._random = random.Random(seed)
         self._phase = self._random.uniform(0, 2 * math.pi)
@@ -85,9 +86,20 @@ class Producers:
         self._end.set()
         if self._thread.is_alive():
             self._thread.join()
-        self.homes = []
+        self.pause()
+
+    def pause(self) -> list[str]:
+        """Send nothing until `resume`, wait until every record is confirmed, and return the homes for `resume`."""
+        with self._lock:
+            homes, self.homes = self.homes, []
         for cluster in list(self._clients):
             self.finish(cluster)
+        return homes
+
+    def resume(self, homes: list[str]) -> None:
+        """Send on after `pause`."""
+        with self._lock:
+            self.homes = homes
 
     def close(self) -> None:
         """Stop without waiting for the brokers."""
@@ -133,7 +145,7 @@ class Producers:
                 now = time.monotonic()
                 # All producers send alike, so that moving one moves its load. A late tick sends at most 0.25 s of
                 # records: it must not flood a slow machine.
-                owed += min(now - last, 0.25) * RATE * self._wave(now)
+                owed += min(now - last, 0.25) * self._rate * self._wave(now)
                 last = now
                 with self._lock:
                     for _ in range(int(owed)):

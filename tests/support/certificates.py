@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
@@ -15,14 +16,25 @@ _LIFETIME = datetime.timedelta(days=2)
 
 
 class CertificateAuthority:
-    """Signs certificates for localhost and 127.0.0.1.
+    """Signs certificates for localhost and 127.0.0.1, and for more names and addresses if there are any.
 
     Attributes:
         certificate_file: the authority's own certificate (PEM): what a client gets as `ssl.ca.location`.
     """
 
-    def __init__(self, folder: Path, name: str = "test authority") -> None:
-        """Make a new authority whose certificate is written to `folder`; its key stays in memory."""
+    def __init__(
+        self, folder: Path, name: str = "test authority", *, names: Sequence[str] = (), addresses: Sequence[str] = ()
+    ) -> None:
+        """Make a new authority whose certificate is written to `folder`; its key stays in memory.
+
+        Args:
+            names: further names in DNS of those that it certifies.
+            addresses: their further addresses.
+        """
+        self._alternatives = [
+            *(x509.DNSName(each) for each in ("localhost", *names)),
+            *(x509.IPAddress(ipaddress.IPv4Address(each)) for each in ("127.0.0.1", *addresses)),
+        ]
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name(name)
         unsigned = (
@@ -36,15 +48,14 @@ class CertificateAuthority:
         self.certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def issue(self, target: Path, common_name: str = "localhost", organization: str | None = None) -> Path:
-        """Write a key and its certificate chain to `target` (PEM), for a server on localhost as for a client.
+        """Write a key and its certificate chain to `target` (PEM), for a server on this machine as for a client.
 
         Kafka's key store reads it so, and so do Go's servers, which are given it as certificate and as key.
         To Kubernetes a client is the user `common_name` of the group `organization`.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.IPv4Address("127.0.0.1"))]
         unsigned = self._builder(_name(common_name, organization), key.public_key()).add_extension(
-            x509.SubjectAlternativeName(names), critical=False
+            x509.SubjectAlternativeName(self._alternatives), critical=False
         )
         certificate = unsigned.sign(self._key, hashes.SHA256())
         private = key.private_bytes(

@@ -42,7 +42,7 @@ class GoProgram:
     Attributes:
         name: of the executable.
         source: the folder with `go.mod`, `go.sum` and any source.
-        module: the pinned module that gives the program its version.
+        module: the pinned module that gives the program its version; empty if it needs no module.
         package: what to build, as seen from `source`.
         tags: build tags.
         version_variables: Go variables that the linker sets to the version, `v` included.
@@ -58,6 +58,8 @@ class GoProgram:
     @property
     def version(self) -> str:
         """The version of `module` in `go.mod`, such as `v1.2.3`."""
+        if not self.module:
+            return "v0"
         pins = (self.source / "go.mod").read_text()
         found = re.search(rf"^(?:require)?\s+{re.escape(self.module)} (v\S+)", pins, re.MULTILINE)
         if found is None:

@@ -5,7 +5,9 @@ it can run while the virtual environment is being made.
 
 `kube/kubebox/` pins Kubernetes and etcd; `kube/spark-operator/` pins Kubeflow's operator, and `kube/helm/` pins Helm.
 The last two have no source of their own.
-With the tag `node`, kubebox has kubelet, kube-proxy and kube-scheduler, too.
+
+A node that runs pods (`tests/support/node`) needs three more, which only `make e2e` builds: kubebox with the tag
+`node`, which has kubelet, kube-proxy and kube-scheduler, too; `kube/coredns/`, and `kube/pause/`.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import functools
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from tests.support.go import GoProgram, GoUnavailableError, built, module_folder
@@ -40,6 +43,10 @@ HELM = GoProgram(
     package="helm.sh/helm/v3/cmd/helm",
     version_variables=("helm.sh/helm/v3/internal/version.version",),
 )
+
+NODE_KUBEBOX = replace(KUBEBOX, tags=("node",))
+COREDNS = GoProgram(name="coredns", source=_MODULES / "coredns", module="github.com/coredns/coredns")
+PAUSE = GoProgram(name="pause", source=_MODULES / "pause", module="")
 
 
 @functools.cache
@@ -74,6 +81,41 @@ def helm() -> Path:
         GoUnavailableError: Go is missing, too old, or failed.
     """
     return built(HELM) / HELM.name
+
+
+@functools.cache
+def node_kubebox() -> Path:
+    """Return the binary that has kubelet, kube-proxy and kube-scheduler, too; build it the first time.
+
+    Raises:
+        GoUnavailableError: Go is missing, too old, or failed.
+    """
+    return built(NODE_KUBEBOX) / NODE_KUBEBOX.name
+
+
+@functools.cache
+def coredns() -> Path:
+    """Return the binary of CoreDNS; build it the first time.
+
+    Raises:
+        GoUnavailableError: Go is missing, too old, or failed.
+    """
+    return built(COREDNS) / COREDNS.name
+
+
+@functools.cache
+def pause() -> Path:
+    """Return the first process of a pod's sandbox; build it the first time.
+
+    Raises:
+        GoUnavailableError: Go is missing, too old, or failed.
+    """
+    return built(PAUSE) / PAUSE.name
+
+
+def spark_operator_chart() -> Path:
+    """Return the folder of the pinned spark-operator's own chart."""
+    return module_folder(SPARK_OPERATOR) / "charts" / "spark-operator-chart"
 
 
 def spark_operator_crds() -> Path:

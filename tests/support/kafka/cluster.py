@@ -20,7 +20,7 @@ from tests.support.waiting import wait_until
 
 
 class KafkaCluster(Content, Server):
-    """One broker on 127.0.0.1 with a plaintext listener and, when it has users, a SASL_SSL one.
+    """One broker on one address with a plaintext listener and, when it has users, a SASL_SSL one.
 
     `start` and `wait_ready` are apart so that several clusters start side by side (`start_all`).
 
@@ -37,6 +37,7 @@ class KafkaCluster(Content, Server):
         users: Mapping[str, str] | None = None,
         authority: CertificateAuthority | None = None,
         overrides: Mapping[str, str] | None = None,
+        host: str = "127.0.0.1",
     ) -> None:
         """Reserve ports and a folder; nothing runs yet.
 
@@ -45,12 +46,13 @@ class KafkaCluster(Content, Server):
             users: password by user; they log in with SCRAM-SHA-512 over TLS.
             authority: who signs the broker's certificate; a new one by default.
             overrides: broker settings that win over the harness's own.
+            host: the address of its listeners; another one than loopback only in a network namespace of our own.
         """
         controller, plain, sasl = reserve_ports(3)
-        super().__init__(name, f"127.0.0.1:{plain}", new_folder("brokers", name))
+        super().__init__(name, f"{host}:{plain}", new_folder("brokers", name))
         self.users = dict(users or {})
-        self.sasl_bootstrap = f"127.0.0.1:{sasl}" if self.users else ""
-        self._authority = authority
+        self.sasl_bootstrap = f"{host}:{sasl}" if self.users else ""
+        self._authority, self._host = authority, host
         listeners = [f"PLAINTEXT://{self.bootstrap}"]
         settings = {"controller.quorum.voters": f"1@127.0.0.1:{controller}"}
         if self.users:
@@ -70,7 +72,7 @@ class KafkaCluster(Content, Server):
     def authority(self) -> CertificateAuthority:
         """Return the authority that signed the broker's certificate."""
         if self._authority is None:
-            self._authority = CertificateAuthority(self.folder)
+            self._authority = CertificateAuthority(self.folder, addresses=[self._host])
         return self._authority
 
     # Life

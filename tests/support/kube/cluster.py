@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
+from tests.support.certificates import CertificateAuthority
 from tests.support.folders import new_folder
 from tests.support.kube.api import Api, Json
 from tests.support.kube.errors import KubeError
@@ -40,8 +41,13 @@ class KubeCluster(Server):
     kubeconfig: Path
     api: Api
 
-    def __init__(self, name: str = "kube", folder: Path | None = None) -> None:
-        """Nothing runs yet. The folder must not exist; by default it is one of this run."""
+    def __init__(self, name: str = "kube", folder: Path | None = None, *, node_address: str = "") -> None:
+        """Prepare a cluster, without starting it.
+
+        Args:
+            folder: must not exist; by default it is one of this run.
+            node_address: the address of a node that is to run pods (`tests/support/node`); by default there is none.
+        """
         self.name = name
         if folder is None:
             folder = new_folder("kube", name)
@@ -49,7 +55,8 @@ class KubeCluster(Server):
             folder.mkdir(parents=True)
         self.folder = folder
         self._data = folder / "data"
-        self._plane = KindPlane(folder) if kind_is_usable() else LocalPlane(folder)
+        local = bool(node_address) or not kind_is_usable()
+        self._plane: LocalPlane | KindPlane = LocalPlane(folder, node_address) if local else KindPlane(folder)
         self._numbers = itertools.count(1)
         self._installed: dict[Path, tuple[str, list[str]]] = {}
 
@@ -149,6 +156,20 @@ class KubeCluster(Server):
                 binding = {"metadata": metadata, "roleRef": reference, "subjects": [subject]}
                 self.api.create(f"{_RBAC}/v1/{kind.lower()}bindings", binding)
         return self.kubeconfig_of(namespace, name)
+
+    def component(self, name: str, group: str | None = None) -> Path:
+        """Return a configuration for a part of Kubernetes that has a certificate. Only for local processes."""
+        return self._local.user(name, group).write(self._data / f"{name.replace(':', '-')}.kubeconfig")
+
+    @property
+    def authority(self) -> CertificateAuthority:
+        """The authority of the API server and its clients. Only for local processes."""
+        return self._local.authority
+
+    @property
+    def _local(self) -> LocalPlane:
+        assert isinstance(self._plane, LocalPlane), "the parts of kind's cluster are kind's"
+        return self._plane
 
     def kubeconfig_of(self, namespace: str, service_account: str) -> Path:
         """Return a configuration for an existing ServiceAccount, with a token for a day."""

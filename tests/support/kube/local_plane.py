@@ -2,6 +2,9 @@
 
 As strict as a real one: certificates for everybody, no anonymous requests, RBAC in force. It has no scheduler
 and no node, so a pod stays Pending until a test, or `local_node.py`, takes it up.
+
+With the address of a node it serves pods there, too (`tests/support/node`): it listens on all addresses, and runs every
+controller. It is then to run in a network namespace of its own.
 """
 
 from __future__ import annotations
@@ -31,15 +34,26 @@ _CONTROLLERS = (
 )
 
 
+# The first address of --service-cluster-ip-range: the API server's own Service, by which pods reach it.
+_SERVICE_ADDRESS = "10.96.0.1"
+_SERVICE_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
+
+
 class LocalPlane:
     """The processes and their certificates; what is not a log is in `folder/data`.
 
     Attributes:
         admin: the configuration of a member of `system:masters`.
+        authority: who signs the certificates of the API server and its clients.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Reserve ports and issue certificates; nothing runs yet."""
+    def __init__(self, folder: Path, node_address: str = "") -> None:
+        """Reserve ports and issue certificates; nothing runs yet.
+
+        Args:
+            node_address: the address at which pods of a node reach the API server; by default there are none.
+        """
+        self._node_address = node_address
         self._folder = folder
         self._data = folder / "data"
         etcd, peer, port = reserve_ports(3)
@@ -52,10 +66,11 @@ class LocalPlane:
         # etcd believes whoever its authority signs; so it has one of its own.
         self._etcd_authority = CertificateAuthority(self._data, "etcd-authority")
         self._etcd_pair = self._etcd_authority.issue(self._data / "etcd.pem")
-        self._authority = CertificateAuthority(self._data, "authority")
-        self._server_pair = self._authority.issue(self._data / "server.pem")
-        self._token_pair = self._authority.issue(self._data / "tokens.pem")
-        self.admin = self._user("admin", "system:masters")
+        addresses = [node_address, _SERVICE_ADDRESS] if node_address else []
+        self.authority = CertificateAuthority(self._data, "authority", names=_SERVICE_NAMES, addresses=addresses)
+        self._server_pair = self.authority.issue(self._data / "server.pem")
+        self._token_pair = self.authority.issue(self._data / "tokens.pem")
+        self.admin = self.user("admin", "system:masters")
         self._api = Api(self.admin)
 
     def start(self) -> None:
@@ -101,17 +116,18 @@ class LocalPlane:
         for process in (self._controllers, self._api_server, self._etcd):
             process.kill()
 
-    def _environment(self) -> dict[str, str]:
-        return {"PATH": os.environ["PATH"], "HOME": str(self._data)}
-
-    def _user(self, name: str, group: str | None = None) -> Kubeconfig:
-        pair = self._authority.issue(self._data / f"{name.replace(':', '-')}.pem", name, group).read_text()
+    def user(self, name: str, group: str | None = None) -> Kubeconfig:
+        """Return a configuration for a user with a certificate."""
+        pair = self.authority.issue(self._data / f"{name.replace(':', '-')}.pem", name, group).read_text()
         return Kubeconfig(
             server=f"https://127.0.0.1:{self._port}",
-            authority=self._authority.certificate_file.read_text(),
+            authority=self.authority.certificate_file.read_text(),
             certificate=pair,
             key=pair,
         )
+
+    def _environment(self) -> dict[str, str]:
+        return {"PATH": os.environ["PATH"], "HOME": str(self._data)}
 
     def _etcd_arguments(self) -> Sequence[str]:
         authority = self._etcd_authority.certificate_file
@@ -136,16 +152,13 @@ class LocalPlane:
 
     def _server_arguments(self) -> Sequence[str]:
         return [
-            "--bind-address=127.0.0.1",
-            "--advertise-address=127.0.0.1",
+            *self._addresses(),
             f"--secure-port={self._port}",
-            "--endpoint-reconciler-type=none",  # the Service `kubernetes` cannot have a loopback address
             f"--cert-dir={self._data}/generated",
             f"--tls-cert-file={self._server_pair}",
             f"--tls-private-key-file={self._server_pair}",
-            f"--client-ca-file={self._authority.certificate_file}",
+            f"--client-ca-file={self.authority.certificate_file}",
             "--anonymous-auth=false",
-            "--authorization-mode=RBAC",
             f"--etcd-servers={self._etcd_url}",
             f"--etcd-cafile={self._etcd_authority.certificate_file}",
             f"--etcd-certfile={self._etcd_pair}",
@@ -156,14 +169,37 @@ class LocalPlane:
             f"--service-account-key-file={self._token_pair}",
         ]
 
+    def _addresses(self) -> Sequence[str]:
+        """Return the arguments that differ with and without a node."""
+        if not self._node_address:
+            return [
+                "--bind-address=127.0.0.1",
+                "--advertise-address=127.0.0.1",
+                "--endpoint-reconciler-type=none",  # the Service `kubernetes` cannot have a loopback address
+                "--authorization-mode=RBAC",
+            ]
+        kubelet_client = self._data / "kubelet-client.pem"
+        self.authority.issue(kubelet_client, "kube-apiserver", "system:masters")
+        return [
+            "--bind-address=0.0.0.0",
+            f"--advertise-address={self._node_address}",
+            "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction",
+            "--enable-aggregator-routing=true",  # webhooks are called at their pods: we have no route to Services
+            "--kubelet-preferred-address-types=InternalIP",
+            f"--kubelet-certificate-authority={self.authority.certificate_file}",
+            f"--kubelet-client-certificate={kubelet_client}",
+            f"--kubelet-client-key={kubelet_client}",
+        ]
+
     def _controllers_arguments(self) -> Sequence[str]:
-        config = self._user("system:kube-controller-manager").write(self._data / "controllers.kubeconfig")
+        config = self.user("system:kube-controller-manager").write(self._data / "controllers.kubeconfig")
         return [
             f"--kubeconfig={config}",
             "--secure-port=0",
             "--leader-elect=false",
-            f"--controllers={','.join(_CONTROLLERS)}",
+            f"--controllers={'*' if self._node_address else ','.join(_CONTROLLERS)}",
             "--use-service-account-credentials=true",
-            f"--root-ca-file={self._authority.certificate_file}",
+            f"--root-ca-file={self.authority.certificate_file}",
             f"--service-account-private-key-file={self._token_pair}",
         ]

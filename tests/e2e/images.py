@@ -1,0 +1,30 @@
+"""The images that the stories run: those of the project, and the spark-operator's."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.support.images import TARGETS, built
+from tests.support.node.spark_operator_image import spark_operator_image
+
+
+class Archived(NamedTuple):
+    """An image and the archive that a node imports."""
+
+    name: str
+    archive: Path
+
+
+@functools.cache
+def images() -> dict[str, Archived]:
+    """Return the images `operator`, `spark-app` and `spark-operator`; build what the cache lacks.
+
+    Raises:
+        ImagesUnavailableError: this machine cannot build images.
+        StepFailedError: a step of a build failed.
+    """
+    found = {target: built(target) for target in TARGETS}
+    own: dict[str, Archived] = {target: Archived(image.reference, image.archive) for target, image in found.items()}
+    return {**own, "spark-operator": Archived(*spark_operator_image())}

@@ -1,0 +1,98 @@
+"""Things break while records flow: pods, the leading operator, a document, the spark-operator. No record is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+from functools import partial
+
+from tests.e2e.application import Application
+from tests.e2e.install import NAMESPACE, OPERATOR, OPERATOR_NAMESPACE, SPARK_OPERATOR_NAMESPACE
+from tests.e2e.shop import Shop
+from tests.support.kube import PODS, Json
+from tests.support.node.pod_node import PodNode
+
+_BURST = 6000
+_CONTROLLER = "deployment/spark-operator-controller"
+
+
+def test_a_deleted_driver_pod_comes_back(shop: Shop) -> None:
+    with shop.play("driver-deleted", "The driver pod of each application is deleted"):
+        for each in shop.applications:
+            pod = shop.timeline.drivers[each.name][-1].name
+            shop.cluster.api.delete(PODS, pod, NAMESPACE)
+            shop.mark(f"driver pod {pod} is deleted")
+            shop.wait_driver(each)
+            shop.wait_batch(each)
+
+
+def test_a_deleted_executor_repeats_its_range(shop: Shop) -> None:
+    with shop.play("executor-deleted", "An executor pod is deleted in the middle of a range, with no grace"):
+        for each in shop.applications:
+            executors = shop.pods(each, "executor")
+            shop.producers.burst("B", _BURST)
+            shop.wait(f"a batch of {each.name} to run", each.runs_a_batch)
+            shop.cluster.api.delete(PODS, executors[0], NAMESPACE, gracePeriodSeconds=0)
+            shop.mark(f"executor pod {executors[0]} is deleted")
+            shop.wait(f"two executors of {each.name}", partial(_has_others, shop, each, executors[0]))
+
+
+def test_the_other_replica_leads_on(shop: Shop, node: PodNode) -> None:
+    with shop.play("leader-killed", "Our leading operator dies of kill -9 during a change, and during a drain"):
+        at = shop.add("A")
+        _kill_leader(shop, node)
+        shop.wait_in_force("A is added back", at, added="A")
+
+        at = shop.remove("A")
+        shop.wait("A to drain", lambda: shop.is_draining("A"))
+        _kill_leader(shop, node)
+        shop.wait_in_force("A is removed, and drains", at)
+        shop.wait_drained("A")
+
+
+def test_a_document_edited_by_hand_is_restored(shop: Shop) -> None:
+    with shop.play("document-edited", "The document of each application is edited to garbage by hand"):
+        for each in shop.applications:
+            name = f"{each.name}-kafkastreams"
+            before = shop.cluster.api.get("v1/configmaps", name, NAMESPACE)["data"]
+            patch = {"data": {key: "{ garbage" for key in before}}
+            shop.cluster.api.patch("v1/configmaps", name, NAMESPACE, patch)
+            shop.mark(f"{name} is garbage")
+            shop.cluster.api.wait("v1/configmaps", name, NAMESPACE, until=partial(_has_data, before))
+            shop.mark(f"{name} is restored")
+            shop.wait_batch(each)
+    assert [each.restarts for each in shop.story.results] == [0, 0]
+
+
+def test_a_restart_survives_a_lost_patch(shop: Shop) -> None:
+    with shop.play("spark-operator-down", "Kubeflow's spark-operator is down during a change that needs a restart"):
+        shop.scale(SPARK_OPERATOR_NAMESPACE, _CONTROLLER, 0)
+        at = shop.add("A")
+        shop.wait(
+            "both documents", lambda: all(shop.timeline.documents_since(each.name, at) for each in shop.applications)
+        )
+        shop.scale(SPARK_OPERATOR_NAMESPACE, _CONTROLLER, 1)
+        shop.wait_in_force("A is added back", at, added="A")
+
+        at = shop.remove("A")
+        shop.wait_in_force("A is removed, and drains", at)
+        shop.wait_drained("A")
+
+
+def _has_others(shop: Shop, application: Application, gone: str) -> bool:
+    return len(set(shop.pods(application, "executor")) - {gone}) == 2
+
+
+def _has_data(data: Json, config_map: Json | None) -> bool:
+    return config_map is not None and config_map["data"] == data
+
+
+def _kill_leader(shop: Shop, node: PodNode) -> None:
+    """Send SIGKILL to the container of the replica that holds the Lease."""
+    lease = shop.cluster.api.get("coordination.k8s.io/v1/leases", OPERATOR, OPERATOR_NAMESPACE)
+    holder = lease["spec"]["holderIdentity"].rpartition("-")[0]
+    pod = shop.cluster.api.get(PODS, holder, OPERATOR_NAMESPACE)
+    container = pod["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2]
+    processes = dict(line.split()[:2] for line in node.ctr("tasks", "list").splitlines()[1:])
+    os.kill(int(processes[container]), signal.SIGKILL)
+    shop.mark(f"kill -9 to the leading operator, {holder}")

@@ -1,0 +1,122 @@
+"""The times of documents, reports and drivers, as a thread sees them in the cluster."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+
+from demo.kube import rendered
+from dynamic_kafka.metadata.driver_report import DriverReport
+from dynamic_kafka.metadata.kubernetes_names import (
+    RENDERED_ROLE,
+    REPORT_ANNOTATION,
+    REVISION_ANNOTATION,
+    ROLE_LABEL,
+    SUBSCRIPTION_LABEL,
+)
+from tests.support.kube import PODS, KubeError
+from tests.support.kube.api import Api, Json
+
+_CONFIG_MAPS = "v1/configmaps"
+_LOOK_S = 0.2
+_APPLICATION = "sparkoperator.k8s.io/app-name"
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """One document of an application, when it was first seen.
+
+    Attributes:
+        clusters: `Active` or `Draining` by cluster.
+    """
+
+    at: float
+    revision: str
+    clusters: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Driver:
+    """One driver pod, when it was first seen, and the revision that it was restarted for."""
+
+    at: float
+    uid: str
+    name: str
+    revision: str
+
+
+class Timeline:
+    """A thread that looks at the cluster five times a second.
+
+    Attributes:
+        rendered: the documents by application, in their order.
+        applied: (application, revision) and when a driver first reported it as in force.
+        drivers: the driver pods by application, in their order.
+    """
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        """Prepare the thread, without starting it."""
+        self._api, self._namespace = api, namespace
+        self.rendered: dict[str, list[Rendered]] = defaultdict(list)
+        self.applied: dict[tuple[str, str], float] = {}
+        self.drivers: dict[str, list[Driver]] = defaultdict(list)
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="timeline", daemon=True)
+
+    def start(self) -> None:
+        """Start looking."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop looking."""
+        self._end.set()
+        self._thread.join()
+
+    def documents_since(self, application: str, at: float) -> list[Rendered]:
+        """Return the documents that were rendered at a time or later."""
+        return [each for each in self.rendered[application] if each.at >= at]
+
+    def applied_since(self, application: str, at: float) -> float | None:
+        """Return when a driver first had a document in force that was rendered at a time or later."""
+        times = [self.applied.get((application, each.revision)) for each in self.documents_since(application, at)]
+        return min((each for each in times if each is not None), default=None)
+
+    def _run(self) -> None:
+        while not self._end.wait(_LOOK_S):
+            try:
+                self._look()
+            except KubeError:
+                continue  # the API server is away
+
+    def _look(self) -> None:
+        documents = self._api.list(_CONFIG_MAPS, self._namespace, labelSelector=f"{ROLE_LABEL}={RENDERED_ROLE}")
+        pods = self._api.list(PODS, self._namespace, labelSelector="spark-role=driver")
+        now = time.time()
+        for document in documents:
+            self._see_document(document, now)
+        for pod in pods:
+            self._see_driver(pod, now)
+
+    def _see_document(self, config_map: Json, now: float) -> None:
+        application = config_map["metadata"]["labels"][SUBSCRIPTION_LABEL]
+        try:
+            revision, clusters = rendered(config_map)
+        except (KeyError, ValueError):
+            return  # edited by hand
+        known = self.rendered[application]
+        if revision not in {each.revision for each in known}:
+            known.append(Rendered(now, revision, clusters))
+
+    def _see_driver(self, pod: Json, now: float) -> None:
+        metadata = pod["metadata"]
+        application = metadata["labels"][_APPLICATION]
+        annotations = metadata.get("annotations") or {}
+        known = self.drivers[application]
+        if metadata["uid"] not in {each.uid for each in known}:
+            known.append(Driver(now, metadata["uid"], metadata["name"], annotations.get(REVISION_ANNOTATION, "")))
+        if REPORT_ANNOTATION in annotations:
+            applied = DriverReport.parse(annotations[REPORT_ANNOTATION]).applied
+            if applied is not None:
+                self.applied.setdefault((application, applied), now)
