@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AclOperation, AdminClient, ClusterMetadata, ListOffsetsResultInfo, OffsetSpec
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AclOperation, AdminClient, ClusterMetadata
 
 from dynamic_kafka.errors import ClusterError, ClusterRefusedError, ClusterUnreachableError
 from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
+from dynamic_kafka.kafka.bulk_offsets import list_offsets
 from dynamic_kafka.kafka.epochs import ends_of_epochs
 from dynamic_kafka.kafka.errors import ConnectionProblem, client_creation_error, is_transient, kafka_error_of, translate
 from dynamic_kafka.kafka.groups import Commits, GroupClient
@@ -33,9 +33,6 @@ NO_SUCH_RECORD = -1
 """Kafka's answer when no record is as new as a timestamp. A lower number means that there is no answer: for a broker
 that misses the deadline, librdkafka returns -1001 and raises nothing."""
 
-PARTITIONS_PER_CALL = 500
-"""The most partitions in one call of librdkafka. It finds each answer's partition by a linear search, so that the CPU
-time of a call grows with the square of its partitions."""
 CONFIRMING_BROKERS = 3
 """The number of other brokers that are asked for a topic that one broker does not have."""
 
@@ -193,24 +190,19 @@ class ClusterAdmin:
         committed = self.read_committed and not uncommitted
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         answers: dict[tuple[str, int], tuple[int, int | None]] = {}
-        waiting = {key: _SPECS[query.kind](query) for key, query in queries.items()}
+        waiting = dict(queries)
         deadline = time.monotonic() + self.deadline_s
         while waiting:
             left_s = max(0.1, deadline - time.monotonic())
-            for partition_asked, future in self._list_offsets(waiting, isolation, left_s).items():
-                key = (partition_asked.topic, partition_asked.partition)
-                try:
-                    found = future.result(timeout=left_s + 1)
-                except Exception as raised:
-                    if not is_transient(raised) or time.monotonic() > deadline:
-                        raise self._translated(f"list offsets of {key[0]}[{key[1]}]", raised) from None
-                    continue
-                if found.offset < NO_SUCH_RECORD:
-                    if time.monotonic() > deadline:
-                        raise self._translated(f"list offsets of {key[0]}[{key[1]}]", TimeoutError("no answer in time"))
-                    continue
-                answers[key] = (found.offset, found.leader_epoch)
-                del waiting[key]
+            for key, found in list_offsets(self._client, waiting, isolation, left_s):
+                if isinstance(found, Exception):
+                    if not is_transient(found) or time.monotonic() > deadline:
+                        raise self._translated(f"list offsets of {key[0]}[{key[1]}]", found) from None
+                elif found.offset >= NO_SUCH_RECORD:
+                    answers[key] = (found.offset, found.leader_epoch)
+                    del waiting[key]
+                elif time.monotonic() > deadline:
+                    raise self._translated(f"list offsets of {key[0]}[{key[1]}]", TimeoutError("no answer in time"))
             if waiting:
                 time.sleep(PAUSE_S)
         return answers
@@ -257,17 +249,6 @@ class ClusterAdmin:
         except Exception as raised:
             raise self._translated("list topics", raised) from None
 
-    def _list_offsets(
-        self, specs: Mapping[tuple[str, int], OffsetSpec], isolation: IsolationLevel, left_s: float
-    ) -> dict[TopicPartition, Future[ListOffsetsResultInfo]]:
-        """Send the queries at once, in calls of at most `PARTITIONS_PER_CALL`."""
-        asked = [(TopicPartition(topic, partition), spec) for (topic, partition), spec in specs.items()]
-        futures: dict[TopicPartition, Future[ListOffsetsResultInfo]] = {}
-        for first in range(0, len(asked), PARTITIONS_PER_CALL):
-            part = dict(asked[first : first + PARTITIONS_PER_CALL])
-            futures |= self._client.list_offsets(part, isolation_level=isolation, request_timeout=left_s)
-        return futures
-
     def _metadata(self, topic: str, left_s: float) -> ClusterMetadata:
         return self._client.list_topics(topic, timeout=left_s)
 
@@ -290,10 +271,3 @@ def _address(host: str | None, port: int | None) -> str:
 
 def _names(listed: ClusterMetadata) -> set[str]:
     return {name for name, topic in listed.topics.items() if topic.error is None}
-
-
-_SPECS: Mapping[str, Callable[[OffsetQuery], OffsetSpec]] = {
-    "earliest": lambda _: OffsetSpec.earliest(),
-    "latest": lambda _: OffsetSpec.latest(),
-    "timestamp": lambda query: OffsetSpec.for_timestamp(query.timestamp_ms or 0),
-}

@@ -1,18 +1,15 @@
-"""Requests to one cluster: failures of the one for its id, the new client after some, and the size of others."""
+"""The request for a cluster's id: its failures, and the new client after some."""
 
 from __future__ import annotations
 
-from concurrent.futures import Future
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, ClusterMetadata, OffsetSpec
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from dynamic_kafka.errors import ClusterError, ClusterRefusedError, ClusterUnreachableError
 from dynamic_kafka.kafka.admin import ClusterAdmin
-from dynamic_kafka.planning.starting import OffsetQuery
 
 CERTIFICATE = KafkaError(KafkaError._SSL, "ssl://e:1/bootstrap: SSL handshake failed: certificate verify failed")
 
@@ -59,26 +56,3 @@ def test_a_new_client_is_made_only_without_an_answer(
         admin.kafka_id("orders")
     admin.close_in_background()
     assert (type(raised.value), admin.clients) == (kind, clients)
-
-
-class Offsets(Admin):
-    """An admin client whose cluster has the offset 7 in each partition; `calls` has the partitions of each call."""
-
-    def _make_client(self) -> AdminClient:
-        self.calls: list[int] = []
-        client: Any = self
-        return client
-
-    def list_offsets(self, asked: dict[TopicPartition, OffsetSpec], **_: Any) -> dict[TopicPartition, Future[Any]]:
-        self.calls.append(len(asked))
-        futures: dict[TopicPartition, Future[Any]] = {partition: Future() for partition in asked}
-        for future in futures.values():
-            future.set_result(SimpleNamespace(offset=7, leader_epoch=0))
-        return futures
-
-
-def test_offsets_are_listed_in_calls_of_limited_size() -> None:
-    admin = Offsets(0, None)
-    found = admin.offsets({("orders", partition): OffsetQuery("latest") for partition in range(1_200)})
-    assert found == {("orders", partition): (7, 0) for partition in range(1_200)}
-    assert admin.calls == [500, 500, 200]
