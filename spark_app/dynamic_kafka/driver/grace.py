@@ -11,7 +11,7 @@ GRACE_S = 2.0
 FIRST_GRACE_S = 10.0
 """The same for the first observation of a process. It waits longer for the clusters that must answer."""
 SPLITS_PER_S = 10_000
-"""Splits for which a plan waits one second more (`grace_s`): reading their offsets takes this process 0.5 s of CPU."""
+"""Splits for which a plan waits one second more (`grace_s`): reading their offsets takes this process 0.3 s of CPU."""
 
 
 def grace_s(least_s: float, progress: OffsetDocument | None, clusters: Iterable[str]) -> float:

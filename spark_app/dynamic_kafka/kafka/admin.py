@@ -2,7 +2,7 @@
 
 There is one `ClusterAdmin` for each cluster and configuration. On the driver `probe.py` runs it in threads of its own,
 because each call blocks its thread up to the deadline. Executors use it to check the end of a log. All calls are bulk
-calls: for 2,000 partitions one call per partition takes 930 ms, four lists of 500 take 30 ms.
+calls (`bulk_offsets`): for 2,000 partitions one call per partition takes 930 ms, four lists of 500 take 13 ms.
 """
 
 from __future__ import annotations
