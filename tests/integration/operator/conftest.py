@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -8,6 +8,7 @@ from tests.integration.operator.stage import Stage
 from tests.support.fixtures import kept_open
 from tests.support.kube import KubeCluster
 from tests.support.operator import OperatorProcess
+from tests.support.prometheus import PromtoolUnavailableError, promtool, run_promtool
 
 
 @pytest.fixture
@@ -22,3 +23,13 @@ def operator(request: pytest.FixtureRequest, kube: KubeCluster, namespace: str) 
     made = OperatorProcess(kube, namespace, [*quick, *getattr(request, "param", [])])
     with kept_open(request.config, request.node.stash, [made]):
         yield made.start()
+
+
+@pytest.fixture(name="promtool", scope="session")
+def _promtool() -> Callable[..., None]:
+    """Return the function that runs promtool, or skip with the reason why there is none."""
+    try:
+        promtool()
+    except PromtoolUnavailableError as error:
+        pytest.skip(str(error))
+    return run_promtool

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import pytest
 import urllib3
-from prometheus_client.parser import text_string_to_metric_families
 
 from kafkastream_operator.core.drain_evidence import TopicReport
-from kafkastream_operator.core.metrics import CONTENT_TYPE, METRICS, PREFIX, Histogram, Samples, label_text
+from kafkastream_operator.core.metrics import CONTENT_TYPE, METRICS, PREFIX, Histogram, label_text
+from kafkastream_operator.core.metrics import Samples as Scrape
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.measurements import Measurements
 from kafkastream_operator.handlers.metrics import scrape, serve_metrics
@@ -24,20 +24,16 @@ from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, PODS, STREAMS, 
 from kafkastream_operator.kube.cache import Cache, Ref
 from tests.support.places import ROOT
 from tests.support.ports import reserve_ports
+from tests.support.prometheus import Samples, samples
 from tests.unit.operator.server import NAMESPACE, TIMING, Server
 from tests.unit.operator.world import cluster
 
 PAGE = (ROOT / "docs" / "operator-metrics.md").read_text(encoding="utf-8")
-Found = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def parsed(text: str) -> Found:
-    """Return {(name, labels): value} of a scrape."""
-    return {
-        (sample.name.removeprefix(PREFIX), frozenset(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
+def parsed(text: str) -> Samples:
+    """Return the samples of a scrape by their names without the prefix."""
+    return {(name.removeprefix(PREFIX), labels): value for (name, labels), value in samples(text).items()}
 
 
 class Scraped:
@@ -84,7 +80,7 @@ class Scraped:
         """Let time pass."""
         self.server.now += timedelta(**time)
 
-    def scrape(self) -> Found:
+    def scrape(self) -> Samples:
         """Return all samples."""
         return parsed(scrape(self.operator, self.server.now.timestamp))
 
@@ -344,21 +340,27 @@ def test_a_watch_is_as_old_as_its_last_event_or_listing(world: Scraped) -> None:
     assert age("pods") == 0
 
 
+def test_a_scrape_has_only_names_of_objects(world: Scraped) -> None:
+    world.server.stream(cluster("west", startingOffsets="sometimes"))
+    world.works()
+    text = scrape(world.operator)
+    values = set(re.findall(r'="([^"]*)"', text)) - {each.full_name for each, _ in WATCHED}
+    assert {each for each in values if not re.fullmatch(r"[\d.]+|\+Inf", each)} == {NAMESPACE, "orders", "app"}
+
+
 def test_labels_with_quotes_stay_one_value() -> None:
-    samples, names = Samples(), ("resource", "namespace", "name")
-    samples.add("reconcile_failures", label_text(names, ("a", 'b"\\', "c\nd")), 1)
-    ((_, labels),) = parsed(samples.text())
+    made, names = Scrape(), ("resource", "namespace", "name")
+    made.add("reconcile_failures", label_text(names, ("a", 'b"\\', "c\nd")), 1)
+    ((_, labels),) = parsed(made.text())
     assert dict(labels) == {"resource": "a", "namespace": 'b"\\', "name": "c\nd"}
 
 
 @pytest.mark.parametrize(("seconds", "bound"), [(0.0, "0.05"), (0.05, "0.05"), (0.051, "0.1"), (61.0, "+Inf")])
 def test_an_observation_falls_into_its_bucket(seconds: float, bound: str) -> None:
-    found, samples = Histogram.of("subscription_apply_to_rendered_seconds"), Samples()
+    found, made = Histogram.of("subscription_apply_to_rendered_seconds"), Scrape()
     found.observe(seconds)
-    samples.add_histogram("subscription_apply_to_rendered_seconds", 'a="b"', found)
-    lines = [
-        dict(labels)["le"] for (name, labels), value in parsed(samples.text()).items() if "bucket" in name and value
-    ]
+    made.add_histogram("subscription_apply_to_rendered_seconds", 'a="b"', found)
+    lines = [dict(labels)["le"] for (name, labels), value in parsed(made.text()).items() if "bucket" in name and value]
     assert lines[0] == bound
 
 

@@ -1,0 +1,167 @@
+"""The alerts as Prometheus evaluates them: each fires in its case, and stays silent in the ordinary ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from kafkastream_operator.core.metrics import PREFIX
+from tests.support.dashboard import dashboard
+from tests.support.operator import CHART
+
+RULES = CHART / "monitoring" / "rules.yaml"
+WHOSE = {"namespace": "jobs", "subscription": "app"}
+RELEASE = {"namespace": "system", "job": "system/operator"}
+
+
+class Case(NamedTuple):
+    """A story of a few series, one value a minute.
+
+    Attributes:
+        series: {a series without prefix and common labels: its values}; promtool expands `0x5` and `0+60x5`.
+        silent: a minute at which the alert must not fire.
+        fires: a later minute at which it must; None: it never fires.
+        labels: the labels of the alert.
+    """
+
+    alert: str
+    series: Mapping[str, str]
+    silent: int
+    fires: int | None
+    labels: Mapping[str, str] = WHOSE
+
+
+CASES = {
+    "an overdue drain": Case("KafkaStreamDrainBlocked", {"subscription_drain_overdue": "0x5 1x20"}, 10, 12),
+    "a drain that ends": Case("KafkaStreamDrainBlocked", {"subscription_drain_overdue": "1x3 0x20"}, 12, None),
+    "a drain across a fail-over": Case(
+        "KafkaStreamDrainBlocked",
+        {
+            'subscription_drain_overdue{pod="a"}': "1x4 stale",
+            'subscription_drain_overdue{pod="b"}': "_x3 1x20",
+        },
+        4,
+        6,
+    ),
+    "a deleted subscription": Case("KafkaStreamDrainBlocked", {"subscription_drain_overdue": "1x9 stale"}, 12, None),
+    "a driver that never reports": Case("KafkaStreamReportingLost", {"subscription_reporting": "1x5 0x20"}, 10, 12),
+    "reports that end while a topic drains": Case(
+        "KafkaStreamReportingLost",
+        {
+            "subscription_reporting": "1x30",
+            "subscription_report_age_seconds": "0x5 0+60x20",
+            "subscription_draining_topics": "2x30",
+        },
+        10,
+        15,
+    ),
+    "a driver with nothing to report": Case(
+        "KafkaStreamReportingLost",
+        {
+            "subscription_reporting": "1x30",
+            "subscription_report_age_seconds": "0+60x30",
+            "subscription_draining_topics": "0x30",
+        },
+        25,
+        None,
+    ),
+    "a drain that begins after a quiet day": Case(
+        "KafkaStreamReportingLost",
+        {
+            "subscription_reporting": "1x30",
+            "subscription_report_age_seconds": "86400x9 5x20",
+            "subscription_draining_topics": "0x7 1x20",
+        },
+        12,
+        None,
+    ),
+    "a rejected revision": Case("KafkaStreamRevisionRejected", {"subscription_revision_rejected": "0x3 1x9"}, 3, 6),
+    "a slow restart": Case(
+        "KafkaStreamRestartUnconfirmed", {'subscription_rollout_age_seconds{method="Restart"}': "0+60x20"}, 10, 13
+    ),
+    "a slow live change": Case(
+        "KafkaStreamRestartUnconfirmed", {'subscription_rollout_age_seconds{method="Reload"}': "0+60x40"}, 30, None
+    ),
+    "an operator that sees nothing": Case(
+        "KafkaStreamOperatorStale",
+        {"watch_age_seconds": "0+60x40", "serving": "1x40"},
+        19,
+        22,
+        RELEASE,
+    ),
+    "an operator at rest": Case(
+        "KafkaStreamOperatorStale",
+        {"watch_age_seconds": "0+60x5 0+60x5 0+60x5 0+60x5", 'serving{pod="a"}': "1x40", 'serving{pod="b"}': "0x40"},
+        22,
+        None,
+        RELEASE,
+    ),
+    "replicas that all stand by": Case(
+        "KafkaStreamOperatorStale",
+        {'serving{pod="a"}': "1x5 0x20", 'serving{pod="b"}': "0x25"},
+        10,
+        12,
+        RELEASE,
+    ),
+    "a fail-over": Case(
+        "KafkaStreamOperatorStale",
+        {'serving{pod="a"}': "1x5 0x20", 'serving{pod="b"}': "0x7 1x20"},
+        12,
+        None,
+        RELEASE,
+    ),
+    "no operator at all": Case("KafkaStreamOperatorStale", {}, 4, 6, {}),
+}
+
+
+def expected(case: Case) -> dict[str, Any]:
+    """Return the alert as promtool compares it, with the texts of the rule."""
+    (group,) = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+    (rule,) = [each for each in group["rules"] if each["alert"] == case.alert]
+
+    def filled(text: str) -> str:
+        return re.sub(r"{{ \$labels\.(\w+) }}", lambda found: case.labels[found[1]], text)
+
+    annotations = {key: filled(text) for key, text in rule["annotations"].items()}
+    return {"exp_labels": {**rule["labels"], **case.labels}, "exp_annotations": annotations}
+
+
+def series(case: Case) -> list[dict[str, str]]:
+    """Return the input of promtool."""
+    found = []
+    for name, values in case.series.items():
+        metric, _, own = name.removesuffix("}").partition("{")
+        labels = [own, *(f'{key}="{value}"' for key, value in case.labels.items())]
+        found.append({"series": f"{PREFIX}{metric}{{{','.join(filter(None, labels))}}}", "values": values})
+    return found
+
+
+@pytest.mark.parametrize("what", CASES)
+def test_an_alert_fires_for(what: str, promtool: Callable[..., None], tmp_path: Path) -> None:
+    case = CASES[what]
+    moments: list[dict[str, Any]] = [{"eval_time": f"{case.silent}m", "alertname": case.alert, "exp_alerts": []}]
+    if case.fires is not None:
+        moments.append({"eval_time": f"{case.fires}m", "alertname": case.alert, "exp_alerts": [expected(case)]})
+    story = {"interval": "1m", "input_series": series(case), "alert_rule_test": moments}
+    file = tmp_path / "story.yaml"
+    file.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [story]}))
+    promtool("test", "rules", file)
+
+
+def test_prometheus_accepts_the_rules(promtool: Callable[..., None]) -> None:
+    promtool("check", "rules", "--lint-fatal", RULES)
+
+
+def test_prometheus_accepts_the_queries_of_the_dashboard(promtool: Callable[..., None], tmp_path: Path) -> None:
+    queries = [each["expr"] for panel in dashboard()["panels"] for each in panel.get("targets", ())]
+    assert len(queries) > 20
+    filled = [each.replace("$__rate_interval", "2m") for each in queries]
+    rules = [{"record": f"query:{number}", "expr": each} for number, each in enumerate(filled)]
+    file = tmp_path / "queries.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
+    promtool("check", "rules", file)
