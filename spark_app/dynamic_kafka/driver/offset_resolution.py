@@ -45,8 +45,8 @@ def answer_question(
         SecretError: a secret of a cluster that metadata no longer names does not resolve.
     """
     match question:
-        case AcceptedIdentitiesQuestion(query):
-            return state.accepted_identities(query) if state is not None else {}
+        case AcceptedIdentitiesQuestion(progress):
+            return state.accepted_identities(progress) if state is not None else {}
         case AcceptedLossesQuestion(query):
             return state.accepted_losses(query) if state is not None else {}
         case OffsetsQuestion(queries, ends):

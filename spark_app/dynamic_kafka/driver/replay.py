@@ -271,7 +271,7 @@ class Replays:
 
         Otherwise only the next plan would refuse them, after this batch was delivered.
         """
-        accepted = self._state.accepted_identities(end.query) if self._state else {}
+        accepted = self._state.accepted_identities(end) if self._state else {}
         for saved_as in sorted({*end.clusters, *end.parked}):
             cluster, saved = _current_id(saved_as, end, observation), saved_identity(end, saved_as)
             answer = observation.answers.get(cluster) if cluster else None

@@ -108,7 +108,7 @@ class _Purge:
             subject = (wire.get("kind"), wire.get("cluster"), wire.get("topic"), wire.get("partition"))
             by_subject.setdefault(subject, []).append(name)
             with self._state.explain_damage(f"{folder}/{name}"):
-                if _is_used(wire, progress):
+                if _is_used(name, wire, progress):
                     used.add(name)
         replaced = {name for names in by_subject.values() for name in names[:-1]}
         # By name, so the oldest first: the newest one of a subject goes only after all the others.
@@ -117,9 +117,11 @@ class _Purge:
         return [name for name in found if name not in kept]
 
 
-def _is_used(wire: Mapping[str, Any], progress: OffsetDocument) -> bool:
+def _is_used(name: str, wire: Mapping[str, Any], progress: OffsetDocument) -> bool:
     cluster = str(wire.get("cluster"))
     if wire.get("kind") == "identity":
+        if progress.used_acceptances.get(cluster) == wire.get("id", name):
+            return True
         return saved_identity(progress, cluster) in (None, wire.get("kafkaId"))
     if wire.get("kind") != "data-loss":
         return False

@@ -32,6 +32,7 @@ from dynamic_kafka.executor.state_folder import StateFolder
 from dynamic_kafka.planning.acceptance import AcceptedLoss
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.identity import AcceptedIdentity
+from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split
 
 log = logging.getLogger(__name__)
@@ -160,9 +161,15 @@ class StateLocation(StateFolder):
                 return _Record(name.removesuffix(".json"), int(wire["since"]), found)
         return _Record("", 0, frozenset())
 
-    def accepted_identities(self, query: str) -> dict[str, AcceptedIdentity]:
-        """Return the physical clusters that a user accepted, the newest of each cluster id."""
-        return self._accepted(query)[0]
+    def accepted_identities(self, progress: OffsetDocument) -> dict[str, AcceptedIdentity]:
+        """Return the physical clusters that a user accepted, by cluster id, without those that `progress` has used.
+
+        The newest acceptance of a cluster id makes the older ones void.
+        """
+        if not progress.query:
+            return {}
+        newest, used = self._accepted(progress.query)[0], progress.used_acceptances
+        return {cluster: accepted for cluster, accepted in newest.items() if used.get(cluster) != accepted.id}
 
     def accepted_losses(self, query: str) -> dict[Split, AcceptedLoss]:
         """Return the data losses that a user accepted, the newest of each split."""
@@ -175,8 +182,8 @@ class StateLocation(StateFolder):
         for name, wire in self.read_folder(folder).items():
             with self.explain_damage(f"{folder}/{name}"):
                 if wire["kind"] == "identity":
-                    replaces = wire.get("replaces")
-                    identities[str(wire["cluster"])] = AcceptedIdentity(str(wire["kafkaId"]), replaces)
+                    given = AcceptedIdentity(str(wire["kafkaId"]), wire.get("replaces"), str(wire.get("id", name)))
+                    identities[str(wire["cluster"])] = given
                 elif wire["kind"] == "data-loss":
                     split = Split(str(wire["cluster"]), str(wire["topic"]), int(wire["partition"]))
                     losses[split] = AcceptedLoss.from_wire(wire)

@@ -6,6 +6,7 @@ Pure; `planning.batch` runs them once a plan. A cluster or topic that does not f
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from dynamic_kafka.errors import ClusterError, DynamicKafkaError, IdentityError
 from dynamic_kafka.planning.identity import AcceptedIdentity, identity_problems, is_another, saved_identity
@@ -35,7 +36,8 @@ def check_clusters(given: PlanInput, progress: OffsetDocument) -> Steps[OffsetDo
         progress: saved progress, renames applied.
 
     Returns:
-        The progress without that of clusters whose new identity a user accepted.
+        The progress without that of clusters whose new identity a user accepted. It names these acceptances as used:
+        Spark logs both at once, so that a crash never separates them.
 
     Raises:
         RevisionRejectedError: a cluster is not the saved one, or a topic that metadata names does not exist.
@@ -45,7 +47,7 @@ def check_clusters(given: PlanInput, progress: OffsetDocument) -> Steps[OffsetDo
     accepted: Mapping[str, AcceptedIdentity] = {}
     problems = identity_problems(progress, answers, accepted, clusters)
     if problems:
-        accepted = yield AcceptedIdentitiesQuestion(given.query)
+        accepted = yield AcceptedIdentitiesQuestion(progress)
         problems = identity_problems(progress, answers, accepted, clusters)
     if problems:
         raise RevisionRejectedError(IdentityError("; ".join(problem.text for problem in problems)))
@@ -57,7 +59,10 @@ def check_clusters(given: PlanInput, progress: OffsetDocument) -> Steps[OffsetDo
         # A user cannot have accepted a cluster that reports no id: it keeps its progress.
         if cluster in accepted and is_another(saved_identity(progress, cluster), answer.kafka_id)
     }
-    return forget(progress, swapped) if swapped else progress
+    if not swapped:
+        return progress
+    used = {**progress.used_acceptances, **{cluster: accepted[cluster].id for cluster in swapped}}
+    return replace(forget(progress, swapped), used_acceptances=used)
 
 
 def missing_id_warnings(given: PlanInput) -> dict[tuple[str, ...], str | None]:

@@ -8,7 +8,8 @@ versions stay readable: a change of the format needs a new `VERSION`, and a read
      "clusters": {"east": {"kafkaId": "Mk…", "topics": {"orders": {
          "id": "d4…", "stream": "orders", "next": [120, 98], "epoch": 3, "start": {"1": 40}, "stop": [500, 500]}}}},
      "parked": {"west": {"kafkaId": "Qx…", "topics": {"orders": {"id": "…", "stream": "orders", "next": [7, 9],
-         "until": 1795219200000}}}}, "explicitIds": {"east": {"orders": "d4…"}}}`
+         "until": 1795219200000}}}}, "explicitIds": {"east": {"orders": "d4…"}},
+     "usedAcceptances": {"east": "7c…"}}`
 
 Spark compares offsets as text, so equal documents have equal text: keys are sorted, and `planning.column_codec` has one
 form for each column. ("partitions" is the count of partitions where "next" is one number.) "startEpoch" is the leader
@@ -44,7 +45,8 @@ from dynamic_kafka.planning.progress import (
 )
 
 VERSION = 3
-_FIELDS = frozenset({"version", "query", "number", "previous", "state", "bounded", "clusters", "parked", "explicitIds"})
+_HEAD = frozenset({"version", "query", "number", "previous", "state", "bounded"})
+_FIELDS = _HEAD | {"clusters", "parked", "explicitIds", "usedAcceptances"}
 _CLUSTER_FIELDS = frozenset({"kafkaId", "topics"})
 _COLUMNS = frozenset({"partitions", "next", "epoch", "stop"})
 _TOPIC_FIELDS = _COLUMNS | {"id", "stream", "start", "behind", "startEpoch", "epochBehind"}
@@ -65,6 +67,8 @@ def encode(document: OffsetDocument) -> dict[str, Any]:
     wire["clusters"] = _write_clusters(document.clusters, _write_topic)
     if document.explicit_ids:
         wire["explicitIds"] = {c: dict(sorted(ids.items())) for c, ids in sorted(document.explicit_ids.items())}
+    if document.used_acceptances:
+        wire["usedAcceptances"] = dict(sorted(document.used_acceptances.items()))
     if document.parked:
         wire["parked"] = _write_clusters(document.parked, _write_parked)
     wire |= sorted(document.unknown.items())
@@ -230,6 +234,7 @@ def _read_v2(wire: Mapping[str, Any]) -> OffsetDocument:
             for cluster, content in wire.get("parked", {}).items()
         },
         explicit_ids=wire.get("explicitIds", {}),
+        used_acceptances=wire.get("usedAcceptances", {}),
         unknown=_unknown(wire, _FIELDS),
     )
 

@@ -30,10 +30,12 @@ class AcceptedIdentity:
     Attributes:
         kafka_id: Kafka's `cluster.id` that is accepted.
         replaces: the saved one at that time; None in an acceptance from an early version, which replaces any.
+        id: a random id, by which `OffsetDocument.used_acceptances` names it; its file's name in an early version.
     """
 
     kafka_id: str
     replaces: str | None = None
+    id: str = ""
 
     def covers(self, saved: str | None, found: str | None) -> bool:
         """Return whether the acceptance is about the cluster `found` in place of `saved`."""
@@ -84,7 +86,7 @@ def identity_problems(
         document: saved progress, renames already applied.
         wanted: cluster ids that metadata names. An id that has not answered this time keeps its saved or accepted
             identity, parked or not: another id must not open the same cluster meanwhile.
-        accepted: {cluster id: the newest acceptance of a user}.
+        accepted: {cluster id: a user's acceptance}.
         pending: {cluster id: its saved id} of clusters that a pending batch still has to read.
 
     Returns:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split
 from dynamic_kafka.planning.starting import OffsetQuery
 
@@ -22,13 +23,13 @@ Topics = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True)
 class AcceptedIdentitiesQuestion:
-    """Which physical clusters has a user accepted for this query? Answer: {cluster id: `AcceptedIdentity`}.
+    """Which physical clusters has a user accepted, and `progress` not used? Answer: {cluster id: `AcceptedIdentity`}.
 
     A plan asks only if a cluster is not the saved one, or if two ids name one physical cluster: plans are frequent, and
     the state may be an object store.
     """
 
-    query: str
+    progress: OffsetDocument
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pyspark.errors import StreamingQueryException
 
 from tests.integration.app_tools.story import MakeStory, Tools, contents, every_file
 from tests.support.fixtures import Brokers, FreshCluster, Topic
-from tests.support.streams import Rows, assert_rows, cluster, produce
+from tests.support.streams import Rows, assert_rows, cluster, last_document, produce
 
 
 def test_an_accepted_wiped_cluster_is_read_from_its_start(
@@ -45,11 +45,14 @@ def test_an_accepted_wiped_cluster_is_read_from_its_start(
 
     # then it is recorded, the new cluster is read from its start, and the other one is read on
     (accepted,) = contents(next(story.state.glob("*/accepted")))
+    mark = accepted.pop("id")
     assert accepted == {"kind": "identity", "cluster": "east", "kafkaId": east.kafka_id, "replaces": former}
     (audit,) = contents(story.state / "audit")
     assert audit["before"] == {"kafkaId": former, "next": {f"{name}/0": 8}} and "@" in audit["who"]
     assert tools("plan", story.app) == 0
     assert_rows(story.run(), wanted)
+    document = last_document(story.checkpoint)
+    assert document is not None and document.used_acceptances == {"east": mark}
 
 
 def test_a_loss_is_accepted_once_and_for_its_own_offset_only(
@@ -225,6 +228,7 @@ def test_a_bare_checkpoint_needs_to_know_where_its_query_looks(tmp_path: Path, t
     state = tmp_path / "elsewhere"
     assert tools("accept", tmp_path, "--identity", "a=new", "--yes", "--state-location", state) == 0
     written = {"kind": "identity", "cluster": "a", "kafkaId": "new", "replaces": "old"}
-    assert contents(state / "q" / "accepted") == [written]
+    [accepted] = contents(state / "q" / "accepted")
+    assert accepted == {**written, "id": accepted["id"]}
     assert tools("accept", tmp_path, "--identity", "a=newer", "--yes", "--state-location", state) == 0
     assert [each["kafkaId"] for each in contents(state / "q" / "accepted")] == ["new", "newer"]

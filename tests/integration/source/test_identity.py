@@ -18,7 +18,7 @@ from dynamic_kafka.errors import IdentityError
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.ports import reserve_ports
-from tests.support.source_run import read, reading
+from tests.support.source_run import CrashPoint, read, reading
 from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
 
 # -- at the start ------------------------------------------------------------------------------------------------------
@@ -248,3 +248,37 @@ def test_an_accepted_new_identity_starts_as_new(brokers: Brokers, orders: str, p
         assert run.next == {("east", orders): {0: 3}}
         assert run.document.clusters["east"].kafka_id == brokers.b.kafka_id
         assert run.report()["clusters"]["east"]["lag"] == 0
+
+
+@pytest.mark.parametrize("crash", ["planned", "logged"])
+def test_an_accepted_identity_is_used_once(brokers: Brokers, orders: str, path: Path, crash: CrashPoint) -> None:
+    west = cluster("west", brokers.c, [orders])
+
+    def put(*east: dict[str, Any]) -> None:
+        write_metadata(path, stream("orders", west, *east))
+
+    one, other = (cluster("east", broker, [orders]) for broker in (brokers.a, brokers.b))
+    put(one)
+    first = produce("east", brokers.a, orders, 5)
+    with reading(path, removedClusterRetention="1 ms") as run:
+        run.until_rows(first)
+        # Given an accepted cluster, and a driver that dies in the plan that uses the acceptance
+        put(other)
+        wanted = first + produce("east", brokers.b, orders, 3)
+        accepted = {"kind": "identity", "id": "x1", "cluster": "east", "kafkaId": brokers.b.kafka_id}
+        accepted["replaces"] = brokers.a.kafka_id
+        StateLocation(str(path.parent / "state")).write(f"{run.document.query}/accepted/1-identity.json", accepted)
+        run.restart()
+        run.batch(crash=crash)
+        run.restart()
+        run.until_rows(wanted)
+        # When the offsets expire, and the first cluster starts as new
+        put()
+        run.until(lambda: "east" not in {**run.document.clusters, **run.document.parked}, "the expiry of east")
+        put(one)
+        run.until_rows(wanted + first)
+        # Then the second one needs another acceptance
+        put(other)
+        run.restart()
+        with pytest.raises(IdentityError, match=f"{brokers.a.kafka_id}, but its servers answer with"):
+            run.batch()

@@ -16,7 +16,7 @@ from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.identity import AcceptedIdentity
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster, ParkedTopic, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
 
 PART = SplitRange(Split("east", "t", 0), 5, 9)
@@ -142,6 +142,16 @@ def test_an_identity_that_the_query_has_taken_over_goes(state: StateLocation, tm
     assert names(tmp_path / "q" / "accepted") == []
 
 
+def test_a_used_identity_goes_once_the_cluster_changed_again(state: StateLocation, tmp_path: Path) -> None:
+    for number, mark in enumerate(("x1", "x2"), start=1):
+        wire = {"kind": "identity", "id": mark, "cluster": ("east", "west")[number - 1], "kafkaId": "Qx"}
+        state.write(f"q/accepted/{number:06d}-identity.json", wire)
+    make_old(tmp_path)
+    parked = {"west": ParkedCluster({"t": ParkedTopic("s", {0: 1}, 9)}, "Zz")}
+    purge(state, replace(SAVED, parked=parked, used_acceptances={"east": "x1", "west": "other"}), DRIVER)
+    assert names(tmp_path / "q" / "accepted") == ["000002-identity.json"]
+
+
 def test_an_old_acceptance_never_comes_into_force_again(
     state: StateLocation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +170,7 @@ def test_an_old_acceptance_never_comes_into_force_again(
 
     monkeypatch.setattr(state, "delete", dies)
     purge(state, SAVED, DRIVER)  # only logs
-    assert state.accepted_identities("q") == {"east": AcceptedIdentity("Mk")}
+    assert state.accepted_identities(SAVED) == {"east": AcceptedIdentity("Mk", id="000002-identity.json")}
 
 
 def test_reports_of_earlier_batches_go(state: StateLocation, tmp_path: Path) -> None:

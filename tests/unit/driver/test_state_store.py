@@ -14,6 +14,7 @@ from dynamic_kafka.errors import DynamicKafkaError, OffsetDocumentError, OptionE
 from dynamic_kafka.planning.acceptance import AcceptedLoss
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.identity import AcceptedIdentity
+from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
 
 PART = SplitRange(Split("east", "t", 0), 5, 9)
@@ -115,7 +116,10 @@ def test_acceptances_are_told_apart(uri: str) -> None:
     state.write("q/accepted/000000000002-identity.json", {"kind": "identity", "cluster": "east", "kafkaId": "Qx"})
     state.write("q/accepted/000000000003-data-loss.json", loss)
     state.write("q/accepted/000000000004-data-loss.json", {**loss, "partition": 1, "topicId": "T"})
-    assert state.accepted_identities("q") == {"east": AcceptedIdentity("Qx")}
+    newest = AcceptedIdentity("Qx", id="000000000002-identity.json")
+    assert state.accepted_identities(OffsetDocument("q")) == {"east": newest}
+    # A used one does not bring the one before it back
+    assert state.accepted_identities(OffsetDocument("q", used_acceptances={"east": newest.id})) == {}
     assert state.accepted_losses("q") == {
         Split("east", "t", 0): AcceptedLoss(5, to=9),
         Split("east", "t", 1): AcceptedLoss(5, "T", to=9),

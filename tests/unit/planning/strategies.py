@@ -79,6 +79,7 @@ def documents() -> st.SearchStrategy[OffsetDocument]:
         clusters=st.dictionaries(IDS, st.builds(ClusterProgress, named, KAFKA_IDS), max_size=2),
         parked=st.dictionaries(IDS, st.builds(ParkedCluster, kept, KAFKA_IDS), max_size=2),
         explicit_ids=st.dictionaries(IDS, st.dictionaries(IDS, HASHES, min_size=1, max_size=2), max_size=2),
+        used_acceptances=st.dictionaries(IDS, HASHES, max_size=2),
     )
 
 

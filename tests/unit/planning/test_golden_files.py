@@ -136,7 +136,9 @@ def test_every_kind_of_acceptance_is_read(tmp_path: Path) -> None:
     shutil.copy(GOLDEN / "acceptance-identity.json", tmp_path / "q" / "accepted" / "000001-identity-east.json")
     shutil.copy(GOLDEN / "acceptance-data-loss.json", tmp_path / "q" / "accepted" / "000002-data-loss.json")
     state = StateLocation(str(tmp_path))
-    assert state.accepted_identities("q") == {"east": AcceptedIdentity("Qx")}
+    assert state.accepted_identities(OffsetDocument("q")) == {
+        "east": AcceptedIdentity("Qx", id="000001-identity-east.json")
+    }
     loss = AcceptedLoss(40, "d4Gk8Zp2QmWvT1xYb7NcRg", 98, 11, 3)
     assert state.accepted_losses("q") == {Split("east", "orders", 1): loss}
 
@@ -148,7 +150,10 @@ def test_the_newest_acceptance_is_read_and_written_byte_for_byte() -> None:
     assert json.dumps(loss.to_wire(Split("east", "orders", 1)), indent=1, sort_keys=True) + "\n" == saved
 
 
-def test_an_accepted_identity_names_the_one_that_it_replaces(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("version", "mark"), [(2, "000001-identity-east.json"), (3, "7c" * 16)])
+def test_an_accepted_identity_names_the_one_that_it_replaces(tmp_path: Path, version: int, mark: str) -> None:
     (tmp_path / "q" / "accepted").mkdir(parents=True)
-    shutil.copy(GOLDEN / "acceptance-identity-2.json", tmp_path / "q" / "accepted" / "000001-identity-east.json")
-    assert StateLocation(str(tmp_path)).accepted_identities("q") == {"east": AcceptedIdentity("Qx", "Mk")}
+    saved = GOLDEN / f"acceptance-identity-{version}.json"
+    shutil.copy(saved, tmp_path / "q" / "accepted" / "000001-identity-east.json")
+    found = StateLocation(str(tmp_path)).accepted_identities(OffsetDocument("q"))
+    assert found == {"east": AcceptedIdentity("Qx", "Mk", mark)}

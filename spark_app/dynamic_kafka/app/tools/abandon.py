@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [(*part.split, part.start, part.end, part.size) for part in left_out]
     print(f"Left out of pending batch {query.saved.batches.pending}:")
     print(table(("cluster", "topic", "partition", "from", "to", "records"), rows))
-    print(_meaning(left_out, _others(query, state.accepted_identities(query.id))))
+    print(_meaning(left_out, _others(query, state.accepted_identities(query.saved.latest))))
     confirm("Abandon these ranges?", yes=arguments.yes)
     made = _amendment(query, left_out)
     after = Amendments([made]).after(query.saved.latest)

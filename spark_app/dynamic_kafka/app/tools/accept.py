@@ -180,7 +180,7 @@ def _identity(text: str, seen: Preview | None, document: OffsetDocument, pending
     # The name is for people only; the file's content has the exact id of the cluster.
     name, wire = (
         f"identity-{_readable(cluster)}",
-        {"kind": "identity", "cluster": cluster, "kafkaId": kafka_id, "replaces": saved},
+        {"kind": "identity", "id": uuid.uuid4().hex, "cluster": cluster, "kafkaId": kafka_id, "replaces": saved},
     )
     return Acceptance(name, wire, {"kafkaId": saved, "next": offsets}, meaning)
 

@@ -226,7 +226,7 @@ class _PreviewRun:
 
     def check_identities(self, progress: OffsetDocument) -> None:
         state = self.enumerator.state
-        accepted = state.accepted_identities(progress.query) if state and progress.query else {}
+        accepted = state.accepted_identities(progress) if state else {}
         for problem in identity_problems(progress, self.observed.answers, accepted, pending=self.pending_clusters()):
             answer = self.observed.answers.get(problem.cluster)
             saved = saved_identity(progress, problem.cluster)

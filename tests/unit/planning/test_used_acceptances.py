@@ -1,0 +1,110 @@
+"""An acceptance of another cluster holds for one change: the document that uses it makes it void."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dynamic_kafka.driver.offset_resolution import answer_question
+from dynamic_kafka.driver.state_store import StateLocation
+from dynamic_kafka.metadata.subscription import SubscribedCluster
+from dynamic_kafka.planning.batch import plan_batch
+from dynamic_kafka.planning.checks import RevisionRejectedError
+from dynamic_kafka.planning.codec import decode, encode
+from dynamic_kafka.planning.identity import saved_identity
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.questions import AcceptedIdentitiesQuestion, Question, run_steps
+from tests.unit.planning.plans import all_logs_begin_at_zero, plan_input
+
+EAST = SubscribedCluster({"t": "s"}, {})
+RETENTION_MS = 1000
+
+
+class Query:
+    """A query of one cluster, whose documents go through the checkpoint's text."""
+
+    def __init__(self, state: StateLocation) -> None:
+        self.state, self.logged, self.now_ms = state, OffsetDocument(), 0
+
+    def plan(self, kafka_id: str | None) -> OffsetDocument:
+        """Return the next document, not logged yet, with `east` as this cluster; None: metadata names no cluster."""
+        clusters = {} if kafka_id is None else {"east": EAST}
+        answers = {"east": ClusterObservation({"t": TopicObservation({0: 9}, {0: 0})}, kafka_id)} if kafka_id else {}
+        given = plan_input(self.logged, clusters, answers, now_ms=self.now_ms)
+        return run_steps(plan_batch(given), self.answer).plan.document
+
+    def log(self, kafka_id: str | None) -> str | None:
+        """Plan and log, and return the identity that is saved then."""
+        self.logged = decode(json.dumps(encode(self.plan(kafka_id))))
+        return saved_identity(self.logged, "east")
+
+    def answer(self, question: Question) -> Any:
+        if isinstance(question, AcceptedIdentitiesQuestion):
+            options = plan_input(self.logged, {}, {}).options
+            return answer_question(question, probes={}, state=self.state, options=options)
+        return all_logs_begin_at_zero(question)
+
+    def expire(self) -> None:
+        """Remove the cluster from the metadata until its offsets have expired."""
+        self.log(None)
+        self.now_ms += RETENTION_MS + 1
+        assert self.log(None) is None
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Query:
+    query = Query(StateLocation(str(tmp_path)))
+    assert query.log("A") == "A"
+    return query
+
+
+def accept(query: Query, kafka_id: str, replaces: str, number: int = 1, **more: str) -> None:
+    wire = {"kind": "identity", "cluster": "east", "kafkaId": kafka_id, "replaces": replaces, **more}
+    query.state.write(f"q/accepted/{number:06d}-identity-east.json", wire)
+
+
+@pytest.mark.parametrize("more", [{"id": "x1"}, {}], ids=["with an id", "of an early version"])
+def test_a_used_acceptance_never_holds_again(query: Query, more: dict[str, str]) -> None:
+    accept(query, "B", "A", **more)
+    assert query.log("B") == "B"
+    query.expire()
+    assert query.log("A") == "A", "it is new, so it needs no acceptance"
+    with pytest.raises(RevisionRejectedError, match=r"saved Kafka cluster.id A, but its servers answer with B"):
+        query.plan("B")
+
+
+def test_the_same_change_may_be_accepted_again(query: Query) -> None:
+    accept(query, "B", "A", id="x1")
+    query.log("B")
+    query.expire()
+    query.log("A")
+    # The purge has deleted the first one, so the second one has its name
+    accept(query, "B", "A", id="x2")
+    assert query.log("B") == "B"
+
+
+def test_a_plan_that_spark_never_logged_uses_no_acceptance(query: Query) -> None:
+    accept(query, "B", "A", id="x1")
+    assert saved_identity(query.plan("B"), "east") == "B"
+    # The driver dies here, and the saved cluster is back for a while
+    assert query.log("A") == "A"
+    assert query.log("B") == "B"
+
+
+def test_an_acceptance_waits_for_a_cluster_that_is_silent(query: Query) -> None:
+    accept(query, "B", "A", id="x1")
+    silent = plan_input(query.logged, {"east": EAST}, {})
+    assert run_steps(plan_batch(silent), query.answer).plan.document is query.logged
+    assert query.log("B") == "B"
+
+
+def test_a_restored_checkpoint_may_use_an_acceptance_again(query: Query) -> None:
+    backup = query.logged
+    accept(query, "B", "A", id="x1")
+    query.log("B")
+    query.logged = backup
+    assert query.log("B") == "B"
