@@ -40,6 +40,7 @@ from dynamic_kafka.planning.batch import Planned, plan_batch
 from dynamic_kafka.planning.checks import RevisionRejectedError, missing_id_warnings
 from dynamic_kafka.planning.codec import decode, encode
 from dynamic_kafka.planning.ending import Targets, still_to_read
+from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.plan import Limits, Plan
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import Column, OffsetDocument
@@ -106,7 +107,8 @@ class Enumerator:
             self.group_check.check(last, self.observer.observe(last))
         least, most = self.options.min_partitions, self.options.max_records_per_partition
         sliced = slice_ranges(self.replays.ranges(first, last), min_partitions=least, max_records=most)
-        return make_tasks(self.options, self.observer.in_force().subscription, last, sliced)
+        observation = Observation(self.observer.in_force().subscription, self.replays.answers)
+        return make_tasks(self.options, observation, last, sliced)
 
     def prepare_available_now(self) -> None:
         """Fix the present ends as targets: a run of `Trigger.AvailableNow` reads up to there and no further."""

@@ -10,22 +10,27 @@ from dynamic_kafka.driver.cluster_clients import client_of
 from dynamic_kafka.errors import PendingRangesError
 from dynamic_kafka.executor.read_task import BatchReports, ReadTask
 from dynamic_kafka.kafka.config import ClusterClient
-from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.identity import saved_identity
+from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.renames import current_id
 from dynamic_kafka.planning.splits import SplitRange
 
 
 def make_tasks(
-    options: SourceOptions, subscription: Subscription, document: OffsetDocument, ranges: Iterable[SplitRange]
+    options: SourceOptions, observation: Observation, document: OffsetDocument, ranges: Iterable[SplitRange]
 ) -> list[ReadTask]:
     """Return one read task per range.
 
     Rows keep the cluster and stream ids of the document, so that a replay yields the same rows even if metadata has
     renamed the cluster since.
+
+    Args:
+        observation: the metadata in force, and for a replay the answers by which it was decided.
     """
+    subscription = observation.subscription
     active = frozenset(subscription.clusters)
     source = hashlib.blake2b(repr(sorted(options.raw.items())).encode(), digest_size=8).hexdigest()
     # By the document's cluster id. The tasks of a cluster share the set: one for each of 50,000 tasks takes 110 MB.
@@ -36,7 +41,7 @@ def make_tasks(
     for part in ranges:
         saved = part.split.cluster
         if saved not in shared:
-            found = subscription.current_id(saved)
+            found = current_id(saved, document, observation)
             if found is None:
                 raise PendingRangesError(f"metadata no longer names the cluster of {part}. {REMOVED_RANGES_CHOICES}")
             client = client_of(options, subscription, found)

@@ -32,7 +32,7 @@ from dynamic_kafka.planning.amendments import Amendment, Amendments, Reason
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.dataloss import is_recreated, recreated_while_pending
 from dynamic_kafka.planning.identity import identity_choices, saved_identity
-from dynamic_kafka.planning.observation import Observation
+from dynamic_kafka.planning.observation import ClusterObservation, Observation
 from dynamic_kafka.planning.plan import check_chain, ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.questions import Topics
@@ -60,6 +60,7 @@ class Replays:
 
     Attributes:
         amendments: the amendments that were restored or made so far.
+        answers: the clusters' answers by which the last replay was decided.
         incarnation: this process as a driver of the query.
     """
 
@@ -73,6 +74,7 @@ class Replays:
         self._options, self._state, self._observe, self._absent = options, state, observe, absent
         self.incarnation = Incarnation(state)
         self.amendments = Amendments()
+        self.answers: Mapping[str, ClusterObservation] = {}
         self._settled: set[tuple[str, str]] = set()
         self._unread: tuple[str, str] | None = None
         self._restored = False
@@ -164,6 +166,7 @@ class Replays:
         """Make an amendment for the ranges that cannot be read any more, if there are any."""
         log.info("replaying batch of document %d: %d ranges", end.number, len(ranges))
         observation = self._observe(end)
+        self.answers = observation.answers
         amendment = self.judge(ranges, end, key, observation)
         self._check_identities(end, observation)
         if amendment is None:
@@ -219,7 +222,7 @@ class Replays:
             raise ClusterUnreachableError(cluster, text)
 
     def _reason(self, part: SplitRange, end: OffsetDocument, observation: Observation) -> Reason | None:
-        cluster = _current_id(part.split.cluster, end, observation)
+        cluster = current_id(part.split.cluster, end, observation)
         if cluster is None or part.split.topic not in observation.subscription.clusters[cluster].topics:
             return "removed"
         answer = observation.answers.get(cluster)
@@ -273,7 +276,7 @@ class Replays:
         """
         accepted = self._state.accepted_identities(end) if self._state else {}
         for saved_as in sorted({*end.clusters, *end.parked}):
-            cluster, saved = _current_id(saved_as, end, observation), saved_identity(end, saved_as)
+            cluster, saved = current_id(saved_as, end, observation), saved_identity(end, saved_as)
             answer = observation.answers.get(cluster) if cluster else None
             found = answer.kafka_id if answer else None
             word = accepted.get(cluster) if cluster else None
@@ -294,7 +297,3 @@ class Replays:
                 log.info("restored offsets of %s/%s: {%s}", cluster, name, offsets)
         for cluster, parked in sorted(document.parked.items()):
             log.info("restored parked topics of %s: %s", cluster, ", ".join(sorted(parked.topics)))
-
-
-def _current_id(saved: str, end: OffsetDocument, observation: Observation) -> str | None:
-    return current_id(saved, end, observation.subscription.clusters, observation.answers)

@@ -60,12 +60,6 @@ class Subscription:
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
 
-    def current_id(self, saved: str) -> str | None:
-        """Return the id of a saved cluster now: its own, or its new one after a rename; None if it was removed."""
-        if saved in self.clusters:
-            return saved
-        return next((new for new, named in self.clusters.items() if named.renamed_from == saved), None)
-
 
 class Entry(NamedTuple):
     """The entry of a cluster in one stream."""

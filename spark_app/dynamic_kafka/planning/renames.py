@@ -1,6 +1,6 @@
 """Renamed clusters: offsets follow a cluster to the id that metadata has for it now.
 
-Pure; `planning.batch` calls `carry_over` once a plan, and a replay asks for the `current_id` of a saved cluster.
+Pure; `planning.batch` calls `carry_over` once a plan, and replays and tools ask for a `current_id`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.identity import is_another, saved_identity
-from dynamic_kafka.planning.observation import ClusterObservation, Note
+from dynamic_kafka.planning.observation import ClusterObservation, Note, Observation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster
 
 
@@ -62,16 +62,12 @@ def _former_id(
     return old
 
 
-def current_id(
-    saved: str,
-    document: OffsetDocument,
-    wanted: Mapping[str, SubscribedCluster],
-    observed: Mapping[str, ClusterObservation],
-) -> str | None:
+def current_id(saved: str, document: OffsetDocument, observation: Observation) -> str | None:
     """Return the id of a saved cluster now: its own, or its new one after a rename; None if it was removed."""
+    wanted, answers = observation.subscription.clusters, observation.answers
     if saved in wanted:
         return saved
-    return next((new for new in wanted if _former_id(new, document, wanted, observed) == saved), None)
+    return next((new for new in wanted if _former_id(new, document, wanted, answers) == saved), None)
 
 
 def recognise(

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from dynamic_kafka.app.cli import main
+from dynamic_kafka.app.tools import announced_waits, preview
 from dynamic_kafka.app.tools import plan as plan_tool
-from dynamic_kafka.app.tools import preview
 from dynamic_kafka.app.tools.planned_changes import changes
 from dynamic_kafka.app.tools.preview import Preview
 from dynamic_kafka.app.tools.saved_query import SavedProgress
@@ -187,11 +187,11 @@ class StandardError(io.StringIO):
 
 
 def test_standard_error_names_the_awaited_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preview, "ANNOUNCE_AFTER_S", 0.01)
+    monkeypatch.setattr(announced_waits, "ANNOUNCE_AFTER_S", 0.01)
     monkeypatch.setattr(sys, "stderr", stderr := StandardError())
     east: Future[ClusterObservation] = Future()
     east.set_result(ClusterObservation({}))
-    with preview.announced_waits({"east": east, "west": Future()}):
+    with announced_waits.announced_waits({"east": east, "west": Future()}):
         assert stderr.line.wait(10)
     assert stderr.getvalue() == "asking west …\n"
 

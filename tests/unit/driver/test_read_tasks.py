@@ -7,6 +7,7 @@ from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.subscription import unite
 from dynamic_kafka.options import parse_options
+from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
 
@@ -22,7 +23,7 @@ def tasks(document: str, *, topic_id: str | None = "T", **more: str) -> list[Rea
         "q", clusters={name: ClusterProgress({"t": topic}, f"id of {name}") for name in subscription.clusters}
     )
     ranges = [SplitRange(Split(name, "t", number), 0, 1) for name in subscription.clusters for number in PARTITIONS]
-    return make_tasks(parse_options(options, mode="streaming"), subscription, saved, ranges)
+    return make_tasks(parse_options(options, mode="streaming"), Observation(subscription, {}), saved, ranges)
 
 
 DOCUMENT = """

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from dynamic_kafka.app.tools.preview import announced_waits
+from dynamic_kafka.app.tools.announced_waits import announced_waits
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, request_of
 from dynamic_kafka.driver.cluster_failures import with_choices
 from dynamic_kafka.errors import ClusterError, DynamicKafkaError

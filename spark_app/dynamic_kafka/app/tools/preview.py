@@ -6,14 +6,11 @@ that would end the query are collected instead, so that one run reports all of t
 
 from __future__ import annotations
 
-import contextlib
-import sys
-import threading
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from dynamic_kafka.app.tools.announced_waits import announced_waits
 from dynamic_kafka.app.tools.saved_query import SavedProgress
 from dynamic_kafka.app.tools.unreadable_ranges import find_unreadable, unreadable_error
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, request_of
@@ -40,15 +37,12 @@ from dynamic_kafka.planning.batch import Planned
 from dynamic_kafka.planning.checks import RevisionRejectedError
 from dynamic_kafka.planning.dataloss import DataLoss
 from dynamic_kafka.planning.identity import identity_problems, saved_identity
-from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation, observed_topic
+from dynamic_kafka.planning.observation import TopicObservation, observed_topic
 from dynamic_kafka.planning.plan import Plan
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.reconcile import Reconciled
-from dynamic_kafka.planning.renames import carry_over
+from dynamic_kafka.planning.renames import carry_over, current_id
 from dynamic_kafka.planning.splits import Split, SplitRange
-
-ANNOUNCE_AFTER_S = 3.0
-"""After this time, the tool prints which clusters it is waiting for."""
 
 
 @dataclass(frozen=True)
@@ -148,24 +142,6 @@ def _observe(
     return observed, {**broken, **silent}
 
 
-@contextlib.contextmanager
-def announced_waits(pending: Mapping[str, Future[ClusterObservation]]) -> Iterator[None]:
-    """Print to standard error which clusters have not answered, if that takes long."""
-
-    def announce() -> None:
-        waiting = ", ".join(cluster for cluster, future in pending.items() if not future.done())
-        if waiting:
-            print(f"asking {waiting} …", file=sys.stderr, flush=True)
-
-    timer = threading.Timer(ANNOUNCE_AFTER_S, announce)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
 @dataclass
 class _PreviewRun:
     """One call of `preview`, with its results so far."""
@@ -178,6 +154,9 @@ class _PreviewRun:
     delivered: bool
     refusals: list[Refusal] = field(default_factory=list)
     swapped: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.unfiltered = self.observed
 
     def run(self) -> Preview:
         latest = self.saved.latest
@@ -241,8 +220,11 @@ class _PreviewRun:
         """
         saved, amendments = self.saved, self.enumerator.replays.amendments
         ranges = amendments.remaining(saved.ranges(), saved.key) if saved.end is not None else []
-        subscription = self.observed.subscription
-        return {subscription.current_id(part.split.cluster) or "": part.split.cluster for part in ranges}
+        return {self.current_id(part.split.cluster) or "": part.split.cluster for part in ranges}
+
+    def current_id(self, saved: str) -> str | None:
+        """Return the id that metadata has now for a saved cluster, refused or not."""
+        return current_id(saved, self.saved.latest, self.unfiltered)
 
     def judge_pending(self) -> tuple[list[SplitRange], Amendment | None]:
         saved = self.saved
@@ -251,7 +233,8 @@ class _PreviewRun:
         replays = self.enumerator.replays
         pending = replays.amendments.remaining(saved.ranges(), saved.key)
         # Refused clusters have no answers any more, but must not be judged as silent.
-        judged = [part for part in pending if part.split.cluster not in {each.cluster for each in self.refusals}]
+        refused = {each.cluster for each in self.refusals if each.cluster}
+        judged = [part for part in pending if self.current_id(part.split.cluster) not in refused]
         left_out = None
         try:
             left_out = replays.judge(judged, saved.end, saved.key, self.observed)
@@ -276,7 +259,7 @@ class _PreviewRun:
         return unreadable
 
     def topic_of(self, split: Split) -> TopicObservation | None:
-        cluster = self.observed.subscription.current_id(split.cluster)
+        cluster = self.current_id(split.cluster)
         return observed_topic(self.observed.answers, cluster, split.topic) if cluster else None
 
     def check_group(self, latest: OffsetDocument) -> None:
