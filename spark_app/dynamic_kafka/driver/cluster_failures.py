@@ -5,11 +5,15 @@ Driver; the observer raises them for clusters that must answer, and the tool `pl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from dynamic_kafka.errors import ClusterError, ClusterUnreachableError, DynamicKafkaError
 from dynamic_kafka.metadata.subscription import Subscription
 from dynamic_kafka.options import SourceOptions
+
+_ADDRESS_AND_TIME = re.compile(r"\S+/(bootstrap|\d+): |\(after \d+ms [^)]*\)")
+"""The parts of a client's report that differ between brokers that refuse the same."""
 
 
 def with_choices(
@@ -45,13 +49,27 @@ def servers_of(clusters: Iterable[str], options: SourceOptions, subscription: Su
 
 
 def as_one_error(failures: Mapping[str, DynamicKafkaError]) -> DynamicKafkaError:
-    """Return the first failure, whose kind decides what the application does, with all other clusters named in it."""
-    (_, first), *others = failures.items()
-    if not others:
+    """Return the first failure, whose kind decides what the application does, with all other clusters named in it.
+
+    A cause that clusters share, such as a wrong password, appears once.
+    """
+    texts: dict[str, str] = {}
+    clusters: dict[str, list[str]] = {}
+    for cluster, error in failures.items():
+        # Without their codes: an error has one code, at its head.
+        text = error.message if isinstance(error, ClusterError) else str(error).removeprefix(f"cluster '{cluster}': ")
+        cause = _ADDRESS_AND_TIME.sub("", text)
+        texts.setdefault(cause, text)
+        clusters.setdefault(cause, []).append(cluster)
+    first = next(iter(failures.values()))
+    (_, *same), *others = clusters.values()
+    _, *further = texts.values()
+    more = f". The same holds for {', '.join(same)}" if same else ""
+    if further:
+        named = (f"{', '.join(each)}: {text}" for each, text in zip(others, further, strict=True))
+        more += f". Further clusters failed: {'; '.join(named)}"
+    if not more:
         return first
-    # Without their codes: an error has one code, at its head.
-    texts = [f"{cluster}: {error.message if isinstance(error, ClusterError) else error}" for cluster, error in others]
-    more = f". Further clusters failed: {'; '.join(texts)}"
     if isinstance(first, ClusterError):
         return type(first)(first.cluster, first.message + more)
     return type(first)(f"{first}{more}")

@@ -17,6 +17,7 @@ from dynamic_kafka.driver.live_observation import LiveObservation
 from dynamic_kafka.driver.observer import Observer
 from dynamic_kafka.driver.status import NO_ANSWER_YET, REMIND_S, PlanStatus, Reminders
 from dynamic_kafka.errors import (
+    ClusterRefusedError,
     ClusterUnreachableError,
     DynamicKafkaError,
     ErrorCode,
@@ -63,9 +64,25 @@ def test_all_clusters_that_fail_are_named_in_one_error() -> None:
     error = failing(("east", EAST), ("west", WEST), ("north", NORTH))
     assert str(error) == (
         "[CLUSTER_UNREACHABLE cluster=east] could not list offsets: timed out. Further clusters failed:"
-        " west: could not describe topics: timed out; north: cluster 'north': the folder is not there"
+        " west: could not describe topics: timed out; north: the folder is not there"
     )
     assert type(error) is ClusterUnreachableError
+
+
+def test_a_cause_that_clusters_share_appears_once() -> None:
+    text = "cluster '{}': property 'sasl.password': ${{file:/no/file}} cannot be read"
+    secrets = [(cluster, SecretError(text.format(cluster))) for cluster in ("east", "west")]
+    assert str(failing(*secrets)) == f"{text.format('east')}. The same holds for west"
+    refused = (
+        "could not list topics: the cluster refuses the login (sasl_ssl://{}: SASL error (after {}ms in state UP))"
+    )
+    logins = [
+        (cluster, ClusterRefusedError(cluster, refused.format(at, took)))
+        for cluster, at, took in (("east", "e:1/bootstrap", 5), ("west", "w:1/2", 12), ("south", "s:1/bootstrap", 7))
+    ]
+    assert str(failing(("north", NORTH), *logins)) == (
+        f"{NORTH}. Further clusters failed: east, west, south: {refused.format('e:1/bootstrap', 5)}"
+    )
 
 
 @pytest.mark.parametrize("policy", ["fail", "stall"])
