@@ -38,14 +38,14 @@ def checkpoint(tmp_path: Path) -> Path:
 def test_a_planned_batch_that_is_not_committed_is_pending(checkpoint: Path) -> None:
     found = Checkpoint(str(checkpoint))
     assert (found.planned, found.committed, found.batches().pending) == (1, 0, 1)
-    assert found.all_committed() == [document(1)]
+    assert found.documents(found.committed) == [document(1)]
     write(checkpoint / "commits", "1")
     assert found.batches().pending is None
 
 
 def test_a_checkpoint_that_does_not_exist_has_nothing(tmp_path: Path) -> None:
     found = Checkpoint(f"file://{tmp_path}/none")
-    assert (found.planned, found.committed, found.batches().pending, found.all_committed()) == (None, None, None, [])
+    assert (found.planned, found.committed, found.batches().pending, found.documents(None)) == (None, None, None, [])
 
 
 @pytest.mark.parametrize("newest", ["2", "9.compact"])

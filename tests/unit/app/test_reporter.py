@@ -44,8 +44,8 @@ class Application:
         self.server, self.now = server, 1000.0
         self.found = DiscoveryStatus(REVISION, 0, None, None)
         self.board = StatusBoard(["lake", "mine"])
-        self.board.update("lake", document=document(1, 5), summary=SUMMARY)
-        self.board.update("mine", document=document(1, 5), summary=SUMMARY)
+        self.board.update("lake", document=document(1, 5), summaries=(SUMMARY,))
+        self.board.update("mine", document=document(1, 5), summaries=(SUMMARY,))
         self.drains = DrainTracker()
         self.probing = self.raising = 0
         pod = own_pod(server.environment(), None, "host")
@@ -106,9 +106,9 @@ def test_what_is_in_force_is_reported_once(application: Application) -> None:
 def test_a_revision_is_reported_when_all_planners_have_it(application: Application) -> None:
     application.after(1)
     application.found = replace(application.found, revision=replace(REVISION, counter=18))
-    application.board.update("lake", summary={**SUMMARY, "revision": "18"})
+    application.board.update("lake", summaries=({**SUMMARY, "revision": "18"},))
     assert len(application.after(REPORT_INTERVAL_S)) == 1
-    application.board.update("mine", summary={**SUMMARY, "revision": "18"})
+    application.board.update("mine", summaries=({**SUMMARY, "revision": "18"},))
     assert [each["applied"] for each in application.after(1)] == ["6f1c/17", "6f1c/18"]
 
 
@@ -116,7 +116,7 @@ def test_a_finished_sink_does_not_delay_a_revision(application: Application) -> 
     application.after(1)
     application.board.update("mine", state="finished")
     application.found = replace(application.found, revision=replace(REVISION, counter=18))
-    application.board.update("lake", summary={**SUMMARY, "revision": "18"})
+    application.board.update("lake", summaries=({**SUMMARY, "revision": "18"},))
     assert [each["applied"] for each in application.after(REPORT_INTERVAL_S)] == ["6f1c/17", "6f1c/18"]
 
 
@@ -155,7 +155,7 @@ def test_a_cluster_that_was_never_reached_is_reported(application: Application) 
     empty = OffsetDocument("q", 3, "p")
     for name in ("lake", "mine"):
         application.board.update(name, document=empty)
-    application.board.update("lake", summary={**SUMMARY, **waits})
+    application.board.update("lake", summaries=({**SUMMARY, **waits},))
     application.drains.record(EAST, {}, failed=["east"])
 
     # Then the report names it, with a cause of limited length, and it drains on
@@ -167,7 +167,7 @@ def test_a_cluster_that_was_never_reached_is_reported(application: Application) 
     assert (report["draining"][0]["neverReached"], report["draining"][0]["lag"]) == (False, None)
 
     # And when neither has, and neither has read it, nothing of it drains
-    application.board.update("mine", summary={**SUMMARY, **waits})
+    application.board.update("mine", summaries=({**SUMMARY, **waits},))
     assert application.after(DRAIN_REPORT_INTERVAL_S)[-1]["draining"][0]["neverReached"] is True
     application.board.update("mine", document=document(2, 7))
     assert application.after(DRAIN_REPORT_INTERVAL_S)[-1]["draining"][0]["neverReached"] is False

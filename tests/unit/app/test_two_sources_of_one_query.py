@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dynamic_kafka.app.kubernetes.reporter import CommittedProgress
 from dynamic_kafka.app.query.checkpoints import Checkpoint
 from dynamic_kafka.app.query.sink_status import StatusBoard
@@ -54,10 +56,29 @@ def test_nor_is_it_after_a_restart_before_the_first_batch(tmp_path: Path) -> Non
 
     # When the board shows it
     board = StatusBoard(["lake"])
-    board.restored("lake", Checkpoint(str(tmp_path)).all_committed(), 1.0)
+    board.restored("lake", Checkpoint(str(tmp_path)).documents(0), 1.0)
 
     # Then the slower source decides
     assert lag_by(board) == 3
+
+
+@pytest.mark.parametrize("idle", [False, True])
+def test_the_reports_of_both_planners_count(idle: bool) -> None:
+    # Given two planners, of which only the second one meets a silent cluster and refuses the metadata
+    board = StatusBoard(["lake"])
+    first = {"clusters": {"east": {"lag": 0}}, "document": 1, "revision": "17"}
+    second = {"clusters": {"east": {"stalled": "no answer"}}, "waiting": {"west": "refused"}, "rejected": "wrong"}
+    second |= {"neverReached": ["west"], "document": 1, "revision": "16"}
+    sources = [
+        {**source(document(name, 5)), "latestOffset": summary} for name, summary in (("1", first), ("2", second))
+    ]
+    event = {"batchId": 0, "sources": sources}
+    board.idle("lake", event) if idle else board.progress("lake", event, 1.0)
+
+    # Then the status shows what either of them reports
+    status = board.sinks()["lake"]
+    assert (status.stalled, status.never_reached) == ({"east": "no answer", "west": "refused"}, {"west": "refused"})
+    assert [summary["revision"] for summary in status.summaries] == ["17", "16"]
 
 
 def test_a_start_knows_the_ids_of_all_sources_of_the_query(tmp_path: Path) -> None:

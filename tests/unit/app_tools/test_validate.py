@@ -213,3 +213,15 @@ def test_a_moved_state_location_is_found(tmp_path: Path, capsys: pytest.CaptureF
     (text,) = findings(capsys, moved, 4)["state of sink out"]
 
     assert "elsewhere/q holds no state, but the query has used the state e1" in text
+
+
+def test_the_state_of_each_source_of_a_query_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    offsets, state = tmp_path / "checkpoint" / "out" / "offsets", tmp_path / "state"
+    offsets.mkdir(parents=True)
+    logged = [json.dumps(encode(OffsetDocument(query, 1, "", state=f"of {query}"))) for query in ("one", "other")]
+    (offsets / "0").write_text("\n".join(["v1", "{}", *logged]))
+    StateLocation(str(state)).bind("one", "of one")
+
+    (text,) = findings(capsys, write(tmp_path, options={"stateLocation": str(state)}), 4)["state of sink out"]
+
+    assert "other holds no state, but the query has used the state of other" in text

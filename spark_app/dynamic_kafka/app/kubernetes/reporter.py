@@ -125,7 +125,7 @@ class Reporter:
             return
         self._prober.start()
         sinks = [each for each in self._board.sinks().values() if each.state != "finished"]
-        planners = [each.summary for each in sinks]
+        planners = [summary for each in sinks for summary in each.summaries]
         now = self._clock()
         state = DriverState(
             applied=self._applied.update(own, planners),

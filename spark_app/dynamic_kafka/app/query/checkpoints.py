@@ -136,27 +136,20 @@ class Checkpoint:
             return tuple(Logged(name, _offset(offset)) for name, _, offset in named)
         raise OffsetDocumentError(f"{where} is in form {version[:20]!r}; this version reads v1 and v2")
 
-    def document(self, batch: int) -> OffsetDocument | None:
-        """Return the offset document of a batch; None if none of its sources is ours.
+    def documents(self, batch: int | None) -> list[OffsetDocument]:
+        """Return the document of each of our sources after a batch: a join of a stream with itself has two.
+
+        Args:
+            batch: None if there is none, as for a new query.
 
         Raises:
-            OffsetDocumentError: the document is missing, damaged or of a newer version.
+            OffsetDocumentError: a document is missing, damaged or of a newer version.
         """
-        wire = self.wire(batch)
-        return None if wire is None else decode(wire)
-
-    def wire(self, batch: int) -> dict[str, Any] | None:
-        """Return the offset document of a batch as the JSON object that was saved."""
-        return next(iter(self._wires(batch)), None)
+        return [] if batch is None else [decode(wire) for wire in self._wires(batch)]
 
     def _wires(self, batch: int) -> list[dict[str, Any]]:
         found = [our_document(logged.text) for logged in self.offsets(batch) if logged.text is not None]
         return [each for each in found if each is not None]
-
-    def all_committed(self) -> list[OffsetDocument]:
-        """Return the last committed document of each of our sources: a join of a stream with itself has two."""
-        batch = self.committed
-        return [] if batch is None else [decode(wire) for wire in self._wires(batch)]
 
     def query_ids(self) -> list[str]:
         """Return the id of each of our sources, from the last planned batch; empty before the first."""

@@ -91,7 +91,7 @@ class SinkQuery:
         """Show the progress of the checkpoint on the board, before the query's first batch."""
         # The start of the query reports a checkpoint that cannot be read.
         with contextlib.suppress(DynamicKafkaError, OSError):
-            documents = self.checkpoint.all_committed()
+            documents = self.checkpoint.documents(self.checkpoint.committed)
             if documents:
                 board.restored(self.sink.name, documents, time.monotonic())
 
@@ -126,7 +126,7 @@ class SinkQuery:
         if self.committer is None:
             return
         try:
-            documents = self.checkpoint.all_committed()
+            documents = self.checkpoint.documents(self.checkpoint.committed)
             if documents:
                 self.commit(*documents)
         except (OptionError, OSError) as error:  # for example a file system that does not answer for a moment

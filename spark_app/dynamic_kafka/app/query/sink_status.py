@@ -27,7 +27,7 @@ class SinkStatus:
     Attributes:
         document: the offset document of the last batch that Spark has committed.
         others: the documents of further sources of ours; a join of a stream with itself has one.
-        summary: the planner's report: lag per cluster, stalled clusters, rejected metadata.
+        summaries: the report of each source's planner: lag per cluster, stalled clusters, rejected metadata.
         batch: the number of the last batch; -1 before the first.
         rows, rows_per_second, batch_ms: rows, rate and duration of the last batch.
         records: offsets read per split since the application started: records and gaps.
@@ -40,7 +40,7 @@ class SinkStatus:
     name: str
     document: OffsetDocument = field(default_factory=OffsetDocument)
     others: tuple[OffsetDocument, ...] = ()
-    summary: Mapping[str, Any] = field(default_factory=dict)
+    summaries: tuple[Mapping[str, Any], ...] = ({},)
     batch: int = -1
     rows: int = 0
     rows_per_second: float = 0.0
@@ -55,15 +55,19 @@ class SinkStatus:
 
     @property
     def stalled(self) -> Mapping[str, str]:
-        """The clusters that the planner reports as stalled, each with the reason."""
-        clusters = self.summary.get("clusters", {})
-        active = {name: str(each["stalled"]) for name, each in clusters.items() if each.get("stalled")}
-        return {**active, **self.summary.get("waiting", {})}
+        """The clusters that a planner reports as stalled, each with the reason."""
+        found: dict[str, str] = {}
+        for summary in self.summaries:
+            clusters = summary.get("clusters", {})
+            found |= {name: str(each["stalled"]) for name, each in clusters.items() if each.get("stalled")}
+            found |= summary.get("waiting", {})
+        return found
 
     @property
     def never_reached(self) -> Mapping[str, str]:
         """Those of them that the query has never read."""
-        return {name: self.stalled.get(name, "") for name in self.summary.get("neverReached", ())}
+        names = (name for summary in self.summaries for name in summary.get("neverReached", ()))
+        return {name: self.stalled.get(name, "") for name in names}
 
 
 class StatusBoard:
@@ -100,10 +104,11 @@ class StatusBoard:
 
         If the checkpoint could not be read, this also shows the query's progress before its first batch.
         """
-        for source in event.get("sources", []):
-            latest = source.get("latestOffset")
-            if isinstance(latest, Mapping) and {"clusters", "document", "revision"} <= latest.keys():
-                self.update(name, summary=latest)
+        reported = [source.get("latestOffset") for source in event.get("sources", [])]
+        keys = {"clusters", "document", "revision"}
+        summaries = tuple(each for each in reported if isinstance(each, Mapping) and keys <= each.keys())
+        if summaries:
+            self.update(name, summaries=summaries)
         sources = our_sources(event)
         # The progress of a batch is left to its own event, which also counts the offsets that were read.
         idle = bool(sources) and all(source["endOffset"] == source.get("startOffset") for source in sources)
@@ -133,12 +138,12 @@ class StatusBoard:
                 if part.split in records:
                     records[part.split] += part.size
                     advanced[part.split] = now
-        latest = source.get("latestOffset")
+        reported = [each.get("latestOffset") for each in sources]
         return self.update(
             name,
             document=document,
             others=tuple(others),
-            summary=latest if isinstance(latest, Mapping) else {},
+            summaries=tuple(each if isinstance(each, Mapping) else {} for each in reported),
             batch=int(event["batchId"]),
             rows=int(event.get("numInputRows", 0)),
             rows_per_second=float(event.get("processedRowsPerSecond", 0.0)),

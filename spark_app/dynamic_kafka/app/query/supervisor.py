@@ -179,7 +179,7 @@ class Supervisor:
         self._commit(each, status)
         fields = {
             "event": "batch", "sink": each.sink.name, "batch": status.batch, "rows": status.rows,
-            "documentQuery": status.document.query, "milliseconds": status.batch_ms, "summary": status.summary,
+            "documentQuery": status.document.query, "milliseconds": status.batch_ms, "summary": status.summaries[0],
         }  # fmt: skip
         log.info("sink %s: batch %d, %d rows", each.sink.name, status.batch, status.rows, extra=fields)
 

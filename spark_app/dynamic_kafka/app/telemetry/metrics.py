@@ -138,7 +138,9 @@ class AppCollector(Collector):
             _sink(found, status, known)
         discovery = self._discovery()
         found.add("metadata_failures", (), discovery.consecutive_failures)
-        refused = discovery.rejected is not None or any(status.summary.get("rejected") for status in sinks)
+        refused = discovery.rejected is not None or any(
+            each.get("rejected") for status in sinks for each in status.summaries
+        )
         found.add("metadata_rejected", (), refused)
         yield from found.metrics()
 

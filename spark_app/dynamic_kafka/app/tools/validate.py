@@ -129,15 +129,14 @@ def _checkpoint(config: AppConfig, sink: Sink, *, allowed: bool) -> Finding:
 
 
 def _state(checkpoint: str, location: str) -> str:
-    """Check that the state folder can be written, and that it is the one that the checkpoint's query has used."""
+    """Check that the state folder can be written, and that it is the one that the query's sources have used."""
     text = check_writable(location, "stateLocation")
     try:
         found = Checkpoint(checkpoint)
         planned = found.planned
     except (OptionError, OSError):
         return text  # the check of the checkpoint reports that it cannot be read
-    document = None if planned is None else found.document(planned)
-    if document is not None:
+    for document in found.documents(planned):
         bound_state(StateLocation(location), document)
     return text
 
