@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
+from dynamic_kafka import cause_of
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import ClusterError, DataLossError
 from dynamic_kafka.executor import range_reader
@@ -18,8 +20,26 @@ from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.planning.codec import fingerprint
 from tests.support.fixtures import Brokers
+from tests.support.kafka import KafkaCluster
 from tests.support.source_run import SourceRun, read, reading
-from tests.support.streams import Rows, assert_rows, cluster, produce, stream, write_metadata
+from tests.support.streams import (
+    Collected,
+    Rows,
+    RunningQuery,
+    assert_rows,
+    cluster,
+    produce,
+    start_query,
+    stream,
+    write_metadata,
+)
+
+
+def recreate(at: KafkaCluster, topic: str) -> Rows:
+    """Delete a topic of cluster `a`, create it again, and return the rows of its 12 records."""
+    at.delete_topic(topic)
+    at.create_topic(topic)
+    return produce("a", at, topic, 12, prefix="new")
 
 
 class Story:
@@ -41,9 +61,7 @@ class Story:
 
     def recreate(self) -> None:
         """Re-create the topic with 12 records: it has all offsets of the batch."""
-        self._brokers.a.delete_topic(self._orders)
-        self._brokers.a.create_topic(self._orders)
-        self.after = produce("a", self._brokers.a, self._orders, 12, prefix="new")
+        self.after = recreate(self._brokers.a, self._orders)
         self.ids.append(self._brokers.a.topic_id(self._orders))
 
     def recreate_before_reading(self, patch: pytest.MonkeyPatch) -> None:
@@ -176,3 +194,92 @@ def test_a_topic_that_was_deleted_after_reading_is_delivered(
     monkeypatch.setattr(story, "recreate", lambda: brokers.a.delete_topic(orders))
     story.recreate_while_reading(monkeypatch)
     assert [row.offset for row in read(task)] == [4, 5, 6, 7, 8]
+
+
+# -- through Spark -----------------------------------------------------------------------------------------------------
+
+
+class InterruptedSink(Collected):
+    """A `foreachBatch` sink that lets something happen once Spark has planned a batch, before it reads any of it.
+
+    Attributes:
+        attempts: {batch: the rows of each attempt}.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attempts: dict[int, list[Rows]] = {}
+        self.before_reading: Callable[[], object] | None = None
+        self.dies = False
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        if self.before_reading is not None:
+            self.before_reading()
+            self.before_reading = None
+        super().__call__(frame, batch)
+        self.attempts.setdefault(batch, []).append(self.batches[batch])
+        if self.dies:
+            self.dies = False
+            raise RuntimeError("the sink dies before the commit")
+
+
+@pytest.fixture
+def start(
+    spark: SparkSession, brokers: Brokers, orders: str, path: Path
+) -> Callable[[InterruptedSink, str], RunningQuery]:
+    """Return a function that starts a query on the topics of two clusters, with a value of `failOnDataLoss`."""
+    write_metadata(path, stream("orders", *(cluster(name, getattr(brokers, name), [orders]) for name in "ab")))
+    options = {"streamIds": "orders", "metadataPath": path, "startingOffsets": "earliest"}
+    options["stateLocation"] = path.parent / "state"
+
+    def start(sink: InterruptedSink, fail_on_data_loss: str) -> RunningQuery:
+        return start_query(spark, {**options, "failOnDataLoss": fail_on_data_loss}, path.parent, sink=sink)
+
+    return start
+
+
+def test_spark_fails_a_batch_whose_topic_is_another_one(
+    start: Callable[[InterruptedSink, str], RunningQuery], brokers: Brokers, orders: str
+) -> None:
+    # Given a batch of both clusters, and a topic that is re-created once it is planned
+    sink, old = InterruptedSink(), brokers.a.topic_id(orders)
+    before = produce("a", brokers.a, orders, 4)
+    with start(sink, "true") as run:
+        run.wait_rows(before)
+    produce("a", brokers.a, orders, 5)
+    intact, new = produce("b", brokers.b, orders, 3), Rows()
+    sink.before_reading = lambda: new.update(recreate(brokers.a, orders))
+
+    # Then the query ends with both ids, and nothing of the batch is delivered
+    with start(sink, "true") as run:
+        run.wait_failed()
+        lost = cause_of(run.query.exception())
+    assert isinstance(lost, DataLossError)
+    assert f"4..9, but the topic was re-created (id {old}, now {brokers.a.topic_id(orders)})" in str(lost)
+    assert_rows(sink.rows(), before)
+
+    # Once the loss is accepted, all records that exist come once
+    with start(sink, "false") as run:
+        run.wait_rows(before + intact + new)
+
+
+def test_spark_repeats_a_batch_without_a_range_that_was_left_out(
+    start: Callable[[InterruptedSink, str], RunningQuery], brokers: Brokers, orders: str
+) -> None:
+    # Given a batch of both clusters, of which executors leave one range out, and a sink that dies before the commit
+    sink, new = InterruptedSink(), Rows()
+    before = produce("a", brokers.a, orders, 4)
+    with start(sink, "false") as run:
+        run.wait_rows(before)
+    produce("a", brokers.a, orders, 5)
+    intact = produce("b", brokers.b, orders, 3)
+    sink.before_reading, sink.dies = lambda: new.update(recreate(brokers.a, orders)), True
+    with start(sink, "false") as run:
+        assert "the sink dies before the commit" in run.wait_failed()
+    assert_rows(sink.rows(), before + intact)
+
+    # Then a restart repeats the batch, and reads the new topic after it, each record once
+    with start(sink, "false") as run:
+        run.wait_rows(before + intact + new)
+    [repeated] = [rows for rows in sink.attempts.values() if len(rows) > 1]
+    assert repeated == [intact, intact]
