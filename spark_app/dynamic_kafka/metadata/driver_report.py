@@ -50,7 +50,7 @@ class ReportedTopic(_ReportPart):
     never_reached: StrictBool = False
 
 
-class UnreachedCluster(_ReportPart):
+class NeverReachedCluster(_ReportPart):
     """A cluster that a query has never read because it does not answer, and the cause with its servers."""
 
     cluster: str
@@ -110,7 +110,7 @@ class DriverReport(_ReportPart):
     pod: str = ""
     beat: int = 0
     draining: tuple[ReportedTopic, ...] = ()
-    never_reached: tuple[UnreachedCluster, ...] = ()
+    never_reached: tuple[NeverReachedCluster, ...] = ()
     streams: Annotated[dict[str, Any] | None, BeforeValidator(_streams_or_none)] = None
 
     @classmethod

@@ -77,8 +77,8 @@ def test_a_cluster_never_reached_is_a_condition_and_an_event() -> None:
     world.settle()
     assert world.condition("ClusterNeverReached") == ("False", "AllReached")
     assert world.driver is not None and world.driver.report is not None
-    unreached = {"west": "could not list topics: timed out; west has the bootstrap servers west:9029"}
-    world.driver = replace(world.driver, report=replace(world.driver.report, never_reached=unreached))
+    causes = {"west": "could not list topics: timed out; west has the bootstrap servers west:9029"}
+    world.driver = replace(world.driver, report=replace(world.driver.report, never_reached=causes))
     world.settle()
 
     # Then a condition has address and cause, once, and the subscription stays ready

@@ -15,9 +15,9 @@ from dynamic_kafka.metadata.document import CONTRACT
 from dynamic_kafka.metadata.driver_report import (
     LIVE,
     DriverReport,
+    NeverReachedCluster,
     RejectedRevision,
     ReportedTopic,
-    UnreachedCluster,
     reported_size,
 )
 from dynamic_kafka.metadata.kubernetes_names import DRAIN_REPORT_INTERVAL_S
@@ -33,7 +33,7 @@ MAX_BYTES = 160 * 1024
 """The largest report. All annotations of a pod together may take 256 KiB."""
 MAX_REASON = 1000
 """Characters of the reason for a rejected revision, or of the cause why a cluster does not answer."""
-MAX_UNREACHED = 20
+MAX_NEVER_REACHED = 20
 """The most clusters that are reported as never reached."""
 MAX_REVISIONS = 16
 """How many revisions are remembered, because a planner may still use an earlier one."""
@@ -112,14 +112,14 @@ def rejection(own: tuple[str | None, str], planners: Iterable[Mapping[str, Any]]
     return token, _cut(reason)
 
 
-def unreached(planners: Iterable[Mapping[str, str]]) -> tuple[tuple[str, str], ...]:
+def never_reached_causes(planners: Iterable[Mapping[str, str]]) -> tuple[tuple[str, str], ...]:
     """Return (cluster, cause) of each cluster that one of the queries has never read because it does not answer.
 
     Args:
         planners: {cluster: cause} of each query (`SinkStatus.never_reached`).
     """
     found = {cluster: _cut(why) for each in planners for cluster, why in each.items()}
-    return tuple(sorted(found.items())[:MAX_UNREACHED])
+    return tuple(sorted(found.items())[:MAX_NEVER_REACHED])
 
 
 class ReportSchedule:
@@ -178,7 +178,7 @@ def report_text(
         subscription=state.subscription,
         pod=pod,
         beat=beat,
-        never_reached=tuple(UnreachedCluster(cluster=name, reason=why) for name, why in state.never_reached),
+        never_reached=tuple(NeverReachedCluster(cluster=name, reason=why) for name, why in state.never_reached),
         streams=dict(rendering.streams) if rendering is not None and rendering.streams is not None else None,
     )
     left = MAX_BYTES - len(report.text())
@@ -200,8 +200,8 @@ def report_text(
     return report.model_copy(update={"draining": tuple(topics)}).text()
 
 
-def unreached_by_all(planners: Sequence[Mapping[str, str]]) -> frozenset[str]:
-    """Return the clusters that none of the queries has ever read; `planners` as for `unreached`."""
+def never_reached_by_all(planners: Sequence[Mapping[str, str]]) -> frozenset[str]:
+    """Return the clusters that none of the queries has ever read; `planners` as for `never_reached_causes`."""
     return frozenset.intersection(*map(frozenset, planners)) if planners else frozenset()
 
 

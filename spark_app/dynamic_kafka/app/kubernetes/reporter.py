@@ -16,10 +16,10 @@ from dynamic_kafka.app.kubernetes.driver_report import (
     AppliedRevision,
     DriverState,
     ReportSchedule,
+    never_reached_by_all,
+    never_reached_causes,
     rejection,
     report_text,
-    unreached,
-    unreached_by_all,
 )
 from dynamic_kafka.app.kubernetes.pod import OwnPod, PodError
 from dynamic_kafka.app.query.amended_progress import AmendedProgress
@@ -132,10 +132,10 @@ class Reporter:
             rejected=rejection((discovered.rejected, discovered.rejected_token), planners),
             subscription=own.rendering.subscription,
             draining=tuple(self._drains.topics()),
-            never_reached=unreached(each.never_reached for each in sinks),
+            never_reached=never_reached_causes(each.never_reached for each in sinks),
         )
         if self._schedule.is_due(state, now):
-            done = self._report(state, unreached_by_all([each.never_reached for each in sinks]))
+            done = self._report(state, never_reached_by_all([each.never_reached for each in sinks]))
             self._schedule.record_attempt(state, now, succeeded=done)
 
     def _report(self, state: DriverState, never_reached: Collection[str]) -> bool:
