@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from confluent_kafka import KafkaException, TopicPartition
 
@@ -42,11 +44,8 @@ def end_offset(task: ReadTask, timeout_s: float = LONGEST_CALL_S) -> int:
         ClusterError: no answer within `timeout_s` or `readTimeout`, or an error.
     """
     split = task.part.split
-    admin = _admin(task, timeout_s)
-    try:
+    with _admin(task, timeout_s) as admin:
         end, _ = admin.offsets({(split.topic, split.partition): OffsetQuery("latest")})[split.topic, split.partition]
-    finally:
-        admin.close_in_background()
     return end
 
 
@@ -66,33 +65,32 @@ def absence(task: ReadTask, timeout_s: float) -> str | None:
         ClusterError: the cluster refuses to describe the topic.
     """
     topic, partition = task.part.split[1:]
-    admin = _admin(task, timeout_s)
     try:
-        described, _ = admin.describe_topics([topic])
-        if topic in described:
-            return None if partition in described[topic][1] else "the partition no longer exists"
-        return "the topic no longer exists" if admin.absent_topics([topic]) else None
+        with _admin(task, timeout_s) as admin:
+            described, _ = admin.describe_topics([topic])
+            if topic in described:
+                return None if partition in described[topic][1] else "the partition no longer exists"
+            return "the topic no longer exists" if admin.absent_topics([topic]) else None
     except ClusterUnreachableError as error:
         log.warning("it is unknown whether %s still exists: %s", task.part.split, error)
         return None
-    finally:
-        admin.close_in_background()
 
 
 def is_unreadable(task: ReadTask, timeout_s: float) -> bool:
     """Return whether the brokers report that this user may not read the topic; False if they do not answer in time."""
-    admin = _admin(task, timeout_s)
     try:
-        return bool(admin.unreadable([task.part.split.topic]))
+        with _admin(task, timeout_s) as admin:
+            return bool(admin.unreadable([task.part.split.topic]))
     except ClusterError as error:
         log.warning("the rights on %s are unknown: %s", task.part.split, error)
         return False
+
+
+@contextmanager
+def _admin(task: ReadTask, timeout_s: float) -> Iterator[ClusterAdmin]:
+    deadline_s, config = min(task.read_timeout_s, timeout_s), task.client.admin_config()
+    admin = ClusterAdmin(task.part.split.cluster, config, read_committed=False, deadline_s=deadline_s)
+    try:
+        yield admin
     finally:
         admin.close_in_background()
-
-
-def _admin(task: ReadTask, timeout_s: float) -> ClusterAdmin:
-    deadline_s = min(task.read_timeout_s, timeout_s)
-    return ClusterAdmin(
-        task.part.split.cluster, task.client.admin_config(), read_committed=False, deadline_s=deadline_s
-    )
