@@ -60,6 +60,13 @@ def rotate(folder: Path, files: dict[str, str]) -> None:
     link.replace(folder / "..data")
 
 
+def wrong_password(root: Path, cluster: KafkaCluster) -> None:
+    """Create such a Secret with a password that the cluster refuses."""
+    authority = cluster.authority.certificate_file.read_text()
+    wrong = {"sasl.username": "alice", "sasl.password": "not-the-secret", "ssl.ca.pem": authority}
+    rotate(secret_folder(root, cluster), wrong)
+
+
 def by_folder(cluster: KafkaCluster, name: str, root: Path, **more: Any) -> dict[str, str]:
     """Return options whose document names the cluster's secret folder."""
     text = document(east=secure(cluster, name, properties=SCRAM, secretFolder="east"))
@@ -187,15 +194,7 @@ def test_a_wrong_password_fails_in_bounded_time(
     secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path, way: str
 ) -> None:
     name = secure_cluster.create_topic(topic("orders"))
-    folder = secret_folder(tmp_path, secure_cluster)
-    rotate(
-        folder,
-        {
-            "sasl.username": "alice",
-            "sasl.password": "not-the-secret",
-            "ssl.ca.pem": secure_cluster.authority.certificate_file.read_text(),
-        },
-    )
+    wrong_password(tmp_path, secure_cluster)
     options = by_folder(secure_cluster, name, tmp_path)
 
     began = time.monotonic()
@@ -207,6 +206,23 @@ def test_a_wrong_password_fails_in_bounded_time(
     assert "the cluster refuses the login (" in str(raised.value)
     assert "check the cluster's properties and its secret folder" in str(raised.value)
     assert "not-the-secret" not in _whole_text(raised.value)
+
+
+def test_a_wrong_password_of_two_clusters_is_named_once(
+    secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path
+) -> None:
+    # Given two clusters with one log-in; one broker stands for both, as it refuses the log-in before it shows its id
+    east = secure(secure_cluster, secure_cluster.create_topic(topic("orders")), properties=SCRAM, secretFolder="east")
+    wrong_password(tmp_path, secure_cluster)
+    options = static(document(east=east, west=east), startingOffsets="earliest", secretsRoot=tmp_path, readTimeout="3s")
+
+    with pytest.raises(DynamicKafkaError) as raised:
+        _first_batch(options)
+
+    assert (
+        str(raised.value).count("refuses the login") == str(raised.value).count("check the cluster's properties") == 1
+    )
+    assert str(raised.value).endswith(". The same holds for west")
 
 
 def test_a_wrong_authority_fails_in_bounded_time(secure_cluster: KafkaCluster, topic: Topic, tmp_path: Path) -> None:
