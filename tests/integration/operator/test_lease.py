@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 import urllib3
 
+from kafkastream_operator.core.metrics import PREFIX
 from tests.integration.operator.stage import Stage, cluster
 from tests.support.fixtures import kept_open
 from tests.support.kube import KubeCluster
@@ -16,6 +17,7 @@ from tests.support.ports import reserve_ports
 from tests.support.waiting import wait_until
 
 URLS = [f"http://127.0.0.1:{port}/healthz" for port in reserve_ports(2)]
+METRICS = [f"http://127.0.0.1:{port}/metrics" for port in reserve_ports(2)]
 LEASES = "coordination.k8s.io/v1/leases"
 
 
@@ -23,9 +25,10 @@ LEASES = "coordination.k8s.io/v1/leases"
 def two(request: pytest.FixtureRequest, kube: KubeCluster, namespace: str) -> Iterator[list[OperatorProcess]]:
     """Prepare two operators for one lease of four seconds, and start only the first."""
     made: list[OperatorProcess] = []
-    for url in URLS:
+    for url, metrics in zip(URLS, METRICS, strict=True):
         made.append(OperatorProcess(kube, namespace, replica_of=made[0] if made else None))
         made[-1].arguments = ["--lease", made[0].lease, "--lease-duration", "4s", "--liveness", url]
+        made[-1].arguments += ["--metrics", metrics]
     with kept_open(request.config, request.node.stash, made):
         made[0].start()
         wait_until(lambda: "this operator holds the lease" in made[0].log(), "the first to hold the lease")
@@ -47,6 +50,10 @@ def test_waiting_for_and_holding_the_lease_are_live_and_ready(stage: Stage, two:
     wait_until(lambda: "waiting for the lease" in second.log(), "the second to wait")
     assert [probed(1), probed(1, "/readyz")] == [(200, "standby"), (200, "standby")]
     wait_until(lambda: probed(0, "/readyz") == (200, "serving"), "the first to serve")
+    scrapes = [urllib3.request("GET", each).data.decode() for each in METRICS]
+    assert [f"{PREFIX}serving {value}\n" in scrape for value, scrape in zip((1.0, 0.0), scrapes, strict=True)] == [
+        True
+    ] * 2
     first.kill()
     wait_until(lambda: probed(1, "/readyz") == (200, "serving"), "the second to serve")
     assert probed(1) == (200, "serving")
