@@ -159,6 +159,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     registry = kopf.OperatorRegistry()
     login_with(registry, given.kubeconfig)
     operator.register(registry)
+    # Else kopf looks up the user's name, and the user of a pod has none.
+    os.environ.setdefault("POD_ID", socket.gethostname())
     kopf.run(registry=registry, standalone=True, namespaces=given.namespace, clusterwide=not given.namespace)
     if lease is not None:
         lease.release()

@@ -48,6 +48,9 @@ def install_spark_operator(cluster: KubeCluster, image: str) -> None:
         f"image.repository={repository}",
         f"image.tag={tag}",
         f"spark.jobNamespaces={{{NAMESPACE}}}",
+        # Each spark-submit is a JVM that lives for seconds.
+        "controller.env[0].name=JAVA_TOOL_OPTIONS",
+        "controller.env[0].value=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     ]
     _install(cluster, SPARK_OPERATOR, SPARK_OPERATOR_NAMESPACE, str(spark_operator_chart()), settings)
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import getpass
+import socket
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
+from kopf._core.engines import peering
 
 from kafkastream_operator import __main__ as command
 
@@ -56,6 +60,22 @@ def test_without_a_kubeconfig_the_operator_needs_a_pod(
         command.main([])
     assert ended.value.code == 2
     assert "no --kubeconfig, not in a pod: Service host/port is not set" in capsys.readouterr().err
+
+
+def test_a_user_without_a_name_runs_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless() -> str:
+        raise KeyError("getpwuid(): uid not found: 65532")
+
+    identities: list[str] = []
+    monkeypatch.setenv("POD_ID", "restored by the fixture")
+    monkeypatch.delenv("POD_ID")
+    monkeypatch.setattr(getpass, "getuser", nameless)
+    for name in ("Api", "Operator", "login_with"):
+        monkeypatch.setattr(command, name, MagicMock())
+    monkeypatch.setattr(command.kopf, "run", lambda **_: identities.append(peering.detect_own_id(manual=False)))
+
+    assert command.main([]) == 0
+    assert identities == [socket.gethostname()]
 
 
 def test_a_misspelt_flag_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
