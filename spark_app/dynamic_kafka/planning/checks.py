@@ -46,8 +46,12 @@ def check_clusters(given: PlanInput, progress: OffsetDocument) -> Steps[OffsetDo
     answers, clusters = given.observation.answers, given.observation.subscription.clusters
     accepted: Mapping[str, AcceptedIdentity] = {}
     problems = identity_problems(progress, answers, accepted, clusters)
-    if problems:
+    # An acceptance was made for saved offsets. Where there are none any more, it ends with them.
+    saved = progress.clusters.keys() | progress.parked.keys()
+    new = {cluster for cluster, answer in answers.items() if answer.topics and cluster not in saved}
+    if problems or new:
         accepted = yield AcceptedIdentitiesQuestion(progress)
+    if problems:
         problems = identity_problems(progress, answers, accepted, clusters)
     if problems:
         raise RevisionRejectedError(IdentityError("; ".join(problem.text for problem in problems)))
@@ -59,10 +63,10 @@ def check_clusters(given: PlanInput, progress: OffsetDocument) -> Steps[OffsetDo
         # A user cannot have accepted a cluster that reports no id: it keeps its progress.
         if cluster in accepted and is_another(saved_identity(progress, cluster), answer.kafka_id)
     }
-    if not swapped:
+    used = {cluster: accepted[cluster].id for cluster in swapped | (new & accepted.keys())}
+    if not used:
         return progress
-    used = {**progress.used_acceptances, **{cluster: accepted[cluster].id for cluster in swapped}}
-    return replace(forget(progress, swapped), used_acceptances=used)
+    return replace(forget(progress, swapped), used_acceptances={**progress.used_acceptances, **used})
 
 
 def missing_id_warnings(given: PlanInput) -> dict[tuple[str, ...], str | None]:

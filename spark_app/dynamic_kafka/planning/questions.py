@@ -25,8 +25,8 @@ Topics = frozenset[tuple[str, str]]
 class AcceptedIdentitiesQuestion:
     """Which physical clusters has a user accepted, and `progress` not used? Answer: {cluster id: `AcceptedIdentity`}.
 
-    A plan asks only if a cluster is not the saved one, or if two ids name one physical cluster: plans are frequent, and
-    the state may be an object store.
+    A plan asks only if a cluster is new or not the saved one, or if two ids name one physical cluster: plans are
+    frequent, and the state may be an object store.
     """
 
     progress: OffsetDocument

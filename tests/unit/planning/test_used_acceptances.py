@@ -102,6 +102,18 @@ def test_an_acceptance_waits_for_a_cluster_that_is_silent(query: Query) -> None:
     assert query.log("B") == "B"
 
 
+def test_an_acceptance_ends_with_the_offsets_it_was_made_for(query: Query) -> None:
+    # Given an acceptance that no plan has used, since the saved cluster came back
+    accept(query, "B", "A", id="x1")
+    query.expire()
+    assert query.log("A") == "A"
+    with pytest.raises(RevisionRejectedError, match=r"saved Kafka cluster\.id A,"):
+        query.plan("B")
+    # A user who accepts it now means these offsets
+    accept(query, "B", "A", id="x2")
+    assert query.log("B") == "B"
+
+
 def test_a_restored_checkpoint_may_use_an_acceptance_again(query: Query) -> None:
     backup = query.logged
     accept(query, "B", "A", id="x1")
