@@ -14,7 +14,7 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
 
 .PHONY: help setup setup-spark42 setup-kube setup-all kube-programs cluster-up cluster-down docs crds dashboard test lint format unit integration demo \
-	e2e e2e-clean brokers produce bench dist images lock clean
+	e2e e2e-clean brokers produce bench dist images chart lock clean
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
@@ -90,6 +90,9 @@ dist: ## Build the wheel and the sdist into dist/ (PROJECT_URL=)
 images: ## Build both images for tests, without a registry, and print their archives
 	@.ci/venv .venv requirements/dev.lock
 	@$(BIN)/python -m tests.support.images
+
+chart: ## Pack the chart into dist/ with the operator's image in its values (IMAGE=, DIGEST=)
+	@.ci/chart dist '$(IMAGE)' '$(DIGEST)'
 
 lock: ## Pin all dependencies anew, within the bounds of pyproject.toml (UPGRADE=1: to the newest)
 	@.ci/venv .venv requirements/dev.lock

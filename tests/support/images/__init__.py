@@ -88,8 +88,8 @@ def built(target: Target) -> Image:
         with engine.store():
             _build(target, reference)
             engine.buildah("push", reference, f"docker-archive:{arriving / 'image.tar'}:{reference}")
-            found = json.loads(engine.buildah("inspect", "--type=image", reference))
-        (arriving / "config.json").write_text(json.dumps(found["OCIv1"]["config"]))
+            config = engine.config(reference)
+        (arriving / "config.json").write_text(json.dumps(config))
         _prune(target)
         print(f"Built the image {target} in {time.monotonic() - began:.0f} s", file=sys.stderr)
 

@@ -22,7 +22,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 def key(*, with_spark: bool) -> str:
     """Return a hash of all that a stand-in is made of."""
-    inputs = [_SUITE, *_PACKAGES, _PATH]
+    inputs = [Path(__file__).read_text()]
     if with_spark:
         inputs += [importlib.metadata.version("pyspark"), *(file.read_text() for file in sorted(_SPARK.iterdir()))]
     return hashlib.sha256(repr(inputs).encode()).hexdigest()[:12]
@@ -64,6 +64,7 @@ def spark_base(python: str) -> str:
             Path(spec.origin).parent,
             name,
             {"PYTHON_BASE": python},
+            with_pip=False,
             extra=[f"--build-context=entrypoint={_SPARK}"],
         )
     return name

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import functools
+import json
 import os
 import shutil
 import subprocess
@@ -92,6 +93,12 @@ def has(name: str) -> bool:
     return buildah("images", "--quiet", "--filter", f"reference={name}").strip() != ""
 
 
+def config(name: str) -> dict[str, Any]:
+    """Return the configuration of an image; `Image.config` has examples of its fields."""
+    found: dict[str, Any] = json.loads(buildah("inspect", "--type=image", name))["OCIv1"]["config"]
+    return found
+
+
 def build(
     dockerfile: Path,
     context: Path,
@@ -99,32 +106,36 @@ def build(
     arguments: Mapping[str, str],
     *,
     stage: str = "",
+    with_pip: bool = True,
     extra: Sequence[str] = (),
 ) -> None:
-    """Build one stage of a Dockerfile. Its steps see this machine's pip configuration, and leave no trace of it.
+    """Build one stage of a Dockerfile.
+
+    Its steps see this machine's configuration of pip. An empty file in `/etc` remains of it, in the stages with steps.
 
     Args:
         arguments: the Dockerfile's `ARG`s.
         stage: the target; none: the last.
+        with_pip: whether a step runs pip.
         extra: more flags of `buildah build`.
     """
     with tempfile.TemporaryDirectory() as folder:
         flags = ["--isolation=chroot", "--network=host", "--layers", "--pull-never", f"--tag={name}", *extra]
         flags += [f"--build-arg={key}={value}" for key, value in arguments.items()]
-        flags += [f"--volume={volume}:ro" for volume in _pip_configuration(Path(folder))]
+        flags += [f"--volume={volume}:ro" for volume in (_pip_configuration(Path(folder)) if with_pip else [])]
         flags += [f"--target={stage}"] if stage else []
         buildah("build", *flags, f"--file={dockerfile}", context)
 
 
 def run_inside(
-    name: str, config: Mapping[str, Any], command: Sequence[str], writable: Sequence[str]
+    name: str, settings: Mapping[str, Any], command: Sequence[str], writable: Sequence[str] = ("/tmp",)
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in an image of this configuration, with a read-only root; see `Image.run`."""
+    """Run a command in an image with this configuration and a read-only root; see `Image.run`."""
     with _run_root() as run_root:
-        settings = {"BUILDAH": " ".join(_buildah(run_root)), "WRITABLE": " ".join(writable)}
-        start = ["env", "-i", "-C", config.get("WorkingDir", "/"), *config["Env"]]
-        inside = ["bash", str(_INSIDE), name, config["User"], *start, *command]
-        return _isolated(inside, os.environ | settings)
+        variables = {"BUILDAH": " ".join(_buildah(run_root)), "WRITABLE": " ".join(writable)}
+        start = ["env", "-i", "-C", settings.get("WorkingDir", "/"), *settings["Env"]]
+        inside = ["bash", str(_INSIDE), name, settings["User"], *start, *command]
+        return _isolated(inside, os.environ | variables)
 
 
 @contextmanager

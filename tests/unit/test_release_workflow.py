@@ -1,0 +1,82 @@
+"""The release workflow: all that it runs exists, under the names that it uses."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.places import ROOT
+
+TEXT = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+JOBS: dict[str, Any] = yaml.safe_load(TEXT)["jobs"]
+RUNS = [step["run"] for job in JOBS.values() for step in job["steps"] if "run" in step]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+MAKEFILE = (ROOT / "Makefile").read_text()
+
+
+def test_it_runs_on_tags_only() -> None:
+    # YAML 1.1 reads the key `on` as true.
+    assert yaml.safe_load(TEXT)[True] == {"push": {"tags": ["v*"]}}
+
+
+def test_each_make_command_exists() -> None:
+    named = {target for run in RUNS for target in re.findall(r"\bmake ([a-z-]+)", run)}
+    assert named == {"dist", "chart"}
+    assert named <= set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+
+
+def test_each_variable_of_a_make_command_is_read() -> None:
+    for target, arguments in re.findall(r"\bmake ([a-z]+)((?: [A-Z_]+=\S+)*)", "\n".join(RUNS)):
+        recipe = MAKEFILE[MAKEFILE.index(f"\n{target}:") :].partition("\n\n")[0]
+        for name in re.findall(r"([A-Z_]+)=", arguments):
+            assert name in recipe
+
+
+def test_each_program_of_the_project_exists() -> None:
+    programs = {program for run in RUNS for program in re.findall(r"(?:^|\s)(\.ci/\w+)", run)}
+    assert programs >= {".ci/run", ".ci/venv"}
+    assert [each for each in programs if not (ROOT / each).is_file()] == []
+
+
+def test_each_action_is_pinned_by_a_commit() -> None:
+    uses = re.findall(r"uses: (.*)", TEXT)
+    assert len(uses) > 10
+    assert [each for each in uses if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each)] == []
+    assert len(set(uses)) == len({each.partition("@")[0] for each in uses}), "one action, one commit"
+
+
+def test_the_images_are_those_of_the_dockerfile() -> None:
+    made = JOBS["images"]["strategy"]["matrix"]["include"]
+    assert [each["target"] for each in made] == re.findall(
+        r"^FROM \S+ AS (operator|spark-app)$", DOCKERFILE, re.MULTILINE
+    )
+    arguments = set(re.findall(r"^ARG (\w+)", DOCKERFILE, re.MULTILINE))
+    given = {name for run in RUNS for name in re.findall(r'--build-arg "([A-Z]+)=', run)}
+    assert given | {each["base"] for each in made} == arguments
+
+
+@pytest.mark.parametrize("name", ["PYTHON_IMAGE", "SPARK_IMAGE"])
+def test_a_base_is_built_on_by_its_digest(name: str) -> None:
+    [build] = [run for run in RUNS if "buildx build" in run]
+    assert re.search(rf"^ARG {name}=[\w./:-]+$", DOCKERFILE, re.MULTILINE)
+    assert '"${{ matrix.base }}=$base@$digest"' in build
+    assert "--sbom=true" in build
+    assert "--provenance=mode=max" in build
+
+
+def test_no_job_has_more_rights_than_it_needs() -> None:
+    assert yaml.safe_load(TEXT)["permissions"] == {"contents": "read"}
+    rights = {right for job in JOBS.values() for right, level in job.get("permissions", {}).items() if level == "write"}
+    assert rights == {"id-token", "attestations", "artifact-metadata"}
+
+
+def test_secrets_reach_no_command_line() -> None:
+    assert [run for run in RUNS if "secrets." in run] == []
+
+
+def test_the_package_index_comes_last() -> None:
+    assert set(JOBS["publish"]["needs"]) == set(JOBS) - {"publish", "test"}
+    assert JOBS["dist"]["needs"] == "test"
