@@ -1,17 +1,18 @@
-"""The operator's metrics: their names, and Prometheus' text format. Pure; `handlers.metrics` collects the values.
-
-The text is written here, not by a library: one object has a few lines, and ten thousand objects are scraped at a time.
-"""
+"""The operator's metrics: their names, and the samples of one scrape. Pure; `handlers.metrics` collects the values."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Literal
 
+from prometheus_client import Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
+
 PREFIX = "kafkastream_operator_"
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STREAM, SUBSCRIPTION = ("namespace", "stream"), ("namespace", "subscription")
 
 
@@ -119,45 +120,36 @@ class Histogram:
         self.total += seconds
 
 
-def label_text(names: Iterable[str], values: Iterable[str]) -> str:
-    """Return labels in Prometheus' text format, without the braces."""
-    return ",".join(f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True))
-
-
-class Samples:
+class Samples(Collector):
     """The samples of one scrape."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, list[str]] = {name: [] for name in METRICS}
+        self._values: dict[str, GaugeMetricFamily | CounterMetricFamily] = {}
+        self._histograms: dict[str, HistogramMetricFamily] = {}
+        for name, found in METRICS.items():
+            match found.kind:
+                case "histogram":
+                    self._histograms[name] = HistogramMetricFamily(PREFIX + name, found.doc, labels=found.labels)
+                case "counter":
+                    self._values[name] = CounterMetricFamily(PREFIX + name, found.doc, labels=found.labels)
+                case "gauge":
+                    self._values[name] = GaugeMetricFamily(PREFIX + name, found.doc, labels=found.labels)
 
-    def add(self, name: str, labels: str, value: float | None) -> None:
-        """Add a sample with the labels as `label_text` returns them; none if there is no value."""
+    def add(self, name: str, labels: Sequence[str], value: float | None) -> None:
+        """Add a sample with the values of the metric's labels; none if there is no value."""
         if value is not None:
-            self._lines[name].append(_line(name, labels, value))
+            self._values[name].add_metric(labels, value)
 
-    def add_histogram(self, name: str, labels: str, found: Histogram) -> None:
+    def add_histogram(self, name: str, labels: Sequence[str], found: Histogram) -> None:
         """Add the samples of a histogram."""
-        count, lines = 0, self._lines[name]
-        for bound, each in zip((*found.bounds, float("inf")), tuple(found.counts), strict=True):
-            count += each
-            le = "+Inf" if bound == float("inf") else f"{bound:g}"
-            lines.append(_line(f"{name}_bucket", f'{labels},le="{le}"', count))
-        lines += [_line(f"{name}_sum", labels, found.total), _line(f"{name}_count", labels, count)]
+        bounds = [*(f"{bound:g}" for bound in found.bounds), "+Inf"]
+        buckets = list(zip(bounds, accumulate(found.counts), strict=True))
+        self._histograms[name].add_metric(labels, buckets, found.total)
+
+    def collect(self) -> Iterable[Metric]:
+        """Return each metric with its samples."""
+        return [*self._values.values(), *self._histograms.values()]
 
     def text(self) -> str:
-        """Return the samples, each metric with its description."""
-        parts = []
-        for name, lines in self._lines.items():
-            described = METRICS[name]
-            parts.append(f"# HELP {PREFIX}{name} {described.doc}\n# TYPE {PREFIX}{name} {described.kind}\n")
-            parts += lines
-        return "".join(parts)
-
-
-def _line(name: str, labels: str, value: float) -> str:
-    braces = f"{{{labels}}}" if labels else ""
-    return f"{PREFIX}{name}{braces} {float(value)!r}\n"
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+        """Return the samples in Prometheus' text format, each metric with its description."""
+        return generate_latest(self).decode()

@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable
 from http.server import ThreadingHTTPServer
 
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from pydantic import ValidationError
 
 from kafkastream_operator.core.figures import StreamFigures, SubscriptionFigures, stream_figures, subscription_figures
-from kafkastream_operator.core.metrics import CONTENT_TYPE, METRICS, STREAM, SUBSCRIPTION, Samples, label_text
+from kafkastream_operator.core.metrics import Samples
 from kafkastream_operator.handlers.health import parse_address
 from kafkastream_operator.handlers.http_server import Answer, serve
 from kafkastream_operator.handlers.subscription_view import status_of
@@ -32,7 +33,7 @@ def serve_metrics(operator: Operator, url: str) -> ThreadingHTTPServer:
         OSError: the process cannot listen at this address.
     """
     host, port, path = parse_address(url, METRICS_EXAMPLE)
-    return serve(host, port, {path: lambda: Answer(200, scrape(operator), CONTENT_TYPE)})
+    return serve(host, port, {path: lambda: Answer(200, scrape(operator), CONTENT_TYPE_PLAIN_0_0_4)})
 
 
 def scrape(operator: Operator, now: Callable[[], float] = time.time) -> str:
@@ -54,7 +55,7 @@ def _add_stream(found: Samples, operator: Operator, ref: Ref, now: float) -> Non
     stream = operator.cache.get(*ref)
     if stream is None:
         return
-    labels, figures = label_text(STREAM, (ref.namespace, ref.name)), operator.cache.derive(stream, _stream_figures)
+    labels, figures = (ref.namespace, ref.name), operator.cache.derive(stream, _stream_figures)
     found.add("stream_ready", labels, figures.ready)
     found.add("stream_generation_lag", labels, figures.generation_lag)
     found.add("stream_subscriptions", labels, figures.subscriptions)
@@ -67,7 +68,7 @@ def _add_subscription(found: Samples, operator: Operator, ref: Ref, now: float) 
     subscription = operator.cache.get(*ref)
     if subscription is None:
         return
-    labels = label_text(SUBSCRIPTION, (ref.namespace, ref.name))
+    labels = (ref.namespace, ref.name)
     figures = operator.cache.derive(subscription, _subscription_figures)
     record = operator.measured.of(ref, subscription["metadata"]["uid"])
     found.add("subscription_ready", labels, figures.ready)
@@ -76,8 +77,7 @@ def _add_subscription(found: Samples, operator: Operator, ref: Ref, now: float) 
         found.add("subscription_revision", labels, figures.rendered.counter)
     found.add("subscription_revision_lag", labels, figures.revision_lag(record.applied if record else None))
     found.add("subscription_revision_rejected", labels, figures.rejected)
-    method = label_text(METRICS["subscription_rollout_age_seconds"].labels, (ref.namespace, ref.name, figures.method))
-    found.add("subscription_rollout_age_seconds", method, _age(figures.moving_since, now))
+    found.add("subscription_rollout_age_seconds", (*labels, figures.method), _age(figures.moving_since, now))
     found.add("subscription_draining_topics", labels, figures.draining)
     found.add("subscription_drain_age_seconds", labels, _age(figures.draining_since, now))
     found.add("subscription_drain_overdue", labels, figures.overdue)
@@ -93,18 +93,16 @@ def _add_subscription(found: Samples, operator: Operator, ref: Ref, now: float) 
 def _add_operator(found: Samples, operator: Operator) -> None:
     errors, (serving, _) = operator.measured.errors(), operator.health.serving()
     for resource in {each for each, _ in WATCHED} - {PODS}:
-        labels = label_text(("resource",), (resource.full_name,))
-        found.add("reconcile_errors_total", labels, errors.get(resource.full_name, 0))
+        found.add("reconcile_errors_total", (resource.full_name,), errors.get(resource.full_name, 0))
     for ref, count in operator.queue.failures().items():
         if operator.cache.get(*ref) is not None:
-            where = (ref.resource.full_name, ref.namespace, ref.name)
-            found.add("reconcile_failures", label_text(METRICS["reconcile_failures"].labels, where), count)
-    found.add("queue_depth", "", operator.queue.depth)
-    found.add("serving", "", serving)
+            found.add("reconcile_failures", (ref.resource.full_name, ref.namespace, ref.name), count)
+    found.add("queue_depth", (), operator.queue.depth)
+    found.add("serving", (), serving)
     if serving:
         for resource, _ in WATCHED:
             age_s = operator.health.watches.age_s([(resource, each) for each in operator.namespaces])
-            found.add("watch_age_seconds", label_text(("resource",), (resource.full_name,)), age_s)
+            found.add("watch_age_seconds", (resource.full_name,), age_s)
 
 
 def _stream_figures(found: Object) -> StreamFigures:

@@ -12,7 +12,7 @@ import pytest
 import urllib3
 
 from kafkastream_operator.core.drain_evidence import TopicReport
-from kafkastream_operator.core.metrics import CONTENT_TYPE, METRICS, PREFIX, Histogram, label_text
+from kafkastream_operator.core.metrics import METRICS, PREFIX, Histogram
 from kafkastream_operator.core.metrics import Samples as Scrape
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.measurements import Measurements
@@ -349,8 +349,8 @@ def test_a_scrape_has_only_names_of_objects(world: Scraped) -> None:
 
 
 def test_labels_with_quotes_stay_one_value() -> None:
-    made, names = Scrape(), ("resource", "namespace", "name")
-    made.add("reconcile_failures", label_text(names, ("a", 'b"\\', "c\nd")), 1)
+    made = Scrape()
+    made.add("reconcile_failures", ("a", 'b"\\', "c\nd"), 1)
     ((_, labels),) = parsed(made.text())
     assert dict(labels) == {"resource": "a", "namespace": 'b"\\', "name": "c\nd"}
 
@@ -359,7 +359,7 @@ def test_labels_with_quotes_stay_one_value() -> None:
 def test_an_observation_falls_into_its_bucket(seconds: float, bound: str) -> None:
     found, made = Histogram.of("subscription_apply_to_rendered_seconds"), Scrape()
     found.observe(seconds)
-    made.add_histogram("subscription_apply_to_rendered_seconds", 'a="b"', found)
+    made.add_histogram("subscription_apply_to_rendered_seconds", ("team", "app"), found)
     lines = [dict(labels)["le"] for (name, labels), value in parsed(made.text()).items() if "bucket" in name and value]
     assert lines[0] == bound
 
@@ -377,7 +377,8 @@ def served(operator: Operator) -> Iterable[urllib3.BaseHTTPResponse]:
 
 def test_a_scrape_is_answered_over_http(world: Scraped) -> None:
     scraped, elsewhere = served(world.operator)
-    assert (scraped.status, scraped.headers["Content-Type"], elsewhere.status) == (200, CONTENT_TYPE, 404)
+    assert (scraped.status, elsewhere.status) == (200, 404)
+    assert scraped.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert ("stream_ready", frozenset({("namespace", NAMESPACE), ("stream", "orders")})) in parsed(
         scraped.data.decode()
     )
