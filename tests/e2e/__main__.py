@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from tests.e2e.images import images
+from tests.e2e.images import environment, images
 from tests.e2e.report import write_report
 from tests.support.go import GoUnavailableError
 from tests.support.images import ImagesUnavailableError
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         _build()
         before = traces(box)
-        code = box.run([sys.executable, "-m", "pytest", *_options(), *arguments], os.environ)
+        code = box.run([sys.executable, "-m", "pytest", *_options(), *arguments], os.environ | environment())
     except (BoxError, GoUnavailableError, ImagesUnavailableError, StepFailedError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import functools
+import json
+import os
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.support.images import TARGETS, built
 from tests.support.node.spark_operator_image import spark_operator_image
+
+_IMAGES = "DYNAMIC_KAFKA_IMAGES"
 
 
 class Archived(NamedTuple):
@@ -21,10 +25,19 @@ class Archived(NamedTuple):
 def images() -> dict[str, Archived]:
     """Return the images `operator`, `spark-app` and `spark-operator`; build what the cache lacks.
 
+    In the box nothing can be built: there the variable that `environment` sets names them.
+
     Raises:
         ImagesUnavailableError: this machine cannot build images.
         StepFailedError: a step of a build failed.
     """
+    if _IMAGES in os.environ:
+        return {key: Archived(name, Path(path)) for key, (name, path) in json.loads(os.environ[_IMAGES]).items()}
     found = {target: built(target) for target in TARGETS}
     own: dict[str, Archived] = {target: Archived(image.reference, image.archive) for target, image in found.items()}
     return {**own, "spark-operator": Archived(*spark_operator_image())}
+
+
+def environment() -> dict[str, str]:
+    """Return the environment variable that names the images in the box."""
+    return {_IMAGES: json.dumps({key: (each.name, str(each.archive)) for key, each in images().items()})}

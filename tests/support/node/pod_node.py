@@ -31,7 +31,7 @@ class PodNode(Server):
     """The node of a cluster that was made with `node_address=ADDRESS`.
 
     Attributes:
-        folder: the logs of the node's programs.
+        folder: the logs of the node's programs; in `pods`, those of all containers.
         data: the folder of the box, on the machine's disk, in which pods may have volumes.
     """
 
@@ -97,9 +97,8 @@ class PodNode(Server):
 
     def _start_kubelet(self) -> None:
         certificate = self._cluster.authority.issue(self.data / "kubelet.pem", NAME)
-        content = kubelet_yaml(
-            self.data, ADDRESS, own_box().name, self._cluster.authority.certificate_file, certificate
-        )
+        authority, logs = self._cluster.authority.certificate_file, self.folder / "pods"
+        content = kubelet_yaml(self.data, logs, ADDRESS, own_box().name, authority=authority, certificate=certificate)
         config = self._write("kubelet.yaml", content)
         user = self._cluster.component(f"system:node:{NAME}", "system:nodes")
         self._launch(

@@ -44,11 +44,12 @@ def network_json() -> str:
     return json.dumps({"cniVersion": "0.4.0", "name": "pods", "plugins": [{"type": "ptp", "ipam": addresses}]})
 
 
-def kubelet_yaml(folder: Path, address: str, cgroup: str, authority: Path, certificate: Path) -> str:
+def kubelet_yaml(folder: Path, logs: Path, address: str, cgroup: str, *, authority: Path, certificate: Path) -> str:
     """Return the kubelet's configuration.
 
     Args:
         folder: for the files of pods.
+        logs: for the output of containers.
         address: the node's address, at which also DNS answers.
         cgroup: the control group of all pods.
         authority: who signs the certificates of the kubelet's clients.
@@ -61,7 +62,7 @@ def kubelet_yaml(folder: Path, address: str, cgroup: str, authority: Path, certi
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": f"/{cgroup}",
         "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
-        "podLogsDir": str(folder / "pod-logs"),
+        "podLogsDir": str(logs),
         "volumePluginDir": str(folder / "volume-plugins"),
         "authentication": {
             "anonymous": {"enabled": False},
