@@ -63,6 +63,16 @@ class Shop:
         self.story = Story("", "")
         self._clusters, self._home = list[str](), "A"
 
+    @property
+    def home(self) -> str:
+        """The cluster of the stream to which the producers write."""
+        return self._home
+
+    @property
+    def spare(self) -> str:
+        """The cluster that is not in the stream."""
+        return next(name for name in self.brokers if name not in self._clusters)
+
     # Life
 
     def open(self) -> None:
@@ -82,11 +92,12 @@ class Shop:
     @contextmanager
     def play(self, name: str, title: str) -> Iterator[Story]:
         """Run a story: its body changes and breaks things, then all records are compared and its file is written."""
+        if not self._clusters:
+            self._start_applications()
         say(f"story {name}: {title}")
         story = self.story = Story(name, title)
         starts = {each.name: max(1, len(self.timeline.drivers[each.name])) for each in self.applications}
         produced = sum(self.producers.counts().values())
-        before = {each.name: sum(each.delivered().values()) for each in self.applications}
         yield story
         homes = self.producers.pause()
         self._settle()
@@ -99,7 +110,7 @@ class Shop:
                 each.name,
                 each.strategy,
                 produced=total - produced,
-                delivered=verdict.delivered - before[each.name],
+                delivered=verdict.delivered - produced,  # earlier stories have ended with all of theirs
                 lost=verdict.lost,
                 duplicated=verdict.duplicated,
                 restarts=len(self.timeline.drivers[each.name]) - starts[each.name],
@@ -112,8 +123,8 @@ class Shop:
         say(f"story {name} {'holds' if not story.problems else 'is WRONG'}: {path}")
         assert not story.problems, "\n".join(story.problems)
 
-    def start_applications(self) -> None:
-        """Commit the first state, with cluster A, and wait until both applications read it."""
+    def _start_applications(self) -> None:
+        """Commit the first state, with cluster A alone, and wait until both applications read it."""
         self.commit("Read orders from cluster A", ["A"], home="A")
         for each in self.applications:
             self.wait(f"the first rows of {each.name}", each.delivered, seconds=_PATIENCE_S)

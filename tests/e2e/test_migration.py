@@ -7,8 +7,6 @@ from tests.e2e.shop import Shop
 
 def test_a_migration_is_three_commits(shop: Shop) -> None:
     with shop.play("migration", "Three Git commits move the stream from cluster A to cluster B"):
-        shop.start_applications()
-
         shop.producers.move(1, "B")  # a first one tries the new cluster, which nobody reads yet
         at = shop.commit("Add cluster B to the stream", ["A", "B"], home="A")
         shop.wait_in_force("B is added", at, added="B")

@@ -30,7 +30,7 @@ def test_a_deleted_executor_repeats_its_range(shop: Shop) -> None:
     with shop.play("executor-deleted", "An executor pod is deleted in the middle of a range, with no grace"):
         for each in shop.applications:
             executors = shop.pods(each, "executor")
-            shop.producers.burst("B", _BURST)
+            shop.producers.burst(shop.home, _BURST)
             shop.wait(f"a batch of {each.name} to run", each.runs_a_batch)
             shop.cluster.api.delete(PODS, executors[0], NAMESPACE, gracePeriodSeconds=0)
             shop.mark(f"executor pod {executors[0]} is deleted")
@@ -39,15 +39,16 @@ def test_a_deleted_executor_repeats_its_range(shop: Shop) -> None:
 
 def test_the_other_replica_leads_on(shop: Shop, node: PodNode) -> None:
     with shop.play("leader-killed", "Our leading operator dies of kill -9 during a change, and during a drain"):
-        at = shop.add("A")
+        other = shop.spare
+        at = shop.add(other)
         _kill_leader(shop, node)
-        shop.wait_in_force("A is added back", at, added="A")
+        shop.wait_in_force(f"{other} is added", at, added=other)
 
-        at = shop.remove("A")
-        shop.wait("A to drain", lambda: shop.is_draining("A"))
+        at = shop.remove(other)
+        shop.wait(f"{other} to drain", lambda: shop.is_draining(other))
         _kill_leader(shop, node)
-        shop.wait_in_force("A is removed, and drains", at)
-        shop.wait_drained("A")
+        shop.wait_in_force(f"{other} is removed, and drains", at)
+        shop.wait_drained(other)
 
 
 def test_a_document_edited_by_hand_is_restored(shop: Shop) -> None:
@@ -67,16 +68,17 @@ def test_a_document_edited_by_hand_is_restored(shop: Shop) -> None:
 def test_a_restart_survives_a_lost_patch(shop: Shop) -> None:
     with shop.play("spark-operator-down", "Kubeflow's spark-operator is down during a change that needs a restart"):
         shop.scale(SPARK_OPERATOR_NAMESPACE, _CONTROLLER, 0)
-        at = shop.add("A")
+        other = shop.spare
+        at = shop.add(other)
         shop.wait(
             "both documents", lambda: all(shop.timeline.documents_since(each.name, at) for each in shop.applications)
         )
         shop.scale(SPARK_OPERATOR_NAMESPACE, _CONTROLLER, 1)
-        shop.wait_in_force("A is added back", at, added="A")
+        shop.wait_in_force(f"{other} is added", at, added=other)
 
-        at = shop.remove("A")
-        shop.wait_in_force("A is removed, and drains", at)
-        shop.wait_drained("A")
+        at = shop.remove(other)
+        shop.wait_in_force(f"{other} is removed, and drains", at)
+        shop.wait_drained(other)
 
 
 def _has_others(shop: Shop, application: Application, gone: str) -> bool:

@@ -35,8 +35,9 @@ def test_jobs_never_notice_an_upgrade(shop: Shop) -> None:
         shop.wait("the operator to serve", shop.is_served)
         assert shop.written() == before
 
-        at = shop.add("A")  # it serves again
-        shop.wait_in_force("A is added back", at, added="A")
-        at = shop.remove("A")
-        shop.wait_in_force("A is removed, and drains", at)
-        shop.wait_drained("A")
+        other = shop.spare
+        at = shop.add(other)  # it serves again
+        shop.wait_in_force(f"{other} is added", at, added=other)
+        at = shop.remove(other)
+        shop.wait_in_force(f"{other} is removed, and drains", at)
+        shop.wait_drained(other)
