@@ -12,7 +12,6 @@ import json
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -88,9 +87,8 @@ def built(target: Target) -> Image:
         with engine.store():
             _build(target, reference)
             engine.buildah("push", reference, f"docker-archive:{arriving / 'image.tar'}:{reference}")
-            config = engine.config(reference)
-        (arriving / "config.json").write_text(json.dumps(config))
-        _prune(target)
+            (arriving / "config.json").write_text(json.dumps(engine.config(reference)))
+            _prune(target, reference)
         print(f"Built the image {target} in {time.monotonic() - began:.0f} s", file=sys.stderr)
 
     folder = made_once(f"image-{target}-{key}", make)
@@ -100,8 +98,7 @@ def built(target: Target) -> Image:
 def _build(target: Target, reference: str) -> None:
     base, of_spark = bases.python_base(), target == "spark-app"
     base = bases.spark_base(base) if of_spark else base
-    with tempfile.TemporaryDirectory() as folder:
-        context = Path(folder)
+    with engine.scratch() as context:
         subprocess.run([ROOT / ".ci" / "dist", context / "dist"], check=True)
         (context / "requirements").mkdir()
         shutil.copy(ROOT / "requirements" / _LOCKS[target], context / "requirements")
@@ -128,8 +125,12 @@ def _inputs(target: Target) -> Iterator[Path]:
         yield from (file for file in files if file.is_file() and not {"__pycache__"} & set(file.parts))
 
 
-def _prune(target: Target) -> None:
-    """Delete the archives of old inputs: each is as large as its image."""
+def _prune(target: Target, newest: str) -> None:
+    """Delete old archives, each as large as its image, and the images of which there is no archive any more."""
     archives = sorted(cache_folder().glob(f"image-{target}-*/"), key=lambda folder: folder.stat().st_mtime)
     for old in archives[: -_ARCHIVES_KEPT + 1]:
         shutil.rmtree(old, ignore_errors=True)
+    kept = {folder.name.rpartition("-")[2] for folder in archives[-_ARCHIVES_KEPT + 1 :]}
+    for name in engine.names(f"localhost/{_NAMES[target]}"):
+        if name != newest and name.rpartition("-")[2] not in kept:
+            engine.buildah("rmi", name)

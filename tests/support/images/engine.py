@@ -50,7 +50,7 @@ def require() -> None:
 
 @contextmanager
 def store() -> Iterator[None]:
-    """Hold the store's lock, and remove from it what a killed process left."""
+    """Hold the lock of the store, as each use of it must, and remove first what a killed process left behind."""
     folder = cache_folder() / "images"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
@@ -64,7 +64,7 @@ def store() -> Iterator[None]:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Make an empty folder on the disk of the store."""
+    """Make an empty folder beside the store. The next holder of the store removes it if this process is killed."""
     with tempfile.TemporaryDirectory(dir=cache_folder() / "images") as folder:
         yield Path(folder)
 
@@ -93,6 +93,12 @@ def has(name: str) -> bool:
     return buildah("images", "--quiet", "--filter", f"reference={name}").strip() != ""
 
 
+def names(repository: str) -> list[str]:
+    """Return the names of all images of a repository, with their tags."""
+    listed = buildah("images", "--format={{.Name}}:{{.Tag}}", "--filter", f"reference={repository}")
+    return listed.split()
+
+
 def config(name: str) -> dict[str, Any]:
     """Return the configuration of an image; `Image.config` has examples of its fields."""
     found: dict[str, Any] = json.loads(buildah("inspect", "--type=image", name))["OCIv1"]["config"]
@@ -119,10 +125,10 @@ def build(
         with_pip: whether a step runs pip.
         extra: more flags of `buildah build`.
     """
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch() as folder:
         flags = ["--isolation=chroot", "--network=host", "--layers", "--pull-never", f"--tag={name}", *extra]
         flags += [f"--build-arg={key}={value}" for key, value in arguments.items()]
-        flags += [f"--volume={volume}:ro" for volume in (_pip_configuration(Path(folder)) if with_pip else [])]
+        flags += [f"--volume={volume}:ro" for volume in (_pip_configuration(folder) if with_pip else [])]
         flags += [f"--target={stage}"] if stage else []
         buildah("build", *flags, f"--file={dockerfile}", context)
 
@@ -141,8 +147,8 @@ def run_inside(
 @contextmanager
 def _run_root() -> Iterator[str]:
     # Anew for each command: it counts mounts, and those of the last command are gone.
-    with tempfile.TemporaryDirectory() as folder:
-        yield folder
+    with scratch() as folder:
+        yield str(folder)
 
 
 def _buildah(run_root: str) -> list[str]:
