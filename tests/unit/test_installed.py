@@ -64,7 +64,7 @@ def test_a_command_without_the_extra_names_it(tmp_path: Path) -> None:
 
 
 def test_another_missing_module_is_an_error_as_before(tmp_path: Path) -> None:
-    _, line = last_line("-c", "from dynamic_kafka import register", path=lacking("pydantic", tmp_path))
+    _, line = last_line("-c", "from dynamic_kafka import KafkaMetadataService", path=lacking("pydantic", tmp_path))
     assert line == "ModuleNotFoundError: No module named 'pydantic'"
 
 
