@@ -102,6 +102,7 @@ def _build(target: Target, reference: str) -> None:
         subprocess.run([ROOT / ".ci" / "dist", context / "dist"], check=True)
         (context / "requirements").mkdir()
         shutil.copy(ROOT / "requirements" / _LOCKS[target], context / "requirements")
+        shutil.copy(ROOT / ".dockerignore", context)
         arguments = {"SPARK_IMAGE" if of_spark else "PYTHON_IMAGE": base, "VERSION": version()}
         # With a name of its own the stage stays in the store, and with it the packages.
         for stage, name in ((_PACKAGES[target], f"localhost/{_PACKAGES[target]}"), (target, reference)):
@@ -118,6 +119,7 @@ def _key(target: Target) -> str:
 
 def _inputs(target: Target) -> Iterator[Path]:
     yield ROOT / "Dockerfile"
+    yield ROOT / ".dockerignore"
     yield ROOT / "requirements" / _LOCKS[target]
     for name in _WHEEL_SOURCES:
         path = ROOT / name
