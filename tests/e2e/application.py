@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import textwrap
 from collections import Counter
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from string import Template
@@ -13,7 +14,9 @@ from string import Template
 from demo import functions, sink
 from demo.checkpoint import Checkpoint
 from demo.proof import Delivered
+from dynamic_kafka.metadata.kubernetes_names import SECRETS_PATH
 
+_MOUNTS = [f"    spark.kubernetes.{role}.secrets.b-login: {SECRETS_PATH}/b-login" for role in ("driver", "executor")]
 MANIFESTS = Path(__file__).with_name("manifests")
 
 
@@ -39,8 +42,8 @@ class Application:
         self.rows: list[Delivered] = []
         self.batches: list[tuple[float, Counter[str]]] = []
 
-    def manifest(self, image: str) -> str:
-        """Return its manifests as they are in Git."""
+    def manifest(self, image: str, servers: Mapping[str, str]) -> str:
+        """Return its manifests as they are in Git; `servers` has the bootstrap servers by cluster."""
         code = Path(functions.__file__).read_text()
         values = {
             "name": self.name,
@@ -48,6 +51,9 @@ class Application:
             "data": str(self._data),
             "image": image,
             "spark_version": importlib.metadata.version("pyspark"),
+            # A restart mounts what a document needs; a live change does not.
+            "mounts": "\n".join(_MOUNTS) if self.strategy == "Reload" else "",
+            **servers,
             "functions": textwrap.indent(code, "    ").rstrip(),
         }
         return Template((MANIFESTS / "application.yaml").read_text()).substitute(values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from tests.e2e.images import images
 from tests.e2e.install import install_operator, install_spark_operator
 from tests.e2e.say import say
-from tests.e2e.shop import Shop
+from tests.e2e.shop import USER, Shop
 from tests.support.fixtures import kept_open
 from tests.support.kafka import KafkaCluster, start_all
 from tests.support.kube import KubeCluster
@@ -51,7 +52,10 @@ def node(box: Path, cluster: KubeCluster, pytestconfig: pytest.Config) -> Iterat
 @pytest.fixture(scope="session")
 def shop(box: Path, cluster: KubeCluster, node: PodNode, pytestconfig: pytest.Config) -> Iterator[Shop]:
     """Yield the shop, with both operators installed by their charts. All stories share it."""
-    brokers = {name: KafkaCluster(name.lower(), host=ADDRESS) for name in ("A", "B")}
+    brokers = {
+        "A": KafkaCluster("a", host=ADDRESS),
+        "B": KafkaCluster("b", host=ADDRESS, users={USER: secrets.token_hex(16)}),
+    }
     with kept_open(pytestconfig, pytestconfig.stash, list(brokers.values())):
         start_all(brokers.values())
         say("two Kafka clusters run outside of Kubernetes")

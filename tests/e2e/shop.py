@@ -32,6 +32,8 @@ from tests.support.places import BUILD
 from tests.support.resources import condition
 from tests.support.waiting import wait_until
 
+SECRET, USER = "b-login", "reader"
+"""The Secret with the log-in of cluster B, and its user. Cluster A takes anybody."""
 RATE = 15.0
 """Records a second of one producer, on average."""
 _GROUPS = ["system:authenticated", "system:serviceaccounts"]
@@ -45,6 +47,7 @@ class Shop:
     Attributes:
         brokers: the Kafka clusters by name.
         applications: one with live changes, one with restarts.
+        servers: the bootstrap servers by cluster, as the stream has them.
     """
 
     def __init__(self, cluster: KubeCluster, brokers: dict[str, KafkaCluster], folder: Path, image: str) -> None:
@@ -58,6 +61,8 @@ class Shop:
         self.repository = Repository(folder / "git")
         self.sync = Sync(cluster, NAMESPACE, self.repository)
         self.timeline = Timeline(cluster.api, NAMESPACE)
+        self.servers = {name: each.sasl_bootstrap or each.bootstrap for name, each in brokers.items()}
+        self._listed = dict(self.servers)
         servers = {name: each.bootstrap for name, each in brokers.items()}
         self.producers = Producers("A", servers, seed=1, rate=RATE)
         self.story = Story("", "")
@@ -79,10 +84,23 @@ class Shop:
         """Create the namespace and the volume, and start the producers and the timeline."""
         text = Template((MANIFESTS / "base.yaml").read_text()).substitute(data=self._data)
         self.cluster.kubectl("apply", "-f", "-", stdin=text)
+        self.write_secret()
         self.timeline.start()
         for each in self.brokers.values():
             each.create_topic(TOPIC, PARTITIONS)
         self.producers.start()
+
+    def write_secret(self) -> None:
+        """Write the log-in of cluster B as it is now into its Secret."""
+        broker = self.brokers["B"]
+        content = {
+            "sasl.username": USER,
+            "sasl.password": broker.users[USER],
+            "ssl.ca.pem": broker.authority.certificate_file.read_text(),
+            "allowedServers": broker.sasl_bootstrap,
+        }
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET}, "stringData": content}
+        self.cluster.kubectl("--namespace", NAMESPACE, "apply", "--filename=-", stdin=yaml.safe_dump(secret))
 
     def close(self) -> None:
         """Stop producers and timeline."""
@@ -90,10 +108,15 @@ class Shop:
         self.timeline.stop()
 
     @contextmanager
-    def play(self, name: str, title: str) -> Iterator[Story]:
-        """Run a story: its body changes and breaks things, then all records are compared and its file is written."""
-        if not self._clusters:
-            self._start_applications()
+    def play(self, name: str, title: str, *, reads: str = "") -> Iterator[Story]:
+        """Run a story: its body changes and breaks things, then all records are compared and its file is written.
+
+        Args:
+            reads: a cluster that the stream has when the story begins; it is added before, unless it is there.
+        """
+        self.start_applications()
+        if reads and reads not in self._clusters:
+            self.wait_in_force(f"{reads} is added", self.add(reads), added=reads)
         say(f"story {name}: {title}")
         story = self.story = Story(name, title)
         starts = {each.name: max(1, len(self.timeline.drivers[each.name])) for each in self.applications}
@@ -123,8 +146,10 @@ class Shop:
         say(f"story {name} {'holds' if not story.problems else 'is WRONG'}: {path}")
         assert not story.problems, "\n".join(story.problems)
 
-    def _start_applications(self) -> None:
-        """Commit the first state, with cluster A alone, and wait until both applications read it."""
+    def start_applications(self) -> None:
+        """Commit the first state, with cluster A alone, and wait until both applications read it; only once."""
+        if self._clusters:
+            return
         self.commit("Read orders from cluster A", ["A"], home="A")
         for each in self.applications:
             self.wait(f"the first rows of {each.name}", each.delivered, seconds=_PATIENCE_S)
@@ -139,19 +164,22 @@ class Shop:
             clusters: of the stream.
             home: the cluster that all producers write to.
         """
-        servers = {name: each.bootstrap for name, each in self.brokers.items()}
-        stream = yaml.safe_load(Template((MANIFESTS / "stream.yaml").read_text()).substitute(servers))
+        stream = yaml.safe_load(Template((MANIFESTS / "stream.yaml").read_text()).substitute(self.servers))
         stream["spec"]["clusters"] = [each for each in stream["spec"]["clusters"] if each["id"] in clusters]
         files = {
             "stream.yaml": yaml.safe_dump(stream, sort_keys=False),
             "producers.yaml": Template((MANIFESTS / "producers.yaml").read_text()).substitute(home=home),
-            **{f"{each.name}.yaml": each.manifest(self._image) for each in self.applications},
+            **{f"{each.name}.yaml": each.manifest(self._image, self._listed) for each in self.applications},
         }
         self._clusters, self._home = list(clusters), home
         self.repository.commit(subject, files)
         at = self.sync.sync()
         self.mark(f"commit: {subject}", at)
         return at
+
+    def commit_stream(self, subject: str) -> float:
+        """Commit the stream with the clusters that it has, after a change of `servers`."""
+        return self.commit(subject, self._clusters, self._home)
 
     def add(self, name: str) -> float:
         """Commit a stream with one more cluster, whose broker runs again, and move one producer there."""
