@@ -55,10 +55,11 @@ def shop(box: Path, cluster: KubeCluster, node: PodNode, pytestconfig: pytest.Co
     brokers = {
         "A": KafkaCluster("a", host=ADDRESS),
         "B": KafkaCluster("b", host=ADDRESS, users={USER: secrets.token_hex(16)}),
+        "C": KafkaCluster("c", host=ADDRESS),
     }
     with kept_open(pytestconfig, pytestconfig.stash, list(brokers.values())):
         start_all(brokers.values())
-        say("two Kafka clusters run outside of Kubernetes")
+        say("three Kafka clusters run outside of Kubernetes")
         shop = Shop(cluster, brokers, box, images()["spark-app"].name)
         shop.open()
         try:

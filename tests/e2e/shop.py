@@ -1,4 +1,4 @@
-"""The shop: two Kafka clusters, producers of numbered records, and two applications that read them, for all stories.
+"""The shop: three Kafka clusters, producers of numbered records, and two applications that read them, for all stories.
 
 The clusters stand outside of Kubernetes. All else comes from commits of a Git repository. The stories share the
 applications, since their start takes longer than most stories. Each story ends with a proof over all records so far.
@@ -33,7 +33,7 @@ from tests.support.resources import condition
 from tests.support.waiting import wait_until
 
 SECRET, USER = "b-login", "reader"
-"""The Secret with the log-in of cluster B, and its user. Cluster A takes anybody."""
+"""The Secret with the log-in of cluster B, and its user. The other clusters take anybody."""
 RATE = 15.0
 """Records a second of one producer, on average."""
 _GROUPS = ["system:authenticated", "system:serviceaccounts"]
@@ -72,11 +72,6 @@ class Shop:
     def home(self) -> str:
         """The cluster of the stream to which the producers write."""
         return self._home
-
-    @property
-    def spare(self) -> str:
-        """The cluster that is not in the stream."""
-        return next(name for name in self.brokers if name not in self._clusters)
 
     # Life
 

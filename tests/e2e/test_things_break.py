@@ -39,16 +39,15 @@ def test_a_deleted_executor_repeats_its_range(shop: Shop) -> None:
 
 def test_the_other_replica_leads_on(shop: Shop, node: PodNode) -> None:
     with shop.play("leader-killed", "Our leading operator dies of kill -9 during a change, and during a drain"):
-        other = shop.spare
-        at = shop.add(other)
+        at = shop.add("C")
         _kill_leader(shop, node)
-        shop.wait_in_force(f"{other} is added", at, added=other)
+        shop.wait_in_force("C is added", at, added="C")
 
-        at = shop.remove(other)
-        shop.wait(f"{other} to drain", lambda: shop.is_draining(other))
+        at = shop.remove("C")
+        shop.wait("C to drain", lambda: shop.is_draining("C"))
         _kill_leader(shop, node)
-        shop.wait_in_force(f"{other} is removed, and drains", at)
-        shop.wait_drained(other)
+        shop.wait_in_force("C is removed, and drains", at)
+        shop.wait_drained("C")
 
 
 def test_a_document_edited_by_hand_is_restored(shop: Shop) -> None:
@@ -68,17 +67,16 @@ def test_a_document_edited_by_hand_is_restored(shop: Shop) -> None:
 def test_a_restart_survives_a_lost_patch(shop: Shop) -> None:
     with shop.play("spark-operator-down", "Kubeflow's spark-operator is down during a change that needs a restart"):
         shop.scale(SPARK_OPERATOR_NAMESPACE, _CONTROLLER, 0)
-        other = shop.spare
-        at = shop.add(other)
+        at = shop.add("C")
         shop.wait(
             "both documents", lambda: all(shop.timeline.documents_since(each.name, at) for each in shop.applications)
         )
         shop.scale(SPARK_OPERATOR_NAMESPACE, _CONTROLLER, 1)
-        shop.wait_in_force(f"{other} is added", at, added=other)
+        shop.wait_in_force("C is added", at, added="C")
 
-        at = shop.remove(other)
-        shop.wait_in_force(f"{other} is removed, and drains", at)
-        shop.wait_drained(other)
+        at = shop.remove("C")
+        shop.wait_in_force("C is removed, and drains", at)
+        shop.wait_drained("C")
 
 
 def _has_others(shop: Shop, application: Application, gone: str) -> bool:

@@ -49,30 +49,25 @@ def started(box: Box) -> subprocess.Popen[bytes]:
     return process
 
 
-def own_traces(box: Box) -> set[str]:
-    """Return the traces of this box; another one may run on the machine."""
-    return {each for each in traces(box) if "control group" not in each or box.name in each}
-
-
 def test_an_interrupted_box_leaves_nothing(box: Box) -> None:
-    before = own_traces(box)
+    before = traces(box)
     process = started(box)
-    assert own_traces(box) > before
+    assert traces(box) > before
 
     process.send_signal(signal.SIGINT)
     process.wait(60)
 
-    assert own_traces(box) == before
+    assert traces(box) == before
 
 
 def test_a_killed_box_leaves_what_clear_removes(box: Box) -> None:
-    before = own_traces(box)
+    before = traces(box)
     process = started(box)
 
     process.kill()
     process.wait(60)
 
     left = {f"folder {box.folder}", *(f"control group {path}" for path in box.cgroups())}
-    assert eventually(lambda: own_traces(box) - before <= left)
+    assert eventually(lambda: traces(box) - before <= left)
     box.clear()
-    assert own_traces(box) == before
+    assert traces(box) == before

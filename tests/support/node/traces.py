@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from tests.support.node.box import INSIDE, Box, hierarchies
+from tests.support.node.box import INSIDE, Box
 
 _SAVERS = ("iptables-save", "iptables-legacy-save", "ip6tables-save", "ip6tables-legacy-save")
 _MOUNTED = ("/var/lib/kubelet", "/var/lib/cni", "/var/lib/containerd", "/run/containerd", "/run/netns", "/run/kept")
@@ -21,7 +21,7 @@ def traces(box: Box) -> set[str]:
         *(f"interface {name}" for name in os.listdir("/sys/class/net")),
         *(f"rule {rule}" for rule in _rules()),
         *(f"mount {point}" for point in mounts(Path("/proc/self/mountinfo").read_text(), box.folder)),
-        *(f"control group {group}" for each in hierarchies() for group in each.glob("*dynamic-kafka-*")),
+        *(f"control group {group}" for group in box.cgroups()),
         *(f"process {pid}" for pid in _processes(str(box.folder))),
         *([f"folder {box.folder}"] if box.folder.exists() else []),
     }
