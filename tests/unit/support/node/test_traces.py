@@ -8,9 +8,9 @@ from tests.support.node.traces import mounts, rules
 
 MOUNTINFO = """\
 24 1 254:0 / / rw,relatime - ext4 /dev/vda rw
-30 24 0:25 / /work/e2e/box rw - tmpfs tmpfs rw
-31 24 0:26 / /work/e2e/box/kubelet/pods/1/volumes rw - tmpfs tmpfs rw
-32 24 0:27 / /work/e2e/boxes rw - tmpfs tmpfs rw
+30 24 0:25 / /srv/e2e/box rw - tmpfs tmpfs rw
+31 24 0:26 / /srv/e2e/box/kubelet/pods/1/volumes rw - tmpfs tmpfs rw
+32 24 0:27 / /srv/e2e/boxes rw - tmpfs tmpfs rw
 33 24 0:28 / /run/netns/cni-1 rw - nsfs nsfs rw
 """
 SAVED = """\
@@ -23,9 +23,9 @@ COMMIT
 
 
 def test_mounts_of_a_node_are_found() -> None:
-    found = list(mounts(MOUNTINFO, Path("/work/e2e/box")))
+    found = list(mounts(MOUNTINFO, Path("/srv/e2e/box")))
 
-    assert found == ["/work/e2e/box", "/work/e2e/box/kubelet/pods/1/volumes", "/run/netns/cni-1"]
+    assert found == ["/srv/e2e/box", "/srv/e2e/box/kubelet/pods/1/volumes", "/run/netns/cni-1"]
 
 
 def test_rules_are_compared_without_times_and_counters() -> None:
