@@ -5,18 +5,22 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import platform
 import tarfile
 from pathlib import Path
 
 from tests.support.kube_programs import pause
 from tests.support.node.settings import SANDBOX_IMAGE
 
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+"""The names of images for the kernel's: the program is built for this machine."""
+
 
 def write_pause_image(target: Path) -> Path:
     """Write the archive to `target` and return the path."""
     layer = _archive({"pause": (pause().read_bytes(), 0o755)})
     config = {
-        "architecture": "amd64",
+        "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
         "os": "linux",
         "config": {"Entrypoint": ["/pause"], "User": "65535:65535"},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
