@@ -91,8 +91,8 @@ def test_the_same_sources_give_the_same_bytes(made: Path, tmp_path: Path) -> Non
     assert [(made / name).read_bytes() for name in names] == [(again / name).read_bytes() for name in names]
 
 
-def test_the_working_tree_stays_as_it_is(made: Path) -> None:
-    assert made.is_dir()
+@pytest.mark.usefixtures("made")
+def test_the_working_tree_stays_as_it_is() -> None:
     assert [*ROOT.glob("*.egg-info"), *ROOT.glob("*/*.egg-info"), *(ROOT / "build").glob("lib/dynamic_kafka")] == []
 
 
