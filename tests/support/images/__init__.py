@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -30,7 +31,6 @@ TARGETS: tuple[Target, ...] = ("operator", "spark-app")
 _NAMES = {"operator": "kafkastream-operator", "spark-app": "dynamic-kafka"}
 _LOCKS = {"operator": "operator.lock", "spark-app": "spark-image.lock"}
 _PACKAGES = {"operator": "operator-packages", "spark-app": "spark-packages"}
-_WHEEL_SOURCES = ("pyproject.toml", "README.md", "LICENSE", "spark_app", "operator", ".ci/dist")
 _ARCHIVES_KEPT = 3
 
 
@@ -121,10 +121,17 @@ def _inputs(target: Target) -> Iterator[Path]:
     yield ROOT / "Dockerfile"
     yield ROOT / ".dockerignore"
     yield ROOT / "requirements" / _LOCKS[target]
-    for name in _WHEEL_SOURCES:
+    yield ROOT / ".ci" / "dist"
+    for name in _wheel_sources():
         path = ROOT / name
         files = sorted(path.rglob("*")) if path.is_dir() else [path]
         yield from (file for file in files if file.is_file() and not {"__pycache__"} & set(file.parts))
+
+
+def _wheel_sources() -> list[str]:
+    """Return the files and folders of which `.ci/dist` builds the wheel."""
+    [names] = re.findall(r"^sources=\((.*)\)$", (ROOT / ".ci" / "dist").read_text(), re.MULTILINE)
+    return str(names).split()
 
 
 def _prune(target: Target, newest: str) -> None:
