@@ -24,7 +24,7 @@ def test_it_runs_on_tags_only() -> None:
 
 def test_each_make_command_exists() -> None:
     named = {target for run in RUNS for target in re.findall(r"\bmake ([a-z-]+)", run)}
-    assert named == {"dist", "chart"}
+    assert named == {"images", "dist", "chart"}
     assert named <= set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
 
 
@@ -64,6 +64,29 @@ def test_the_images_are_those_of_the_dockerfile() -> None:
     arguments = set(re.findall(r"^ARG (\w+)", DOCKERFILE, re.MULTILINE))
     given = {name for run in RUNS for name in re.findall(r'--build-arg "([A-Z]+)=', run)}
     assert given | {each["base"] for each in made} == arguments
+
+
+def test_the_images_are_tested_as_root() -> None:
+    """Elsewhere their tests are skipped. `make images` fails where they would be, so it comes first."""
+    [tested] = [step["run"] for step in JOBS["test"]["steps"] if "pytest" in step.get("run", "")]
+    function, *commands = tested.splitlines()
+    assert function.startswith("as_root() { sudo ")
+    assert [each.removeprefix("as_root ") for each in commands] == [
+        ".ci/prerequisites --install --images",
+        "make images",
+        ".venv/bin/python -m pytest tests/integration/release",
+    ]
+    assert all(each.startswith("as_root ") for each in commands)
+
+
+def test_an_image_starts_before_it_is_pushed() -> None:
+    [build] = [run for run in RUNS if "buildx build" in run]
+    assert 0 < build.find("--load\n") < build.find("docker run ") < build.find("--push")
+    assert [each["start"] for each in JOBS["images"]["strategy"]["matrix"]["include"]] == [
+        "--help",
+        "driver local:///opt/dynamic_kafka/app/__main__.py --help",
+    ]
+    assert " candidate ${{ matrix.start }}\n" in build
 
 
 @pytest.mark.parametrize("name", ["PYTHON_IMAGE", "SPARK_IMAGE"])
