@@ -45,7 +45,9 @@ def list_offsets(
             yield from ((key, raised) for key in part)
             continue
         for key, partition in zip(part, asked, strict=True):
-            answer = found[partition]
+            answer = found.get(partition)
+            if answer is None:
+                answer = KafkaError(KafkaError._FAIL, f"the answer of the brokers lacks {key[0]}[{key[1]}]")
             yield key, KafkaException(answer) if isinstance(answer, KafkaError) else answer
 
 

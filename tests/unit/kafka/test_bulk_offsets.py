@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from dynamic_kafka.kafka import bulk_offsets
@@ -60,6 +61,16 @@ def test_a_failed_call_is_the_error_of_each_partition() -> None:
     found = listed(nobody, {("orders", 0): LATEST, ("orders", 1): EARLIEST}, timeout_s=0.2)
     assert [type(error) for error in found.values()] == [KafkaException, KafkaException]
     assert {error.args[0].code() for error in found.values()} <= {KafkaError._TIMED_OUT, KafkaError._TRANSPORT}
+
+
+def test_a_partition_without_an_answer_is_an_error(client: AdminClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    future: Future[Any] = Future()
+    future.set_result({TopicPartition("orders", 0): "its answer"})
+    monkeypatch.setattr(bulk_offsets, "_sent", lambda *_: future)
+    found = listed(client, {("orders", 0): LATEST, ("orders", 1): LATEST})
+    assert found["orders", 0] == "its answer"
+    assert isinstance(found["orders", 1], KafkaException)
+    assert found["orders", 1].args[0].str() == "the answer of the brokers lacks orders[1]"
 
 
 def test_a_timestamp_is_sent_as_it_is() -> None:
