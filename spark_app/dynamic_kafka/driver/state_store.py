@@ -162,9 +162,9 @@ class StateLocation(StateFolder):
         return _Record("", 0, frozenset())
 
     def accepted_identities(self, progress: OffsetDocument) -> dict[str, AcceptedIdentity]:
-        """Return the physical clusters that a user accepted, by cluster id, without those that `progress` has used.
+        """Return the physical clusters that a user accepted, by cluster id.
 
-        The newest acceptance of a cluster id makes the older ones void.
+        Acceptances that `progress` names as void are left out. The newest one of a cluster id voids the others.
         """
         if not progress.query:
             return {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.acceptance import LossOutcome, judge_losses
-from dynamic_kafka.planning.checks import check_clusters
+from dynamic_kafka.planning.checks import check_clusters, void_acceptances
 from dynamic_kafka.planning.dataloss import DataLoss, epochs_to_check, find_data_loss, is_recreated
 from dynamic_kafka.planning.deleted_topics import confirm_absences, mark_deleted_topics
 from dynamic_kafka.planning.observation import ClusterObservation, Note, observed_topic
@@ -74,6 +74,7 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
     elif logged.is_initial:
         bounded = is_bounded(given.options, given.observation.subscription)
         reconciled = replace(reconciled, document=replace(reconciled.document, bounded=bounded))
+    reconciled = yield from void_acceptances(reconciled)
     starts, stops = yield from resolve_positions(given, reconciled)
     opened = with_explicit_ids(given, progress, open_splits(reconciled.document, starts, stops, answers))
     doubtful = epochs_to_check(opened, answers)

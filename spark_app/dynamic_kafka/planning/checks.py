@@ -1,6 +1,7 @@
 """Checks before a plan opens any split: its clusters are the saved ones, and its topics exist.
 
-Pure; `planning.batch` runs them once a plan. A cluster or topic that does not fit is refused before a record is read.
+Pure; `planning.batch` runs them once a plan. A cluster or topic that does not fit is refused before a record is read,
+and an acceptance that was used, or whose offsets have expired, is void.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.questions import AcceptedIdentitiesQuestion, Steps
-from dynamic_kafka.planning.reconcile import forget
+from dynamic_kafka.planning.reconcile import Reconciled, forget
 from dynamic_kafka.planning.starting import is_bounded, starts_elsewhere
 
 
@@ -36,8 +37,8 @@ def check_clusters(given: PlanInput, progress: OffsetDocument) -> Steps[OffsetDo
         progress: saved progress, renames applied.
 
     Returns:
-        The progress without that of clusters whose new identity a user accepted. It names these acceptances as used:
-        Spark logs both at once, so that a crash never separates them.
+        The progress without that of clusters whose new identity a user accepted. It names these acceptances, which are
+        void from then on: Spark logs both at once, so that a crash never separates them.
 
     Raises:
         RevisionRejectedError: a cluster is not the saved one, or a topic that metadata names does not exist.
@@ -46,12 +47,10 @@ def check_clusters(given: PlanInput, progress: OffsetDocument) -> Steps[OffsetDo
     answers, clusters = given.observation.answers, given.observation.subscription.clusters
     accepted: Mapping[str, AcceptedIdentity] = {}
     problems = identity_problems(progress, answers, accepted, clusters)
-    # An acceptance was made for saved offsets. Where there are none any more, it ends with them.
-    saved = progress.clusters.keys() | progress.parked.keys()
-    new = {cluster for cluster, answer in answers.items() if answer.topics and cluster not in saved}
-    if problems or new:
+    opened = {cluster for cluster, answer in answers.items() if answer.topics and cluster not in progress.clusters}
+    # No id may open a cluster that a user accepted for one that is silent.
+    if problems or (opened and clusters.keys() - answers.keys()):
         accepted = yield AcceptedIdentitiesQuestion(progress)
-    if problems:
         problems = identity_problems(progress, answers, accepted, clusters)
     if problems:
         raise RevisionRejectedError(IdentityError("; ".join(problem.text for problem in problems)))
@@ -63,10 +62,19 @@ def check_clusters(given: PlanInput, progress: OffsetDocument) -> Steps[OffsetDo
         # A user cannot have accepted a cluster that reports no id: it keeps its progress.
         if cluster in accepted and is_another(saved_identity(progress, cluster), answer.kafka_id)
     }
-    used = {cluster: accepted[cluster].id for cluster in swapped | (new & accepted.keys())}
-    if not used:
-        return progress
-    return replace(forget(progress, swapped), used_acceptances={**progress.used_acceptances, **used})
+    return _voided(accepted, swapped, forget(progress, swapped)) if swapped else progress
+
+
+def void_acceptances(reconciled: Reconciled) -> Steps[Reconciled]:
+    """Void acceptances that are left for clusters without any offsets, once these start as new.
+
+    A user made such an acceptance for offsets that have expired since, perhaps in this very plan.
+    """
+    document = reconciled.document
+    new = {cluster for cluster in {split.cluster for split in reconciled.new} if not _has_offsets(document, cluster)}
+    accepted = (yield AcceptedIdentitiesQuestion(document)) if new else {}
+    left = new & accepted.keys()
+    return replace(reconciled, document=_voided(accepted, left, document)) if left else reconciled
 
 
 def missing_id_warnings(given: PlanInput) -> dict[tuple[str, ...], str | None]:
@@ -74,6 +82,16 @@ def missing_id_warnings(given: PlanInput) -> dict[tuple[str, ...], str | None]:
     text = "reports no cluster.id: nothing shows that it is still the same cluster"
     without_id = [cluster for cluster, answer in given.observation.answers.items() if answer.kafka_id is None]
     return {("no-id", cluster): f"cluster {cluster!r} {text}" for cluster in without_id}
+
+
+def _voided(accepted: Mapping[str, AcceptedIdentity], void: set[str], progress: OffsetDocument) -> OffsetDocument:
+    ids = {cluster: accepted[cluster].id for cluster in void}
+    return replace(progress, used_acceptances={**progress.used_acceptances, **ids})
+
+
+def _has_offsets(document: OffsetDocument, cluster: str) -> bool:
+    active = document.clusters.get(cluster)
+    return cluster in document.parked or (active is not None and any(topic.next for topic in active.topics.values()))
 
 
 def _check_topics(given: PlanInput, progress: OffsetDocument, cluster: str, answer: ClusterObservation) -> None:

@@ -2,7 +2,8 @@
 
 Runs on the driver in each plan and replay, and in the tools. `encode` writes, `decode` reads, and `fingerprint` is a
 document's id in the document after it. Each `_write_…` function has a `_read_…` counterpart further down. Older
-versions stay readable: a change of the format needs a new `VERSION`, and a reader for the old one.
+versions stay readable: a change of the format needs a new `VERSION`, and a reader for the old one. An optional field
+does not: an older release keeps the field, and ignores it.
 
     `{"version": 3, "query": "5f…", "number": 12, "previous": "9c…", "state": "e1…",
      "clusters": {"east": {"kafkaId": "Mk…", "topics": {"orders": {

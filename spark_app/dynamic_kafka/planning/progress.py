@@ -112,8 +112,8 @@ class OffsetDocument:
         bounded: the run ends when all splits have reached their stopping offsets; it discovers nothing new.
         explicit_ids: {cluster id: {topic: topic id}}: the topic that metadata's explicit starting offsets were first
             used for. They hold for no other topic of that name.
-        used_acceptances: {cluster id: id of the user's acceptance by which it last became another physical cluster, or
-            that it left behind when its offsets expired}. The acceptance is void from then on.
+        used_acceptances: {cluster id: the acceptance that is void, by its id: the cluster was changed by it, or started
+            as new while it was left}.
         state: id of the state folder that the query has used; empty without one.
         logged, fingerprint: caches of `planning.codec`: the document's JSON, and its hash. A changed copy of the
             document starts without them.

@@ -23,10 +23,11 @@ Topics = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True)
 class AcceptedIdentitiesQuestion:
-    """Which physical clusters has a user accepted, and `progress` not used? Answer: {cluster id: `AcceptedIdentity`}.
+    """Which other physical clusters has a user accepted? Answer: {cluster id: `AcceptedIdentity`}.
 
-    A plan asks only if a cluster is new or not the saved one, or if two ids name one physical cluster: plans are
-    frequent, and the state may be an object store.
+    The answer leaves out acceptances that `progress` names as void. Plans are frequent, and the state may be an object
+    store. So a plan asks only in these cases: a cluster starts as new, is opened while another one is silent, or is not
+    the saved one, or two ids name one physical cluster.
     """
 
     progress: OffsetDocument

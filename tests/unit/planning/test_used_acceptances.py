@@ -10,6 +10,7 @@ import pytest
 
 from dynamic_kafka.driver.offset_resolution import answer_question
 from dynamic_kafka.driver.state_store import StateLocation
+from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.batch import plan_batch
 from dynamic_kafka.planning.checks import RevisionRejectedError
@@ -112,6 +113,40 @@ def test_an_acceptance_ends_with_the_offsets_it_was_made_for(query: Query) -> No
     # A user who accepts it now means these offsets
     accept(query, "B", "A", id="x2")
     assert query.log("B") == "B"
+
+
+def test_an_acceptance_ends_if_its_offsets_expire_in_a_stop(query: Query) -> None:
+    accept(query, "B", "A", id="x1")
+    query.log(None)
+    query.now_ms += RETENTION_MS + 1
+    assert query.log("A") == "A", "this plan expires the offsets, and starts the cluster as new"
+    with pytest.raises(RevisionRejectedError, match=r"saved Kafka cluster\.id A,"):
+        query.plan("B")
+
+
+@pytest.mark.parametrize(("retention", "void"), [("0", {"east": "x1"}), ("1000", {})], ids=["dropped", "parked"])
+def test_an_acceptance_holds_while_any_offset_is_kept(query: Query, retention: str, void: dict[str, str]) -> None:
+    accept(query, "B", "A", id="x1")
+    answer = ClusterObservation({"u": TopicObservation({0: 9}, {0: 0})}, "A")
+    clusters = {"east": SubscribedCluster({"u": "s"}, {})}
+    given = plan_input(query.logged, clusters, {"east": answer}, options={"removedClusterRetention": retention})
+    assert run_steps(plan_batch(given), query.answer).plan.document.used_acceptances == void
+
+
+def test_no_new_id_opens_what_is_accepted_for_a_silent_one(query: Query) -> None:
+    accept(query, "B", "A", id="x1")
+    west = ClusterObservation({"t": TopicObservation({0: 9}, {0: 0})}, "B")
+    given = plan_input(query.logged, {"east": EAST, "west": EAST}, {"west": west})
+    with pytest.raises(RevisionRejectedError, match=r"'east' and 'west' are one and the same Kafka cluster \(B\)"):
+        run_steps(plan_batch(given), query.answer)
+
+
+def test_a_damaged_acceptance_is_named_when_a_cluster_is_new(query: Query) -> None:
+    query.state.write("q/accepted/000001-data-loss.json", {"kind": "data-loss", "cluster": "east"})
+    assert query.log("A") == "A", "a plan without a new cluster reads no acceptance"
+    query.expire()
+    with pytest.raises(OffsetDocumentError, match=r"q/accepted/000001-data-loss\.json is damaged.*restore the file"):
+        query.plan("A")
 
 
 def test_a_restored_checkpoint_may_use_an_acceptance_again(query: Query) -> None:
