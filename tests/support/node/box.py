@@ -81,8 +81,9 @@ class Box:
                 self.record(pid)
                 return process.wait()
             finally:
-                self._clear()
+                process.kill()  # with it goes the box, also one that is not recorded yet
                 process.wait()
+                self._clear()
 
     def clear(self) -> None:
         """End a box that a killed run left, and remove its control groups and files.

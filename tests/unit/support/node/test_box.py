@@ -69,6 +69,25 @@ def test_clear_ends_the_box_of_a_killed_run(groups: Path, tmp_path: Path) -> Non
         assert first.wait(10) == -9
 
 
+def test_an_interrupted_start_ends_the_box(groups: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lived_on = tmp_path / "lived-on"
+    unshare = tmp_path / "unshare"
+    unshare.write_text(f"#!/bin/sh\nsleep 3\ntouch {lived_on}\n")
+    unshare.chmod(0o755)
+
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(box, "_program", lambda _: str(unshare))
+    monkeypatch.setattr(box, "_child", interrupt)
+    own = Box(tmp_path / "e2e" / "box")
+
+    with pytest.raises(KeyboardInterrupt):
+        own.run(["true"], {})
+
+    assert (lived_on.exists(), own.folder.exists()) == (False, False)
+
+
 def test_another_process_of_the_same_number_lives(groups: Path, tmp_path: Path) -> None:
     own = Box(tmp_path / "e2e" / "box")
     own.folder.mkdir(parents=True)
