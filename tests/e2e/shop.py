@@ -294,6 +294,7 @@ class Shop:
 
         def look() -> object:
             self.producers.check()
+            self.timeline.check()
             for each in self.applications:
                 each.refresh()
             return happened()

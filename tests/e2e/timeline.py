@@ -62,6 +62,7 @@ class Timeline:
         self.rendered: dict[str, list[Rendered]] = defaultdict(list)
         self.applied: dict[tuple[str, str], float] = {}
         self.drivers: dict[str, list[Driver]] = defaultdict(list)
+        self._problem: Exception | None = None
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="timeline", daemon=True)
 
@@ -73,6 +74,11 @@ class Timeline:
         """Stop looking."""
         self._end.set()
         self._thread.join()
+
+    def check(self) -> None:
+        """Raise the error that ended the thread, if one did."""
+        if self._problem is not None:
+            raise RuntimeError(f"the timeline's thread ended: {self._problem!r}") from self._problem
 
     def documents_since(self, application: str, at: float) -> list[Rendered]:
         """Return the documents that were rendered at a time or later."""
@@ -89,6 +95,9 @@ class Timeline:
                 self._look()
             except KubeError:
                 continue  # the API server is away
+            except Exception as error:
+                self._problem = error
+                return
 
     def _look(self) -> None:
         documents = self._api.list(_CONFIG_MAPS, self._namespace, labelSelector=f"{ROLE_LABEL}={RENDERED_ROLE}")
