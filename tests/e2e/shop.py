@@ -279,10 +279,10 @@ class Shop:
             found[f"spec of {each.name}"] = str(application["metadata"]["generation"])
         return found
 
-    def is_served(self) -> bool:
-        """Return whether an operator holds the Lease."""
+    def leader(self) -> str:
+        """Return the operator's process that holds the Lease, as `POD-ID`; empty if none does."""
         lease = self.cluster.api.get("coordination.k8s.io/v1/leases", OPERATOR, OPERATOR_NAMESPACE)
-        return bool(lease.get("spec", {}).get("holderIdentity"))
+        return str(lease.get("spec", {}).get("holderIdentity") or "")
 
     def mark(self, text: str, at: float | None = None) -> None:
         """Note an event of the story."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from functools import partial
 
 from tests.e2e.application import Application
-from tests.e2e.install import NAMESPACE, OPERATOR, OPERATOR_NAMESPACE, SPARK_OPERATOR_NAMESPACE
+from tests.e2e.install import NAMESPACE, OPERATOR_NAMESPACE, SPARK_OPERATOR_NAMESPACE
 from tests.e2e.shop import Shop
 from tests.support.kube import PODS, Json
 from tests.support.node.pod_node import PodNode
@@ -30,9 +31,12 @@ def test_a_deleted_executor_repeats_its_range(shop: Shop) -> None:
     with shop.play("executor-deleted", "An executor pod is deleted in the middle of a range, with no grace"):
         for each in shop.applications:
             executors = shop.pods(each, "executor")
+            known = each.parquet.planned()
             shop.producers.burst(shop.home, _BURST)
-            shop.wait(f"a batch of {each.name} to run", each.runs_a_batch)
+            shop.wait(f"the next batch of {each.name} to run", partial(_runs_after, known, each))
+            batch = each.parquet.planned()
             shop.cluster.api.delete(PODS, executors[0], NAMESPACE, gracePeriodSeconds=0)
+            assert each.parquet.committed() < batch, f"batch {batch} ended before the executor was deleted"
             shop.mark(f"executor pod {executors[0]} is deleted")
             shop.wait(f"two executors of {each.name}", partial(_has_others, shop, each, executors[0]))
 
@@ -40,12 +44,12 @@ def test_a_deleted_executor_repeats_its_range(shop: Shop) -> None:
 def test_the_other_replica_leads_on(shop: Shop, node: PodNode) -> None:
     with shop.play("leader-killed", "Our leading operator dies of kill -9 during a change, and during a drain"):
         at = shop.add("C")
-        _kill_leader(shop, node)
+        _kill_leader(shop, node, under_way=lambda: not _is_in_force(shop, at))
         shop.wait_in_force("C is added", at, added="C")
 
         at = shop.remove("C")
         shop.wait("C to drain", lambda: shop.is_draining("C"))
-        _kill_leader(shop, node)
+        _kill_leader(shop, node, under_way=lambda: shop.is_draining("C"))
         shop.wait_in_force("C is removed, and drains", at)
         shop.wait_drained("C")
 
@@ -79,20 +83,35 @@ def test_a_restart_survives_a_lost_patch(shop: Shop) -> None:
         shop.wait_drained("C")
 
 
+def _runs_after(known: int, application: Application) -> bool:
+    return application.parquet.planned() > known and application.runs_a_batch()
+
+
 def _has_others(shop: Shop, application: Application, gone: str) -> bool:
     return len(set(shop.pods(application, "executor")) - {gone}) == 2
+
+
+def _is_in_force(shop: Shop, at: float) -> bool:
+    return all(shop.timeline.applied_since(each.name, at) for each in shop.applications)
 
 
 def _has_data(data: Json, config_map: Json | None) -> bool:
     return config_map is not None and config_map["data"] == data
 
 
-def _kill_leader(shop: Shop, node: PodNode) -> None:
-    """Send SIGKILL to the container of the replica that holds the Lease."""
-    lease = shop.cluster.api.get("coordination.k8s.io/v1/leases", OPERATOR, OPERATOR_NAMESPACE)
-    holder = lease["spec"]["holderIdentity"].rpartition("-")[0]
+def _kill_leader(shop: Shop, node: PodNode, under_way: Callable[[], bool]) -> None:
+    """Send SIGKILL to the container of the replica that holds the Lease, and wait until another process holds it.
+
+    Args:
+        under_way: whether the change that the kill has to interrupt is not over yet.
+    """
+    leader = shop.leader()
+    holder = leader.rpartition("-")[0]
     pod = shop.cluster.api.get(PODS, holder, OPERATOR_NAMESPACE)
     container = pod["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2]
     processes = dict(line.split()[:2] for line in node.ctr("tasks", "list").splitlines()[1:])
     os.kill(int(processes[container]), signal.SIGKILL)
+    assert under_way(), "the change was over before the leading operator was killed"
     shop.mark(f"kill -9 to the leading operator, {holder}")
+    shop.wait("another leading operator", lambda: shop.leader() not in ("", leader))
+    shop.mark(f"{shop.leader()} leads")

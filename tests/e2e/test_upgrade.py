@@ -32,7 +32,7 @@ def test_jobs_never_notice_an_upgrade(shop: Shop) -> None:
             shop.wait_batch(each)
         install_operator(shop.cluster, images()["operator"].name)
         shop.mark("helm install has ended")
-        shop.wait("the operator to serve", shop.is_served)
+        shop.wait("the operator to serve", shop.leader)
         assert shop.written() == before
 
         at = shop.add("C")  # it serves again
