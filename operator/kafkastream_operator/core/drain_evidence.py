@@ -171,10 +171,11 @@ def missing_evidence(
         return f"the report on pod {driver.name} was written by another pod"
     if report.subscription != subscription:
         return f"driver {driver.name} reports for another subscription"
-    if driver.silent_s > FRESH_S:
-        return f"driver {driver.name} has not reported for more than {FRESH_S:.0f} s: see its log"
+    # First, since a driver in which the topic does not drain yet reports changes only: its silence is in order.
     if report.applied is None or not report.applied.is_at_least(since):
         return f"driver {driver.name} has not applied revision {since.counter} yet: see RolledOut"
+    if driver.silent_s > FRESH_S:
+        return f"driver {driver.name} has not reported for more than {FRESH_S:.0f} s: see its log"
     topic = report.draining.get(key)
     if topic is None:
         return f"driver {driver.name} reports nothing about {key}"

@@ -22,6 +22,18 @@ def test_a_removed_cluster_is_read_until_it_is_drained() -> None:
     assert world.condition("Drained")[0] == "True"
 
 
+def test_a_silent_driver_with_an_older_revision_waits_for_it() -> None:
+    world = removed()
+    assert world.driver is not None
+    world.driver = replace(world.driver, silent_s=3600.0)
+    world.later(seconds=1).settle()
+    assert world.message("Drained") == "east/orders: driver driver-1 has not applied revision 3 yet: see RolledOut"
+    world.driver_reports(east__orders=replace(DRAINED, quiet_s=0))
+    world.driver = replace(world.driver, silent_s=3600.0)
+    world.settle()
+    assert "has not reported for more than 30 s" in world.message("Drained")
+
+
 def test_a_cluster_that_was_never_reached_drains_at_once() -> None:
     world = removed()
     world.driver_reports(east__orders=TopicReport(lag=None, quiet_s=0))
