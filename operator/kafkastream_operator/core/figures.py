@@ -42,7 +42,9 @@ class SubscriptionFigures:
         rendered: the newest revision; None if there is no document yet.
         confirmed: the revision of the last roll-out, if it was confirmed.
         method: how an unfinished roll-out reaches the driver; "" if there is none.
-        moving_since, draining_since: seconds since the epoch; None if nothing is rolled out, or drains.
+        moving_since, draining_since: seconds since the epoch; None if nothing is rolled out, or in a pause, or drains.
+        without_driver: a roll-out waits for a driver (`RolledOut` is Unknown), although the application should run:
+            it is not suspended, completed or absent.
         reporting: None if no driver runs, or it may still report for the first time.
     """
 
@@ -53,6 +55,7 @@ class SubscriptionFigures:
     rejected: bool
     method: str
     moving_since: float | None
+    without_driver: bool
     draining: int
     draining_since: float | None
     overdue: bool
@@ -101,6 +104,8 @@ def subscription_figures(status: SubscriptionStatus) -> SubscriptionFigures:
     unfinished = (
         rollout is not None and newest is not None and rollout.token == newest.token and rollout.phase != "Confirmed"
     )
+    moves = unfinished and reasons.get("RolledOut") != "Paused"
+    should_run = reasons.get("ApplicationFound") in ("Starting", "Running", "Failed")
     reporting = conditions.get("Reporting")
     return SubscriptionFigures(
         ready=_is(conditions, "Ready", "True"),
@@ -109,7 +114,8 @@ def subscription_figures(status: SubscriptionStatus) -> SubscriptionFigures:
         confirmed=Revision.parse(rollout.token) if rollout is not None and rollout.phase == "Confirmed" else None,
         rejected=reasons.get("RolledOut") == "Rejected",
         method=rollout.method if rollout is not None and unfinished else "",
-        moving_since=_since(conditions, "RolledOut", "False") if unfinished else None,
+        moving_since=_since(conditions, "RolledOut", "False") if moves else None,
+        without_driver=should_run and _is(conditions, "RolledOut", "Unknown"),
         draining=len(status.draining),
         draining_since=min((parse(each.since).timestamp() for each in status.draining), default=None),
         overdue=reasons.get("Drained") == "DrainTimedOut",

@@ -39,7 +39,7 @@ METRICS: Mapping[str, Described] = {
     ),
     "stream_draining_clusters": Described(STREAM, "Removed clusters that some application still reads."),
     "stream_drain_age_seconds": Described(
-        STREAM, "Seconds since the stream is not safe to decommission; absent while it is."
+        STREAM, "Seconds since the stream became unsafe to decommission; absent while it is safe."
     ),
     "subscription_ready": Described(SUBSCRIPTION, "1 while the condition Ready is True, else 0."),
     "subscription_stalled": Described(SUBSCRIPTION, "1 while a person is needed: the condition Stalled is True."),
@@ -49,11 +49,14 @@ METRICS: Mapping[str, Described] = {
     ),
     "subscription_revision_rejected": Described(SUBSCRIPTION, "1 while the driver rejects the newest revision."),
     "subscription_rejected_revisions_total": Described(
-        SUBSCRIPTION, "Revisions that the driver has rejected.", kind="counter"
+        SUBSCRIPTION, "Times at which the driver began to reject a revision.", kind="counter"
     ),
     "subscription_rollout_age_seconds": Described(
         (*SUBSCRIPTION, "method"),
-        "Seconds since a roll-out is under way or has failed, by Restart or Reload; absent when it is confirmed.",
+        "Seconds since RolledOut became False, by Restart or Reload; absent when it is confirmed, and in a pause.",
+    ),
+    "subscription_rollout_without_driver": Described(
+        SUBSCRIPTION, "1 while a roll-out waits for a driver of an application that starts, runs or has failed, else 0."
     ),
     "subscription_restarts_total": Described(
         SUBSCRIPTION, "Patches by which the operator has restarted the application, repeated ones too.", kind="counter"

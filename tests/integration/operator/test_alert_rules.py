@@ -20,7 +20,7 @@ RELEASE = {"namespace": "system", "job": "system/operator"}
 
 
 class Case(NamedTuple):
-    """A story of a few series, one value a minute.
+    """A story of a few series, one value a minute unless it says otherwise.
 
     Attributes:
         series: {a series without prefix and common labels: its values}; promtool expands `0x5` and `0+60x5`.
@@ -34,6 +34,7 @@ class Case(NamedTuple):
     silent: int
     fires: int | None
     labels: Mapping[str, str] = WHOSE
+    interval: str = "1m"
 
 
 CASES = {
@@ -48,7 +49,7 @@ CASES = {
         4,
         6,
     ),
-    "a deleted subscription": Case("KafkaStreamDrainBlocked", {"subscription_drain_overdue": "1x9 stale"}, 12, None),
+    "a deleted subscription": Case("KafkaStreamDrainBlocked", {"subscription_drain_overdue": "1x9 stale"}, 22, None),
     "a driver that never reports": Case("KafkaStreamReportingLost", {"subscription_reporting": "1x5 0x20"}, 10, 12),
     "reports that end while a topic drains": Case(
         "KafkaStreamReportingLost",
@@ -56,9 +57,21 @@ CASES = {
             "subscription_reporting": "1x30",
             "subscription_report_age_seconds": "0x5 0+60x20",
             "subscription_draining_topics": "2x30",
+            "subscription_revision_lag": "0x30",
         },
         10,
         15,
+    ),
+    "the silence of a driver without the revision": Case(
+        "KafkaStreamReportingLost",
+        {
+            "subscription_reporting": "1x30",
+            "subscription_report_age_seconds": "0+60x30",
+            "subscription_draining_topics": "2x30",
+            "subscription_revision_lag": "1x30",
+        },
+        25,
+        None,
     ),
     "a driver with nothing to report": Case(
         "KafkaStreamReportingLost",
@@ -86,6 +99,26 @@ CASES = {
     ),
     "a slow live change": Case(
         "KafkaStreamRestartUnconfirmed", {'subscription_rollout_age_seconds{method="Reload"}': "0+60x40"}, 30, None
+    ),
+    "a restart that a pause has held up": Case(
+        "KafkaStreamRestartUnconfirmed",
+        {'subscription_rollout_age_seconds{method="Restart"}': "_x9 9000+60x3 _x20"},
+        13,
+        None,
+    ),
+    "a roll-out without a driver": Case(
+        "KafkaStreamRolloutWithoutDriver", {"subscription_rollout_without_driver": "0x2 1x20"}, 7, 9
+    ),
+    "an application that starts anew": Case(
+        "KafkaStreamRolloutWithoutDriver", {"subscription_rollout_without_driver": "0x2 1x3 0x20"}, 10, None
+    ),
+    "a subscription that needs a person": Case("KafkaStreamNeedsAPerson", {"subscription_stalled": "0x2 1x30"}, 17, 19),
+    "an object that fails again and again": Case(
+        "KafkaStreamReconcileFailing",
+        {"reconcile_failures": "0+1x40"},
+        20,
+        22,
+        {"resource": "kafkastreams.kafkastream.dev", "namespace": "jobs", "name": "orders"},
     ),
     "an operator that sees nothing": Case(
         "KafkaStreamOperatorStale",
@@ -117,6 +150,25 @@ CASES = {
     ),
     "no operator at all": Case("KafkaStreamOperatorStale", {}, 4, 6, {}),
 }
+FIRING = {
+    "KafkaStreamDrainBlocked": ("subscription_drain_overdue{%s}", 1),
+    "KafkaStreamReportingLost": ("subscription_reporting{%s}", 0),
+    "KafkaStreamRevisionRejected": ("subscription_revision_rejected{%s}", 1),
+    "KafkaStreamRestartUnconfirmed": ('subscription_rollout_age_seconds{method="Restart",%s}', 900),
+    "KafkaStreamRolloutWithoutDriver": ("subscription_rollout_without_driver{%s}", 1),
+    "KafkaStreamNeedsAPerson": ("subscription_stalled{%s}", 1),
+}
+"""The series by which each alert on a subscription fires, and its value then."""
+CASES |= {
+    f"{alert} across 90 s without a replica that serves": Case(
+        alert,
+        {series % 'pod="a"': f"{value}x40 stale", series % 'pod="b"': f"_x44 {value}x40"},
+        0,
+        22,
+        interval="30s",
+    )
+    for alert, (series, value) in FIRING.items()
+}
 
 
 def expected(case: Case) -> dict[str, Any]:
@@ -147,7 +199,7 @@ def test_an_alert_fires_for(what: str, promtool: Callable[..., None], tmp_path: 
     moments: list[dict[str, Any]] = [{"eval_time": f"{case.silent}m", "alertname": case.alert, "exp_alerts": []}]
     if case.fires is not None:
         moments.append({"eval_time": f"{case.fires}m", "alertname": case.alert, "exp_alerts": [expected(case)]})
-    story = {"interval": "1m", "input_series": series(case), "alert_rule_test": moments}
+    story = {"interval": case.interval, "input_series": series(case), "alert_rule_test": moments}
     file = tmp_path / "story.yaml"
     file.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [story]}))
     promtool("test", "rules", file)

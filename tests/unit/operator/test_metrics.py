@@ -127,7 +127,7 @@ def test_every_sample_has_the_labels_that_are_described(world: Scraped) -> None:
 def test_a_fleet_at_rest_has_few_series_per_object(world: Scraped) -> None:
     """Ten thousand streams are scraped at a time: docs/operator-metrics.md states these figures."""
     found = [name.partition("_")[0] for name, labels in world.scrape() if ("namespace", NAMESPACE) in labels]
-    assert (found.count("stream"), found.count("subscription")) == (4, 33)
+    assert (found.count("stream"), found.count("subscription")) == (4, 34)
 
 
 def test_at_rest_a_stream_and_its_subscription_are_in_force(world: Scraped) -> None:
@@ -272,7 +272,8 @@ def test_a_drain_has_an_age_and_becomes_overdue(world: Scraped) -> None:
     assert world.value("subscription_drain_overdue") == 1
 
 
-def test_a_rejected_revision_is_shown_and_counted(world: Scraped) -> None:
+def reject(world: Scraped) -> None:
+    """Let the driver reject a revision with one more cluster."""
     world.server.stream(cluster("east"), cluster("west"))
     world.works()
     pod, document = world.server.find(PODS, "app-driver"), world.server.document()
@@ -284,8 +285,41 @@ def test_a_rejected_revision_is_shown_and_counted(world: Scraped) -> None:
     report = re.sub(r'"rejected": ?null', rejected, report)
     world.server.put(PODS, "app-driver", pod["spec"], annotations={annotation: report})
     world.works()
+
+
+def test_a_rejected_revision_is_shown_and_counted(world: Scraped) -> None:
+    reject(world)
     assert world.value("subscription_revision_rejected") == world.value("subscription_rejected_revisions_total") == 1
     assert (world.value("subscription_revision_lag"), world.value("subscription_ready")) == (1, 0)
+
+
+@pytest.mark.parametrize(("state", "without"), [("PENDING_RERUN", 1), ("FAILED", 1), ("COMPLETED", 0)])
+def test_a_roll_out_may_be_without_a_driver(world: Scraped, state: str, without: int) -> None:
+    reject(world)
+    assert world.value("subscription_rollout_without_driver") == 0
+    world.server.remove(PODS, "app-driver")
+    world.server._status(KUBEFLOW_APPLICATIONS, {"applicationState": {"state": state}})
+    world.works()
+    assert world.value("subscription_revision_rejected") == 0
+    assert world.value("subscription_rollout_without_driver") == without
+
+
+def test_a_failed_application_at_rest_has_no_roll_out(world: Scraped) -> None:
+    world.server._status(KUBEFLOW_APPLICATIONS, {"applicationState": {"state": "FAILED"}})
+    world.works()
+    assert world.value("subscription_rollout_without_driver") == 0
+
+
+def test_a_roll_out_has_no_age_in_a_pause(world: Scraped) -> None:
+    world.server.stream(cluster("east"), cluster("west"))
+    world.works()
+    assert world.value("subscription_rollout_age_seconds", method="Reload") == 0
+    world.server.subscription(updateStrategy="Reload", pause={"reason": "freeze"})
+    world.works()
+    assert world.value("subscription_rollout_age_seconds", method="Reload") is None
+    world.server.subscription(updateStrategy="Reload")
+    world.works()
+    assert world.value("subscription_rollout_age_seconds", method="Reload") == 0
 
 
 def test_the_series_vanish_with_their_object(world: Scraped) -> None:
