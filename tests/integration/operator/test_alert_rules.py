@@ -12,7 +12,7 @@ import yaml
 
 from kafkastream_operator.core.metrics import PREFIX
 from tests.support.dashboard import dashboard
-from tests.support.operator import CHART
+from tests.support.operator import CHART, rendered
 
 RULES = CHART / "monitoring" / "rules.yaml"
 WHOSE = {"namespace": "jobs", "subscription": "app"}
@@ -202,6 +202,21 @@ def test_an_alert_fires_for(what: str, promtool: Callable[..., None], tmp_path: 
     story = {"interval": case.interval, "input_series": series(case), "alert_rule_test": moments}
     file = tmp_path / "story.yaml"
     file.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [story]}))
+    promtool("test", "rules", file)
+
+
+def test_no_other_release_hides_that_one_is_gone(promtool: Callable[..., None], tmp_path: Path) -> None:
+    settings = ("metrics.rules.create=true", "metrics.podMonitor.create=true")
+    objects = rendered("kafkastream-operator", "system", *settings)
+    (rule,) = [each["spec"] for each in objects if each["kind"] == "PrometheusRule"]
+    rules, file = tmp_path / "rules.yaml", tmp_path / "story.yaml"
+    rules.write_text(yaml.safe_dump(rule))
+    case = Case("KafkaStreamOperatorStale", {"serving": "1x20"}, 0, 6, {"namespace": "other", "job": "other/operator"})
+    fired = expected(case)
+    fired["exp_labels"] = {"severity": "warning", "job": "system/kafkastream-operator"}
+    moment = {"eval_time": "6m", "alertname": case.alert, "exp_alerts": [fired]}
+    story = {"interval": "1m", "input_series": series(case), "alert_rule_test": [moment]}
+    file.write_text(yaml.safe_dump({"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": [story]}))
     promtool("test", "rules", file)
 
 

@@ -105,6 +105,11 @@ MISTAKES = {
     "an unknown value": (["replica=3"], "additional properties 'replica' not allowed"),
     "a namespace that is none": (["namespaces={Jobs}"], "namespaces"),
     "a duration without a unit": (["operator.gather=5x"], "gather"),
+    "a Lease of less than a second": (["operator.leaseDuration=500ms"], "leaseDuration"),
+    "no time for a restart": (["operator.confirm=0s"], "confirm"),
+    "no time for a live change": (["operator.confirmLive=999ms"], "confirmLive"),
+    "a duration of more than a century": (["operator.betweenRestarts=99999d"], "betweenRestarts"),
+    "a runbook that is no address": (["metrics.rules.runbookUrl=docs/runbooks.md"], "runbookUrl"),
     "a driver without a namespace": (["drivers[0].name=spark"], "namespace"),
     "the whole cluster without a policy": (
         ["clusterWide=true", "admissionPolicy.create=false"],
@@ -528,6 +533,17 @@ def test_the_chart_has_the_alerts_and_the_dashboard_unchanged() -> None:
     (dashboard,) = of_kind(objects, "ConfigMap")
     assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
     assert dashboard["data"]["kafkastream.json"] + "\n" == FILE.read_text(encoding="utf-8")
+
+
+def test_the_alerts_of_a_release_are_its_own() -> None:
+    settings = ["metrics.rules.create=true", "metrics.podMonitor.create=true", "metrics.rules.runbookUrl=https://w/r"]
+    (rule,) = of_kind(rendered("kafkastream-operator", "system", *settings), "PrometheusRule")
+    alerts = {each["alert"]: each for each in rule["spec"]["groups"][0]["rules"]}
+    own = 'absent(kafkastream_operator_serving{job="system/kafkastream-operator"})'
+    assert own in alerts["KafkaStreamOperatorStale"]["expr"]
+    for name, each in alerts.items():
+        assert each["annotations"]["runbook_url"] == f"https://w/r#{name.lower()}"
+        assert "runbook" not in each["annotations"]
 
 
 def test_the_chart_has_the_version_of_the_package() -> None:
