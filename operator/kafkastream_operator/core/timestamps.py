@@ -11,5 +11,5 @@ def stamp(moment: datetime) -> str:
 
 
 def parse(text: str) -> datetime:
-    """Return the timestamp of a text."""
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+    """Return the timestamp of a text. The API server also accepts lower-case letters in it."""
+    return datetime.fromisoformat(text.upper().replace("Z", "+00:00"))

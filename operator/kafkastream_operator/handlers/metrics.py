@@ -11,7 +11,6 @@ from collections.abc import Callable
 from http.server import ThreadingHTTPServer
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
-from pydantic import ValidationError
 
 from kafkastream_operator.core.figures import StreamFigures, SubscriptionFigures, stream_figures, subscription_figures
 from kafkastream_operator.core.metrics import Samples
@@ -22,7 +21,10 @@ from kafkastream_operator.handlers.watch import WATCHED, Operator
 from kafkastream_operator.kube.api import PODS, STREAMS, SUBSCRIPTIONS, Object
 from kafkastream_operator.kube.cache import Ref
 from kafkastream_operator.models.stream import KafkaStreamStatus
+from kafkastream_operator.models.subscription import SubscriptionStatus
 
+UNREADABLE = (ValueError, OverflowError)
+"""A status that another writer has edited: its schema, or one of its times. It counts as empty, as elsewhere."""
 METRICS_EXAMPLE = "http://0.0.0.0:8081/metrics"
 
 
@@ -107,15 +109,18 @@ def _add_operator(found: Samples, operator: Operator) -> None:
 
 
 def _stream_figures(found: Object) -> StreamFigures:
+    generation = int(found["metadata"].get("generation", 0))
     try:
-        status = KafkaStreamStatus.model_validate(found.get("status") or {})
-    except ValidationError:
-        status = KafkaStreamStatus()
-    return stream_figures(status, int(found["metadata"].get("generation", 0)))
+        return stream_figures(KafkaStreamStatus.model_validate(found.get("status") or {}), generation)
+    except UNREADABLE:
+        return stream_figures(KafkaStreamStatus(), generation)
 
 
 def _subscription_figures(found: Object) -> SubscriptionFigures:
-    return subscription_figures(status_of(found))
+    try:
+        return subscription_figures(status_of(found))
+    except UNREADABLE:
+        return subscription_figures(SubscriptionStatus())
 
 
 def _age(since: float | None, now: float) -> float | None:

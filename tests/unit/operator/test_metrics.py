@@ -28,6 +28,7 @@ from tests.support.prometheus import Samples, samples
 from tests.unit.operator.server import NAMESPACE, TIMING, Server
 from tests.unit.operator.world import cluster
 
+TOPIC = {"cluster": "east", "topic": "orders", "stream": "orders", "revision": 1}
 PAGE = (ROOT / "docs" / "operator-metrics.md").read_text(encoding="utf-8")
 
 
@@ -320,6 +321,35 @@ def test_a_roll_out_has_no_age_in_a_pause(world: Scraped) -> None:
     world.server.subscription(updateStrategy="Reload")
     world.works()
     assert world.value("subscription_rollout_age_seconds", method="Reload") == 0
+
+
+def drain_since(world: Scraped, since: str) -> None:
+    """Write a status with this begin of a drain, and a stream's condition of that time."""
+    for resource, name in ((SUBSCRIPTIONS, "app"), (STREAMS, "orders")):
+        ref = Ref(resource, NAMESPACE, name)
+        found = world.server.objects[ref]
+        status = {**found["status"], "draining": [{**TOPIC, "since": since}]} if name == "app" else found["status"]
+        safe = {"type": "SafeToDecommission", "status": "False", "reason": "Draining", "lastTransitionTime": since}
+        status = status if name == "app" else {**status, "conditions": [safe]}
+        world.server._store(ref, {**found, "status": status})
+    world.sees()
+
+
+@pytest.mark.parametrize("since", ["soon", "2026-02-31T00:00:00Z", "0001-01-01T00:00:00"])
+def test_an_unreadable_status_does_not_end_the_scrape(world: Scraped, since: str) -> None:
+    world.server.put(STREAMS, "other", {"clusters": [cluster("east")]})
+    world.works()
+    drain_since(world, since)
+    assert (world.value("subscription_ready"), world.value("stream_ready")) == (0, 0)
+    others = {"namespace": NAMESPACE, "stream": "other"}
+    assert world.scrape()["stream_ready", frozenset(others.items())] == 1
+
+
+def test_a_time_in_lower_case_is_read(world: Scraped) -> None:
+    drain_since(world, world.server.now.strftime("%Y-%m-%dt%H:%M:%Sz"))
+    world.later(minutes=1)
+    ages = (world.value("subscription_drain_age_seconds"), world.value("stream_drain_age_seconds"))
+    assert [round(each or 0, -1) for each in ages] == [60, 60]
 
 
 def test_the_series_vanish_with_their_object(world: Scraped) -> None:
