@@ -139,13 +139,16 @@ def test_the_page_lines_add_the_package_to_an_image(spark_app: Image, tmp_path: 
     (tmp_path / "Dockerfile").write_text(own)
     subprocess.run([ROOT / ".ci" / "dist", tmp_path / "dist"], check=True)
     code = "import dynamic_kafka.app.cli, confluent_kafka; print(dynamic_kafka.__file__)"
+    name = "localhost/own-image"
     with engine.store():
-        engine.build(tmp_path / "Dockerfile", tmp_path, "localhost/own-image", {})
-        settings = engine.config("localhost/own-image")
+        engine.build(tmp_path / "Dockerfile", tmp_path, name, {})
+        settings = engine.config(name)
         spark = (
             'PYTHONPATH=$(echo $SPARK_HOME/python $SPARK_HOME/python/lib/py4j-*.zip | tr " " :) exec python3 -c "$0"'
         )
-        done = engine.run_inside("localhost/own-image", settings, ["sh", "-c", spark, code])
+        done = engine.run_inside(name, settings, ["sh", "-c", spark, code])
+    with engine.store():  # without the container of the run
+        engine.buildah("rmi", name)
     assert done.stdout.startswith("/usr/local/lib/python3"), done.stderr
 
 

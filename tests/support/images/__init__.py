@@ -12,16 +12,14 @@ import json
 import re
 import shutil
 import subprocess
-import sys
-import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tests.support.cache import cache_folder, made_once
 from tests.support.images import bases, engine
+from tests.support.images.archives import archived
 from tests.support.images.engine import ImagesUnavailableError as ImagesUnavailableError
 from tests.support.places import ROOT
 
@@ -31,7 +29,6 @@ TARGETS: tuple[Target, ...] = ("operator", "spark-app")
 _NAMES = {"operator": "kafkastream-operator", "spark-app": "dynamic-kafka"}
 _LOCKS = {"operator": "operator.lock", "spark-app": "spark-image.lock"}
 _PACKAGES = {"operator": "operator-packages", "spark-app": "spark-packages"}
-_ARCHIVES_KEPT = 3
 
 
 @dataclass(frozen=True)
@@ -76,22 +73,8 @@ def built(target: Target) -> Image:
         ImagesUnavailableError: this machine cannot build images.
         StepFailedError: a step of the build failed.
     """
-    engine.require()
-    key = _key(target)
-    reference = f"localhost/{_NAMES[target]}:{version()}-{key}"
-
-    def make(arriving: Path) -> None:
-        began = time.monotonic()
-        print(f"Building the image {target} in {cache_folder()}", file=sys.stderr)
-        arriving.mkdir()
-        with engine.store():
-            _build(target, reference)
-            engine.buildah("push", reference, f"docker-archive:{arriving / 'image.tar'}:{reference}")
-            (arriving / "config.json").write_text(json.dumps(engine.config(reference)))
-            _prune(target, reference)
-        print(f"Built the image {target} in {time.monotonic() - began:.0f} s", file=sys.stderr)
-
-    folder = made_once(f"image-{target}-{key}", make)
+    reference = f"localhost/{_NAMES[target]}:{version()}-{_key(target)}"
+    folder = archived(target, reference, lambda: _build(target, reference))
     return Image(target, reference, folder / "image.tar", json.loads((folder / "config.json").read_text()))
 
 
@@ -132,14 +115,3 @@ def _wheel_sources() -> list[str]:
     """Return the files and folders of which `.ci/dist` builds the wheel."""
     [names] = re.findall(r"^sources=\((.*)\)$", (ROOT / ".ci" / "dist").read_text(), re.MULTILINE)
     return str(names).split()
-
-
-def _prune(target: Target, newest: str) -> None:
-    """Delete old archives, each as large as its image, and the images of which there is no archive any more."""
-    archives = sorted(cache_folder().glob(f"image-{target}-*/"), key=lambda folder: folder.stat().st_mtime)
-    for old in archives[: -_ARCHIVES_KEPT + 1]:
-        shutil.rmtree(old, ignore_errors=True)
-    kept = {folder.name.rpartition("-")[2] for folder in archives[-_ARCHIVES_KEPT + 1 :]}
-    for name in engine.names(f"localhost/{_NAMES[target]}"):
-        if name != newest and name.rpartition("-")[2] not in kept:
-            engine.buildah("rmi", name)

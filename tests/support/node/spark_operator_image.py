@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 from pathlib import Path
 
-from tests.support.cache import cache_folder, made_once
 from tests.support.images import bases, engine
+from tests.support.images.archives import archived
 from tests.support.kube_programs import spark_operator
 
 _DOCKERFILE = Path(__file__).with_name("spark-operator") / "Dockerfile"
@@ -23,15 +22,11 @@ def spark_operator_image() -> tuple[str, Path]:
     """
     engine.require()
     inputs = [bases.key(with_spark=True), _DOCKERFILE.read_text(), str(spark_operator())]
-    key = hashlib.sha256(repr(inputs).encode()).hexdigest()[:12]
-    name = f"localhost/spark-operator:{key}"
+    name = f"localhost/spark-operator:{hashlib.sha256(repr(inputs).encode()).hexdigest()[:12]}"
 
-    def make(arriving: Path) -> None:
-        arriving.mkdir()
-        with tempfile.TemporaryDirectory(dir=cache_folder()) as folder, engine.store():
-            shutil.copy(spark_operator(), folder)
-            base = bases.spark_base(bases.python_base())
-            engine.build(_DOCKERFILE, Path(folder), name, {"SPARK_IMAGE": base})
-            engine.buildah("push", name, f"docker-archive:{arriving / 'image.tar'}:{name}")
+    def build() -> None:
+        with engine.scratch() as context:
+            shutil.copy(spark_operator(), context)
+            engine.build(_DOCKERFILE, context, name, {"SPARK_IMAGE": bases.spark_base(bases.python_base())})
 
-    return name, made_once(f"image-spark-operator-{key}", make) / "image.tar"
+    return name, archived("spark-operator", name, build) / "image.tar"
