@@ -18,7 +18,8 @@ from dynamic_kafka.options.command_line import parse_flags
 from dynamic_kafka.options.durations import parse_duration_ms
 from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.errors import LoginError
-from kafkastream_operator.handlers.health import LIVENESS_EXAMPLE, READY_PATH, Health, answer_probes, parse_address
+from kafkastream_operator.handlers.health import LIVENESS_EXAMPLE, Health, answer_probes
+from kafkastream_operator.handlers.http_server import READY_PATH, parse_address
 from kafkastream_operator.handlers.login import login_with
 from kafkastream_operator.handlers.metrics import METRICS_EXAMPLE, serve_metrics
 from kafkastream_operator.handlers.watch import Operator

@@ -14,15 +14,13 @@ import time
 from collections.abc import Callable
 from http.server import ThreadingHTTPServer
 from typing import Literal
-from urllib.parse import urlsplit
 
-from kafkastream_operator.handlers.http_server import Answer, serve
+from kafkastream_operator.handlers.http_server import READY_PATH, Answer, parse_address, serve
 from kafkastream_operator.handlers.watch_health import WatchHealth
 
 MAX_LOOP_PAUSE_S = 30.0
 """The longest time for which the event loop may not run."""
 HEARTBEAT_S = 1.0
-READY_PATH = "/readyz"
 LIVENESS_EXAMPLE = "http://0.0.0.0:8080/healthz"
 
 Phase = Literal["standby", "starting", "serving"]
@@ -60,9 +58,9 @@ class Health:
             self._beat = self._clock()
             await asyncio.sleep(HEARTBEAT_S)
 
-    def serving(self) -> tuple[bool, str]:
-        """Return whether the operator serves, with its phase."""
-        return self._phase == "serving", self._phase
+    def serving(self) -> bool:
+        """Return whether the operator serves."""
+        return self._phase == "serving"
 
     def live(self) -> tuple[bool, str]:
         """Return whether the operator is live, with its phase or the reason."""
@@ -81,14 +79,6 @@ class Health:
         return live and self._phase != "starting", text
 
 
-def parse_address(url: str, example: str = LIVENESS_EXAMPLE) -> tuple[str, int, str]:
-    """Return host, port and path of a URL such as the example. Raises ValueError for any other."""
-    found = urlsplit(url)
-    if found.scheme != "http" or not found.hostname or not found.port or found.path in ("", "/", READY_PATH):
-        raise ValueError(f"{url!r} is not a URL to serve at; write it as {example}")
-    return found.hostname, found.port, found.path
-
-
 def answer_probes(health: Health, url: str) -> ThreadingHTTPServer:
     """Start the thread that answers probes: liveness at the URL's path, readiness at `/readyz` on the same port.
 
@@ -100,5 +90,5 @@ def answer_probes(health: Health, url: str) -> ThreadingHTTPServer:
         good, text = ask()
         return Answer(200 if good else 503, f"{text}\n")
 
-    host, port, path = parse_address(url)
+    host, port, path = parse_address(url, LIVENESS_EXAMPLE)
     return serve(host, port, {path: lambda: answered(health.live), READY_PATH: lambda: answered(health.ready)})

@@ -8,6 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+READY_PATH = "/readyz"
+"""The path of readiness probes, at which nothing else is served."""
+
 
 class Answer(NamedTuple):
     """The answer to a request: its HTTP status, its body, and the body's type."""
@@ -15,6 +18,14 @@ class Answer(NamedTuple):
     status: int
     text: str
     content_type: str = "text/plain"
+
+
+def parse_address(url: str, example: str) -> tuple[str, int, str]:
+    """Return host, port and path of a URL such as the example. Raises ValueError for any other."""
+    found = urlsplit(url)
+    if found.scheme != "http" or not found.hostname or not found.port or found.path in ("", "/", READY_PATH):
+        raise ValueError(f"{url!r} is not a URL to serve at; write it as {example}")
+    return found.hostname, found.port, found.path
 
 
 def serve(host: str, port: int, answers: Mapping[str, Callable[[], Answer]]) -> ThreadingHTTPServer:

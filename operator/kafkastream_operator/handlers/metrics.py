@@ -14,9 +14,8 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from kafkastream_operator.core.figures import StreamFigures, SubscriptionFigures, stream_figures, subscription_figures
 from kafkastream_operator.core.metrics import Samples
-from kafkastream_operator.handlers.health import parse_address
-from kafkastream_operator.handlers.http_server import Answer, serve
-from kafkastream_operator.handlers.subscription_view import status_of
+from kafkastream_operator.handlers.http_server import Answer, parse_address, serve
+from kafkastream_operator.handlers.subscription_view import status_of, stream_status_of
 from kafkastream_operator.handlers.watch import WATCHED, Operator
 from kafkastream_operator.kube.api import PODS, STREAMS, SUBSCRIPTIONS, Object
 from kafkastream_operator.kube.cache import Ref
@@ -94,7 +93,7 @@ def _add_subscription(found: Samples, operator: Operator, ref: Ref, now: float) 
 
 
 def _add_operator(found: Samples, operator: Operator) -> None:
-    errors, (serving, _) = operator.measured.errors(), operator.health.serving()
+    errors, serving = operator.measured.errors(), operator.health.serving()
     for resource in {each for each, _ in WATCHED} - {PODS}:
         found.add("reconcile_errors_total", (resource.full_name,), errors.get(resource.full_name, 0))
     for ref, count in operator.queue.failures().items():
@@ -111,7 +110,7 @@ def _add_operator(found: Samples, operator: Operator) -> None:
 def _stream_figures(found: Object) -> StreamFigures:
     generation = int(found["metadata"].get("generation", 0))
     try:
-        return stream_figures(KafkaStreamStatus.model_validate(found.get("status") or {}), generation)
+        return stream_figures(stream_status_of(found), generation)
     except UNREADABLE:
         return stream_figures(KafkaStreamStatus(), generation)
 

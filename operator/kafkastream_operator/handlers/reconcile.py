@@ -30,7 +30,13 @@ from kafkastream_operator.errors import ApiError, ConflictError, NotFoundError
 from kafkastream_operator.handlers.apply_plan import PERMANENT_REFUSALS, apply_plan, send_event, write_status
 from kafkastream_operator.handlers.measurements import Measurements
 from kafkastream_operator.handlers.stream_subscribers import application_api_version, subscribers_of
-from kafkastream_operator.handlers.subscription_view import catalog_of, labels_of, observe_subscription, status_of
+from kafkastream_operator.handlers.subscription_view import (
+    catalog_of,
+    labels_of,
+    observe_subscription,
+    status_of,
+    stream_status_of,
+)
 from kafkastream_operator.kube.api import (
     APPLICATIONS,
     CONFIG_MAPS,
@@ -43,7 +49,6 @@ from kafkastream_operator.kube.api import (
 )
 from kafkastream_operator.kube.cache import Cache, Ref
 from kafkastream_operator.models.conditions import condition
-from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import ApplicationRef, SubscriptionSpec
 
 EVENT_INTERVAL_S = 3000.0
@@ -246,10 +251,7 @@ class Reconciler:
         if found is None or found["metadata"].get("deletionTimestamp"):
             return None
         catalog = catalog_of(self._cache, job.namespace)
-        try:
-            before = KafkaStreamStatus.model_validate(found.get("status") or {})
-        except ValidationError:
-            before = KafkaStreamStatus()
+        before = stream_status_of(found)
         status = stream_status(
             job.name,
             catalog,

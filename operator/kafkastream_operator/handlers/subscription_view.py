@@ -41,6 +41,7 @@ from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.core.view import ConfigMap, View
 from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, PODS, STREAMS, SUBSCRIPTIONS, Object
 from kafkastream_operator.kube.cache import Cache, ref_of
+from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
 from kafkastream_operator.spark.kinds import KINDS, Kind
 
@@ -127,6 +128,14 @@ def status_of(found: Object) -> SubscriptionStatus:
         return SubscriptionStatus.model_validate(found.get("status") or {})
     except ValidationError:
         return SubscriptionStatus()
+
+
+def stream_status_of(found: Object) -> KafkaStreamStatus:
+    """Return the status of a stream. One that this version cannot read counts as empty: it can be rebuilt."""
+    try:
+        return KafkaStreamStatus.model_validate(found.get("status") or {})
+    except ValidationError:
+        return KafkaStreamStatus()
 
 
 def rendered_config_map(cache: Cache, namespace: str, name: str, subscription: Object) -> ConfigMap | None:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 import urllib3
 
-from kafkastream_operator.handlers.health import MAX_LOOP_PAUSE_S, Health, answer_probes, parse_address
+from kafkastream_operator.handlers.health import LIVENESS_EXAMPLE, MAX_LOOP_PAUSE_S, Health, answer_probes
+from kafkastream_operator.handlers.http_server import parse_address
 from kafkastream_operator.handlers.watch_health import MAX_SILENCE_S, Watch
 from kafkastream_operator.kube.api import PODS
 from tests.support.ports import reserve_ports
@@ -129,4 +130,4 @@ def test_probes_are_answered(health: Health, url: str) -> None:
 )
 def test_an_invalid_probe_url_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write it as http"):
-        parse_address(text)
+        parse_address(text, LIVENESS_EXAMPLE)
