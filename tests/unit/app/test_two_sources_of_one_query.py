@@ -81,6 +81,27 @@ def test_the_reports_of_both_planners_count(idle: bool) -> None:
     assert [summary["revision"] for summary in status.summaries] == ["17", "16"]
 
 
+@pytest.mark.parametrize("idle", [False, True])
+def test_a_planner_without_a_report_counts_as_behind(idle: bool) -> None:
+    # Given two planners, of which one has not reported, and a source that is not ours
+    board = StatusBoard(["lake"])
+    first = {"clusters": {}, "document": 1, "revision": "17"}
+    foreign = {"startOffset": None, "endOffset": {"t": {"0": 1}}, "latestOffset": {"t": {"0": 1}}}
+    ours = [{**source(document("1", 5)), "latestOffset": first}, source(document("2", 5))]
+    event = {"batchId": 0, "sources": [foreign, *ours]}
+    board.idle("lake", event) if idle else board.progress("lake", event, 1.0)
+
+    # Then an empty report stands for it, which holds the applied revision back
+    assert board.sinks()["lake"].summaries == (first, {})
+
+
+def test_an_event_without_any_report_keeps_the_last_ones() -> None:
+    board = StatusBoard(["lake"])
+    before = board.update("lake", summaries=({"revision": "17"},))
+    board.idle("lake", {"sources": [source(document("1", 5))]})
+    assert board.sinks()["lake"].summaries == before.summaries
+
+
 def test_a_start_knows_the_ids_of_all_sources_of_the_query(tmp_path: Path) -> None:
     # Given Spark's log of a batch that is planned and not committed
     (tmp_path / "offsets").mkdir()

@@ -27,7 +27,8 @@ class SinkStatus:
     Attributes:
         document: the offset document of the last batch that Spark has committed.
         others: the documents of further sources of ours; a join of a stream with itself has one.
-        summaries: the report of each source's planner: lag per cluster, stalled clusters, rejected metadata.
+        summaries: the report of each source's planner: lag per cluster, stalled clusters, rejected metadata. Empty for
+            a planner that has not reported.
         batch: the number of the last batch; -1 before the first.
         rows, rows_per_second, batch_ms: rows, rate and duration of the last batch.
         records: offsets read per split since the application started: records and gaps.
@@ -104,10 +105,8 @@ class StatusBoard:
 
         If the checkpoint could not be read, this also shows the query's progress before its first batch.
         """
-        reported = [source.get("latestOffset") for source in event.get("sources", [])]
-        keys = {"clusters", "document", "revision"}
-        summaries = tuple(each for each in reported if isinstance(each, Mapping) and keys <= each.keys())
-        if summaries:
+        summaries = planner_reports(event)
+        if any(summaries):
             self.update(name, summaries=summaries)
         sources = our_sources(event)
         # The progress of a batch is left to its own event, which also counts the offsets that were read.
@@ -138,12 +137,11 @@ class StatusBoard:
                 if part.split in records:
                     records[part.split] += part.size
                     advanced[part.split] = now
-        reported = [each.get("latestOffset") for each in sources]
         return self.update(
             name,
             document=document,
             others=tuple(others),
-            summaries=tuple(each if isinstance(each, Mapping) else {} for each in reported),
+            summaries=planner_reports(event),
             batch=int(event["batchId"]),
             rows=int(event.get("numInputRows", 0)),
             rows_per_second=float(event.get("processedRowsPerSecond", 0.0)),
@@ -158,3 +156,18 @@ class StatusBoard:
 def our_sources(event: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the sources of ours in a progress event, each with its end offset."""
     return [source for source in event.get("sources", []) if is_saved_document(source.get("endOffset"))]
+
+
+def planner_reports(event: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """Return the report of each source of ours in a progress event, an empty one where there is none.
+
+    A planner without a report must count: nothing shows which revision it has. Before a query's first batch a source
+    has no end offset, and only its report shows that it is ours.
+    """
+    found: list[Mapping[str, Any]] = []
+    for source in event.get("sources", []):
+        reported = source.get("latestOffset")
+        report = reported if isinstance(reported, Mapping) else {}
+        if is_saved_document(source.get("endOffset")) or {"clusters", "document", "revision"} <= report.keys():
+            found.append(report)
+    return tuple(found)

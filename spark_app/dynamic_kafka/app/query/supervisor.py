@@ -181,6 +181,8 @@ class Supervisor:
             "event": "batch", "sink": each.sink.name, "batch": status.batch, "rows": status.rows,
             "documentQuery": status.document.query, "milliseconds": status.batch_ms, "summary": status.summaries[0],
         }  # fmt: skip
+        if len(status.summaries) > 1:
+            fields["summaries"] = status.summaries
         log.info("sink %s: batch %d, %d rows", each.sink.name, status.batch, status.rows, extra=fields)
 
     # -- ending --------------------------------------------------------------------------------------------------
