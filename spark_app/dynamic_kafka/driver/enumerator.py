@@ -107,7 +107,8 @@ class Enumerator:
             self.group_check.check(last, self.observer.observe(last))
         least, most = self.options.min_partitions, self.options.max_records_per_partition
         sliced = slice_ranges(self.replays.ranges(first, last), min_partitions=least, max_records=most)
-        observation = Observation(self.observer.in_force().subscription, self.replays.answers)
+        # A batch that this process has planned has the ids of the metadata in force: it needs no answers.
+        observation = self.replays.observation or Observation(self.observer.in_force().subscription, {})
         return make_tasks(self.options, observation, last, sliced)
 
     def prepare_available_now(self) -> None:

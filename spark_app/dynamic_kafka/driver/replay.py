@@ -32,11 +32,11 @@ from dynamic_kafka.planning.amendments import Amendment, Amendments, Reason
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.dataloss import is_recreated, recreated_while_pending
 from dynamic_kafka.planning.identity import identity_choices, saved_identity
-from dynamic_kafka.planning.observation import ClusterObservation, Observation
+from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.plan import check_chain, ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.questions import Topics
-from dynamic_kafka.planning.renames import current_id
+from dynamic_kafka.planning.renames import carry_over, current_id
 from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.wording import first_few
 
@@ -60,7 +60,8 @@ class Replays:
 
     Attributes:
         amendments: the amendments that were restored or made so far.
-        answers: the clusters' answers by which the last replay was decided.
+        observation: the metadata and the answers by which the last replay was decided. None before one, and once this
+            process has planned a batch.
         incarnation: this process as a driver of the query.
     """
 
@@ -74,7 +75,7 @@ class Replays:
         self._options, self._state, self._observe, self._absent = options, state, observe, absent
         self.incarnation = Incarnation(state)
         self.amendments = Amendments()
-        self.answers: Mapping[str, ClusterObservation] = {}
+        self.observation: Observation | None = None
         self._settled: set[tuple[str, str]] = set()
         self._unread: tuple[str, str] | None = None
         self._restored = False
@@ -133,7 +134,7 @@ class Replays:
         if undone and self._state is not None:
             self._state.undo_amendments(end.query, undone)
             log.warning("%d amendments of the batch of document %d do not apply any more", len(undone), end.number)
-        self._settled, self._unread = {key}, key
+        self._settled, self._unread, self.observation = {key}, key, None
 
     def ranges(self, start: OffsetDocument, end: OffsetDocument) -> list[SplitRange]:
         """Return the ranges to read for a batch, the same ones however often Spark asks.
@@ -166,7 +167,8 @@ class Replays:
         """Make an amendment for the ranges that cannot be read any more, if there are any."""
         log.info("replaying batch of document %d: %d ranges", end.number, len(ranges))
         observation = self._observe(end)
-        self.answers = observation.answers
+        # Without the connections of a live observation.
+        self.observation = Observation(observation.subscription, observation.answers)
         amendment = self.judge(ranges, end, key, observation)
         self._check_identities(end, observation)
         if amendment is None:
@@ -275,12 +277,11 @@ class Replays:
         Otherwise only the next plan would refuse them, after this batch was delivered.
         """
         accepted = self._state.accepted_identities(end) if self._state else {}
-        for saved_as in sorted({*end.clusters, *end.parked}):
-            cluster, saved = current_id(saved_as, end, observation), saved_identity(end, saved_as)
-            answer = observation.answers.get(cluster) if cluster else None
-            found = answer.kafka_id if answer else None
-            word = accepted.get(cluster) if cluster else None
-            if cluster and saved and found and found != saved and not (word and word.covers(saved, found)):
+        # As a plan does. A renamed cluster may get an id under which another one is parked.
+        progress, _ = carry_over(end, observation.subscription.clusters, observation.answers)
+        for cluster, answer in sorted(observation.answers.items()):
+            saved, found, word = saved_identity(progress, cluster), answer.kafka_id, accepted.get(cluster)
+            if saved and found and found != saved and not (word and word.covers(saved, found)):
                 raise IdentityError(
                     f"cluster {cluster!r} has the saved Kafka cluster.id {saved}, but its servers answer with {found}:"
                     f" the pending batch is not read. {identity_choices(cluster, found)}"
