@@ -63,11 +63,29 @@ def _former_id(
 
 
 def current_id(saved: str, document: OffsetDocument, observation: Observation) -> str | None:
-    """Return the id of a saved cluster now: its own, or its new one after a rename; None if it was removed."""
+    """Return the id of a saved cluster now: its own, or the one that `carry_over` moves its offsets to.
+
+    Returns:
+        None if it was removed. A cluster whose rename only its `cluster.id` shows counts as removed until it answers.
+    """
     wanted, answers = observation.subscription.clusters, observation.answers
     if saved in wanted:
         return saved
-    return next((new for new in wanted if _former_id(new, document, wanted, answers) == saved), None)
+    for new in wanted:
+        if _former_id(new, document, wanted, answers) == saved:
+            return new
+    identity = saved_identity(document, saved)
+    same = [new for new, answer in sorted(answers.items()) if identity is not None and answer.kafka_id == identity]
+    if not same:
+        return None
+    renamed, _ = rename(document, wanted, answers)
+    return next((new for new in same if new in wanted and _may_take_over(new, renamed, answers[new])), None)
+
+
+def _may_take_over(cluster: str, document: OffsetDocument, answer: ClusterObservation) -> bool:
+    """Return whether an id without active progress may continue at the offsets of another id of its `cluster.id`."""
+    own = document.parked[cluster].kafka_id if cluster in document.parked else None
+    return cluster not in document.clusters and answer.kafka_id is not None and own in (None, answer.kafka_id)
 
 
 def recognise(
@@ -85,9 +103,7 @@ def recognise(
     clusters, parked, notes = dict(document.clusters), dict(document.parked), []
     explicit = dict(document.explicit_ids)
     for cluster, answer in sorted(observed.items()):
-        own = parked[cluster].kafka_id if cluster in parked else None
-        fits = answer.kafka_id is not None and own in (None, answer.kafka_id)
-        if cluster not in wanted or cluster in clusters or not fits:
+        if cluster not in wanted or not _may_take_over(cluster, document, answer):
             continue
         same = [name for name, progress in sorted(clusters.items()) if progress.kafka_id == answer.kafka_id]
         # The id that was parked last has the newest offsets of its topics.

@@ -78,6 +78,18 @@ def test_two_renames_while_stopped_read_nothing_twice(brokers: Brokers, orders: 
         run.until_rows(wanted + more)
 
 
+def test_two_renames_under_a_pending_batch_repeat_it_whole(brokers: Brokers, orders: str, path: Path) -> None:
+    write_metadata(path, stream("orders", cluster("east", brokers.a, [orders])))
+    wanted = produce("east", brokers.a, orders, 5)
+    with reading(path) as run:
+        run.batch(crash="reading")
+        # When it is renamed to `eastern`, and then to `oriental`, before the next start
+        write_metadata(path, stream("orders", cluster("oriental", brokers.a, [orders], renamedFrom="eastern")))
+        wanted += renamed(produce("east", brokers.a, orders, 2), "oriental")
+        run.until_rows(wanted)  # rows of the pending batch keep the old id
+        assert run.next == {("oriental", orders): {0: 7}}
+
+
 def test_a_rename_that_is_retried_reads_nothing_twice(
     brokers: Brokers, orders: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,7 @@ END = replace(
 
 
 def found(kafka_id: str | None, **clusters: str | None) -> Observation:
-    """Return metadata, {cluster id: `renamedFrom`}. Its clusters answer with this `cluster.id`, with None not at all."""
+    """Return metadata, {cluster id: `renamedFrom`}. Its clusters answer with this `cluster.id`, or not (None)."""
     named = {
         name: SubscribedCluster({"t": "s"}, {"bootstrap.servers": f"{name}:1"}, renamed_from=former)
         for name, former in clusters.items()
@@ -97,7 +97,7 @@ def test_a_rename_to_an_id_of_another_cluster_needs_its_answer(
             tasks(enumerator, pending)
 
 
-def test_a_batch_planned_after_a_replay_has_the_metadata_in_force(world: World, enumerator: Enumerator) -> None:
+def test_a_batch_planned_after_a_replay_has_newer_metadata(world: World, enumerator: Enumerator) -> None:
     tasks(enumerator)
     later = replace(END, number=3, previous=fingerprint(END), clusters=START.clusters)
     world.now = found("Qx", east=None)

@@ -218,6 +218,52 @@ def test_a_range_of_a_renamed_cluster_is_read_under_its_new_id() -> None:
     assert replays.ranges(START, END) == [EAST_T, EAST_U, WEST_T]
 
 
+def found_as(name: str, kafka_id: str | None, renamed_from: str | None, *more: str) -> Observation:
+    """Return metadata with `west` under this name, beside `east` and further ids, which answer as `west` does."""
+    clusters = {name: SubscribedCluster({"t": "s"}, {}, renamed_from=renamed_from) for name in (name, *more)}
+    clusters["east"] = SubscribedCluster({"t": "s", "u": "s"}, {})
+    answers = {name: ClusterObservation({}, kafka_id) for name in clusters} | {"east": ClusterObservation({}, "Mk")}
+    return Observation(Subscription(clusters, ("s",)), answers)
+
+
+@pytest.mark.parametrize("renamed_from", ["occident", None], ids=["two renames", "a rename that is taken back"])
+@pytest.mark.parametrize("state", [MemoryState(), None], ids=["a state location", "none"])
+def test_a_range_of_a_recognised_cluster_is_read(state: MemoryState | None, renamed_from: str | None) -> None:
+    # Given a new id that answers with the `cluster.id` of `west`, which metadata no longer names
+    replays = restarted(state, found_as("sunset", "Qx", renamed_from))
+
+    # Then the batch is repeated whole, as the next plan goes on there
+    assert replays.ranges(START, END) == [EAST_T, EAST_U, WEST_T]
+    assert not (state and state.files)
+
+
+@pytest.mark.parametrize(
+    ("kafka_id", "saved"), [("Other", "Qx"), (None, "Qx"), (None, None)], ids=["another", "no answer id", "none saved"]
+)
+def test_a_range_is_not_read_under_an_id_that_is_not_recognised(kafka_id: str | None, saved: str | None) -> None:
+    start, end = (
+        replace(found, clusters={**found.clusters, "west": replace(found.clusters["west"], kafka_id=saved)})
+        for found in (START, END)
+    )
+    state = MemoryState()
+    replays = restarted(state, found_as("sunset", kafka_id, "occident"))
+    assert replays.ranges(start, replace(end, previous=fingerprint(start))) == [EAST_T, EAST_U]
+    assert [each.reasons for each in state.amendments("q")] == [{"west": "removed"}]
+
+
+@pytest.mark.parametrize("taken", ["parked as another cluster", "renamed from another one"])
+def test_an_id_that_a_plan_would_not_recognise_reads_no_range(taken: str) -> None:
+    # Given an id that has the `cluster.id` of `west`, but the offsets of another cluster
+    parked = "sunset" if taken == "parked as another cluster" else "occident"
+    kept = {parked: ParkedCluster({"t": ParkedTopic("s", {0: 8}, 1 << 60)}, "Other")}
+    start, end = (replace(found, parked=kept) for found in (START, END))
+    replays = restarted(MemoryState(), found_as("sunset", "Qx", "occident"))
+
+    # Then the replay is refused, as the next plan would be
+    with pytest.raises(IdentityError, match=r"cluster 'sunset' has the saved Kafka cluster\.id Other"):
+        replays.ranges(start, replace(end, previous=fingerprint(start)))
+
+
 @pytest.mark.parametrize("reports_ids", [True, False])
 def test_an_old_renamed_from_does_not_lead_to_an_active_cluster(reports_ids: bool) -> None:
     # Given a cluster that still has the `renamedFrom` of its last rename, and another one that had that id since
