@@ -32,9 +32,9 @@ def test_a_rotated_password_needs_no_restart(shop: Shop, node: PodNode) -> None:
 
 def test_a_server_that_is_not_listed_holds_the_change(shop: Shop) -> None:
     with shop.play("server-not-listed", "The stream gives cluster B a server that no binding lists", reads="B"):
-        listed = shop.servers["B"]
-        shop.servers["B"] = f"{listed},10.200.0.1:1"
-        shop.commit_stream("Add a server of cluster B that is not listed")
+        listed = shop.stream.servers["B"]
+        shop.stream.servers["B"] = f"{listed},10.200.0.1:1"
+        shop.stream.commit_again("Add a server of cluster B that is not listed")
         for each in shop.applications:
             shop.wait(
                 f"{each.name} to hold the change",
@@ -47,8 +47,8 @@ def test_a_server_that_is_not_listed_holds_the_change(shop: Shop) -> None:
             )
             shop.wait_batch(each)
         shop.mark("both subscriptions hold the change")
-        shop.servers["B"] = listed
-        shop.commit_stream("Take the server out again")
+        shop.stream.servers["B"] = listed
+        shop.stream.commit_again("Take the server out again")
     assert [each.restarts for each in shop.story.results] == [0, 0]
 
 

@@ -42,12 +42,12 @@ _APPLICATIONS = "sparkapplications.sparkoperator.k8s.io"
 def test_an_account_can_do_only_its_work(
     shop: Shop, account: str, verb: str, resource: str, namespace: str, *, allowed: str
 ) -> None:
-    assert shop.can_i(account, verb, resource, namespace) == allowed
+    assert shop.objects.can_i(account, verb, resource, namespace) == allowed
 
 
 def test_the_operator_may_not_change_a_drivers_image(shop: Shop) -> None:
     shop.start_applications()
-    pod = shop.pods(shop.applications[0], "driver")[0]
+    pod = shop.objects.pods(shop.applications[0], "driver")[0]
     containers = shop.cluster.api.get(PODS, pod, NAMESPACE)["spec"]["containers"]
     own = shop.cluster.client(shop.cluster.kubeconfig_of(OPERATOR_NAMESPACE, OPERATOR))
     image = {"spec": {"containers": [{**each, "image": "another"} for each in containers]}}

@@ -30,9 +30,9 @@ def test_a_deleted_driver_pod_comes_back(shop: Shop) -> None:
 def test_a_deleted_executor_repeats_its_range(shop: Shop) -> None:
     with shop.play("executor-deleted", "An executor pod is deleted in the middle of a range, with no grace"):
         for each in shop.applications:
-            executors = shop.pods(each, "executor")
+            executors = shop.objects.pods(each, "executor")
             known = each.parquet.planned()
-            shop.producers.burst(shop.home, _BURST)
+            shop.producers.burst(shop.stream.home, _BURST)
             shop.wait(f"the next batch of {each.name} to run", partial(_runs_after, known, each))
             batch = each.parquet.planned()
             shop.cluster.api.delete(PODS, executors[0], NAMESPACE, gracePeriodSeconds=0)
@@ -43,11 +43,11 @@ def test_a_deleted_executor_repeats_its_range(shop: Shop) -> None:
 
 def test_the_other_replica_leads_on(shop: Shop, node: PodNode) -> None:
     with shop.play("leader-killed", "Our leading operator dies of kill -9 during a change, and during a drain"):
-        at = shop.add("C")
+        at = shop.stream.add("C")
         _kill_leader(shop, node, under_way=lambda: not _is_in_force(shop, at))
         shop.wait_in_force("C is added", at, added="C")
 
-        at = shop.remove("C")
+        at = shop.stream.remove("C")
         shop.wait("C to drain", lambda: shop.is_draining("C"))
         _kill_leader(shop, node, under_way=lambda: shop.is_draining("C"))
         shop.wait_in_force("C is removed, and drains", at)
@@ -71,14 +71,14 @@ def test_a_document_edited_by_hand_is_restored(shop: Shop) -> None:
 def test_a_restart_survives_a_lost_patch(shop: Shop) -> None:
     with shop.play("spark-operator-down", "Kubeflow's spark-operator is down during a change that needs a restart"):
         shop.scale(SPARK_OPERATOR_NAMESPACE, _CONTROLLER, 0)
-        at = shop.add("C")
+        at = shop.stream.add("C")
         shop.wait(
             "both documents", lambda: all(shop.timeline.documents_since(each.name, at) for each in shop.applications)
         )
         shop.scale(SPARK_OPERATOR_NAMESPACE, _CONTROLLER, 1)
         shop.wait_in_force("C is added", at, added="C")
 
-        at = shop.remove("C")
+        at = shop.stream.remove("C")
         shop.wait_in_force("C is removed, and drains", at)
         shop.wait_drained("C")
 
@@ -88,7 +88,7 @@ def _runs_after(known: int, application: Application) -> bool:
 
 
 def _has_others(shop: Shop, application: Application, gone: str) -> bool:
-    return len(set(shop.pods(application, "executor")) - {gone}) == 2
+    return len(set(shop.objects.pods(application, "executor")) - {gone}) == 2
 
 
 def _is_in_force(shop: Shop, at: float) -> bool:
@@ -105,7 +105,7 @@ def _kill_leader(shop: Shop, node: PodNode, under_way: Callable[[], bool]) -> No
     Args:
         under_way: whether the change that the kill has to interrupt is not over yet.
     """
-    leader = shop.leader()
+    leader = shop.objects.leader()
     holder = leader.rpartition("-")[0]
     pod = shop.cluster.api.get(PODS, holder, OPERATOR_NAMESPACE)
     container = pod["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2]
@@ -113,5 +113,5 @@ def _kill_leader(shop: Shop, node: PodNode, under_way: Callable[[], bool]) -> No
     os.kill(int(processes[container]), signal.SIGKILL)
     assert under_way(), "the change was over before the leading operator was killed"
     shop.mark(f"kill -9 to the leading operator, {holder}")
-    shop.wait("another leading operator", lambda: shop.leader() not in ("", leader))
-    shop.mark(f"{shop.leader()} leads")
+    shop.wait("another leading operator", lambda: shop.objects.leader() not in ("", leader))
+    shop.mark(f"{shop.objects.leader()} leads")

@@ -20,7 +20,7 @@ def test_jobs_never_notice_an_upgrade(shop: Shop) -> None:
     release = (OPERATOR, f"--namespace={OPERATOR_NAMESPACE}")
     values = [f"--set={each}" for each in operator_settings(images()["operator"].name)]
     with shop.play("upgrade", "helm upgrade, rollback and uninstall of our operator while records flow"):
-        before = shop.written()
+        before = shop.objects.written()
         helm.run("upgrade", *release, str(CHART), "--wait", "--timeout=4m", *values, "--set=operator.gather=3s")
         shop.mark("helm upgrade has ended")
         helm.run("rollback", *release, "1", "--wait", "--timeout=4m")
@@ -32,11 +32,11 @@ def test_jobs_never_notice_an_upgrade(shop: Shop) -> None:
             shop.wait_batch(each)
         install_operator(shop.cluster, images()["operator"].name)
         shop.mark("helm install has ended")
-        shop.wait("the operator to serve", shop.leader)
-        assert shop.written() == before
+        shop.wait("the operator to serve", shop.objects.leader)
+        assert shop.objects.written() == before
 
-        at = shop.add("C")  # it serves again
+        at = shop.stream.add("C")  # it serves again
         shop.wait_in_force("C is added", at, added="C")
-        at = shop.remove("C")
+        at = shop.stream.remove("C")
         shop.wait_in_force("C is removed, and drains", at)
         shop.wait_drained("C")

@@ -16,6 +16,8 @@ from dynamic_kafka.metadata.kubernetes_names import (
     ROLE_LABEL,
     SUBSCRIPTION_LABEL,
 )
+from tests.e2e.application import Application
+from tests.e2e.story import Change
 from tests.support.kube import PODS, KubeError
 from tests.support.kube.api import Api, Json
 
@@ -88,6 +90,29 @@ class Timeline:
         """Return when a driver first had a document in force that was rendered at a time or later."""
         times = [self.applied.get((application, each.revision)) for each in self.documents_since(application, at)]
         return min((each for each in times if each is not None), default=None)
+
+    def change(self, application: Application, what: str, at: float, added: str) -> Change:
+        """Return the times of a change that an application has in force.
+
+        Args:
+            at: when the tool called kubectl.
+            added: a cluster of which the sink has a row since then; empty if the change adds none.
+        """
+        rendered = self.documents_since(application.name, at)[0].at
+        applied = self.applied_since(application.name, at)
+        assert applied is not None
+        first = application.first_row(added, at) if added else None
+        restarted = any(each.at >= at for each in self.drivers[application.name])
+        return Change(
+            what,
+            application.name,
+            at,
+            apply_to_rendered=round(rendered - at, 2),
+            rendered_to_applied=round(applied - rendered, 2),
+            applied_to_first_record=round(first - applied, 2) if first else None,
+            apply_to_first_record=round(first - at, 2) if first else None,
+            restart_total=round(application.longest_pause(at, max(applied, first or 0)), 2) if restarted else None,
+        )
 
     def _run(self) -> None:
         while not self._end.wait(_LOOK_S):

@@ -1,0 +1,85 @@
+"""The objects in the cluster of the stories: pods, Deployments, rights, and the state that messages show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.e2e.application import Application
+from tests.e2e.install import NAMESPACE, OPERATOR, OPERATOR_NAMESPACE
+from tests.support.kube import APPLICATIONS, PODS, KubeCluster, KubeError
+from tests.support.operator import CONFIG_MAPS, STREAMS
+from tests.support.resources import condition
+
+_GROUPS = ["system:authenticated", "system:serviceaccounts"]
+_SHOWN = (
+    ("get", "pods", "-A", "-o", "wide"),
+    ("get", "sparkapplications,kst,kss", "-n", NAMESPACE, "-o", "wide"),
+    ("get", "events", "-n", NAMESPACE, "--sort-by=.lastTimestamp"),
+    ("logs", "-n", NAMESPACE, "-l", "spark-role=driver", "--tail=25", "--prefix"),
+)
+
+
+class Objects:
+    """The objects in the cluster; each call asks the API server."""
+
+    def __init__(self, cluster: KubeCluster, applications: Sequence[Application]) -> None:
+        """Ask nothing yet."""
+        self._cluster, self._applications = cluster, applications
+
+    def pods(self, application: Application, role: str) -> list[str]:
+        """Return the names of the running pods of a role: `driver` or `executor`."""
+        labels = f"spark-role={role},sparkoperator.k8s.io/app-name={application.name}"
+        found = self._cluster.api.list(PODS, NAMESPACE, labelSelector=labels)
+        alive = [each for each in found if "deletionTimestamp" not in each["metadata"]]
+        return [each["metadata"]["name"] for each in alive if each["status"]["phase"] == "Running"]
+
+    def scale(self, namespace: str, deployment: str, replicas: int) -> None:
+        """Scale a Deployment, without waiting for its pods."""
+        self._cluster.kubectl("--namespace", namespace, "scale", deployment, f"--replicas={replicas}")
+
+    def has_replicas(self, namespace: str, deployment: str, replicas: int) -> bool:
+        """Return whether the pods of a scaled Deployment have come or gone."""
+        jsonpath = "{.status.replicas}={.status.readyReplicas}"
+        wanted = f"{replicas}={replicas}" if replicas else "="
+        return self._cluster.kubectl("-n", namespace, "get", deployment, f"--output=jsonpath={jsonpath}") == wanted
+
+    def can_i(self, account: str, verb: str, resource: str, namespace: str) -> str:
+        """Return `yes` or `no`, as `kubectl auth can-i` answers for an account."""
+        question = {"verb": verb, "namespace": namespace}
+        kind, _, question["subresource"] = resource.partition("/")
+        question["resource"], _, question["group"] = kind.partition(".")
+        review = {"spec": {"user": account, "groups": _GROUPS, "resourceAttributes": question}}
+        answer = self._cluster.api.create("authorization.k8s.io/v1/subjectaccessreviews", {"metadata": {}} | review)
+        return "yes" if answer["status"]["allowed"] else "no"
+
+    def written(self) -> dict[str, str]:
+        """Return the version of each object that the operator writes, without those that others write, too."""
+        found = {}
+        for each in self._applications:
+            document = self._cluster.api.get(CONFIG_MAPS, f"{each.name}-kafkastreams", NAMESPACE)
+            application = self._cluster.api.get(APPLICATIONS, each.name, NAMESPACE)
+            found[f"document of {each.name}"] = document["metadata"]["resourceVersion"]
+            found[f"spec of {each.name}"] = str(application["metadata"]["generation"])
+        return found
+
+    def leader(self) -> str:
+        """Return the operator's process that holds the Lease, as `POD-ID`; empty if none does."""
+        lease = self._cluster.api.get("coordination.k8s.io/v1/leases", OPERATOR, OPERATOR_NAMESPACE)
+        return str(lease.get("spec", {}).get("holderIdentity") or "")
+
+    def is_safe(self) -> bool:
+        """Return whether the stream says that removed clusters may be shut down."""
+        stream = self._cluster.api.get(STREAMS, "orders", NAMESPACE)
+        seen = stream.get("status", {}).get("observedGeneration") == stream["metadata"]["generation"]
+        return bool(seen and condition(stream, "SafeToDecommission").get("status") == "True")
+
+    def describe(self) -> str:
+        """Return the state of the cluster, for messages."""
+        parts = []
+        for arguments in _SHOWN:
+            try:
+                lines = self._cluster.kubectl(*arguments).splitlines()
+            except KubeError as error:
+                lines = [str(error)]
+            parts += [f"$ kubectl {' '.join(arguments)}", *lines[-60:]]
+        return "\n".join(parts)

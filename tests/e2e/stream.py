@@ -1,0 +1,100 @@
+"""The stream of the shop in Git, and its producers. Each change is a commit, which a tool brings to the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from string import Template
+
+import yaml
+
+from demo.producers import COUNT, Producers
+from tests.e2e.application import MANIFESTS, Application
+from tests.e2e.gitops import Repository, Sync
+from tests.e2e.install import NAMESPACE
+from tests.support.kafka import KafkaCluster
+from tests.support.kube import KubeCluster
+from tests.support.operator import CONFIG_MAPS
+
+RATE = 15.0
+"""Records a second of one producer, on average."""
+
+
+class Stream:
+    """The clusters of the stream, and where the producers write.
+
+    Attributes:
+        clusters: those of the newest commit; none before the first.
+        home: the cluster of the stream to which the producers write.
+        servers: the bootstrap servers by cluster, as the next commit has them.
+    """
+
+    def __init__(
+        self,
+        cluster: KubeCluster,
+        brokers: Mapping[str, KafkaCluster],
+        applications: Sequence[Application],
+        image: str,
+        folder: Path,
+        *,
+        mark: Callable[[str, float], None],
+    ) -> None:
+        """Make an empty repository in `folder`. Nothing is applied, and nothing sent.
+
+        Args:
+            image: of the applications.
+            mark: notes the subject of a commit, and the time at which kubectl was called.
+        """
+        self._cluster, self._brokers, self._applications = cluster, brokers, applications
+        self._image, self._mark = image, mark
+        self.repository = Repository(folder)
+        self.sync = Sync(cluster, NAMESPACE, self.repository)
+        self.servers = {name: each.sasl_bootstrap or each.bootstrap for name, each in brokers.items()}
+        self._listed = dict(self.servers)
+        self.clusters, self.home = list[str](), "A"
+        plain = {name: each.bootstrap for name, each in brokers.items()}
+        self.producers = Producers(self.home, plain, seed=1, rate=RATE)
+
+    def commit(self, subject: str, clusters: Sequence[str], home: str) -> float:
+        """Commit a state of the repository and bring it to the cluster; return when kubectl was called.
+
+        Args:
+            clusters: of the stream.
+            home: the cluster that all producers write to.
+        """
+        stream = yaml.safe_load(Template((MANIFESTS / "stream.yaml").read_text()).substitute(self.servers))
+        stream["spec"]["clusters"] = [each for each in stream["spec"]["clusters"] if each["id"] in clusters]
+        files = {
+            "stream.yaml": yaml.safe_dump(stream, sort_keys=False),
+            "producers.yaml": Template((MANIFESTS / "producers.yaml").read_text()).substitute(home=home),
+            **{f"{each.name}.yaml": each.manifest(self._image, self._listed) for each in self._applications},
+        }
+        self.clusters, self.home = list(clusters), home
+        self.repository.commit(subject, files)
+        at = self.sync.sync()
+        self._mark(f"commit: {subject}", at)
+        return at
+
+    def commit_again(self, subject: str) -> float:
+        """Commit the stream with the clusters that it has, after a change of `servers`."""
+        return self.commit(subject, self.clusters, self.home)
+
+    def add(self, name: str) -> float:
+        """Commit a stream with one more cluster, whose broker runs again, and move one producer there."""
+        if not self._brokers[name].broker.running:
+            self._brokers[name].start().wait_ready()
+        self.producers.move(1, name)
+        return self.commit(f"Add cluster {name} to the stream", [*self.clusters, name], self.home)
+
+    def remove(self, name: str) -> float:
+        """Commit a stream without a cluster, after its producers have moved away."""
+        self.producers.move(COUNT, self.home)
+        self.producers.finish(name)
+        left = [each for each in self.clusters if each != name]
+        return self.commit(f"Remove cluster {name} from the stream", left, self.home)
+
+    def move_producers(self) -> str:
+        """Move the producers to the cluster that their ConfigMap names, and return its name."""
+        target: str = self._cluster.api.get(CONFIG_MAPS, "producers", NAMESPACE)["data"]["cluster"]
+        self.producers.move(COUNT, target)
+        return target
