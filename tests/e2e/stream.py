@@ -10,8 +10,8 @@ import yaml
 
 from demo.producers import COUNT, Producers
 from tests.e2e.application import MANIFESTS, Application
-from tests.e2e.gitops import Repository, Sync
 from tests.e2e.install import NAMESPACE
+from tests.support.gitops import Repository, Tool
 from tests.support.kafka import KafkaCluster
 from tests.support.kube import KubeCluster
 from tests.support.operator import CONFIG_MAPS
@@ -48,7 +48,7 @@ class Stream:
         self._cluster, self._brokers, self._applications = cluster, brokers, applications
         self._image, self._mark = image, mark
         self.repository = Repository(folder)
-        self.sync = Sync(cluster, NAMESPACE, self.repository)
+        self.tool = Tool(cluster, NAMESPACE, self.repository.manifests)
         self.servers = {name: each.sasl_bootstrap or each.bootstrap for name, each in brokers.items()}
         self._listed = dict(self.servers)
         self.clusters, self.home = list[str](), "A"
@@ -71,7 +71,7 @@ class Stream:
         }
         self.clusters, self.home = list(clusters), home
         self.repository.commit(subject, files)
-        at = self.sync.sync()
+        at = self.tool.sync()
         self._mark(f"commit: {subject}", at)
         return at
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import yaml
 
 from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION
 from tests.integration.operator.stage import APPLICATIONS, STREAMS, Stage
-from tests.support.gitops import PATCHES, Repository, health, kstatus
+from tests.support.gitops import PATCHES, ExampleRepository, Tool, kustomized
+from tests.support.gitops_health import health, kstatus
 from tests.support.kube import KubeCluster, KubeError, SparkOperator
 from tests.support.kube_programs import spark_operator_crds
 from tests.support.operator import CONFIG_MAPS, CRD_FOLDER, OperatorProcess
@@ -53,46 +55,15 @@ def commands(step: int, stage: Stage) -> list[list[str]]:
     return [shlex.split(each.replace("spark-jobs", stage.namespace).replace("orders-app", "app")) for each in found]
 
 
-class Tool:
-    """A GitOps tool: it builds a folder of the repository and applies the result on the server's side."""
-
-    def __init__(self, stage: Stage, folder: Path) -> None:
-        self._stage, self._folder = stage, folder
-
-    def build(self) -> str:
-        """Return the manifests of the newest commit."""
-        return self._stage.kube.kubectl("kustomize", str(self._folder))
-
-    def apply(self, *options: str) -> list[dict[str, Any]]:
-        """Apply everything, as Argo CD does; return the objects as the API server has them then."""
-        manager = ("--field-manager=argocd-controller", "--force-conflicts", "--validate=strict")
-        command = ("apply", "--server-side", *manager, *options, "-o", "json", "-f", "-")
-        return list(json.loads(self._stage.kube.kubectl(*command, stdin=self.build()))["items"])
-
-    def drift(self) -> list[tuple[Any, Any]]:
-        """Return the objects that an apply would change, as they are (None: not there) and as they would be."""
-        predicted = _contents(self.apply("--dry-run=server"))
-        command = ("get", "--ignore-not-found", "-o", "json", "-f", "-")
-        live = _contents(json.loads(self._stage.kube.kubectl(*command, stdin=self.build()))["items"])
-        pairs = [(live.get(name), after) for name, after in predicted.items()]
-        return [(before, after) for before, after in pairs if before != after]
-
-
-def _contents(found: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return objects by kind and name, without their status and the server's own metadata."""
-    own = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
-    contents = {}
-    for each in found:
-        metadata = {key: value for key, value in each["metadata"].items() if key not in own}
-        rest = {key: value for key, value in each.items() if key not in ("status", "metadata")}
-        contents[each["kind"], metadata["name"]] = {**rest, "metadata": metadata}
-    return contents
-
-
-def repository(folder: Path, stage: Stage) -> Repository:
+def repository(folder: Path, stage: Stage) -> ExampleRepository:
     """Return the example's repository for the test's namespace and for the application `app`."""
     stage.api.create("v1/serviceaccounts", ACCOUNT, stage.namespace)
-    return Repository(folder, {"spark-jobs": stage.namespace, "orders-app": "app"})
+    return ExampleRepository(folder, {"spark-jobs": stage.namespace, "orders-app": "app"})
+
+
+def tool_of(stage: Stage, folder: Path) -> Tool:
+    """Return a GitOps tool for a folder of the repository."""
+    return Tool(stage.kube, stage.namespace, lambda: kustomized(stage.kube, folder))
 
 
 def healths(stage: Stage) -> set[tuple[str, str]]:
@@ -138,24 +109,26 @@ def kinds(kube: KubeCluster) -> None:
 @pytest.mark.usefixtures("kinds")
 def test_each_commit_is_accepted_by_the_api_server(stage: Stage, tmp_path: Path) -> None:
     made = repository(tmp_path / "orders", stage)
-    tool = Tool(stage, made.overlay)
-    tool.apply()
+    tool = tool_of(stage, made.overlay)
+    tool.sync()
     assert tool.drift() == []
     built = [tool.build()]
     for patch in PATCHES:
         made.take(patch)
         built.append(tool.build())
         assert tool.drift() != []
-        tool.apply()
-    assert len(set(built)) == 4
+        tool.sync()
+    assert all(before != after for before, after in combinations(built, 2))
+    assert len(built) == 4
     made.git("revert", "--no-edit", "HEAD")
-    tool.apply()
+    tool.sync()
     assert tool.build() == built[2]
+    assert tool.drift() == []
 
 
 @pytest.mark.usefixtures("kinds")
 def test_new_objects_are_in_progress_without_an_operator(stage: Stage, tmp_path: Path) -> None:
-    Tool(stage, repository(tmp_path / "orders", stage).overlay).apply()
+    tool_of(stage, repository(tmp_path / "orders", stage).overlay).sync()
     stream, reader = stage.api.get(STREAMS, "orders", stage.namespace), stage.subscription_now()
     assert [(health(each).status, kstatus(each)) for each in (stream, reader)] == [("Progressing", "InProgress")] * 2
 
@@ -168,7 +141,7 @@ def test_a_migration_is_three_commits_and_a_revert(
     overlay = tmp_path / "orders" / "without-webhook"
     overlay.mkdir()
     (overlay / "kustomization.yaml").write_text(WITHOUT_WEBHOOK.replace("STRATEGY", strategy))
-    tool = Tool(stage, overlay)
+    tool = tool_of(stage, overlay)
 
     def in_force(driver: dict[str, Any], wanted: dict[str, str], beat: int = 2) -> dict[str, Any]:
         """Let the application take the newest document, by the strategy's way, and report it."""
@@ -178,7 +151,7 @@ def test_a_migration_is_three_commits_and_a_revert(
         return new
 
     # Given an application that reads orders from east
-    tool.apply()
+    tool.sync()
     stage.wait_document({"east/orders": "Active"})
     driver = stage.driver_runs()
     stage.wait_condition("ApplicationFound", "Running")
@@ -188,7 +161,7 @@ def test_a_migration_is_three_commits_and_a_revert(
 
     # When west is added, the page's commands return once the driver has it
     made.take(PATCHES[0])
-    tool.apply()
+    tool.sync()
     assert not is_waited_for(1, stage)
     both = {"east/orders": "Active", "west/orders": "Active"}
     driver = in_force(driver, both)
@@ -199,13 +172,13 @@ def test_a_migration_is_three_commits_and_a_revert(
     assert (REVISION_ANNOTATION in keys) == (strategy == "Restart")
     submissions = len(spark_operator.submissions("app"))
     assert tool.drift() == []
-    tool.apply()
+    tool.sync()
     assert json.dumps(stage.api.get(APPLICATIONS, "app", stage.namespace)["spec"]) == keys
     assert len(spark_operator.submissions("app")) == submissions
 
     # When the producers move, nothing changes for the application
     made.take(PATCHES[1])
-    tool.apply()
+    tool.sync()
     producers_run(stage)
     wait_for(2, stage)
     servers = stage.api.list(CONFIG_MAPS, stage.namespace)
@@ -214,20 +187,20 @@ def test_a_migration_is_three_commits_and_a_revert(
 
     # When east is removed, it is read on, and a revert makes it active again
     made.take(PATCHES[2])
-    tool.apply()
+    tool.sync()
     assert not is_waited_for(3, stage)
     driver = in_force(driver, {"east/orders": "Draining", "west/orders": "Active"})
     wait_until(lambda: healths(stage) == {("Healthy", "Current")}, "healthy objects")
     assert "east/orders" in health(stage.api.get(STREAMS, "orders", stage.namespace)).message
     assert not is_waited_for(3, stage)
     made.git("revert", "--no-edit", "HEAD")
-    tool.apply()
+    tool.sync()
     driver = in_force(driver, both)
     wait_for(1, stage)
 
     # When it is removed for good, the page's command returns once it is drained
     made.git("revert", "--no-edit", "HEAD")
-    tool.apply()
+    tool.sync()
     driver = in_force(driver, {"east/orders": "Draining", "west/orders": "Active"})
     drained = {"cluster": "east", "topic": "orders", "lag": 0, "quiet": 301.0, "openTransaction": False}
     stage.reports_until(driver, {"west/orders": "Active"}, draining=[drained])

@@ -19,7 +19,8 @@ from kafkastream_operator.core.drain_evidence import TopicReport
 from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.models.stream import KafkaStreamSpec
 from kafkastream_operator.models.subscription import SubscriptionSpec
-from tests.support.gitops import EXAMPLE, PATCHES, Repository, health, kstatus
+from tests.support.gitops import EXAMPLE, PATCHES, ExampleRepository
+from tests.support.gitops_health import health, kstatus
 from tests.support.places import ROOT
 from tests.unit.operator import recorded_states as states
 from tests.unit.operator.recorded_states import STREAMS, SUBSCRIPTIONS
@@ -219,7 +220,7 @@ def test_both_tools_apply_the_same_overlay() -> None:
 
 
 def test_a_revert_is_the_state_before(tmp_path: Path) -> None:
-    repository = Repository(tmp_path / "orders")
+    repository = ExampleRepository(tmp_path / "orders")
     trees = [repository.tree()]
     for patch in PATCHES:
         repository.take(patch)
@@ -231,7 +232,7 @@ def test_a_revert_is_the_state_before(tmp_path: Path) -> None:
 
 
 def test_the_whole_migration_is_taken_back_at_once(tmp_path: Path) -> None:
-    repository = Repository(tmp_path / "orders")
+    repository = ExampleRepository(tmp_path / "orders")
     before = repository.tree()
     for patch in PATCHES:
         repository.take(patch)
