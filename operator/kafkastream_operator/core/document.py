@@ -197,12 +197,26 @@ def _unpacked(packed: bytes) -> bytes:
 
 
 def pack(document: Document) -> tuple[dict[str, str], dict[str, str]]:
-    """Return `data` and `binaryData` of the ConfigMap. The same document is always packed to the same bytes."""
+    """Return `data` and `binaryData` of the ConfigMap. Another zlib may pack the same document to other bytes."""
     text = document.text()
     if len(text) < PACK_FROM_BYTES:
         return {DOCUMENT_KEY: text}, {}
     packed = gzip.compress(text.encode(), mtime=0)
     return {}, {PACKED_DOCUMENT_KEY: base64.b64encode(packed).decode()}
+
+
+def is_packed(document: Document, data: Mapping[str, str], binary: Mapping[str, str]) -> bool:
+    """Return whether the keys of a ConfigMap are those of this document, with its text.
+
+    The compressed bytes do not count: an operator with another zlib, as of another image, would else write all large
+    documents anew.
+    """
+    text = document.text()
+    if len(text) < PACK_FROM_BYTES:
+        return (dict(data), dict(binary)) == ({DOCUMENT_KEY: text}, {})
+    if data or list(binary) != [PACKED_DOCUMENT_KEY]:
+        return False
+    return _unpacked(base64.b64decode(binary[PACKED_DOCUMENT_KEY])) == text.encode()
 
 
 def size(packed: tuple[Mapping[str, str], Mapping[str, str]]) -> int:

@@ -20,7 +20,7 @@ class ConfigMap:
     Attributes:
         ours: it has the operator's label for this subscription. The operator never overwrites another ConfigMap.
         document: its document; None if there is none, or somebody has edited it.
-        drifted: its keys differ from the packed document, byte for byte.
+        drifted: its labels, its keys or the text of its document differ from what the operator writes.
     """
 
     resource_version: str

@@ -34,7 +34,7 @@ from kafkastream_operator.core.catalog import (
     put_together,
     stream_entry,
 )
-from kafkastream_operator.core.document import Document, pack, read_document
+from kafkastream_operator.core.document import Document, is_packed, read_document
 from kafkastream_operator.core.drain_evidence import Driver, Report
 from kafkastream_operator.core.release import releases_of
 from kafkastream_operator.core.rollout.step import Timing
@@ -190,7 +190,7 @@ def subscription_named_in(found: Object) -> str:
 def _document(found: Object) -> tuple[Document | None, bool]:
     data, binary = found.get("data") or {}, found.get("binaryData") or {}
     document = read_document(data, binary)
-    return document, document is None or pack(document) != (dict(data), dict(binary))
+    return document, document is None or not is_packed(document, data, binary)
 
 
 def _driver_pod(

@@ -17,7 +17,7 @@ from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.services.file import FileMetadataService
 from kafkastream_operator.core import document as document_module
 from kafkastream_operator.core.catalog import ConfigMapText
-from kafkastream_operator.core.document import MAX_BYTES, make_document, pack, read_document, size
+from kafkastream_operator.core.document import MAX_BYTES, is_packed, make_document, pack, read_document, size
 from kafkastream_operator.models.subscription import SubscriptionStatus
 from tests.unit.operator.world import World, cluster, make_catalog, revision_of, running
 
@@ -56,6 +56,39 @@ def test_the_source_of_this_version_reads_what_is_rendered() -> None:
     found = parse_document(world.document.text(), source="rendered")
     states = {name: each.state for name, each in found.streams["orders"].clusters.items()}
     assert states == {"east": "Draining", "west": "Active"}
+
+
+def test_other_compressed_bytes_of_one_text_are_no_edit() -> None:
+    document = make_document(Revision(lineage="l", counter=4), large(60), {}, "uid")  # type: ignore[arg-type]
+    text = document.text().encode()
+    other = gzip.compress(text, compresslevel=1, mtime=7)
+    data, binary = pack(document)
+    assert base64.b64decode(binary[PACKED_DOCUMENT_KEY]) != other
+    stored = {PACKED_DOCUMENT_KEY: base64.b64encode(other).decode()}
+    assert read_document({}, stored) == document
+    assert is_packed(document, {}, stored)
+    assert is_packed(document, data, binary)
+
+
+LARGE = large(60)
+EDITS: Mapping[str, tuple[dict[str, str], dict[str, bytes]]] = {
+    "a space at the end": ({}, {PACKED_DOCUMENT_KEY: b" "}),
+    "a second key": ({"streams.yaml": "[]"}, {PACKED_DOCUMENT_KEY: b""}),
+    "not packed": ({DOCUMENT_KEY: ""}, {}),
+}
+
+
+@pytest.mark.parametrize("what", EDITS)
+def test_an_edit_of_a_large_documents_configmap_counts(what: str) -> None:
+    document = make_document(Revision(lineage="l", counter=4), LARGE, {}, "uid")  # type: ignore[arg-type]
+    texts, added = EDITS[what]
+    data = {key: text or document.text() for key, text in texts.items()}
+    binary = {
+        key: base64.b64encode(gzip.compress(document.text().encode() + more, mtime=0)).decode()
+        for key, more in added.items()
+    }
+    assert read_document(data, binary) == document
+    assert not is_packed(document, data, binary)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "null", "{", '{"streams": {}, "lineage": "l", "revision": "x"}'])

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 from typing import Any
 
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import METADATA_ROLE, RENDERED_ROLE, ROLE_LABEL, SUBSCRIPTION_LABEL
+from dynamic_kafka.metadata.kubernetes_names import (
+    METADATA_ROLE,
+    PACKED_DOCUMENT_KEY,
+    RENDERED_ROLE,
+    ROLE_LABEL,
+    SUBSCRIPTION_LABEL,
+)
 from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.document import make_document, pack
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING
@@ -140,6 +148,22 @@ def test_a_document_with_edited_labels_keeps_its_subscription(there: Namespace, 
     assert "is gone" not in there.safe()[1]
     assert [each.name for each in there.stream().subscribers] == ["app"]
     assert (list(seen.view.catalog.streams), dict(seen.view.catalog.broken)) == (["orders"], {})
+
+
+@pytest.mark.parametrize(("more", "drifted"), [(b"", False), (b" ", True)], ids=["another zlib", "another text"])
+def test_a_large_documents_text_decides_about_drift(there: Namespace, more: bytes, *, drifted: bool) -> None:
+    topics = [f"topic-{number:05d}" for number in range(5000)]
+    streams = {"orders": {"clusters": {"east": {"bootstrapServers": "east:9092", "topics": topics}}}}
+    document = make_document(Revision(lineage="l", counter=3), streams, {}, "kafkastreamsubscriptions-app")
+    packed = gzip.compress(document.text().encode() + more, compresslevel=1, mtime=7)
+    there.subscription()
+    binary = {PACKED_DOCUMENT_KEY: base64.b64encode(packed).decode()}
+    there.put(CONFIG_MAPS, "app-kafkastreams", RIGHT, binaryData=binary)
+    seen = observe_subscription(there.cache, "ns", "app", START, DEFAULT_TIMING)
+    assert seen is not None
+    assert seen.view.config_map is not None
+    assert seen.view.config_map.document == document
+    assert seen.view.config_map.drifted == drifted
 
 
 @pytest.mark.parametrize("what", ["without the subscription", "with another subscription"])
