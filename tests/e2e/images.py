@@ -11,6 +11,8 @@ from typing import NamedTuple
 from tests.support.images import TARGETS, built
 from tests.support.node.spark_operator_image import spark_operator_image
 
+ANOTHER = "another-operator"
+"""The same operator as another image: with another label, and so with another digest."""
 _IMAGES = "DYNAMIC_KAFKA_IMAGES"
 
 
@@ -23,7 +25,7 @@ class Archived(NamedTuple):
 
 @functools.cache
 def images() -> dict[str, Archived]:
-    """Return the images `operator`, `spark-app` and `spark-operator`; build what the cache lacks.
+    """Return the images `operator`, `another-operator`, `spark-app` and `spark-operator`; build what the cache lacks.
 
     In the box nothing can be built: there the variable that `environment` sets names them.
 
@@ -33,8 +35,8 @@ def images() -> dict[str, Archived]:
     """
     if _IMAGES in os.environ:
         return {key: Archived(name, Path(path)) for key, (name, path) in json.loads(os.environ[_IMAGES]).items()}
-    found = {target: built(target) for target in TARGETS}
-    own: dict[str, Archived] = {target: Archived(image.reference, image.archive) for target, image in found.items()}
+    found = {**{str(target): built(target) for target in TARGETS}, ANOTHER: built("operator", revision="another")}
+    own = {key: Archived(image.reference, image.archive) for key, image in found.items()}
     return {**own, "spark-operator": Archived(*spark_operator_image())}
 
 

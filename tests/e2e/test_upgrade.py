@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.e2e.images import images
+from tests.e2e import large
+from tests.e2e.images import ANOTHER, images
 from tests.e2e.install import (
     NAMESPACE,
     OPERATOR,
@@ -16,27 +17,52 @@ from tests.support.operator import CHART, STREAMS
 
 
 def test_jobs_never_notice_an_upgrade(shop: Shop) -> None:
-    helm = Helm(shop.cluster)
+    helm, own, another = Helm(shop.cluster), images()["operator"].name, images()[ANOTHER].name
     release = (OPERATOR, f"--namespace={OPERATOR_NAMESPACE}")
-    values = [f"--set={each}" for each in operator_settings(images()["operator"].name)]
+    values = [f"--set={each}" for each in operator_settings(own)]
     with shop.play("upgrade", "helm upgrade, rollback and uninstall of our operator while records flow"):
+        large.create(shop.cluster.api)
+        shop.wait("the packed document of the large stream", lambda: large.is_rendered(shop.cluster.api))
+        shop.wait("streams and subscriptions at rest", shop.objects.are_at_rest)
         before = shop.objects.written()
         helm.run("upgrade", *release, str(CHART), "--wait", "--timeout=4m", *values, "--set=operator.gather=3s")
         shop.mark("helm upgrade has ended")
         helm.run("rollback", *release, "1", "--wait", "--timeout=4m")
         shop.mark("helm rollback has ended")
+        _wait_until_served(shop, own)
+        assert shop.objects.written() == before
+
         helm.run("uninstall", *release, "--wait", "--timeout=4m")
         shop.mark("helm uninstall has ended")
         assert shop.cluster.api.find(STREAMS, "orders", NAMESPACE) is not None
         for each in shop.applications:
             shop.wait_batch(each)
-        install_operator(shop.cluster, images()["operator"].name)
-        shop.mark("helm install has ended")
-        shop.wait("the operator to serve", shop.objects.leader)
+        large.pack_otherwise(shop.cluster.api)
+        before = shop.objects.written()
+        install_operator(shop.cluster, another)
+        shop.mark("helm install of another image has ended")
+        _wait_until_served(shop, another)
         assert shop.objects.written() == before
+
+        helm.run("upgrade", *release, str(CHART), "--wait", "--timeout=4m", *values)
+        shop.mark("helm upgrade to the first image has ended")
+        _wait_until_served(shop, own)
+        assert shop.objects.written() == before
+        large.delete(shop.cluster.api)
+        shop.objects.delete_probe()
 
         at = shop.stream.add("C")  # it serves again
         shop.wait_in_force("C is added", at, added="C")
         at = shop.stream.remove("C")
         shop.wait_in_force("C is removed, and drains", at)
         shop.wait_drained("C")
+
+
+def _wait_until_served(shop: Shop, image: str) -> None:
+    """Wait until an operator of an image leads and has reconciled everything.
+
+    It then reconciles a new form of another stream; all else was in its queue before.
+    """
+    shop.wait(f"an operator of {image} to lead", lambda: shop.objects.leaders_image() == image)
+    shop.objects.change_probe()
+    shop.wait("the operator to reconcile a changed stream", shop.objects.is_probe_observed)

@@ -66,19 +66,23 @@ def version() -> str:
     return found
 
 
-def built(target: Target) -> Image:
+def built(target: Target, *, revision: str = "") -> Image:
     """Return an image, and build it if it is not there yet: two minutes the first time, else seconds.
+
+    Args:
+        revision: of the source, as a label has it. Another one makes another image, with a name of its own.
 
     Raises:
         ImagesUnavailableError: this machine cannot build images.
         StepFailedError: a step of the build failed.
     """
-    reference = f"localhost/{_NAMES[target]}:{version()}-{_key(target)}"
-    folder = archived(target, reference, lambda: _build(target, reference))
+    prefix = f"{revision}-" if revision else ""
+    reference = f"localhost/{prefix}{_NAMES[target]}:{version()}-{_key(target, revision)}"
+    folder = archived(f"{prefix}{target}", reference, lambda: _build(target, reference, revision))
     return Image(target, reference, folder / "image.tar", json.loads((folder / "config.json").read_text()))
 
 
-def _build(target: Target, reference: str) -> None:
+def _build(target: Target, reference: str, revision: str) -> None:
     base, of_spark = bases.python_base(), target == "spark-app"
     base = bases.spark_base(base) if of_spark else base
     with engine.scratch() as context:
@@ -86,15 +90,15 @@ def _build(target: Target, reference: str) -> None:
         (context / "requirements").mkdir()
         shutil.copy(ROOT / "requirements" / _LOCKS[target], context / "requirements")
         shutil.copy(ROOT / ".dockerignore", context)
-        arguments = {"SPARK_IMAGE" if of_spark else "PYTHON_IMAGE": base, "VERSION": version()}
+        arguments = {"SPARK_IMAGE" if of_spark else "PYTHON_IMAGE": base, "VERSION": version(), "REVISION": revision}
         # With a name of its own the stage stays in the store, and with it the packages.
         for stage, name in ((_PACKAGES[target], f"localhost/{_PACKAGES[target]}"), (target, reference)):
             engine.build(ROOT / "Dockerfile", context, name, arguments, stage=stage)
     engine.buildah("rmi", "--prune")
 
 
-def _key(target: Target) -> str:
-    digest = hashlib.sha256(bases.key(with_spark=target == "spark-app").encode())
+def _key(target: Target, revision: str) -> str:
+    digest = hashlib.sha256(f"{bases.key(with_spark=target == 'spark-app')}{revision}".encode())
     for path in _inputs(target):
         digest.update(f"\0{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:12]

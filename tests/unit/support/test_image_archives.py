@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import images
 from tests.support.images import bases, engine
 from tests.support.images.archives import archived
 
@@ -62,3 +63,23 @@ def test_old_bases_are_removed_but_for_those_in_use(store: list[str]) -> None:
     made(store, "localhost/some:1.0-a")
 
     assert store == ["localhost/some:1.0-a", *(f"localhost/stand-in-python:{key}" for key in "dcb"), in_use]
+
+
+def test_another_revision_has_names_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def archived_as(name: str, reference: str, _build: object) -> Path:
+        asked.append((name, reference))
+        return tmp_path
+
+    (tmp_path / "config.json").write_text("{}")
+    monkeypatch.setattr(images, "archived", archived_as)
+    for revision in ("", "another", ""):
+        images.built("operator", revision=revision)
+
+    first, other, again = asked
+    assert first == again
+    # Old archives and images are looked for by these beginnings.
+    assert not f"image-{other[0]}-".startswith(f"image-{first[0]}-")
+    assert first[1].rpartition(":")[0] != other[1].rpartition(":")[0]
+    assert first[1].rpartition("-")[2] != other[1].rpartition("-")[2]
