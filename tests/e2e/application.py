@@ -83,6 +83,12 @@ class Application:
         pauses = [after - before for before, after in pairwise(times) if after > since and before < until]
         return max(pauses, default=0.0)
 
+    def pause_around(self, at: float) -> float | None:
+        """Return the time from the last new row before a time to the first one after it, in seconds; None without."""
+        times = [seen for seen, counts in self.batches if counts]
+        before, after = [each for each in times if each < at], [each for each in times if each >= at]
+        return after[0] - before[-1] if before and after else None
+
     def counted(self) -> dict[str, int]:
         """Return the running count by cluster, from Spark's state store."""
         try:

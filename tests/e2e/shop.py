@@ -174,7 +174,8 @@ class Shop:
         """
         changes = []
         for each in self.applications:
-            self.wait(f"{each.name} to have in force: {what}", partial(self.timeline.applied_since, each.name, at))
+            self.wait(f"{each.name} to have in force: {what}", partial(self.timeline.applied_since, each, at))
+            self.wait(f"a row of {each.name} after a restart", partial(self.timeline.reads_again, each, at))
             if added:
                 self.wait(f"a record of {added} in {each.name}", partial(each.first_row, added, at))
             changes.append(self.timeline.change(each, what, at, added))

@@ -18,6 +18,8 @@ from tests.support.operator import CONFIG_MAPS
 
 RATE = 15.0
 """Records a second of one producer, on average."""
+QUIET_S = 3.0
+"""`drain.quietPeriod` of the stream, in seconds."""
 
 
 class Stream:
@@ -62,7 +64,8 @@ class Stream:
             clusters: of the stream.
             home: the cluster that all producers write to.
         """
-        stream = yaml.safe_load(Template((MANIFESTS / "stream.yaml").read_text()).substitute(self.servers))
+        values = {**self.servers, "quiet": f"{QUIET_S:.0f}s"}
+        stream = yaml.safe_load(Template((MANIFESTS / "stream.yaml").read_text()).substitute(values))
         stream["spec"]["clusters"] = [each for each in stream["spec"]["clusters"] if each["id"] in clusters]
         files = {
             "stream.yaml": yaml.safe_dump(stream, sort_keys=False),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from functools import partial
 
+from demo.producers import COUNT
 from tests.e2e.application import Application
 from tests.e2e.install import NAMESPACE, OPERATOR_NAMESPACE, SPARK_OPERATOR_NAMESPACE
 from tests.e2e.shop import Shop
+from tests.e2e.stream import QUIET_S
 from tests.support.kube import PODS, Json
 from tests.support.node.pod_node import PodNode
 
@@ -54,6 +57,35 @@ def test_the_other_replica_leads_on(shop: Shop, node: PodNode) -> None:
         shop.wait_drained("C")
 
 
+def test_a_silent_broker_ends_no_drain(shop: Shop) -> None:
+    with shop.play("broker-paused", "The broker of a removed cluster is paused in mid-drain, with records unread"):
+        at = shop.stream.add("C")
+        shop.wait_in_force("C is added", at, added="C")
+
+        # A producer still writes to C: the drain can't end before the broker is paused.
+        left = [each for each in shop.stream.clusters if each != "C"]
+        at = shop.stream.commit("Remove cluster C from the stream", left, shop.stream.home)
+        shop.wait_in_force("C is removed, and drains", at)
+        shop.producers.burst("C", _BURST)
+        shop.producers.move(COUNT, shop.stream.home)
+        shop.producers.finish("C")
+        shop.brokers["C"].pause()
+        paused = time.time()
+        shop.mark("the broker of C is paused")
+        try:
+            # Two reports are ten seconds apart, more than the quiet period: a silence that counts ends the drain.
+            for each in shop.applications:
+                shop.wait(f"reports of {each.name} in the silence", partial(_has_reported, shop, each, paused))
+            assert shop.is_draining("C")
+            assert not shop.objects.is_safe()
+            found = [report for each in shop.applications for report in shop.timeline.reports_since(each.name, paused)]
+            assert not [report for report in found if report.drained("C", QUIET_S)]
+        finally:
+            shop.brokers["C"].resume()
+        shop.mark("the broker of C goes on")
+        shop.wait_drained("C")
+
+
 def test_a_document_edited_by_hand_is_restored(shop: Shop) -> None:
     with shop.play("document-edited", "The document of each application is edited to garbage by hand"):
         for each in shop.applications:
@@ -91,8 +123,12 @@ def _has_others(shop: Shop, application: Application, gone: str) -> bool:
     return len(set(shop.objects.pods(application, "executor")) - {gone}) == 2
 
 
+def _has_reported(shop: Shop, application: Application, since: float) -> bool:
+    return len(shop.timeline.reports_since(application.name, since)) >= 2
+
+
 def _is_in_force(shop: Shop, at: float) -> bool:
-    return all(shop.timeline.applied_since(each.name, at) for each in shop.applications)
+    return all(shop.timeline.applied_since(each, at) for each in shop.applications)
 
 
 def _has_data(data: Json, config_map: Json | None) -> bool:

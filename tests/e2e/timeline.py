@@ -49,21 +49,37 @@ class Driver:
     revision: str
 
 
+@dataclass(frozen=True)
+class Reported:
+    """One report of a driver, when it was first seen."""
+
+    at: float
+    report: DriverReport
+
+    def drained(self, cluster: str, quiet_s: float) -> bool:
+        """Return whether a topic of a cluster has no record left by this report, and has been quiet for so long."""
+        return any(
+            each.cluster == cluster and each.lag == 0 and each.quiet_s >= quiet_s for each in self.report.draining
+        )
+
+
 class Timeline:
     """A thread that looks at the cluster five times a second.
 
     Attributes:
         rendered: the documents by application, in their order.
-        applied: (application, revision) and when a driver first reported it as in force.
+        applied: (application, revision), and when each driver pod, by UID, first reported it as in force.
         drivers: the driver pods by application, in their order.
+        reports: the drivers' reports by application, in their order.
     """
 
     def __init__(self, api: Api, namespace: str) -> None:
         """Prepare the thread, without starting it."""
         self._api, self._namespace = api, namespace
         self.rendered: dict[str, list[Rendered]] = defaultdict(list)
-        self.applied: dict[tuple[str, str], float] = {}
+        self.applied: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
         self.drivers: dict[str, list[Driver]] = defaultdict(list)
+        self.reports: dict[str, list[Reported]] = defaultdict(list)
         self._problem: Exception | None = None
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="timeline", daemon=True)
@@ -86,10 +102,27 @@ class Timeline:
         """Return the documents that were rendered at a time or later."""
         return [each for each in self.rendered[application] if each.at >= at]
 
-    def applied_since(self, application: str, at: float) -> float | None:
-        """Return when a driver first had a document in force that was rendered at a time or later."""
-        times = [self.applied.get((application, each.revision)) for each in self.documents_since(application, at)]
-        return min((each for each in times if each is not None), default=None)
+    def applied_since(self, application: Application, at: float) -> float | None:
+        """Return when a driver first had a document in force that was rendered at a time or later.
+
+        Under `Restart` only a driver counts that has started since: the old one may take a document up before its end.
+        """
+        new = {each.uid for each in self.drivers[application.name] if each.at >= at}
+        times = [
+            seen
+            for each in self.documents_since(application.name, at)
+            for uid, seen in self.applied.get((application.name, each.revision), {}).items()
+            if application.strategy != "Restart" or uid in new
+        ]
+        return min(times, default=None)
+
+    def reads_again(self, application: Application, at: float) -> bool:
+        """Return whether each driver that has started at a time or later has delivered a row."""
+        return None not in self._pauses(application, at)
+
+    def reports_since(self, application: str, at: float) -> list[Reported]:
+        """Return the reports that were first seen at a time or later."""
+        return [each for each in self.reports[application] if each.at >= at]
 
     def change(self, application: Application, what: str, at: float, added: str) -> Change:
         """Return the times of a change that an application has in force.
@@ -99,10 +132,9 @@ class Timeline:
             added: a cluster of which the sink has a row since then; empty if the change adds none.
         """
         rendered = self.documents_since(application.name, at)[0].at
-        applied = self.applied_since(application.name, at)
+        applied = self.applied_since(application, at)
         assert applied is not None
         first = application.first_row(added, at) if added else None
-        restarted = any(each.at >= at for each in self.drivers[application.name])
         return Change(
             what,
             application.name,
@@ -111,8 +143,14 @@ class Timeline:
             rendered_to_applied=round(applied - rendered, 2),
             applied_to_first_record=round(first - applied, 2) if first else None,
             apply_to_first_record=round(first - at, 2) if first else None,
-            restart_total=round(application.longest_pause(at, max(applied, first or 0)), 2) if restarted else None,
+            restart_total=max(
+                (round(each, 2) for each in self._pauses(application, at) if each is not None), default=None
+            ),
         )
+
+    def _pauses(self, application: Application, at: float) -> list[float | None]:
+        """Return the pause around the start of each driver since a time; None where no row has come yet."""
+        return [application.pause_around(each.at) for each in self.drivers[application.name] if each.at >= at]
 
     def _run(self) -> None:
         while not self._end.wait(_LOOK_S):
@@ -151,6 +189,9 @@ class Timeline:
         if metadata["uid"] not in {each.uid for each in known}:
             known.append(Driver(now, metadata["uid"], metadata["name"], annotations.get(REVISION_ANNOTATION, "")))
         if REPORT_ANNOTATION in annotations:
-            applied = DriverReport.parse(annotations[REPORT_ANNOTATION]).applied
-            if applied is not None:
-                self.applied.setdefault((application, applied), now)
+            report = DriverReport.parse(annotations[REPORT_ANNOTATION])
+            reports = self.reports[application]
+            if not reports or reports[-1].report != report:
+                reports.append(Reported(now, report))
+            if report.applied is not None:
+                self.applied[application, report.applied].setdefault(metadata["uid"], now)
