@@ -63,8 +63,8 @@ def _build() -> None:
 
 
 def _options() -> list[str]:
-    # The stories print what happens; each has time limits of its own, and the first also waits for the set-up.
-    return [str(ROOT / "tests" / "e2e"), "-q", "--capture=no", "--timeout=1800"]
+    # The stories print what happens. Each wait has a limit of its own; the longest story has ten restarts.
+    return [str(ROOT / "tests" / "e2e"), "-q", "--capture=no", "--timeout=3600"]
 
 
 if __name__ == "__main__":

@@ -25,7 +25,8 @@ class Application:
 
     Attributes:
         name: of the SparkApplication and its subscription.
-        strategy: `updateStrategy` of the subscription.
+        strategy: `updateStrategy` of the subscription; another text if it has none.
+        streams: the ids of the streams to which it subscribes.
         rows: the rows of the sink, up to the last `refresh`.
         batches: (time when its rows became readable, rows by cluster) of each batch.
     """
@@ -33,6 +34,7 @@ class Application:
     def __init__(self, name: str, strategy: str, data: Path) -> None:
         """Make the folder of the results in `data`, which is writable for the image's user."""
         self.name, self.strategy, self._data = name, strategy, data
+        self.streams = ["orders"]
         folder = data / name
         folder.mkdir()
         folder.chmod(0o777)
@@ -48,11 +50,12 @@ class Application:
         values = {
             "name": self.name,
             "strategy": self.strategy,
+            "streams": ", ".join(self.streams),
             "data": str(self._data),
             "image": image,
             "spark_version": importlib.metadata.version("pyspark"),
             # A restart mounts what a document needs; a live change does not.
-            "mounts": "\n".join(_MOUNTS) if self.strategy == "Reload" else "",
+            "mounts": "\n".join(_MOUNTS) if self.strategy != "Restart" else "",
             **servers,
             "functions": textwrap.indent(code, "    ").rstrip(),
         }

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from demo import page
+from tests.e2e.figures import FILE, Json, figures
+from tests.e2e.memory import ROLES
 from tests.e2e.story import SECONDS
-
-Json = dict[str, Any]
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _ROW = 1080, 190, 20, 46, 34
 _STEPS = {"apply_to_rendered": "A", "rendered_to_applied": "B", "applied_to_first_record": "C"}
@@ -24,10 +24,12 @@ _STEPS = {"apply_to_rendered": "A", "rendered_to_applied": "B", "applied_to_firs
 
 
 def write_report(folder: Path) -> Path:
-    """Write the page of all stories whose files are in `folder`, and return its path."""
-    stories = [json.loads(path.read_text()) for path in folder.glob("*.json")]
+    """Write the page and the figures of all stories whose files are in `folder`, and return the page's path."""
+    stories = [json.loads(path.read_text()) for path in folder.glob("*.json") if path.name != FILE]
+    stories.sort(key=lambda story: float(story["began"]))
+    (folder / FILE).write_text(json.dumps(figures(stories), indent=2) + "\n")
     path = folder / "report.html"
-    path.write_text(render(sorted(stories, key=lambda story: float(story["began"]))))
+    path.write_text(render(stories))
     return path
 
 
@@ -46,7 +48,11 @@ def render(stories: Sequence[Json]) -> str:
 <header class="{"right" if good else "wrong"}"><h1>{title}</h1><ul>{problems}</ul></header>
 <section><h2>All stories<small>in seconds since the first began; a row for each application</small></h2>
 <div class="legend">{_legend()}</div><div class="scroll">{_chart(stories)}</div></section>
-<section><h2>Figures<small>seconds are medians over the changes</small></h2>{_figures(stories)}</section>
+<section><h2>An added cluster<small>seconds to its first record and without rows; undisturbed changes</small></h2>
+{_speed(stories)}</section>
+<section><h2>Memory of a driver<small>resident MiB; medians of the first and the last quarter of changes</small></h2>
+{_memory(stories)}</section>
+<section><h2>Results<small>seconds are medians over the changes</small></h2>{_results(stories)}</section>
 <section><h2>Changes<small>in seconds</small></h2>{_changes(stories)}</section>
 <section><h2>Events</h2>{_marks(stories)}</section>
 </main>
@@ -121,7 +127,44 @@ def _steps(change: Json, x: Any, middle: float) -> Iterable[str]:
         at += seconds
 
 
-def _figures(stories: Iterable[Json]) -> str:
+def _speed(stories: Sequence[Json]) -> str:
+    rows = [
+        [
+            way,
+            found["count"],
+            _seconds(found["goal"]),
+            _seconds(found["median"]["apply_to_first_record"]),
+            _values(found["changes"], "apply_to_first_record"),
+            _seconds(found["median"]["restart_total"]),
+            _values(found["changes"], "restart_total"),
+        ]
+        for way, found in figures(stories).items()
+    ]
+    return _table(["way", "changes", "goal", "first record", "each", "without rows", "each"], rows)
+
+
+def _values(changes: Iterable[Json], name: str) -> str:
+    return ", ".join(_seconds(each[name]) for each in changes)
+
+
+def _memory(stories: Iterable[Json]) -> str:
+    rows = [
+        [
+            story["story"],
+            story["memory"]["changes"],
+            role,
+            *(found[key] for key in ("first_quarter_mib", "last_quarter_mib", "growth_mib")),
+            "–" if found["bound_mib"] is None else found["bound_mib"],
+        ]
+        for story in stories
+        if story["memory"]
+        for role in ROLES
+        for found in (story["memory"][role],)
+    ]
+    return _table(["story", "changes", "process", "first quarter", "last quarter", "growth", "bound"], rows)
+
+
+def _results(stories: Iterable[Json]) -> str:
     titles = ["story", "application", "strategy", "produced", "delivered", "lost", "duplicated", "restarts", "pause"]
     rows = [
         [

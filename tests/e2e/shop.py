@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from string import Template
@@ -41,6 +42,7 @@ class Shop:
 
     Attributes:
         brokers: the Kafka clusters by name.
+        data: the folder of the shared volume.
         applications: one with live changes, one with restarts.
         objects: the objects in the cluster.
         stream: the stream in Git, which a story changes.
@@ -54,7 +56,7 @@ class Shop:
         data = folder / "data"
         data.mkdir()
         data.chmod(0o777)
-        self._data = data
+        self.data = data
         self.applications = [Application("orders-live", "Reload", data), Application("orders-restart", "Restart", data)]
         self.objects = Objects(cluster, self.applications)
         self.stream = Stream(cluster, brokers, self.applications, image, folder / "git", mark=self.mark)
@@ -66,7 +68,7 @@ class Shop:
 
     def open(self) -> None:
         """Create the namespace and the volume, and start the producers and the timeline."""
-        text = Template((MANIFESTS / "base.yaml").read_text()).substitute(data=self._data)
+        text = Template((MANIFESTS / "base.yaml").read_text()).substitute(data=self.data)
         self.cluster.kubectl("apply", "-f", "-", stdin=text)
         self.write_secret()
         self.timeline.start()
@@ -166,11 +168,12 @@ class Shop:
             pause=lambda _: time.sleep(_LOOK_S),
         )
 
-    def wait_in_force(self, what: str, at: float, added: str = "") -> None:
+    def wait_in_force(self, what: str, at: float, added: str = "", *, disturbed: bool = False) -> None:
         """Wait until all applications have a change of the time `at` in force, and note its times.
 
         Args:
             added: a cluster of which a record has to arrive, too.
+            disturbed: whether something was broken meanwhile.
         """
         changes = []
         for each in self.applications:
@@ -178,7 +181,7 @@ class Shop:
             self.wait(f"a row of {each.name} after a restart", partial(self.timeline.reads_again, each, at))
             if added:
                 self.wait(f"a record of {added} in {each.name}", partial(each.first_row, added, at))
-            changes.append(self.timeline.change(each, what, at, added))
+            changes.append(replace(self.timeline.change(each, what, at, added), disturbed=disturbed))
         self.story.changes += changes
         for change in changes:
             say(f"{change}")
@@ -186,9 +189,15 @@ class Shop:
     def wait_drained(self, cluster: str) -> None:
         """Wait until a removed cluster has left all documents, and the stream says that it may be shut down."""
         for each in self.applications:
-            self.wait(f"{cluster} to leave the document of {each.name}", partial(self._is_gone, cluster, each))
+            self.wait_left(cluster, each)
         self.wait("SafeToDecommission", self.objects.is_safe)
         self.mark(f"{cluster} is safe to shut down")
+
+    def wait_left(self, cluster: str, application: Application) -> None:
+        """Wait until a removed cluster has left the document of an application."""
+        documents = self.timeline.rendered[application.name]
+        gone = f"{cluster} to leave the document of {application.name}"
+        self.wait(gone, lambda: cluster not in documents[-1].clusters)
 
     def wait_batch(self, application: Application) -> None:
         """Wait for one more batch of an application."""
@@ -220,9 +229,6 @@ class Shop:
             except AssertionError as error:
                 self.story.problems.append(str(error).splitlines()[0])
                 say(str(error))
-
-    def _is_gone(self, cluster: str, application: Application) -> bool:
-        return cluster not in self.timeline.rendered[application.name][-1].clusters
 
     def _has_all(self, application: Application) -> bool:
         expected = Counter(self.producers.counts())

@@ -26,6 +26,8 @@ class Change:
         applied_to_first_record: from then until the sink had a row of an added cluster; it may come before the report.
         apply_to_first_record: all of it.
         restart_total: without a new row in the sink, because the driver was restarted.
+        way: of the change to the driver: `Reload`, `Restart` or `by hand`.
+        disturbed: something was broken meanwhile, so its times say nothing about changes in general.
     """
 
     what: str
@@ -36,6 +38,8 @@ class Change:
     applied_to_first_record: float | None = None
     apply_to_first_record: float | None = None
     restart_total: float | None = None
+    way: str = ""
+    disturbed: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,7 @@ class Story:
         title: one sentence.
         began, ended: seconds since the epoch.
         problems: in words; a good story has none.
+        memory: of a driver over the story's changes (`memory.summary`); empty if it was not measured.
     """
 
     name: str
@@ -84,6 +89,7 @@ class Story:
     marks: list[Mark] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    memory: dict[str, Any] = field(default_factory=dict)
 
     def check(self, result: Result, verdict: Verdict, counted: Mapping[str, int]) -> None:
         """Add the result of an application, and what is wrong with it.
@@ -104,7 +110,8 @@ class Story:
             self.problems.append(f"{result.application}: {produced} were produced, and Spark's state counts {counted}")
 
     def as_json(self) -> dict[str, Any]:
-        """Return the content of its file; the seconds are medians over the changes."""
+        """Return the content of its file; the seconds are medians over the changes, without those by hand."""
+        names = {each.application for each in self.results}
         return {
             "story": self.name,
             "title": self.title,
@@ -115,7 +122,7 @@ class Story:
             "lost": sum(each.lost for each in self.results),
             "duplicated": sum(each.duplicated for each in self.results),
             "restarts": sum(each.restarts for each in self.results),
-            "seconds": medians(self.changes),
+            "seconds": medians([each for each in self.changes if each.application in names]),
             "began": self.began,
             "ended": self.ended,
             "applications": {
@@ -124,6 +131,7 @@ class Story:
             },
             "changes": [asdict(each) for each in self.changes],
             "marks": [asdict(each) for each in self.marks],
+            "memory": self.memory,
         }
 
     def write(self, folder: Path) -> Path:

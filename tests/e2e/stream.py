@@ -29,6 +29,7 @@ class Stream:
         clusters: those of the newest commit; none before the first.
         home: the cluster of the stream to which the producers write.
         servers: the bootstrap servers by cluster, as the next commit has them.
+        more: {name: content} of further files that the next commit has.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Stream:
         self.servers = {name: each.sasl_bootstrap or each.bootstrap for name, each in brokers.items()}
         self._listed = dict(self.servers)
         self.clusters, self.home = list[str](), "A"
+        self.more: dict[str, str] = {}
         plain = {name: each.bootstrap for name, each in brokers.items()}
         self.producers = Producers(self.home, plain, seed=1, rate=RATE)
 
@@ -70,7 +72,8 @@ class Stream:
         files = {
             "stream.yaml": yaml.safe_dump(stream, sort_keys=False),
             "producers.yaml": Template((MANIFESTS / "producers.yaml").read_text()).substitute(home=home),
-            **{f"{each.name}.yaml": each.manifest(self._image, self._listed) for each in self._applications},
+            **{f"{each.name}.yaml": self.manifest(each) for each in self._applications},
+            **self.more,
         }
         self.clusters, self.home = list(clusters), home
         self.repository.commit(subject, files)
@@ -79,22 +82,27 @@ class Stream:
         return at
 
     def commit_again(self, subject: str) -> float:
-        """Commit the stream with the clusters that it has, after a change of `servers`."""
+        """Commit the stream with the clusters that it has, after a change of `servers` or `more`."""
         return self.commit(subject, self.clusters, self.home)
 
-    def add(self, name: str) -> float:
-        """Commit a stream with one more cluster, whose broker runs again, and move one producer there."""
+    def add(self, name: str, producers: int = 1) -> float:
+        """Commit a stream with one more cluster, whose broker runs again, and move some producers there."""
         if not self._brokers[name].broker.running:
             self._brokers[name].start().wait_ready()
-        self.producers.move(1, name)
+        self.producers.move(producers, name)
         return self.commit(f"Add cluster {name} to the stream", [*self.clusters, name], self.home)
 
-    def remove(self, name: str) -> float:
-        """Commit a stream without a cluster, after its producers have moved away."""
+    def remove(self, *names: str) -> float:
+        """Commit a stream without some clusters, after their producers have moved away."""
         self.producers.move(COUNT, self.home)
-        self.producers.finish(name)
-        left = [each for each in self.clusters if each != name]
-        return self.commit(f"Remove cluster {name} from the stream", left, self.home)
+        for name in names:
+            self.producers.finish(name)
+        left = [each for each in self.clusters if each not in names]
+        return self.commit(f"Remove cluster {' and '.join(names)} from the stream", left, self.home)
+
+    def manifest(self, application: Application) -> str:
+        """Return the manifests of an application."""
+        return application.manifest(self._image, self._listed)
 
     def move_producers(self) -> str:
         """Move the producers to the cluster that their ConfigMap names, and return its name."""

@@ -48,7 +48,7 @@ def test_the_other_replica_leads_on(shop: Shop, node: PodNode) -> None:
     with shop.play("leader-killed", "Our leading operator dies of kill -9 during a change, and during a drain"):
         at = shop.stream.add("C")
         _kill_leader(shop, node, under_way=lambda: not _is_in_force(shop, at))
-        shop.wait_in_force("C is added", at, added="C")
+        shop.wait_in_force("C is added", at, added="C", disturbed=True)
 
         at = shop.stream.remove("C")
         shop.wait("C to drain", lambda: shop.is_draining("C"))
@@ -108,7 +108,7 @@ def test_a_restart_survives_a_lost_patch(shop: Shop) -> None:
             "both documents", lambda: all(shop.timeline.documents_since(each.name, at) for each in shop.applications)
         )
         shop.scale(SPARK_OPERATOR_NAMESPACE, _CONTROLLER, 1)
-        shop.wait_in_force("C is added", at, added="C")
+        shop.wait_in_force("C is added", at, added="C", disturbed=True)
 
         at = shop.stream.remove("C")
         shop.wait_in_force("C is removed, and drains", at)
@@ -144,9 +144,7 @@ def _kill_leader(shop: Shop, node: PodNode, under_way: Callable[[], bool]) -> No
     leader = shop.objects.leader()
     holder = leader.rpartition("-")[0]
     pod = shop.cluster.api.get(PODS, holder, OPERATOR_NAMESPACE)
-    container = pod["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2]
-    processes = dict(line.split()[:2] for line in node.ctr("tasks", "list").splitlines()[1:])
-    os.kill(int(processes[container]), signal.SIGKILL)
+    os.kill(node.process(pod), signal.SIGKILL)
     assert under_way(), "the change was over before the leading operator was killed"
     shop.mark(f"kill -9 to the leading operator, {holder}")
     shop.wait("another leading operator", lambda: shop.objects.leader() not in ("", leader))

@@ -143,10 +143,14 @@ class Timeline:
             rendered_to_applied=round(applied - rendered, 2),
             applied_to_first_record=round(first - applied, 2) if first else None,
             apply_to_first_record=round(first - at, 2) if first else None,
-            restart_total=max(
-                (round(each, 2) for each in self._pauses(application, at) if each is not None), default=None
-            ),
+            restart_total=self.restart_total(application, at),
+            way=application.strategy,
         )
+
+    def restart_total(self, application: Application, at: float) -> float | None:
+        """Return the longest pause around the start of a driver since a time, in seconds; None without one."""
+        pauses = [round(each, 2) for each in self._pauses(application, at) if each is not None]
+        return max(pauses, default=None)
 
     def _pauses(self, application: Application, at: float) -> list[float | None]:
         """Return the pause around the start of each driver since a time; None where no row has come yet."""

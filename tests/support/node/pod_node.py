@@ -73,6 +73,18 @@ class PodNode(Server):
         """Return the names of the images that the node has."""
         return self.ctr("images", "list", "--quiet").split()
 
+    def process(self, pod: Json) -> int:
+        """Return the first process of a pod's first container. Raises `KeyError` when the container does not run."""
+        container = pod["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2]
+        processes = dict(line.split()[:2] for line in self.ctr("tasks", "list").splitlines()[1:])
+        return int(processes[container])
+
+    def log(self, pod: Json) -> Path:
+        """Return the log of a pod's first container, as the kubelet writes it; it is not restarted."""
+        metadata, container = pod["metadata"], pod["spec"]["containers"][0]["name"]
+        folder = f"{metadata['namespace']}_{metadata['name']}_{metadata['uid']}"
+        return self.folder / "pods" / folder / str(container) / "0.log"
+
     def check(self) -> None:
         """Raise `KubeError` when a program of the node has ended."""
         for process in self._processes:
