@@ -14,7 +14,8 @@ class Application:
     """A SparkApplication of either Spark operator.
 
     Attributes:
-        life: its state; `Starting` is everything between submission and a running driver.
+        life: its state; `Starting` is everything between submission and a running driver, also after a failure that
+            its Spark operator tries again.
         token: the revision that its spec names.
         attempt: the number of the patch that named it.
         submission: an id that changes with each submission.

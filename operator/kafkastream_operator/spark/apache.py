@@ -66,7 +66,7 @@ def application_of(found: Mapping[str, Any]) -> Application:
     return Application(
         uid=meta["uid"],
         resource_version=meta["resourceVersion"],
-        life=_LIVES.get(_state(status), "Starting"),
+        life=_life(spec, status),
         token=str(conf.get(_ANNOTATION.format(REVISION_ANNOTATION), "")),
         attempt=as_int(conf.get(_ANNOTATION.format(ATTEMPT_ANNOTATION))),
         submission=f"attempt-{attempt}",
@@ -120,6 +120,18 @@ def _base36(value: int) -> str:
     return digits or "0"
 
 
+def _life(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Life:
+    """Return the application's state.
+
+    After a failed attempt, `restartPolicy` decides between the next attempt and an ending, which follows at once.
+    """
+    state = _state(status)
+    life = _LIVES.get(state, "Starting")
+    over = str((status.get("currentState") or {}).get("currentStateSummary", "")) != state
+    tried_again = not over and _restart_config(spec).get("restartPolicy", "Never") != "Never"
+    return "Starting" if life == "Failed" and tried_again else life
+
+
 def _state(status: Mapping[str, Any]) -> str:
     """Return the application's state; if it has ended for good, the state in which it ended."""
     current = str((status.get("currentState") or {}).get("currentStateSummary", ""))
@@ -128,6 +140,11 @@ def _state(status: Mapping[str, Any]) -> str:
     before = [each for each in _history(status) if each.get("currentStateSummary") not in _ENDINGS]
     last = str(before[-1].get("currentStateSummary", "")) if before else ""
     return last if _LIVES.get(last) == "Completed" else "Failed"
+
+
+def _restart_config(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = (spec.get("applicationTolerations") or {}).get("restartConfig") or {}
+    return found
 
 
 def _history(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -143,7 +160,7 @@ def _restarts(
 
     The operator leaves one attempt for an unplanned failure.
     """
-    config = (spec.get("applicationTolerations") or {}).get("restartConfig") or {}
+    config = _restart_config(spec)
     where = "spec.applicationTolerations.restartConfig"
     if config.get("restartPolicy", "Never") != "Always":
         # Under OnFailure, a driver that stops in order may count as succeeded: its exit code races with the pod's end.

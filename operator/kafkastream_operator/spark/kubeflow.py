@@ -45,6 +45,8 @@ def application_of(found: Mapping[str, Any]) -> Application:
     meta, spec, status = found["metadata"], found.get("spec", {}), found.get("status", {})
     driver = spec.get("driver") or {}
     state = str(status.get("applicationState", {}).get("state", ""))
+    if state == "FAILING" and _is_tried_again(spec, status):
+        state = "PENDING_RERUN"
     conf = spec.get("sparkConf") or {}
     by_role = [correctly_mounted(secrets_for(role, conf) | _listed(spec.get(role) or {})) for role in ROLES]
     return Application(
@@ -80,6 +82,17 @@ def patch_body(found: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
     annotations = {REVISION_ANNOTATION: patch.token, ATTEMPT_ANNOTATION: str(patch.attempt)}
     spec = {"driver": {"annotations": annotations}, "sparkConf": revision_conf(patch.token, patch.secrets)}
     return apply_body(found, patch, spec)
+
+
+def _is_tried_again(spec: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+    """Return whether Kubeflow's operator starts another driver after one that has failed.
+
+    It needs an interval for that, which its webhook sets where the spec has none.
+    """
+    policy = spec.get("restartPolicy") or {}
+    left = as_int(policy.get("onFailureRetries")) - as_int(status.get("executionAttempts"))
+    again = policy.get("type") == "Always" or (policy.get("type") == "OnFailure" and left >= 0)
+    return again and policy.get("onFailureRetryInterval") is not None
 
 
 def _listed(part: Mapping[str, Any]) -> dict[str, str]:

@@ -81,6 +81,14 @@ def test_an_ended_application_has_its_last_state(end: str, before: str, life: st
     assert application_of(application(end, history=history)).life == life
 
 
+@pytest.mark.parametrize(("policy", "life"), [("Never", "Failed"), ("OnFailure", "Starting"), ("Always", "Starting")])
+def test_an_attempt_that_another_one_follows_is_no_end(policy: str, life: str) -> None:
+    tolerations = {"restartConfig": {"restartPolicy": policy}}
+    assert application_of(application("DriverEvicted", applicationTolerations=tolerations)).life == life
+    ended = application("ResourceReleased", history=("RunningHealthy", "Failed"), applicationTolerations=tolerations)
+    assert application_of(ended).life == "Failed"
+
+
 def test_an_application_without_a_status_is_starting() -> None:
     found = application()
     del found["status"]

@@ -45,6 +45,24 @@ def test_the_state_of_an_application(state: str, life: str) -> None:
     assert application_of(application(state)).life == life
 
 
+@pytest.mark.parametrize(
+    ("policy", "life"),
+    [
+        ({}, "Failed"),
+        ({"type": "Never", "onFailureRetryInterval": 5}, "Failed"),
+        ({"type": "Always", "onFailureRetryInterval": 5}, "Starting"),
+        ({"type": "Always"}, "Failed"),  # without an interval, Kubeflow's operator never goes on
+        ({"type": "OnFailure", "onFailureRetryInterval": 5}, "Failed"),
+        ({"type": "OnFailure", "onFailureRetries": 1, "onFailureRetryInterval": 5}, "Failed"),
+        ({"type": "OnFailure", "onFailureRetries": 2, "onFailureRetryInterval": 5}, "Starting"),
+    ],
+)
+def test_a_failure_that_is_tried_again_is_no_end(policy: dict[str, Any], life: str) -> None:
+    found = application("FAILING", restartPolicy=policy)
+    found["status"]["executionAttempts"] = 2
+    assert application_of(found).life == life
+
+
 def test_an_application_with_suspend_set_is_suspended() -> None:
     assert application_of(application(suspend=True)).life == "Suspended"
 

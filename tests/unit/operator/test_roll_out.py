@@ -68,8 +68,30 @@ def test_an_application_that_does_not_run_is_left_alone(life: str) -> None:
     assert world.patches == 0
     assert world.rendered() == {"east/orders": "Active", "west/orders": "Active"}
     assert world.condition("RolledOut") == ("Unknown", "NotRunning")
-    assert world.condition("Ready") == ("True", "NotRunning")
+    assert world.condition("Ready") == (("False", "Failed") if life == "Failed" else ("True", "NotRunning"))
     assert ("driver's log" in world.message("Ready")) == (life == "Failed")
+
+
+def test_an_application_that_fails_at_rest_is_not_ready() -> None:
+    world = running()
+    assert world.condition("Ready") == ("True", "InForce")
+    world.application_is("Failed").settle()
+    assert world.condition("RolledOut") == ("True", "Adopted")
+    assert world.condition("Ready") == ("False", "Failed")
+    assert world.condition("Stalled") == ("True", "Failed")
+    assert "kubectl describe sparkapplication.sparkoperator.k8s.io app" in world.message("Ready")
+    world.application_is("Starting").settle()
+    assert world.condition("Ready") == ("True", "InForce")
+
+
+def test_a_stopped_application_is_ready_and_not_in_force() -> None:
+    for life in ("Suspended", "Completed"):
+        world = running().application_is(life).settle()  # type: ignore[arg-type]
+        assert world.condition("Ready") == ("True", "NotRunning")
+        assert f"is {life}" in world.message("Ready")
+    absent = World().stream("orders", cluster("east")).settle()
+    assert absent.condition("Ready") == ("True", "NotRunning")
+    assert "there is no SparkApplication app" in absent.message("Ready")
 
 
 def resumed() -> World:

@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from dynamic_kafka.options.durations import parse_duration_ms
@@ -33,6 +33,8 @@ from kafkastream_operator.models.subscription import SubscriptionStatus
 SUMMARY = ("Ready", "Reconciling", "Stalled")
 TRANSIENT = frozenset({"NotRunning", "Waiting", "Paused", "RollingOut", "Coalescing", "Starting", "Reverted"})
 """Reasons of `RolledOut` that pass by themselves, or that a person chose."""
+IDLE = frozenset({"Suspended", "Completed", "ApplicationMissing", "Orphaned"})
+"""Reasons of `ApplicationFound` for which nothing runs and nothing is wrong."""
 
 
 def subscription_conditions(
@@ -155,25 +157,31 @@ def with_summary(found: tuple[Condition, ...]) -> tuple[Condition, ...]:
     """Return the conditions together with kstatus's three."""
     by_type = {each.type: each for each in found}
     bad = [
-        each for each in found if each.status == "False" and each.type in ("StreamsResolved", "RolledOut", "Mounted")
+        each
+        for each in found
+        if (each.status == "False" and each.type in ("StreamsResolved", "RolledOut", "Mounted"))
+        or (each.type, each.reason) == ("ApplicationFound", "Failed")
     ]
     stuck = [each for each in bad if not (each.type == "RolledOut" and each.reason in TRANSIENT)]
     rolled_out = by_type.get("RolledOut")
     moving = rolled_out is not None and rolled_out.reason in ("RollingOut", "Coalescing", "Starting", "Reverted")
     first = next(iter(stuck or bad), None)
-    if first is None:
-        # An application that does not run is not a problem: somebody may have stopped it on purpose.
-        idle = rolled_out is not None and rolled_out.status == "Unknown"
-        message = rolled_out.message if rolled_out is not None else ""
-        ready = condition("Ready", True, rolled_out.reason if rolled_out is not None and idle else "InForce", message)
-    else:
-        ready = condition("Ready", False, first.reason, first.message)
     return (
         *found,
-        ready,
+        condition("Ready", False, first.reason, first.message) if first is not None else _ready(by_type),
         condition("Reconciling", moving, rolled_out.reason if moving and rolled_out is not None else "Settled"),
         condition("Stalled", bool(stuck), stuck[0].reason if stuck else "Settled", stuck[0].message if stuck else ""),
     )
+
+
+def _ready(found: Mapping[str, Condition]) -> Condition:
+    """Say that nothing is wrong: an application may be stopped on purpose, or is not there yet."""
+    rolled_out, application = found.get("RolledOut"), found.get("ApplicationFound")
+    if rolled_out is not None and rolled_out.status == "Unknown":
+        return condition("Ready", True, rolled_out.reason, rolled_out.message)
+    if application is not None and application.reason in IDLE:
+        return condition("Ready", True, "NotRunning", application.message)
+    return condition("Ready", True, "InForce", rolled_out.message if rolled_out is not None else "")
 
 
 def next_deadline(view: View) -> datetime | None:
@@ -183,9 +191,18 @@ def next_deadline(view: View) -> datetime | None:
 
 
 def _application_found(view: View) -> Condition:
-    if view.application is not None:
-        return condition("ApplicationFound", True, view.application.life)
     name, api_version = view.spec.application_ref.name, view.spec.application_ref.api_version
+    life = view.application.life if view.application is not None else "Absent"
+    if life == "Failed":
+        described = f"kubectl describe sparkapplication.{api_version.partition('/')[0]} {name}"
+        text = (
+            f"SparkApplication {name} has failed, and no driver runs: `{described}` shows its status, and the driver's"
+            " log has the cause if a driver was started. Correct the cause, and start the application again"
+        )
+        return condition("ApplicationFound", True, life, text)
+    if life != "Absent":
+        text = f"SparkApplication {name} is {life}, and no driver runs" if life in IDLE else ""
+        return condition("ApplicationFound", True, life, text)
     if view.annotated:
         text = f"SparkApplication {name} is gone; the operator keeps its drains for {view.spec.orphan_retention}"
         return condition("ApplicationFound", False, "Orphaned", text)
