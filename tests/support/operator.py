@@ -72,6 +72,7 @@ class OperatorProcess(Server):
         *,
         may_restart: bool = False,
         replica_of: OperatorProcess | None = None,
+        also: Sequence[str] = (),
     ) -> None:
         """Prepare the operator, without starting it.
 
@@ -79,13 +80,15 @@ class OperatorProcess(Server):
             through: turns a kubeconfig into one that reaches the API server another way, such as through a proxy.
             may_restart: whether it has the right that restarts of Apache's applications need.
             replica_of: an operator whose release this one belongs to.
+            also: more namespaces that it serves.
         """
         self.name = "operator"
         self.folder = new_folder("kube", self.name)
         self.release: str = replica_of.release if replica_of else f"kafkastream-operator-{self.folder.name}"
         self._replica_of, self._rights = replica_of, list[dict[str, Any]]()
         self._settings = [f"apacheRestart.namespaces={{{namespace}}}"] if may_restart else []
-        self._settings += [] if namespace else ["clusterWide=true"]
+        self._settings += [f"namespaces={{{','.join([namespace, *also])}}}"] if namespace else ["clusterWide=true"]
+        self._namespaces = [namespace, *also] if namespace else []
         self._cluster, self._namespace, self.arguments, self._through = cluster, namespace, arguments, through
         self._process = Process("The operator", self.folder / "operator.log")
         self._kubeconfig: Path | None = None
@@ -103,11 +106,17 @@ class OperatorProcess(Server):
             own = self._cluster.kubeconfig_of(home, self.release)
             self._kubeconfig = self._through(own)
         command = [sys.executable, "-m", "kafkastream_operator", "--kubeconfig", str(self._kubeconfig)]
-        command += [*(["--namespace", self._namespace] if self._namespace else []), *self.arguments]
+        command += [*(f"--namespace={each}" for each in self._namespaces), *self.arguments]
         environment = self._cluster.environment(self._kubeconfig)
         environment["PYTHONPATH"] = f"{ROOT / 'operator'}:{ROOT / 'spark_app'}"
         self._process.launch(command, environment)
         return self
+
+    def grant(self, namespace: str) -> None:
+        """Make its Role in a namespace once more, as `helm upgrade` does where the namespace was made again."""
+        for each in self._rights:
+            if each["metadata"].get("namespace") == namespace:
+                self._cluster.api.create(_RIGHTS[each["kind"]], each)
 
     @property
     def kubeconfig(self) -> Path:

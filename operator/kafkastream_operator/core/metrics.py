@@ -86,7 +86,9 @@ METRICS: Mapping[str, Described] = {
     ),
     "reconcile_errors_total": Described(("resource",), "Reconciliations that failed, by kind.", kind="counter"),
     "reconcile_failures": Described(
-        ("resource", "namespace", "name"), "Failed reconciliations in a row; absent when the last one succeeded."
+        ("resource", "namespace", "name"),
+        "Failed reconciliations of an object, or refused listings of a namespace, in a row; absent when the last one"
+        " succeeded.",
     ),
     "queue_depth": Described((), "Objects that wait to be reconciled."),
     "watch_age_seconds": Described(

@@ -15,9 +15,10 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from kafkastream_operator.core.figures import StreamFigures, SubscriptionFigures, stream_figures, subscription_figures
 from kafkastream_operator.core.metrics import Samples
 from kafkastream_operator.handlers.http_server import Answer, parse_address, serve
+from kafkastream_operator.handlers.listings import WATCHED
 from kafkastream_operator.handlers.subscription_view import status_of, stream_status_of
-from kafkastream_operator.handlers.watch import WATCHED, Operator
-from kafkastream_operator.kube.api import PODS, STREAMS, SUBSCRIPTIONS, Object
+from kafkastream_operator.handlers.watch import Operator
+from kafkastream_operator.kube.api import NAMESPACES, PODS, STREAMS, SUBSCRIPTIONS, Object
 from kafkastream_operator.kube.cache import Ref
 from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
@@ -54,7 +55,7 @@ def scrape(operator: Operator, now: Callable[[], float] = time.time) -> str:
 
 def _add_stream(found: Samples, operator: Operator, ref: Ref, now: float) -> None:
     stream = operator.cache.get(*ref)
-    if stream is None:
+    if stream is None or not operator.serves(ref.namespace):
         return
     labels, figures = (ref.namespace, ref.name), operator.cache.derive(stream, _stream_figures)
     found.add("stream_ready", labels, figures.ready)
@@ -67,7 +68,7 @@ def _add_stream(found: Samples, operator: Operator, ref: Ref, now: float) -> Non
 
 def _add_subscription(found: Samples, operator: Operator, ref: Ref, now: float) -> None:
     subscription = operator.cache.get(*ref)
-    if subscription is None:
+    if subscription is None or not operator.serves(ref.namespace):
         return
     labels = (ref.namespace, ref.name)
     figures = operator.cache.derive(subscription, _subscription_figures)
@@ -99,6 +100,8 @@ def _add_operator(found: Samples, operator: Operator) -> None:
     for ref, count in operator.queue.failures().items():
         if operator.cache.get(*ref) is not None:
             found.add("reconcile_failures", (ref.resource.full_name, ref.namespace, ref.name), count)
+    for namespace, count in list(operator.listings.failures.items()):
+        found.add("reconcile_failures", (NAMESPACES.full_name, namespace, namespace), count)
     found.add("queue_depth", (), operator.queue.depth)
     found.add("serving", (), serving)
     if serving:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Iterable, Mapping
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain, repeat
 from typing import Any
 
 import kopf
 
-from dynamic_kafka.metadata.kubernetes_names import ROLE_LABEL, SUBSCRIPTION_LABEL
+from dynamic_kafka.metadata.kubernetes_names import SUBSCRIPTION_LABEL
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Timing
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.health import Health
+from kafkastream_operator.handlers.listings import WATCHED, Listings
 from kafkastream_operator.handlers.measurements import Measurements
 from kafkastream_operator.handlers.queue import WorkQueue
 from kafkastream_operator.handlers.reconcile import Reconciler
@@ -27,6 +28,8 @@ from kafkastream_operator.handlers.watch_health import Watch
 from kafkastream_operator.kube.api import (
     APPLICATIONS,
     CONFIG_MAPS,
+    DEFINITIONS,
+    NAMESPACES,
     PODS,
     STREAMS,
     SUBSCRIPTIONS,
@@ -42,18 +45,17 @@ RESYNC_S = 300.0
 AFTER_LISTING_S = 1.0
 """Seconds from the first object of a listing of kopf's to a resync: kopf does not report which objects are gone."""
 UNWATCHED_LISTING_S = 10.0
-"""Seconds between listings of a kind of which kopf has never delivered an event. When a CRD
-appears, kopf looks for its kind once, and misses it if the API server does not serve it yet."""
-WATCHED: tuple[tuple[Resource, str | None], ...] = (
-    (STREAMS, None),
-    (SUBSCRIPTIONS, None),
-    (CONFIG_MAPS, ROLE_LABEL),
-    *((each, None) for each in APPLICATIONS.values()),
-    (PODS, "spark-role=driver"),
-)
-"""The watched kinds, each with its label selector."""
+"""Seconds between listings of a namespace that is not served, and of a kind of which kopf has never delivered an event.
+When a CRD appears, kopf looks for its kind once, and misses it if the API server does not serve it yet."""
 
 log = logging.getLogger(__name__)
+
+
+class Pauses:
+    """Seconds between kopf's tries of a request. They never end: where one watch gives up, kopf ends all of them."""
+
+    def __iter__(self) -> Iterator[float]:
+        return chain((1, 1, 2, 3, 5, 8, 13), repeat(21))
 
 
 class Operator:
@@ -76,7 +78,11 @@ class Operator:
         self.health = health or Health()
         self.namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
         self.measured = Measurements()
-        self.queue: WorkQueue[Ref] = WorkQueue(Reconciler(api, self.cache, timing, measured=self.measured), workers)
+        self.listings = Listings(api, self.namespaces)
+        reconcile = Reconciler(api, self.cache, timing, measured=self.measured)
+        self.queue: WorkQueue[Ref] = WorkQueue(
+            lambda job: reconcile(job) if self.serves(job.namespace) else None, workers
+        )
         self._tasks: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._kopf_listed = asyncio.Event()
@@ -116,17 +122,20 @@ class Operator:
         else:
             self.cache.put(resource, found)
 
+    def serves(self, namespace: str) -> bool:
+        """Return whether the objects of a namespace are reconciled: it was listed whole."""
+        return namespace not in self.listings.failures
+
     def resync(self, *, except_kinds: Collection[Resource] = ()) -> None:
         """List all kinds, except these, and correct the cache."""
-        for resource, labels in WATCHED:
-            for namespace in self.namespaces if resource not in except_kinds else ():
-                # A kind that is not installed has an empty listing; kopf waits for its CRD.
-                self.cache.apply_listing(
-                    resource, namespace, partial(self.api.list, resource, namespace, labels=labels)
-                )
+        for namespace in self.listings.resync(self.cache, except_kinds=except_kinds):
+            for kind in (SUBSCRIPTIONS, STREAMS, *APPLICATIONS.values()):
+                self._add_all(kind, namespace)
+            self._add_metadata(namespace)
 
     async def _start(self, settings: kopf.OperatorSettings, **_: Any) -> None:
         settings.posting.enabled = False
+        settings.networking.error_backoffs = Pauses()
         for resource, labels in WATCHED:
             if labels is not None:
                 # A handler's selector filters only after the events have arrived. This one filters at the API server,
@@ -137,6 +146,9 @@ class Operator:
         # List everything before the first decision. With a partial cache, streams that are not listed yet would look
         # removed, and would drain.
         await self.resync_until_done()
+        # Where kopf may not list namespaces, it would now try for ever. Else it takes them by their names.
+        scanned = (DEFINITIONS,) if self.namespaces == (None,) else (DEFINITIONS, NAMESPACES)
+        settings.scanning.disabled = not all([await asyncio.to_thread(self.api.may_list, each) for each in scanned])
         self.health.watches.record_listing(True)
         self._tasks += [asyncio.create_task(self.queue.run()), asyncio.create_task(self._resync_regularly())]
         for task in self._tasks:

@@ -52,6 +52,8 @@ STREAMS = Resource(GROUP, VERSION, "kafkastreams")
 SUBSCRIPTIONS = Resource(GROUP, VERSION, "kafkastreamsubscriptions")
 CONFIG_MAPS = Resource("", "v1", "configmaps")
 PODS = Resource("", "v1", "pods")
+NAMESPACES = Resource("", "v1", "namespaces")
+DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 EVENTS = Resource("events.k8s.io", "v1", "events")
 KUBEFLOW_APPLICATIONS = Resource("sparkoperator.k8s.io", "v1beta2", "sparkapplications")
 APACHE_APPLICATIONS = Resource("spark.apache.org", "v1", "sparkapplications")
@@ -122,6 +124,14 @@ class Api:
             if not more:
                 return Listing(found, int(meta.get("resourceVersion", 0)))
             query["continue"] = more
+
+    def may_list(self, resource: Resource) -> bool:
+        """Return whether this account may list a kind in the whole cluster."""
+        try:
+            self._call("GET", resource.path(), query={"limit": "1"})
+        except ApiError as error:
+            return error.status != 403
+        return True
 
     def apply(self, resource: Resource, body: Object, *, force: bool = False) -> Object:
         """Apply an object by server-side apply. A `resourceVersion` in its metadata is a precondition.

@@ -15,8 +15,8 @@ import pytest
 from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION, STREAMS_ANNOTATION
 from kafkastream_operator.core.rollout.step import Timing
 from kafkastream_operator.errors import ConflictError, NotFoundError
+from kafkastream_operator.handlers.listings import WATCHED
 from kafkastream_operator.handlers.reconcile import Reconciler
-from kafkastream_operator.handlers.watch import WATCHED
 from kafkastream_operator.kube.api import EVENTS, KUBEFLOW_APPLICATIONS, STREAMS, SUBSCRIPTIONS, Api, Resource
 from kafkastream_operator.kube.cache import Cache, Ref
 from tests.integration.operator.stage import APPLICATIONS, DOCUMENT, Stage, cluster, condition

@@ -21,8 +21,8 @@ from kafkastream_operator.core.drain_evidence import TopicReport
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.errors import ApiError, ConflictError, NotFoundError
+from kafkastream_operator.handlers.listings import WATCHED
 from kafkastream_operator.handlers.reconcile import Reconciler
-from kafkastream_operator.handlers.watch import WATCHED
 from kafkastream_operator.kube.api import (
     APACHE_APPLICATIONS,
     CONFIG_MAPS,

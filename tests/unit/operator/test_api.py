@@ -43,6 +43,12 @@ def test_a_refusal_without_a_status_object_is_an_error(body: bytes) -> None:
     assert raised.value.status == 502
 
 
+def test_a_right_that_is_missing_is_not_assumed() -> None:
+    assert not answered(403, b'{"reason": "Forbidden"}').may_list(STREAMS)
+    assert answered(200, b'{"items": []}').may_list(STREAMS)
+    assert answered(503, b"").may_list(STREAMS)
+
+
 def test_a_listing_has_its_objects_and_version() -> None:
     body = (
         b'{"kind": "KafkaStreamList", "metadata": {"resourceVersion": "7"},'

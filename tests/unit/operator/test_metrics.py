@@ -15,11 +15,12 @@ from kafkastream_operator.core.drain_evidence import TopicReport
 from kafkastream_operator.core.metrics import METRICS, PREFIX, Histogram
 from kafkastream_operator.core.metrics import Samples as Scrape
 from kafkastream_operator.errors import ApiError
+from kafkastream_operator.handlers.listings import WATCHED
 from kafkastream_operator.handlers.measurements import Measurements
 from kafkastream_operator.handlers.metrics import scrape, serve_metrics
 from kafkastream_operator.handlers.queue import WorkQueue
 from kafkastream_operator.handlers.reconcile import Reconciler
-from kafkastream_operator.handlers.watch import WATCHED, Operator
+from kafkastream_operator.handlers.watch import Operator
 from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, PODS, STREAMS, SUBSCRIPTIONS, Api
 from kafkastream_operator.kube.cache import Cache, Ref
 from tests.support.places import ROOT
@@ -379,6 +380,14 @@ def test_a_failing_object_is_named_while_it_fails(world: Scraped) -> None:
     labels = {"resource": SUBSCRIPTIONS.full_name, "namespace": NAMESPACE}
     found = {key: value for key, value in world.scrape().items() if key[0] == "reconcile_failures"}
     assert found == {("reconcile_failures", frozenset((labels | {"name": "app"}).items())): 3}
+
+
+def test_a_namespace_that_is_not_served_is_a_failure(world: Scraped) -> None:
+    assert "stream_ready" in world.present()
+    world.operator.listings.failures[NAMESPACE] = 12
+    labels = {"resource": "namespaces", "namespace": NAMESPACE, "name": NAMESPACE}
+    assert world.scrape()["reconcile_failures", frozenset(labels.items())] == 12
+    assert world.present() == {"reconcile_failures"}
 
 
 def test_a_standby_operator_shows_no_object_and_no_watch() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any
+from itertools import islice
+from typing import Any, cast
 
 import kopf
 import pytest
@@ -15,6 +16,7 @@ from dynamic_kafka.metadata.kubernetes_names import SUBSCRIPTION_LABEL
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers import watch
 from kafkastream_operator.handlers.health import Health
+from kafkastream_operator.handlers.listings import WATCHED
 from kafkastream_operator.handlers.watch import Operator
 from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, SUBSCRIPTIONS, Listing, Resource
 from kafkastream_operator.kube.cache import Ref
@@ -26,12 +28,19 @@ class Server:
     def __init__(self) -> None:
         self.error: Exception | None = None
         self.listed = threading.Semaphore(0)
+        self.refused = frozenset[str]()
+        self.scanned = True
 
-    def list(self, *_: Any, **__: Any) -> Listing:
+    def list(self, _resource: Resource, namespace: str | None, **_: Any) -> Listing:
         self.listed.release()
         if self.error is not None:
             raise self.error
+        if namespace in self.refused:
+            raise ApiError("GET x", 403, "Forbidden", "no Role")
         return Listing([], 1)
+
+    def may_list(self, _: Resource) -> bool:
+        return self.scanned
 
 
 def started(operator: Operator) -> Any:
@@ -92,7 +101,7 @@ def test_a_listing_is_repeated_after_an_unexpected_error(monkeypatch: pytest.Mon
     async def story() -> None:
         await started(operator)
         server.error = KeyError("metadata")
-        first = len(watch.WATCHED)
+        first = len(WATCHED)
         for _ in range(first + 3):
             assert await asyncio.to_thread(server.listed.acquire, True, 30)
         assert operator.health.live()[0]
@@ -185,9 +194,9 @@ def test_an_operator_can_be_stopped_while_the_api_server_is_away() -> None:
 class RecordingOperator(Operator):
     """An operator that records the objects it enqueues."""
 
-    def __init__(self) -> None:
-        server: Any = Server()
-        super().__init__(server)
+    def __init__(self, *namespaces: str) -> None:
+        self.server: Any = Server()
+        super().__init__(self.server, namespaces)
         self.added: list[Ref] = []
         self.count = 0
 
@@ -225,3 +234,71 @@ def test_a_changed_document_enqueues_its_subscription(labels: dict[str, str]) ->
     operator.put(SUBSCRIPTIONS, "app", "app")
     operator.put(CONFIG_MAPS, "app-kafkastreams", labels=labels)
     assert Ref(SUBSCRIPTIONS, "ns", "app") in operator.added
+
+
+def test_a_namespace_that_is_refused_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    operator = RecordingOperator("here", "ns")
+    operator.server.refused = {"ns"}
+    for _ in range(3):
+        operator.resync()
+    assert operator.serves("here")
+    assert operator.listings.failures == {"ns": 3}
+    (logged,) = [each.getMessage() for each in caplog.records]
+    assert "namespace ns is not served" in logged
+    assert "403 Forbidden: no Role" in logged
+    # kopf may watch it before it is listed: with such a part of its objects, no job may run.
+    operator.put(SUBSCRIPTIONS, "app", "app")
+    assert operator.queue._work(Ref(SUBSCRIPTIONS, "ns", "app")) is None
+
+
+def test_a_namespace_is_served_again_when_it_is_listed() -> None:
+    operator = RecordingOperator("ns", "other")
+    operator.server.refused = {"ns"}
+    operator.resync()
+    operator.put(SUBSCRIPTIONS, "app", "app")
+    operator.put(KUBEFLOW_APPLICATIONS, "app")
+    operator.server.refused, operator.added = frozenset(), []
+    listed = []
+
+    def list_one(resource: Resource, namespace: str, **_: Any) -> Listing:
+        listed.append((resource, namespace))
+        return Listing(operator.cache.all(resource, namespace), operator.count)
+
+    operator.server.list = list_one
+    operator.resync(except_kinds={each for each, _ in WATCHED})
+    assert operator.serves("ns")
+    assert listed == [(each, "ns") for each, _ in WATCHED]
+    assert operator.added == [Ref(SUBSCRIPTIONS, "ns", "app"), Ref(KUBEFLOW_APPLICATIONS, "ns", "app")]
+
+
+@pytest.mark.parametrize("namespaces", [("gone",), ("gone", "away")])
+def test_an_operator_that_may_list_nothing_does_not_serve(namespaces: tuple[str, ...]) -> None:
+    operator = RecordingOperator(*namespaces)
+    operator.server.refused = {"gone", "away"}
+    with pytest.raises(ApiError, match="no Role"):
+        operator.resync()
+
+
+def test_an_api_server_in_trouble_is_no_missing_namespace() -> None:
+    operator = RecordingOperator("here", "there")
+    operator.server.error = ApiError("GET x", 503, "ServiceUnavailable", "")
+    with pytest.raises(ApiError):
+        operator.resync()
+    assert not operator.listings.failures
+
+
+@pytest.mark.parametrize("scanned", [True, False])
+def test_kopf_tries_for_ever_what_it_may_watch(scanned: bool) -> None:
+    server, settings = Server(), kopf.OperatorSettings()
+    server.scanned = scanned
+
+    async def story() -> None:
+        operator = Operator(cast(Any, server), ["here", "gone"])
+        await operator._start(settings=settings)
+        await operator._stop()
+
+    asyncio.run(story())
+    pauses: Any = settings.networking.error_backoffs
+    assert [len(list(islice(pauses, 1000))) for _ in range(2)] == [1000, 1000]
+    assert max(islice(pauses, 1000)) < watch.UNWATCHED_LISTING_S * 3
+    assert settings.scanning.disabled is not scanned

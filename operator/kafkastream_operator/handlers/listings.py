@@ -1,0 +1,78 @@
+"""List the watched kinds, at the start and regularly. Operator; `watch.py` calls it in a thread.
+
+A served namespace may be deleted, not made yet, or without the operator's Role. Its objects are then left as they are,
+and the other namespaces are served. A part of a namespace is never enough for a decision: streams that are not listed
+would look removed, and would drain.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from functools import partial
+
+from dynamic_kafka.metadata.kubernetes_names import ROLE_LABEL
+from kafkastream_operator.errors import ApiError
+from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, PODS, STREAMS, SUBSCRIPTIONS, Api, Resource
+from kafkastream_operator.kube.cache import Cache
+
+WATCHED: tuple[tuple[Resource, str | None], ...] = (
+    (STREAMS, None),
+    (SUBSCRIPTIONS, None),
+    (CONFIG_MAPS, ROLE_LABEL),
+    *((each, None) for each in APPLICATIONS.values()),
+    (PODS, "spark-role=driver"),
+)
+"""The watched kinds, each with its label selector."""
+
+log = logging.getLogger(__name__)
+
+
+class Listings:
+    """The listings of the namespaces that the operator is to serve.
+
+    Attributes:
+        failures: {namespace that is not served: how often in a row its listing was refused}.
+    """
+
+    def __init__(self, api: Api, namespaces: tuple[str | None, ...]) -> None:
+        self._api, self._namespaces = api, namespaces
+        self.failures: dict[str, int] = {}
+
+    def resync(self, cache: Cache, *, except_kinds: Collection[Resource] = ()) -> list[str]:
+        """List all kinds, except these, and correct the cache. A namespace that is not served is listed whole.
+
+        Returns:
+            The namespaces that were not served, and are from now on.
+
+        Raises:
+            ApiError: the API server does not answer a listing, or refuses all namespaces.
+        """
+        refused: dict[str, ApiError] = {}
+        for namespace in self._namespaces:
+            try:
+                self._list(cache, namespace, () if namespace in self.failures else except_kinds)
+            except ApiError as error:
+                if namespace is None or error.status != 403 or len(refused) == len(self._namespaces) - 1:
+                    raise
+                refused[namespace] = error
+        for namespace, refusal in refused.items():
+            if namespace not in self.failures:
+                log.warning(
+                    "namespace %s is not served until it can be listed, and the others are: %s. Make the namespace, and"
+                    " the operator's Role in it by helm upgrade; or take it out of the chart's `namespaces`",
+                    namespace,
+                    refusal,
+                )
+            self.failures[namespace] = self.failures.get(namespace, 0) + 1
+        back = [each for each in self.failures if each not in refused]
+        for namespace in back:
+            del self.failures[namespace]
+            log.warning("namespace %s is served", namespace)
+        return back
+
+    def _list(self, cache: Cache, namespace: str | None, except_kinds: Collection[Resource]) -> None:
+        for resource, labels in WATCHED:
+            if resource not in except_kinds:
+                # A kind that is not installed has an empty listing; kopf waits for its CRD.
+                cache.apply_listing(resource, namespace, partial(self._api.list, resource, namespace, labels=labels))

@@ -1,0 +1,45 @@
+"""An operator of several namespaces, one of which is deleted and made again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.operator.stage import Stage, cluster
+from tests.support.fixtures import kept_open
+from tests.support.kube import KubeCluster
+from tests.support.operator import OperatorProcess
+
+NAMESPACES = "v1/namespaces"
+
+
+def test_a_deleted_namespace_stops_no_other_and_may_return(
+    request: pytest.FixtureRequest, kube: KubeCluster, stage: Stage
+) -> None:
+    other = Stage(kube, kube.new_namespace("other"))
+    operator = OperatorProcess(kube, stage.namespace, also=[other.namespace])
+    missing = f"namespace {other.namespace} is not served"
+    with kept_open(request.config, request.node.stash, [operator]):
+        operator.start()
+        for each in (stage, other):
+            each.stream("orders", cluster("east"))
+            each.subscription()
+            each.wait_document({"east/orders": "Active"})
+        kube.delete_namespace(other.namespace)
+        kube.api.wait(NAMESPACES, other.namespace, until=lambda each: each is None)
+        stage.stream("orders", cluster("east"), cluster("west"))
+        stage.wait_document({"east/orders": "Active", "west/orders": "Active"})
+
+        operator.kill()
+        before = len(operator.log())
+        operator.start()
+        stage.stream("orders", cluster("east"), cluster("west"), cluster("north"))
+        stage.wait_document({"east/orders": "Active", "west/orders": "Active", "north/orders": "Active"})
+        assert operator.log()[before:].count(missing) == 1
+
+        kube.api.create(NAMESPACES, {"metadata": {"name": other.namespace}})
+        other.stream("orders", cluster("south"))
+        other.subscription()
+        operator.grant(other.namespace)
+        other.wait_document({"south/orders": "Active"})
+        assert operator.running
+        kube.delete_namespace(other.namespace)
