@@ -42,7 +42,9 @@ class SubscriptionFigures:
         rendered: the newest revision; None if there is no document yet.
         confirmed: the revision of the last roll-out, if it was confirmed.
         method: how an unfinished roll-out reaches the driver; "" if there is none.
-        moving_since, draining_since: seconds since the epoch; None if nothing is rolled out, or in a pause, or drains.
+        moving_since: when the roll-out began, in seconds since the epoch; None if nothing is rolled out, or in a pause.
+            A newer revision does not set it back.
+        draining_since: seconds since the epoch; None if nothing drains.
         without_driver: a roll-out waits for a driver (`RolledOut` is Unknown), although the application should run:
             it is not suspended, completed or absent.
         reporting: None if no driver runs, or it may still report for the first time.
@@ -114,7 +116,7 @@ def subscription_figures(status: SubscriptionStatus) -> SubscriptionFigures:
         confirmed=Revision.parse(rollout.token) if rollout is not None and rollout.phase == "Confirmed" else None,
         rejected=reasons.get("RolledOut") == "Rejected",
         method=rollout.method if rollout is not None and unfinished else "",
-        moving_since=_since(conditions, "RolledOut", "False") if moves else None,
+        moving_since=_rolled_out_since(conditions) if moves else None,
         without_driver=should_run and _is(conditions, "RolledOut", "Unknown"),
         draining=len(status.draining),
         draining_since=min((parse(each.since).timestamp() for each in status.draining), default=None),
@@ -139,6 +141,16 @@ def seconds_to_apply(before: SubscriptionStatus, after: SubscriptionStatus, now:
 
 def _is(conditions: Mapping[str, Condition], kind: str, status: str) -> bool:
     return kind in conditions and conditions[kind].status == status
+
+
+def _rolled_out_since(conditions: Mapping[str, Condition]) -> float | None:
+    """Return when the roll-out began. `RolledOut` may have been False before that, as after a rejection.
+
+    An operator that has given up is no longer reconciling; the age then includes that time, too.
+    """
+    since = _since(conditions, "RolledOut", "False")
+    began = _since(conditions, "Reconciling", "True")
+    return max(since, began) if since is not None and began is not None else since
 
 
 def _since(conditions: Mapping[str, Condition], kind: str, status: str) -> float | None:

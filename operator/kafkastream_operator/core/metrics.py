@@ -53,7 +53,7 @@ METRICS: Mapping[str, Described] = {
     ),
     "subscription_rollout_age_seconds": Described(
         (*SUBSCRIPTION, "method"),
-        "Seconds since RolledOut became False, by Restart or Reload; absent when it is confirmed, and in a pause.",
+        "Seconds since the roll-out began, by Restart or Reload; absent when it is confirmed, and in a pause.",
     ),
     "subscription_rollout_without_driver": Described(
         SUBSCRIPTION, "1 while a roll-out waits for a driver of an application that starts, runs or has failed, else 0."

@@ -250,6 +250,24 @@ def test_restarts_and_the_wait_for_their_driver_are_counted(world: Scraped) -> N
     assert world.value("subscription_rendered_to_applied_seconds_count") == 1
 
 
+def test_a_roll_out_is_as_old_as_its_begin(world: Scraped) -> None:
+    """The time in which the change was held up before says nothing about the restart."""
+    secrets = [{"cluster": "west", "name": "login", "allowedServers": ["west:9092"]}]
+    world.server.subscription(updateStrategy="Reload", secrets=secrets)
+    world.server.stream(cluster("east"), cluster("west", secretRef={"name": "login"}))
+    world.works()
+    assert (world.value("subscription_stalled"), world.value("subscription_revision_lag")) == (1, 1)
+    world.later(hours=2)
+    world.server.subscription(updateStrategy="Restart", secrets=secrets)
+    world.works()
+    world.later(seconds=30)
+    assert world.value("subscription_rollout_age_seconds", method="Restart") == 30
+    world.later(minutes=2)
+    world.server.stream(cluster("east"), cluster("north"), cluster("west", secretRef={"name": "login"}))
+    world.works()
+    assert world.value("subscription_rollout_age_seconds", method="Restart") == 150
+
+
 def test_a_refused_restart_is_no_restart(world: Scraped) -> None:
     world.server.subscription(updateStrategy="Restart")
     world.server.stream(cluster("east"), cluster("west"))
