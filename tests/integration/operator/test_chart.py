@@ -397,6 +397,47 @@ def test_of_a_pod_the_operator_may_change_its_annotation(policed: Installed) -> 
     assert patch(policed.account(), policed, "refreshed", change)["metadata"]["annotations"]["note"] == "kept"
 
 
+@pytest.fixture
+def restarting(policed: Installed) -> Iterator[Installed]:
+    """Give the operator the right to delete pods, as restarts of Apache's applications need it."""
+    policed.install(f"apacheRestart.namespaces={{{policed.jobs}}}")
+    account, asked = policed.account(), {"verb": "delete", "resource": "pods", "namespace": policed.jobs}
+
+    def may_delete() -> bool:
+        address = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        answer = account.request("POST", address, {"spec": {"resourceAttributes": asked}})
+        return bool(answer["status"]["allowed"])
+
+    wait_until(may_delete, "the right to be in force")
+    yield policed
+    policed.install()
+
+
+def test_of_pods_the_operator_may_delete_apaches_drivers(restarting: Installed) -> None:
+    Stage(restarting.kube, restarting.jobs).application("shop")
+    shop = restarting.kube.api.get(APPLICATIONS, "shop", restarting.jobs)["metadata"]["uid"]
+    owner = {"kind": "SparkApplication", "name": "shop", "uid": shop}
+    kubeflow, apache = (
+        {**owner, "apiVersion": each} for each in ("sparkoperator.k8s.io/v1beta2", "spark.apache.org/v1")
+    )
+    pods: dict[str, dict[str, Any]] = {
+        "any-pod": {},
+        "unowned-driver": {"labels": {"spark-role": "driver"}},
+        "kubeflows-driver": {"labels": {"spark-role": "driver"}, "ownerReferences": [kubeflow]},
+        "apaches-executor": {"labels": {"spark-role": "executor"}, "ownerReferences": [apache]},
+        "apaches-own-pod": {"ownerReferences": [apache]},
+    }
+    account = restarting.account()
+    for name, metadata in pods.items():
+        restarting.pod(name, **metadata)
+        with pytest.raises(ApiError, match="the operator may delete only drivers of Apache"):
+            account.delete(PODS, name, restarting.jobs)
+        assert restarting.kube.api.find(PODS, name, restarting.jobs) is not None
+    restarting.pod("apaches-driver", labels={"spark-role": "driver"}, ownerReferences=[apache])
+    account.delete(PODS, "apaches-driver", restarting.jobs)
+    assert restarting.kube.api.find(PODS, "apaches-driver", restarting.jobs) is None
+
+
 def test_only_the_pods_own_account_may_change_its_report(policed: Installed) -> None:
     kube = policed.kube
     policed.pod("reporting")
