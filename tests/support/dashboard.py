@@ -128,6 +128,11 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             about="`kubectl describe kss` has the condition with its remedy.",
         ),
         Panel(
+            "Documents without a subscription",
+            ((largest("document_left_behind", "namespace, document"), "{{namespace}}/{{document}}"),),
+            about="Delete the ConfigMap when no job reads it, or apply its subscription again.",
+        ),
+        Panel(
             "Restarts and rejected revisions in an hour",
             tuple(
                 (

@@ -84,6 +84,9 @@ METRICS: Mapping[str, Described] = {
         kind="histogram",
         buckets=(1, 2.5, 5, 10, 30, 60, 120, 600),
     ),
+    "document_left_behind": Described(
+        ("namespace", "document"), "1 for a rendered ConfigMap whose subscription is gone; absent for all others."
+    ),
     "reconcile_errors_total": Described(("resource",), "Reconciliations that failed, by kind.", kind="counter"),
     "reconcile_failures": Described(
         ("resource", "namespace", "name"),

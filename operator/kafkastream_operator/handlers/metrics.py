@@ -16,9 +16,10 @@ from kafkastream_operator.core.figures import StreamFigures, SubscriptionFigures
 from kafkastream_operator.core.metrics import Samples
 from kafkastream_operator.handlers.http_server import Answer, parse_address, serve
 from kafkastream_operator.handlers.listings import WATCHED
+from kafkastream_operator.handlers.stream_subscribers import is_left_behind
 from kafkastream_operator.handlers.subscription_view import status_of, stream_status_of
 from kafkastream_operator.handlers.watch import Operator
-from kafkastream_operator.kube.api import NAMESPACES, PODS, STREAMS, SUBSCRIPTIONS, Object
+from kafkastream_operator.kube.api import CONFIG_MAPS, NAMESPACES, PODS, STREAMS, SUBSCRIPTIONS, Object
 from kafkastream_operator.kube.cache import Ref
 from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
@@ -49,6 +50,10 @@ def scrape(operator: Operator, now: Callable[[], float] = time.time) -> str:
         _add_stream(found, operator, ref, moment)
     for ref in operator.cache.refs(SUBSCRIPTIONS):
         _add_subscription(found, operator, ref, moment)
+    for ref in operator.cache.refs(CONFIG_MAPS):
+        config_map = operator.cache.get(*ref)
+        if config_map is not None and operator.serves(ref.namespace) and is_left_behind(operator.cache, config_map):
+            found.add("document_left_behind", (ref.namespace, ref.name), 1)
     _add_operator(found, operator)
     return found.text()
 

@@ -38,6 +38,13 @@ def subscribers_of(cache: Cache, namespace: str, stream: str, before: Collection
     return [each for each in found if _reads(each, stream) or (each.name in before and each.is_behind)]
 
 
+def is_left_behind(cache: Cache, config_map: Object) -> bool:
+    """Return whether a ConfigMap is a rendered document whose subscription is gone."""
+    rendered = labels_of(config_map).get(ROLE_LABEL) == RENDERED_ROLE
+    being_deleted = config_map["metadata"].get("deletionTimestamp")
+    return rendered and not being_deleted and owner_of(cache, config_map) is None
+
+
 def application_api_version(subscription: Object) -> str:
     """Return the `apiVersion` of a subscription's application."""
     return str(subscription["spec"]["applicationRef"].get("apiVersion", KUBEFLOW))
@@ -69,10 +76,9 @@ def _subscriber(cache: Cache, subscription: Object, stream: str) -> Subscriber:
 def _orphans(cache: Cache, namespace: str) -> Iterator[Subscriber]:
     """Yield a subscriber for each document whose subscription is gone: a job may run with it, or start with it."""
     for each in cache.all(CONFIG_MAPS, namespace):
-        name, owner = each["metadata"]["name"], subscription_named_in(each)
-        being_deleted = each["metadata"].get("deletionTimestamp")
-        if labels_of(each).get(ROLE_LABEL) != RENDERED_ROLE or being_deleted or owner_of(cache, each) is not None:
+        if not is_left_behind(cache, each):
             continue
+        name, owner = each["metadata"]["name"], subscription_named_in(each)
         application = name.removesuffix(CONFIG_MAP_SUFFIX)
         lives = [_life(cache, namespace, application, kind) for kind in KINDS]
         document, _ = document_in(cache, each)

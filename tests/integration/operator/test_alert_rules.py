@@ -113,6 +113,20 @@ CASES = {
         "KafkaStreamRolloutWithoutDriver", {"subscription_rollout_without_driver": "0x2 1x3 0x20"}, 10, None
     ),
     "a subscription that needs a person": Case("KafkaStreamNeedsAPerson", {"subscription_stalled": "0x2 1x30"}, 17, 19),
+    "a document without a subscription": Case(
+        "KafkaStreamDocumentLeftBehind",
+        {"document_left_behind": "_x4 1x90"},
+        60,
+        66,
+        {"namespace": "jobs", "document": "app-kafkastreams"},
+    ),
+    "a subscription that is made again": Case(
+        "KafkaStreamDocumentLeftBehind",
+        {"document_left_behind": "1x30 _x60"},
+        80,
+        None,
+        {"namespace": "jobs", "document": "app-kafkastreams"},
+    ),
     "an object that fails again and again": Case(
         "KafkaStreamReconcileFailing",
         {"reconcile_failures": "0+1x40"},

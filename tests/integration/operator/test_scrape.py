@@ -10,9 +10,9 @@ import pytest
 import urllib3
 
 from kafkastream_operator.core.metrics import PREFIX
-from tests.integration.operator.stage import STREAMS, SUBSCRIPTIONS, Stage, cluster
+from tests.integration.operator.stage import DOCUMENT, STREAMS, SUBSCRIPTIONS, Stage, cluster
 from tests.support.kube import SparkOperator
-from tests.support.operator import OperatorProcess
+from tests.support.operator import CONFIG_MAPS, OperatorProcess
 from tests.support.places import ROOT
 from tests.support.ports import reserve_ports
 from tests.support.prometheus import Samples, samples
@@ -94,6 +94,9 @@ def test_a_stream_is_scraped_from_its_apply_to_its_end(
     stage.api.delete(SUBSCRIPTIONS, "app", stage.namespace)
     scrapes.wait("subscription_ready", None)
     stage.api.delete(STREAMS, "orders", stage.namespace)
+    left = (f"{PREFIX}document_left_behind", frozenset({("namespace", stage.namespace), ("document", DOCUMENT)}))
+    wait_until(lambda: scrapes.found() == {left: 1}, "only the document to be left", details=scrapes.found)
+    stage.api.delete(CONFIG_MAPS, DOCUMENT, stage.namespace)
     wait_until(lambda: not scrapes.found(), "all series to vanish", details=scrapes.found)
     watched = {dict(labels)["resource"] for name, labels in samples(text()) if name == f"{PREFIX}watch_age_seconds"}
     assert "kafkastreams.kafkastream.dev" in watched

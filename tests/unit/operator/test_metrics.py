@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 import urllib3
 
+from dynamic_kafka.metadata.kubernetes_names import RENDERED_ROLE, ROLE_LABEL
 from kafkastream_operator.core.drain_evidence import TopicReport
 from kafkastream_operator.core.metrics import METRICS, PREFIX, Histogram
 from kafkastream_operator.core.metrics import Samples as Scrape
@@ -21,12 +22,12 @@ from kafkastream_operator.handlers.metrics import scrape, serve_metrics
 from kafkastream_operator.handlers.queue import WorkQueue
 from kafkastream_operator.handlers.reconcile import Reconciler
 from kafkastream_operator.handlers.watch import Operator
-from kafkastream_operator.kube.api import KUBEFLOW_APPLICATIONS, PODS, STREAMS, SUBSCRIPTIONS, Api
+from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, PODS, STREAMS, SUBSCRIPTIONS, Api
 from kafkastream_operator.kube.cache import Cache, Ref
 from tests.support.places import ROOT
 from tests.support.ports import reserve_ports
 from tests.support.prometheus import Samples, samples
-from tests.unit.operator.server import NAMESPACE, TIMING, Server
+from tests.unit.operator.server import DOCUMENT, NAMESPACE, TIMING, Server
 from tests.unit.operator.world import cluster
 
 TOPIC = {"cluster": "east", "topic": "orders", "stream": "orders", "revision": 1}
@@ -121,6 +122,8 @@ def test_every_sample_has_the_labels_that_are_described(world: Scraped) -> None:
     world.works()
     world.operator.queue._failures[Ref(SUBSCRIPTIONS, NAMESPACE, "app")] = 2
     world.operator.health.enter("serving")
+    world.server.put(CONFIG_MAPS, "gone-kafkastreams", {}, labels={ROLE_LABEL: RENDERED_ROLE})
+    world.sees()
     found = world.scrape()
     shown = {re.sub("_(bucket|sum|count)$", "", name): {key for key, _ in labels} - {"le"} for name, labels in found}
     assert shown == {name: set(each.labels) for name, each in METRICS.items()}
@@ -375,11 +378,25 @@ def test_the_series_vanish_with_their_object(world: Scraped) -> None:
     assert {name.partition("_")[0] for name in world.present()} == {"stream", "subscription"}
     world.server.remove(SUBSCRIPTIONS, "app")
     world.works()
-    assert {name.partition("_")[0] for name in world.present()} == {"stream"}
+    assert {name.partition("_")[0] for name in world.present()} == {"stream", "document"}
     assert not world.operator.measured._records
     world.server.remove(STREAMS, "orders")
     world.works()
+    assert world.present() == {"document_left_behind"}
+    world.server.remove(CONFIG_MAPS, DOCUMENT)
+    world.works()
     assert world.present() == set()
+
+
+def test_a_document_without_its_subscription_is_shown(world: Scraped) -> None:
+    series = "document_left_behind", frozenset({("namespace", NAMESPACE), ("document", DOCUMENT)})
+    assert series not in world.scrape()
+    world.server.remove(SUBSCRIPTIONS, "app")
+    world.works()
+    assert world.scrape()[series] == 1
+    world.server.subscription(updateStrategy="Reload")
+    world.works()
+    assert series not in world.scrape()
 
 
 def test_a_subscription_made_again_counts_from_zero(world: Scraped) -> None:
