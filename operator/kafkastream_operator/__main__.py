@@ -37,10 +37,10 @@ def _duration(text: str) -> timedelta:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _lease_duration(text: str) -> timedelta:
+def _second_or_more(text: str) -> timedelta:
     found = _duration(text)
     if found < timedelta(seconds=1):
-        raise argparse.ArgumentTypeError(f"{text!r} is too short for a Lease; write 1s or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is too short; write 1s or more")
     return found
 
 
@@ -99,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--lease-duration",
-        type=_lease_duration,
+        type=_second_or_more,
         metavar="DURATION",
         default="15s",
         help="how long after its last renewal another operator may take the Lease (%(default)s)",
@@ -117,15 +117,15 @@ def _parser() -> argparse.ArgumentParser:
         metavar="URL",
         help=f"serve metrics for Prometheus at this URL, such as {METRICS_EXAMPLE} (default: serve none)",
     )
-    for name, doc in (
-        ("confirm", "how long a restart may take until its patch counts as lost"),
-        ("confirm-live", "how long a driver may take to confirm a live change"),
-        ("between-restarts", "the least time between two restarts of one application"),
-        ("gather", "how long a restart waits for further changes, so that one restart brings all of them"),
+    for name, read, doc in (
+        ("confirm", _second_or_more, "how long a restart may take until its patch counts as lost"),
+        ("confirm-live", _second_or_more, "how long a driver may take to confirm a live change"),
+        ("between-restarts", _duration, "the least time between two restarts of one application"),
+        ("gather", _duration, "how long a restart waits for further changes, so that one restart brings all of them"),
     ):
         default = getattr(Timing(), name.replace("-", "_")).total_seconds()
         parser.add_argument(
-            f"--{name}", type=_duration, metavar="DURATION", default=f"{default:.0f}s", help=f"{doc} (%(default)s)"
+            f"--{name}", type=read, metavar="DURATION", default=f"{default:.0f}s", help=f"{doc} (%(default)s)"
         )
     return parser
 

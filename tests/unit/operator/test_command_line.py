@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import getpass
+import json
+import re
 import socket
 from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
 from kopf._core.engines import peering
+from pydantic.alias_generators import to_camel
 
 from kafkastream_operator import __main__ as command
+from tests.support.places import ROOT
 
 REFUSED = {
     "--lease kafkastream-operator": "is not the name of a Lease; write NAMESPACE/NAME",
@@ -19,7 +23,9 @@ REFUSED = {
     "--workers 0": "is not a count; write 1 or more",
     "--workers many": "is not a count; write 1 or more",
     "--confirm soon": "soon",
-    "--lease-duration 0s": "is too short for a Lease; write 1s or more",
+    "--lease-duration 0s": "'0s' is too short; write 1s or more",
+    "--confirm 0s": "'0s' is too short; write 1s or more",
+    "--confirm-live 999ms": "'999ms' is too short; write 1s or more",
     "--liveness 8080": "write it as http://0.0.0.0:8080/healthz",
     "--metrics 8081": "write it as http://0.0.0.0:8081/metrics",
 }
@@ -33,6 +39,20 @@ def test_a_senseless_flag_is_refused_by_name(given: str, capsys: pytest.CaptureF
     shown = capsys.readouterr().err
     assert f"argument {given.split(maxsplit=1)[0]}: " in shown
     assert REFUSED[given] in shown
+
+
+@pytest.mark.parametrize("flag", ["lease-duration", "confirm", "confirm-live", "between-restarts", "gather"])
+def test_the_chart_refuses_the_durations_that_the_program_does(flag: str) -> None:
+    schema = json.loads((ROOT / "charts" / "kafkastream-operator" / "values.schema.json").read_text(encoding="utf-8"))
+    value = to_camel(flag.replace("-", "_"))
+    kind = schema["properties"]["operator"]["properties"][value]["$ref"].rpartition("/")[2]
+    for duration in ("0s", "0d", "1ms", "999ms", "1000ms", "1s", "5m", "7d", "-1s", "5x"):
+        try:
+            command._parser().parse_args([f"--{flag}={duration}"])
+            accepted = True
+        except SystemExit:
+            accepted = False
+        assert accepted == bool(re.search(schema["definitions"][kind]["pattern"], duration)), duration
 
 
 @pytest.mark.parametrize(
