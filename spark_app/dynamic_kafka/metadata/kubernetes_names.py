@@ -42,6 +42,11 @@ without evidence. An entry counts once, for the topics that drain when it appear
 REVISION_ENVIRONMENT = "KAFKASTREAMS_REVISION"
 """Environment variable of the driver, set by the operator through `sparkConf`: the revision to await at the start."""
 
+REPORTER_ROLE = "kafkastream-reporter"
+REPORTER_VERBS = ("get", "patch")
+"""The Role by which drivers report, and what it allows on pods. The chart, `manifest`, the examples and the operator's
+message about a silent driver all make the same one."""
+
 POD_NAME_ENVIRONMENT = "KAFKASTREAMS_POD_NAME"
 """Environment variable of the driver that a user may set: the name of its pod, where Spark does not set that."""
 SERVICE_ACCOUNT_ENVIRONMENT = "KAFKASTREAMS_SERVICE_ACCOUNT"

@@ -14,9 +14,7 @@ from urllib.error import URLError
 import pytest
 import yaml
 
-from dynamic_kafka.app.tools.manifest import ROLE as PRINTED_ROLE
-from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION
-from kafkastream_operator.core.conditions.driver import ROLE
+from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION, REPORTER_ROLE, REPORTER_VERBS
 from tests.integration.operator.stage import APPLICATIONS, Stage, cluster
 from tests.support.dashboard import FILE
 from tests.support.fixtures import kept_open
@@ -66,7 +64,11 @@ def of_kind(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 def rules_of(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rules of all Roles and ClusterRoles of the operator."""
-    roles = [each for each in objects if each["kind"] in ("Role", "ClusterRole") and each["metadata"]["name"] != ROLE]
+    roles = [
+        each
+        for each in objects
+        if each["kind"] in ("Role", "ClusterRole") and each["metadata"]["name"] != REPORTER_ROLE
+    ]
     return [rule for role in roles for rule in role["rules"]]
 
 
@@ -152,12 +154,12 @@ def test_apaches_restarts_are_a_right_of_their_own() -> None:
     assert more == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]}]
 
 
-def test_chart_commands_and_manifest_let_drivers_report() -> None:
+def test_the_chart_has_the_role_of_drivers() -> None:
     objects = rendered("kafkastream-operator", "jobs", DRIVER)
-    (role,) = [each for each in of_kind(objects, "Role") if each["metadata"]["name"] == ROLE]
-    (binding,) = [each for each in of_kind(objects, "RoleBinding") if each["roleRef"]["name"] == ROLE]
-    assert role["metadata"]["name"] == ROLE == PRINTED_ROLE
-    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "patch"]}]
+    (role,) = [each for each in of_kind(objects, "Role") if each["metadata"]["name"] == REPORTER_ROLE]
+    (binding,) = [each for each in of_kind(objects, "RoleBinding") if each["roleRef"]["name"] == REPORTER_ROLE]
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": list(REPORTER_VERBS)}]
+    assert binding["metadata"]["name"] == f"{REPORTER_ROLE}-spark"
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "spark", "namespace": "jobs"}]
 
 
@@ -443,7 +445,7 @@ def test_only_the_pods_own_account_may_change_its_report(policed: Installed) -> 
     policed.pod("reporting")
     kube.api.create("v1/serviceaccounts", {"metadata": {"name": "other"}}, policed.jobs)
     kube.kubectl(
-        *("create", "rolebinding", "other", f"--role={ROLE}", f"--serviceaccount={policed.jobs}:other"),
+        *("create", "rolebinding", "other", f"--role={REPORTER_ROLE}", f"--serviceaccount={policed.jobs}:other"),
         *("--namespace", policed.jobs),
     )
     change = {"metadata": {"annotations": {REPORT_ANNOTATION: "{}"}}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,6 +24,7 @@ from kafkastream_operator.models.stream import KafkaStreamSpec, KafkaStreamStatu
 from kafkastream_operator.models.subscription import SubscriptionSpec, SubscriptionStatus
 from kafkastream_operator.spark import conf, kinds, kubeflow
 from tests.support.places import ROOT
+from tests.unit.operator.recorded_states import silent
 from tests.unit.operator.test_crash_points import LEASE, POINTS
 
 GUIDE = (ROOT / "docs" / "operator.md").read_text(encoding="utf-8")
@@ -180,6 +182,26 @@ def test_the_app_yaml_of_the_guide_is_valid_and_mounted(tmp_path: Path) -> None:
     mounted = {each["name"]: each["path"] for each in application["spec"]["driver"]["configMaps"]}
     assert str(config.file.metadata) == kubernetes_names.MOUNT_PATH
     assert application["spec"]["arguments"] == ["run", f"{mounted[config_map['metadata']['name']]}/app.yaml"]
+
+
+@pytest.mark.parametrize("file", ["gitops/repository/base/rights.yaml", "demo/manifests/account.yaml"])
+def test_each_example_has_the_role_of_drivers(file: str) -> None:
+    objects = list(yaml.safe_load_all((ROOT / "examples" / file).read_text(encoding="utf-8")))
+    (role,) = [each for each in objects if each["kind"] == "Role"]
+    (binding,) = [each for each in objects if each["kind"] == "RoleBinding"]
+    assert role["metadata"]["name"] == binding["roleRef"]["name"] == kubernetes_names.REPORTER_ROLE
+    verbs = list(kubernetes_names.REPORTER_VERBS)
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]
+    assert binding["metadata"]["name"] == f"{kubernetes_names.REPORTER_ROLE}-{binding['subjects'][0]['name']}"
+
+
+def test_the_guide_has_the_commands_of_the_condition() -> None:
+    world = silent(3600)
+    assert world.driver is not None
+    world.driver = replace(world.driver, namespace="spark-jobs", account="spark")
+    commands = re.findall(r"`(kubectl [^`]+)`", world.settle().message("Reporting"))
+    assert len(commands) == 3
+    assert [each for each in commands if each not in GUIDE] == []
 
 
 def test_argo_cds_health_scripts_use_existing_conditions() -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from dynamic_kafka.metadata.kubernetes_names import MOUNT_PATH, REPORT_ANNOTATION, config_map_name
+from dynamic_kafka.metadata.kubernetes_names import (
+    MOUNT_PATH,
+    REPORT_ANNOTATION,
+    REPORTER_ROLE,
+    REPORTER_VERBS,
+    config_map_name,
+)
 from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.conditions.rollout import mount_keys
 from kafkastream_operator.core.document import MIN_READER
 from kafkastream_operator.core.drain_evidence import Driver, own_report, time_left_to_report
 from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition, condition
-
-ROLE = "kafkastream-reporter"
-"""The name of the Role of drivers in the chart."""
 
 
 def mounted(view: View, secrets: frozenset[str]) -> Condition:
@@ -110,9 +113,10 @@ def _no_report(driver: Driver) -> str:
     user = f"{namespace}:{account}"
     return (
         f"driver {driver.name} has not reported: drains cannot end, and it takes no change live. Its ServiceAccount"
-        f" {account} needs the right to get and patch pods in namespace {namespace}:"
-        f" `kubectl create role {ROLE} -n {namespace} --verb=get,patch --resource=pods`;"
-        f" `kubectl create rolebinding {ROLE}-{account} -n {namespace} --role={ROLE} --serviceaccount={user}`."
+        f" {account} needs the right to get and patch pods in namespace {namespace}: list it in the chart's `drivers`,"
+        f" or `kubectl create role {REPORTER_ROLE} -n {namespace} --verb={','.join(REPORTER_VERBS)} --resource=pods`;"
+        f" `kubectl create rolebinding {REPORTER_ROLE}-{account} -n {namespace} --role={REPORTER_ROLE}"
+        f" --serviceaccount={user}`."
         f" If it has that (`kubectl auth can-i patch pods -n {namespace} --as system:serviceaccount:{user}` says yes),"
         " the image does not report, or cannot reach the API server: run the bundled application"
         " (`python -m dynamic_kafka.app`), whose log says why no report gets through"

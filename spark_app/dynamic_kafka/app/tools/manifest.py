@@ -18,13 +18,14 @@ from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.kubernetes_names import (
     MOUNT_PATH,
     NAME_CHARACTERS,
+    REPORTER_ROLE,
+    REPORTER_VERBS,
     SECRET_CHARACTERS,
     SECRETS_PATH,
     config_map_name,
 )
 
 HELP = "print the YAML that a SparkApplication, its service account and app.yaml need under the operator"
-ROLE = "kafkastream-reporter"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
 _ACCOUNTS = {"kubeflow": "spark-operator-spark", "apache": "spark"}
 """The service account of drivers in the charts of the two Spark operators."""
@@ -131,11 +132,11 @@ metadata: {MOUNT_PATH}
         config_map=_text(config_map_name(name)),
         folder=MOUNT_PATH,
     )
-    yield _ROLE.format(namespace=_text(namespace), role=ROLE)
+    yield _ROLE.format(namespace=_text(namespace), role=REPORTER_ROLE, verbs=", ".join(REPORTER_VERBS))
     yield _BINDING.format(
         namespace=_text(namespace),
-        role=ROLE,
-        binding=_text(f"{ROLE}-{account}"[:NAME_CHARACTERS]),
+        role=REPORTER_ROLE,
+        binding=_text(f"{REPORTER_ROLE}-{account}"[:NAME_CHARACTERS]),
         account=_text(account),
     )
 
@@ -196,7 +197,7 @@ metadata:
 rules:
   - apiGroups: [""]
     resources: [pods]
-    verbs: [get, patch]
+    verbs: [{verbs}]
 """
 _BINDING = """
 apiVersion: rbac.authorization.k8s.io/v1
