@@ -5,6 +5,8 @@ The CRD is the project's own, with the fields that the operator reads (`tests/su
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -24,6 +26,7 @@ CRD = ROOT / "tests" / "support" / "kube" / "apache"
 QUICK = ["--confirm", "4s", "--confirm-live", "3s", "--between-restarts", "1s"]
 ALWAYS = {"restartConfig": {"restartPolicy": "Always", "maxRestartAttempts": 5}}
 ANNOTATION = "spark.kubernetes.driver.annotation."
+RUNBOOKS = (ROOT / "docs" / "runbooks.md").read_text(encoding="utf-8")
 SECRET = {"cluster": "west", "name": "login", "allowedServers": ["west:9092"]}
 
 
@@ -196,6 +199,23 @@ def test_an_application_that_would_not_return_is_not_ended(apache: Apache, opera
     found = apache.wait_condition("RolledOut", "RestartRequired")
     assert "restartPolicy to Always" in found["message"]
     assert not _ends(apache.api.get(PODS, "app-0-driver", apache.namespace))
+
+
+def test_the_runbooks_commands_find_application_and_driver(apache: Apache, operator: OperatorProcess) -> None:
+    pod = apache.runs()
+    names = {
+        "NS": apache.namespace,
+        "APP": "app",
+        "KIND": "sparkapplication.spark.apache.org",
+        "DRIVER": "-l spark-role=driver,spark.operator/spark-app-name=app",
+    }
+    found = re.findall(r"^kubectl (-n NS (?:get|describe) .*\b(?:KIND|DRIVER)\b.*)$", RUNBOOKS, re.MULTILINE)
+    commands = {re.sub(r"\b(NS|APP|KIND|DRIVER)\b", lambda each: names[each[1]], each) for each in found}
+    shown = {each: apache.kube.kubectl(*shlex.split(each)) for each in commands}
+    assert len(shown) > 4
+    for command, text in shown.items():
+        expected = pod["metadata"]["name"] if "-l" in command else "RunningHealthy" if " app" in command else "app"
+        assert expected in text, command
 
 
 @pytest.mark.parametrize("operator", [False], ids=["without it"], indirect=True)

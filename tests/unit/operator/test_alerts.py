@@ -11,6 +11,7 @@ import yaml
 from dynamic_kafka.app.telemetry.metrics import METRICS as JOB_METRICS
 from dynamic_kafka.app.telemetry.metrics import PREFIX as JOB_PREFIX
 from kafkastream_operator.core.metrics import METRICS, PREFIX
+from kafkastream_operator.spark.kinds import KINDS
 from tests.support import dashboard
 from tests.support.places import ROOT
 from tests.unit.operator.test_documentation import reasons
@@ -61,6 +62,19 @@ def test_an_alert_has_a_runbook_and_a_row_in_the_table(name: str) -> None:
 def test_runbooks_and_table_have_no_other_alert() -> None:
     assert re.findall(r"^## (\w+)$", RUNBOOKS, re.MULTILINE) == list(alerts())
     assert re.findall(r"^\| `(KafkaStream\w+)` \|", PAGE, re.MULTILINE) == list(alerts())
+
+
+def test_the_runbooks_commands_fit_both_kinds() -> None:
+    table, commands = {}, re.findall(r"^```\n(.*?)^```$", RUNBOOKS, re.MULTILINE | re.DOTALL)
+    for line in re.findall(r"^\| `(?:KIND|DRIVER)` \|.*$", RUNBOOKS, re.MULTILINE):
+        name, *kinds = re.findall("`([^`]+)`", line)
+        table[name] = kinds
+    groups = [api_version.partition("/")[0] for api_version in KINDS]
+    assert table["KIND"] == [f"sparkapplication.{each}" for each in groups]
+    assert table["DRIVER"] == [f"-l spark-role=driver,{kind.NAME_LABEL}=APP" for kind in KINDS.values()]
+    assert len([each for each in commands if "KIND" in each or "DRIVER" in each]) > 4
+    # A name of one kind in a command would be a command that fails for the other.
+    assert not re.search("sparkoperator|spark.apache|APP-driver", "".join(commands))
 
 
 def test_the_runbooks_name_existing_reasons() -> None:
