@@ -6,7 +6,6 @@ import base64
 import gzip
 
 from dynamic_kafka.metadata.kubernetes_names import PACKED_DOCUMENT_KEY, config_map_name
-from tests.e2e.install import NAMESPACE
 from tests.support.kube.api import Api, Json
 from tests.support.operator import CONFIG_MAPS, STREAMS, SUBSCRIPTIONS
 
@@ -28,23 +27,36 @@ def subscription() -> Json:
     return {"metadata": {"name": NAME}, "spec": {"applicationRef": {"name": NAME}, "streams": {"ids": [NAME]}}}
 
 
-def create(api: Api) -> None:
+def create(api: Api, namespace: str) -> None:
     """Create both objects; the operator then renders the document."""
-    api.create(STREAMS, _of_kind("KafkaStream", stream()), NAMESPACE)
-    api.create(SUBSCRIPTIONS, _of_kind("KafkaStreamSubscription", subscription()), NAMESPACE)
+    api.create(STREAMS, _of_kind("KafkaStream", stream()), namespace)
+    api.create(SUBSCRIPTIONS, _of_kind("KafkaStreamSubscription", subscription()), namespace)
 
 
-def is_rendered(api: Api) -> bool:
+def is_rendered(api: Api, namespace: str) -> bool:
     """Return whether the packed document is there."""
-    return PACKED_DOCUMENT_KEY in (api.find(CONFIG_MAPS, DOCUMENT, NAMESPACE) or {}).get("binaryData", {})
+    return PACKED_DOCUMENT_KEY in (api.find(CONFIG_MAPS, DOCUMENT, namespace) or {}).get("binaryData", {})
 
 
-def pack_otherwise(api: Api) -> None:
+def pack_otherwise(api: Api, namespace: str) -> None:
     """Store the same text compressed to other bytes, as an operator with another zlib does."""
-    packed = base64.b64decode(api.get(CONFIG_MAPS, DOCUMENT, NAMESPACE)["binaryData"][PACKED_DOCUMENT_KEY])
+    packed = base64.b64decode(api.get(CONFIG_MAPS, DOCUMENT, namespace)["binaryData"][PACKED_DOCUMENT_KEY])
     other = packed_otherwise(packed)
     patch = {"binaryData": {PACKED_DOCUMENT_KEY: base64.b64encode(other).decode()}}
-    api.patch(CONFIG_MAPS, DOCUMENT, NAMESPACE, patch)
+    api.patch(CONFIG_MAPS, DOCUMENT, namespace, patch)
+
+
+def change_subscription(api: Api, namespace: str) -> None:
+    """Change the subscription in a way that does not change its document."""
+    found = api.get(SUBSCRIPTIONS, NAME, namespace)["spec"].get("updateStrategy")
+    strategy = "Reload" if found != "Reload" else "Restart"
+    api.patch(SUBSCRIPTIONS, NAME, namespace, {"spec": {"updateStrategy": strategy}})
+
+
+def is_reconciled(api: Api, namespace: str) -> bool:
+    """Return whether the operator has reconciled the newest form of the subscription, and so its document before."""
+    found = api.get(SUBSCRIPTIONS, NAME, namespace)
+    return bool(found.get("status", {}).get("observedGeneration") == found["metadata"]["generation"])
 
 
 def packed_otherwise(packed: bytes) -> bytes:
@@ -54,10 +66,10 @@ def packed_otherwise(packed: bytes) -> bytes:
     return other
 
 
-def delete(api: Api) -> None:
+def delete(api: Api, namespace: str) -> None:
     """Delete everything; a document outlives its subscription."""
     for resource, name in ((SUBSCRIPTIONS, NAME), (STREAMS, NAME), (CONFIG_MAPS, DOCUMENT)):
-        api.delete(resource, name, NAMESPACE)
+        api.delete(resource, name, namespace)
 
 
 def _of_kind(kind: str, manifest: Json) -> Json:

@@ -21,8 +21,8 @@ def test_jobs_never_notice_an_upgrade(shop: Shop) -> None:
     release = (OPERATOR, f"--namespace={OPERATOR_NAMESPACE}")
     values = [f"--set={each}" for each in operator_settings(own)]
     with shop.play("upgrade", "helm upgrade, rollback and uninstall of our operator while records flow"):
-        large.create(shop.cluster.api)
-        shop.wait("the packed document of the large stream", lambda: large.is_rendered(shop.cluster.api))
+        large.create(shop.cluster.api, NAMESPACE)
+        shop.wait("the packed document of the large stream", lambda: large.is_rendered(shop.cluster.api, NAMESPACE))
         shop.wait("streams and subscriptions at rest", shop.objects.are_at_rest)
         before = shop.objects.written()
         helm.run("upgrade", *release, str(CHART), "--wait", "--timeout=4m", *values, "--set=operator.gather=3s")
@@ -37,7 +37,7 @@ def test_jobs_never_notice_an_upgrade(shop: Shop) -> None:
         assert shop.cluster.api.find(STREAMS, "orders", NAMESPACE) is not None
         for each in shop.applications:
             shop.wait_batch(each)
-        large.pack_otherwise(shop.cluster.api)
+        large.pack_otherwise(shop.cluster.api, NAMESPACE)
         before = shop.objects.written()
         install_operator(shop.cluster, another)
         shop.mark("helm install of another image has ended")
@@ -48,8 +48,7 @@ def test_jobs_never_notice_an_upgrade(shop: Shop) -> None:
         shop.mark("helm upgrade to the first image has ended")
         _wait_until_served(shop, own)
         assert shop.objects.written() == before
-        large.delete(shop.cluster.api)
-        shop.objects.delete_probe()
+        large.delete(shop.cluster.api, NAMESPACE)
 
         at = shop.stream.add("C")  # it serves again
         shop.wait_in_force("C is added", at, added="C")
@@ -61,8 +60,9 @@ def test_jobs_never_notice_an_upgrade(shop: Shop) -> None:
 def _wait_until_served(shop: Shop, image: str) -> None:
     """Wait until an operator of an image leads and has reconciled everything.
 
-    It then reconciles a new form of another stream; all else was in its queue before.
+    It then reconciles another form of the subscription with the largest document; all else was in its queue before.
     """
+    api = shop.cluster.api
     shop.wait(f"an operator of {image} to lead", lambda: shop.objects.leaders_image() == image)
-    shop.objects.change_probe()
-    shop.wait("the operator to reconcile a changed stream", shop.objects.is_probe_observed)
+    large.change_subscription(api, NAMESPACE)
+    shop.wait("the operator to reconcile a changed subscription", lambda: large.is_reconciled(api, NAMESPACE))

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION, REVISION_ENVIRONMENT
+from tests.e2e import large
 from tests.integration.operator.stage import APPLICATIONS, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
 from tests.support.kube import PODS, SparkOperator
 from tests.support.kube.pods import set_phase
@@ -162,6 +163,18 @@ def test_the_operator_gives_up_after_three_reverted_patches(
             back = {"spec": {"sparkConf": {ENVIRONMENT: None}, "driver": {"annotations": None}}}
             stage.api.patch(APPLICATIONS, "app", stage.namespace, back)
         time.sleep(0.1)
+
+
+def test_another_zlib_makes_no_operator_write(stage: Stage, operator: OperatorProcess) -> None:
+    large.create(stage.api, stage.namespace)
+    wait_until(lambda: large.is_rendered(stage.api, stage.namespace), "the packed document")
+    operator.stop()
+    large.pack_otherwise(stage.api, stage.namespace)
+    before = stage.api.get(CONFIG_MAPS, large.DOCUMENT, stage.namespace)
+    operator.start()
+    large.change_subscription(stage.api, stage.namespace)
+    wait_until(lambda: large.is_reconciled(stage.api, stage.namespace), "the operator to reconcile the document")
+    assert stage.api.get(CONFIG_MAPS, large.DOCUMENT, stage.namespace) == before
 
 
 def test_an_operator_that_starts_without_a_change_writes_nothing(
