@@ -13,11 +13,11 @@ from collections.abc import Sequence
 
 from tests.e2e.images import environment, images
 from tests.e2e.report import write_report
-from tests.support.go import GoUnavailableError
+from tests.support.go import GoUnavailableError, executable
 from tests.support.images import ImagesUnavailableError
 from tests.support.images.engine import StepFailedError
 from tests.support.kafka.distribution import distribution
-from tests.support.kube_programs import coredns, helm, kubebox, node_kubebox, pause, spark_operator
+from tests.support.kube_programs import COREDNS, HELM, KUBEBOX, NODE_KUBEBOX, PAUSE, SPARK_OPERATOR
 from tests.support.node import preflight
 from tests.support.node.box import BoxError, own_box
 from tests.support.node.traces import traces
@@ -55,8 +55,8 @@ def _build() -> None:
     """Build everything outside of the box, which has no network."""
     began = time.monotonic()
     distribution()
-    for program in (kubebox, node_kubebox, coredns, pause, spark_operator, helm):
-        program()
+    for program in (KUBEBOX, NODE_KUBEBOX, COREDNS, PAUSE, SPARK_OPERATOR, HELM):
+        executable(program)
     print(f"programs are ready after {time.monotonic() - began:.0f} s", flush=True)
     images()
     print(f"images are ready after {time.monotonic() - began:.0f} s", flush=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 
-from tests.support.kube import KubeCluster, KubeError
-from tests.support.kube_programs import helm, spark_operator_chart
+from tests.support.kube import KubeCluster
+from tests.support.kube_programs import spark_operator_chart
 from tests.support.operator import CHART
 
 NAMESPACE = "shop"
@@ -15,27 +14,6 @@ SPARK_OPERATOR_NAMESPACE, SPARK_OPERATOR = "spark-operator", "spark-operator"
 DRIVER_ACCOUNT = "spark-operator-spark"
 """The account that Kubeflow's chart makes for drivers."""
 _RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
-
-
-class Helm:
-    """Helm, as the administrator of one cluster."""
-
-    def __init__(self, cluster: KubeCluster) -> None:
-        """Run nothing yet."""
-        self._cluster = cluster
-
-    def run(self, *arguments: str) -> str:
-        """Run Helm and return its output. Raises `KubeError` with its message."""
-        done = subprocess.run(
-            [str(helm()), *arguments],
-            env=self._cluster.environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise KubeError(f"helm {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
-        return done.stdout
 
 
 def install_spark_operator(cluster: KubeCluster, image: str) -> None:
@@ -77,7 +55,7 @@ def operator_settings(image: str) -> list[str]:
 
 def _install(cluster: KubeCluster, release: str, namespace: str, chart: str, settings: Sequence[str]) -> None:
     values = [f"--set={each}" for each in settings]
-    Helm(cluster).run("install", release, chart, f"--namespace={namespace}", "--wait", "--timeout=4m", *values)
+    cluster.helm("install", release, chart, f"--namespace={namespace}", "--wait", "--timeout=4m", *values)
 
 
 def _namespace(cluster: KubeCluster, name: str) -> None:

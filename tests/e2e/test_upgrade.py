@@ -8,7 +8,6 @@ from tests.e2e.install import (
     NAMESPACE,
     OPERATOR,
     OPERATOR_NAMESPACE,
-    Helm,
     install_operator,
     operator_settings,
 )
@@ -17,7 +16,7 @@ from tests.support.operator import CHART, STREAMS
 
 
 def test_jobs_never_notice_an_upgrade(shop: Shop) -> None:
-    helm, own, another = Helm(shop.cluster), images()["operator"].name, images()[ANOTHER].name
+    helm, own, another = shop.cluster.helm, images()["operator"].name, images()[ANOTHER].name
     release = (OPERATOR, f"--namespace={OPERATOR_NAMESPACE}")
     values = [f"--set={each}" for each in operator_settings(own)]
     with shop.play("upgrade", "helm upgrade, rollback and uninstall of our operator while records flow"):
@@ -25,14 +24,14 @@ def test_jobs_never_notice_an_upgrade(shop: Shop) -> None:
         shop.wait("the packed document of the large stream", lambda: large.is_rendered(shop.cluster.api, NAMESPACE))
         shop.wait("streams and subscriptions at rest", shop.objects.are_at_rest)
         before = shop.objects.written()
-        helm.run("upgrade", *release, str(CHART), "--wait", "--timeout=4m", *values, "--set=operator.gather=3s")
+        helm("upgrade", *release, str(CHART), "--wait", "--timeout=4m", *values, "--set=operator.gather=3s")
         shop.mark("helm upgrade has ended")
-        helm.run("rollback", *release, "1", "--wait", "--timeout=4m")
+        helm("rollback", *release, "1", "--wait", "--timeout=4m")
         shop.mark("helm rollback has ended")
         _wait_until_served(shop, own)
         assert shop.objects.written() == before
 
-        helm.run("uninstall", *release, "--wait", "--timeout=4m")
+        helm("uninstall", *release, "--wait", "--timeout=4m")
         shop.mark("helm uninstall has ended")
         assert shop.cluster.api.find(STREAMS, "orders", NAMESPACE) is not None
         for each in shop.applications:
@@ -44,7 +43,7 @@ def test_jobs_never_notice_an_upgrade(shop: Shop) -> None:
         _wait_until_served(shop, another)
         assert shop.objects.written() == before
 
-        helm.run("upgrade", *release, str(CHART), "--wait", "--timeout=4m", *values)
+        helm("upgrade", *release, str(CHART), "--wait", "--timeout=4m", *values)
         shop.mark("helm upgrade to the first image has ended")
         _wait_until_served(shop, own)
         assert shop.objects.written() == before

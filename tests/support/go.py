@@ -7,6 +7,7 @@ Runs in `make setup-kube`, and in a test session that comes first; never again w
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import platform
@@ -46,6 +47,7 @@ class GoProgram:
         package: what to build, as seen from `source`.
         tags: build tags.
         version_variables: Go variables that the linker sets to the version, `v` included.
+        complete: adds other files to the folder of the executable.
     """
 
     name: str
@@ -54,6 +56,7 @@ class GoProgram:
     package: str = "."
     tags: tuple[str, ...] = ()
     version_variables: tuple[str, ...] = ()
+    complete: Callable[[Path], None] | None = None
 
     @property
     def version(self) -> str:
@@ -84,15 +87,18 @@ class GoProgram:
 
     def _command(self, verb: str, *flags: str) -> list[str]:
         # nice: minutes of all processors, on a machine that somebody works on.
-        start = [_find("nice"), "-n", "15", _find_go(), verb, "-mod=readonly", "-trimpath", "-buildvcs=false"]
+        start = ["nice", "-n", "15", _find_go(), verb, "-mod=readonly", "-trimpath", "-buildvcs=false"]
         return [*start, *flags, *self._options()]
 
 
-def built(program: GoProgram, complete: Callable[[Path], None] | None = None) -> Path:
-    """Return the folder with the executable of `program`; build it the first time, which takes minutes.
+@functools.cache
+def executable(program: GoProgram) -> Path:
+    """Return the executable of `program`; see `built`, whose folder is looked up once in a process."""
+    return built(program) / program.name
 
-    Args:
-        complete: adds other files to the folder.
+
+def built(program: GoProgram) -> Path:
+    """Return the folder with the executable of `program`; build it the first time, which takes minutes.
 
     Raises:
         GoUnavailableError: Go is missing, too old, or failed.
@@ -101,8 +107,8 @@ def built(program: GoProgram, complete: Callable[[Path], None] | None = None) ->
     def make(arriving: Path) -> None:
         arriving.mkdir()
         _build(program, arriving / program.name)
-        if complete is not None:
-            complete(arriving)
+        if program.complete is not None:
+            program.complete(arriving)
 
     return made_once(program.cache_name, make)
 
@@ -185,15 +191,7 @@ def _environment() -> dict[str, str]:
     return {"GOTOOLCHAIN": "auto", **os.environ, **ours}
 
 
-def _find(tool: str) -> str:
-    found = shutil.which(tool)
-    if found is None:
-        raise GoUnavailableError(f"No {tool} on the path, which building with Go needs.")
-    return found
-
-
 def _find_go() -> str:
-
     go = shutil.which("go") or shutil.which("go", path=_GO_HOME)
     if go is None:
         raise GoUnavailableError("No Go: install Go >= 1.21 (https://go.dev/doc/install), or `golang` of your system.")

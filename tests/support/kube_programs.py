@@ -12,115 +12,14 @@ A node that runs pods (`tests/support/node`) needs three more, which only `make 
 
 from __future__ import annotations
 
-import functools
 import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
 
-from tests.support.go import GoProgram, GoUnavailableError, built, module_folder
+from tests.support.go import GoProgram, GoUnavailableError, executable, module_folder
 
 _MODULES = Path(__file__).with_name("kube")
-
-KUBEBOX = GoProgram(
-    name="kubebox",
-    source=_MODULES / "kubebox",
-    module="k8s.io/kubernetes",
-    # Without these variables the API server reports version v0.0.0.
-    version_variables=("k8s.io/component-base/version.gitVersion", "k8s.io/client-go/pkg/version.gitVersion"),
-)
-SPARK_OPERATOR = GoProgram(
-    name="spark-operator",
-    source=_MODULES / "spark-operator",
-    module="github.com/kubeflow/spark-operator/v2",
-    package="github.com/kubeflow/spark-operator/v2/cmd/operator",
-    version_variables=("k8s.io/component-base/version.gitVersion",),
-)
-HELM = GoProgram(
-    name="helm",
-    source=_MODULES / "helm",
-    module="helm.sh/helm/v3",
-    package="helm.sh/helm/v3/cmd/helm",
-    version_variables=("helm.sh/helm/v3/internal/version.version",),
-)
-
-NODE_KUBEBOX = replace(KUBEBOX, tags=("node",))
-COREDNS = GoProgram(name="coredns", source=_MODULES / "coredns", module="github.com/coredns/coredns")
-PAUSE = GoProgram(name="pause", source=_MODULES / "pause", module="")
-
-
-@functools.cache
-def kubebox() -> Path:
-    """Return the binary with etcd, kube-apiserver, kube-controller-manager and kubectl; build it the first time.
-
-    A link `kubectl` stands beside it.
-
-    Raises:
-        GoUnavailableError: Go is missing, too old, or failed.
-    """
-    return built(KUBEBOX, _link_kubectl) / KUBEBOX.name
-
-
-@functools.cache
-def spark_operator() -> Path:
-    """Return the binary of Kubeflow's spark-operator; build it the first time.
-
-    A folder `crds` with its CustomResourceDefinitions stands beside it.
-
-    Raises:
-        GoUnavailableError: Go is missing, too old, or failed.
-    """
-    return built(SPARK_OPERATOR, _copy_crds) / SPARK_OPERATOR.name
-
-
-@functools.cache
-def helm() -> Path:
-    """Return the binary of Helm; build it the first time.
-
-    Raises:
-        GoUnavailableError: Go is missing, too old, or failed.
-    """
-    return built(HELM) / HELM.name
-
-
-@functools.cache
-def node_kubebox() -> Path:
-    """Return the binary that has kubelet, kube-proxy and kube-scheduler, too; build it the first time.
-
-    Raises:
-        GoUnavailableError: Go is missing, too old, or failed.
-    """
-    return built(NODE_KUBEBOX) / NODE_KUBEBOX.name
-
-
-@functools.cache
-def coredns() -> Path:
-    """Return the binary of CoreDNS; build it the first time.
-
-    Raises:
-        GoUnavailableError: Go is missing, too old, or failed.
-    """
-    return built(COREDNS) / COREDNS.name
-
-
-@functools.cache
-def pause() -> Path:
-    """Return the first process of a pod's sandbox; build it the first time.
-
-    Raises:
-        GoUnavailableError: Go is missing, too old, or failed.
-    """
-    return built(PAUSE) / PAUSE.name
-
-
-def spark_operator_chart() -> Path:
-    """Return the folder of the pinned spark-operator's own chart."""
-    return module_folder(SPARK_OPERATOR) / "charts" / "spark-operator-chart"
-
-
-def spark_operator_crds() -> Path:
-    """Return the folder with the CustomResourceDefinitions of the pinned spark-operator."""
-    return spark_operator().with_name("crds")
 
 
 def _link_kubectl(folder: Path) -> None:
@@ -135,17 +34,61 @@ def _copy_crds(folder: Path) -> None:
         shutil.copyfile(definition, crds / definition.name)
 
 
-def main() -> int:
-    """Build the programs that the cache lacks; return the exit code."""
+KUBEBOX = GoProgram(
+    name="kubebox",
+    source=_MODULES / "kubebox",
+    module="k8s.io/kubernetes",
+    # Without these variables the API server reports version v0.0.0.
+    version_variables=("k8s.io/component-base/version.gitVersion", "k8s.io/client-go/pkg/version.gitVersion"),
+    complete=_link_kubectl,
+)
+"""etcd, kube-apiserver, kube-controller-manager and kubectl in one binary, with a link `kubectl` beside it."""
+SPARK_OPERATOR = GoProgram(
+    name="spark-operator",
+    source=_MODULES / "spark-operator",
+    module="github.com/kubeflow/spark-operator/v2",
+    package="github.com/kubeflow/spark-operator/v2/cmd/operator",
+    version_variables=("k8s.io/component-base/version.gitVersion",),
+    complete=_copy_crds,
+)
+"""Kubeflow's operator, with a folder `crds` of its CustomResourceDefinitions beside it."""
+HELM = GoProgram(
+    name="helm",
+    source=_MODULES / "helm",
+    module="helm.sh/helm/v3",
+    package="helm.sh/helm/v3/cmd/helm",
+    version_variables=("helm.sh/helm/v3/internal/version.version",),
+)
+NODE_KUBEBOX = replace(KUBEBOX, tags=("node",))
+"""`KUBEBOX` with kubelet, kube-proxy and kube-scheduler, too."""
+COREDNS = GoProgram(name="coredns", source=_MODULES / "coredns", module="github.com/coredns/coredns")
+PAUSE = GoProgram(name="pause", source=_MODULES / "pause", module="")
+"""The first process of a pod's sandbox."""
+
+
+def spark_operator_chart() -> Path:
+    """Return the folder of the pinned spark-operator's own chart."""
+    return module_folder(SPARK_OPERATOR) / "charts" / "spark-operator-chart"
+
+
+def spark_operator_crds() -> Path:
+    """Return the folder with the CustomResourceDefinitions of the pinned spark-operator."""
+    return executable(SPARK_OPERATOR).with_name("crds")
+
+
+def kubectl() -> Path:
+    """Return kubectl, which is `KUBEBOX` under another name."""
+    return executable(KUBEBOX).with_name("kubectl")
+
+
+def main() -> None:
+    """Build the programs that the cache lacks; exit with 1 and the reason if one cannot be built."""
     try:
-        kubebox()
-        spark_operator()
-        helm()
+        for program in (KUBEBOX, SPARK_OPERATOR, HELM):
+            executable(program)
     except GoUnavailableError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

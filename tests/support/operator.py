@@ -12,8 +12,9 @@ from typing import Any, Self
 import yaml
 
 from tests.support.folders import new_folder
+from tests.support.go import executable
 from tests.support.kube import KubeCluster, KubeError
-from tests.support.kube_programs import helm
+from tests.support.kube_programs import HELM
 from tests.support.places import ROOT
 from tests.support.servers import Server
 from tests.support.supervise import Process
@@ -47,7 +48,16 @@ def rendered(release: str, namespace: str, *settings: str) -> list[dict[str, Any
     Raises:
         ValueError: Helm refuses the values; the text is its output.
     """
-    command = [str(helm()), "template", release, str(CHART), "--namespace", namespace, "--kube-version", "1.37.1"]
+    command = [
+        str(executable(HELM)),
+        "template",
+        release,
+        str(CHART),
+        "--namespace",
+        namespace,
+        "--kube-version",
+        "1.37.1",
+    ]
     command += [f"--set={each}" for each in settings]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -37,7 +37,7 @@ def spawn(
 
 
 def dying_with_us(command: Sequence[str]) -> list[str]:
-    """`command`, which starts with an absolute path, such that it dies with the thread that starts it."""
+    """Return `command` such that it dies with the thread that starts it. Its program may be one on the path."""
     return [sys.executable, "-I", "-S", str(_LAUNCH), str(os.getpid()), *command]
 
 
@@ -116,7 +116,7 @@ class Process:
         return self._alive().pid
 
     def launch(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-        """Start it; returns at once. The command is an absolute path and its arguments."""
+        """Start it; return at once."""
         self._process = spawn(command, self.log, environment)
         self._paused = False
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.planning.column_codec import (
@@ -44,6 +44,8 @@ from dynamic_kafka.planning.progress import (
     ParkedTopic,
     TopicProgress,
 )
+
+C = TypeVar("C", ClusterProgress, ParkedCluster)
 
 VERSION = 3
 _HEAD = frozenset({"version", "query", "number", "previous", "state", "bounded"})
@@ -218,26 +220,25 @@ def _read_v2(wire: Mapping[str, Any]) -> OffsetDocument:
         previous=str(wire["previous"]),
         state=str(wire.get("state", "")),
         bounded=bool(wire.get("bounded", False)),
-        clusters={
-            cluster: ClusterProgress(
-                {name: _read_topic(topic) for name, topic in content["topics"].items()},
-                content.get("kafkaId"),
-                _unknown(content, _CLUSTER_FIELDS),
-            )
-            for cluster, content in wire["clusters"].items()
-        },
-        parked={
-            cluster: ParkedCluster(
-                {name: _read_parked(topic) for name, topic in content["topics"].items()},
-                content.get("kafkaId"),
-                _unknown(content, _CLUSTER_FIELDS),
-            )
-            for cluster, content in wire.get("parked", {}).items()
-        },
+        clusters=_read_clusters(wire["clusters"], ClusterProgress, _read_topic),
+        parked=_read_clusters(wire.get("parked", {}), ParkedCluster, _read_parked),
         explicit_ids=wire.get("explicitIds", {}),
         used_acceptances=wire.get("usedAcceptances", {}),
         unknown=_unknown(wire, _FIELDS),
     )
+
+
+def _read_clusters(
+    wire: Mapping[str, Any], make: Callable[..., C], read_topic: Callable[[Mapping[str, Any]], object]
+) -> dict[str, C]:
+    return {
+        cluster: make(
+            {name: read_topic(topic) for name, topic in content["topics"].items()},
+            content.get("kafkaId"),
+            _unknown(content, _CLUSTER_FIELDS),
+        )
+        for cluster, content in wire.items()
+    }
 
 
 def _read_topic(wire: Mapping[str, Any]) -> TopicProgress:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.dataloss import is_recreated
 from dynamic_kafka.planning.observation import ClusterObservation, Note, NoteKind, TopicObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster, ParkedTopic, TopicProgress
 from dynamic_kafka.planning.splits import Split
+
+C = TypeVar("C", ClusterProgress, ParkedCluster)
 
 
 @dataclass(frozen=True)
@@ -175,24 +178,13 @@ class _Reconciliation:
         self.notes.append(Note(kind, cluster, f"topic {topic!r} of cluster {cluster!r} {text}", topic))
 
     def result(self) -> OffsetDocument:
-        return replace(
-            self.document,
-            clusters={
-                cluster: replace(
-                    self.document.clusters.get(cluster, ClusterProgress({})),
-                    topics=topics,
-                    kafka_id=self.kafka_ids.get(cluster),
-                )
-                for cluster, topics in self.active.items()
-                if topics
-            },
-            parked={
-                cluster: replace(
-                    self.document.parked.get(cluster, ParkedCluster({})),
-                    topics=topics,
-                    kafka_id=self.kafka_ids.get(cluster),
-                )
-                for cluster, topics in self.parked.items()
-                if topics
-            },
-        )
+        clusters = self.with_topics(self.document.clusters, self.active, ClusterProgress({}))
+        parked = self.with_topics(self.document.parked, self.parked, ParkedCluster({}))
+        return replace(self.document, clusters=clusters, parked=parked)
+
+    def with_topics(self, before: Mapping[str, C], found: Mapping[str, Mapping[str, Any]], new: C) -> dict[str, C]:
+        return {
+            cluster: replace(before.get(cluster, new), topics=topics, kafka_id=self.kafka_ids.get(cluster))
+            for cluster, topics in found.items()
+            if topics
+        }

@@ -18,8 +18,9 @@ from dynamic_kafka.metadata.kubernetes_names import REPORT_ANNOTATION, REPORTER_
 from tests.integration.operator.stage import APPLICATIONS, Stage, cluster
 from tests.support.dashboard import FILE
 from tests.support.fixtures import kept_open
+from tests.support.go import executable
 from tests.support.kube import PODS, Api, ApiError, KubeCluster
-from tests.support.kube_programs import helm, spark_operator_crds
+from tests.support.kube_programs import HELM, spark_operator_crds
 from tests.support.operator import CHART, CONFIG_MAPS, CRD_FOLDER, rendered
 from tests.support.places import ROOT
 from tests.support.ports import reserve_ports
@@ -73,7 +74,7 @@ def rules_of(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_lint_finds_nothing() -> None:
-    subprocess.run([helm(), "lint", "--strict", "--kube-version", "1.37.1", CHART], check=True)
+    subprocess.run([executable(HELM), "lint", "--strict", "--kube-version", "1.37.1", CHART], check=True)
 
 
 @pytest.fixture(scope="module")
@@ -177,15 +178,7 @@ class Installed:
 
     def helm(self, *arguments: str) -> str:
         """Run Helm as the administrator."""
-        done = subprocess.run(
-            [str(helm()), *arguments, "--namespace", self.namespace],
-            env=self.kube.environment(),
-            text=True,
-            capture_output=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return self.kube.helm(*arguments, "--namespace", self.namespace)
 
     def install(self, *settings: str) -> str:
         """Install the chart, or upgrade it."""

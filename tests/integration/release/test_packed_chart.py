@@ -8,8 +8,9 @@ from pathlib import Path
 
 import yaml
 
+from tests.support.go import executable
 from tests.support.images import version
-from tests.support.kube_programs import helm
+from tests.support.kube_programs import HELM
 from tests.support.places import ROOT
 
 IMAGE = "registry.example/team/kafkastream-operator"
@@ -17,7 +18,7 @@ DIGEST = "sha256:" + "0123456789abcdef" * 4
 
 
 def pack(folder: Path, image: str, digest: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"HELM": str(helm())}
+    environment = os.environ | {"HELM": str(executable(HELM))}
     command = [ROOT / ".ci" / "chart", folder, image, digest]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
@@ -25,7 +26,7 @@ def pack(folder: Path, image: str, digest: str) -> subprocess.CompletedProcess[s
 def test_the_packed_chart_names_the_image_by_digest(tmp_path: Path) -> None:
     assert pack(tmp_path, IMAGE, DIGEST).returncode == 0
     chart = tmp_path / f"kafkastream-operator-{version()}.tgz"
-    command = [helm(), "template", "release", "--kube-version=1.37.1", chart]
+    command = [executable(HELM), "template", "release", "--kube-version=1.37.1", chart]
     objects = yaml.safe_load_all(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     [deployment] = [each for each in objects if each and each["kind"] == "Deployment"]
     images = {each["image"] for each in deployment["spec"]["template"]["spec"]["containers"]}

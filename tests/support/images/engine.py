@@ -156,10 +156,8 @@ def _buildah(run_root: str) -> list[str]:
 
 
 def _isolated(command: Sequence[str], environment: Mapping[str, str] | None) -> subprocess.CompletedProcess[str]:
-    unshare = shutil.which("unshare")
-    assert unshare is not None, "require() was not called"
     return subprocess.run(
-        dying_with_us([unshare, *_NAMESPACES, "--", *command]),
+        dying_with_us(["unshare", *_NAMESPACES, "--", *command]),
         env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -9,19 +9,19 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
 from tests.support.certificates import CertificateAuthority
 from tests.support.folders import new_folder
+from tests.support.go import executable
 from tests.support.kube.api import Api, Json
-from tests.support.kube.errors import KubeError
+from tests.support.kube.commands import run
 from tests.support.kube.kind_plane import KindPlane, kind_is_usable
 from tests.support.kube.kubeconfig import Kubeconfig, read_own
 from tests.support.kube.local_plane import LocalPlane
-from tests.support.kube_programs import kubebox
+from tests.support.kube_programs import HELM, kubectl
 from tests.support.servers import Server
 
 _CRDS = "apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -111,17 +111,11 @@ class KubeCluster(Server):
 
     def kubectl(self, *arguments: str, config: Path | None = None, stdin: str | None = None) -> str:
         """Run kubectl as the administrator, or with another `config`, and return its output. Raises `KubeError`."""
-        done = subprocess.run(
-            [str(kubebox()), "kubectl", *arguments],
-            env=self.environment(config),
-            input=stdin,
-            text=True,
-            capture_output=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise KubeError(f"kubectl {' '.join(arguments)} failed:\n{done.stderr}")
-        return done.stdout
+        return run(str(kubectl()), *arguments, environment=self.environment(config), stdin=stdin)
+
+    def helm(self, *arguments: str) -> str:
+        """Run Helm as the administrator, and return its output. Raises `KubeError`."""
+        return run(str(executable(HELM)), *arguments, environment=self.environment())
 
     def install_crds(self, folder: Path) -> None:
         """Apply the CustomResourceDefinitions of `folder` and wait until they are served; once, while they stay so."""

@@ -10,9 +10,11 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from tests.support.kube.api import Api
+from tests.support.kube.commands import run
 from tests.support.kube.errors import KubeError
 from tests.support.kube.kubeconfig import Kubeconfig, read_own
 from tests.support.waiting import wait_until
@@ -87,29 +89,23 @@ class KindPlane:
     def close(self) -> None:
         """Delete it; what its components said goes to the folder first."""
         if self._started:
-            _run("kind", "export", "logs", "--name", self._name, str(self._folder / "logs"), check=False)
+            with suppress(KubeError):
+                self._kind("export", "logs", str(self._folder / "logs"))
             self._kind("delete", "cluster", "--kubeconfig", str(self._file))
             self._started = False
 
     def _remove_left_overs(self) -> None:
-        for name in _run("kind", "get", "clusters").split():
+        for name in run("kind", "get", "clusters").split():
             found = re.match(rf"{_PREFIX}(\d+)-", name)
             if found and not Path(f"/proc/{found[1]}").exists():
-                _run("kind", "delete", "cluster", "--name", name, "--kubeconfig", str(self._file))
+                run("kind", "delete", "cluster", "--name", name, "--kubeconfig", str(self._file))
 
     def _kind(self, *arguments: str) -> None:
-        _run("kind", *arguments, "--name", self._name)
+        run("kind", *arguments, "--name", self._name)
 
     def _on_node(self, script: str) -> None:
-        _run("docker", "exec", f"{self._name}-control-plane", "sh", "-c", script)
+        run("docker", "exec", f"{self._name}-control-plane", "sh", "-c", script)
 
 
 def _works(*command: str) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-
-def _run(*command: str, check: bool = True) -> str:
-    done = subprocess.run(command, text=True, capture_output=True, check=False)
-    if check and done.returncode != 0:
-        raise KubeError(f"{' '.join(command)} failed:\n{(done.stdout + done.stderr)[-4000:]}")
-    return done.stdout

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.certificates import CertificateAuthority
+from tests.support.go import executable
 from tests.support.kube.api import Api
 from tests.support.kube.errors import KubeError
 from tests.support.kube.kubeconfig import Kubeconfig
-from tests.support.kube_programs import kubebox
+from tests.support.kube_programs import KUBEBOX
 from tests.support.ports import reserve_ports
 from tests.support.supervise import Process, last_lines
 from tests.support.waiting import wait_until
@@ -76,17 +77,19 @@ class LocalPlane:
     def start(self) -> None:
         """Start what does not run and wait until it is ready. Raises `KubeError` with the end of the log."""
         if not self._etcd.running:
-            self._etcd.launch([str(kubebox()), "etcd", *self._etcd_arguments()], self._environment())
+            self._etcd.launch([str(executable(KUBEBOX)), "etcd", *self._etcd_arguments()], self._environment())
         self.start_api_server()
         if not self._controllers.running:
-            command = [str(kubebox()), "kube-controller-manager", *self._controllers_arguments()]
+            command = [str(executable(KUBEBOX)), "kube-controller-manager", *self._controllers_arguments()]
             self._controllers.launch(command, self._environment())
 
     def start_api_server(self) -> None:
         """Start it, on the port and the data it had, or end a pause, and wait until it is ready."""
         self._api_server.resume()
         if not self._api_server.running:
-            self._api_server.launch([str(kubebox()), "kube-apiserver", *self._server_arguments()], self._environment())
+            self._api_server.launch(
+                [str(executable(KUBEBOX)), "kube-apiserver", *self._server_arguments()], self._environment()
+            )
         wait_until(self._api.ready, "a ready API server", failed=self.check, error=KubeError)
 
     def stop_api_server(self) -> None:

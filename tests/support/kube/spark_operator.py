@@ -17,10 +17,11 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from tests.support.folders import new_folder
+from tests.support.go import executable
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.errors import KubeError
 from tests.support.kube.spark_submit import FOLDER, RECORDS, parse
-from tests.support.kube_programs import spark_operator, spark_operator_crds
+from tests.support.kube_programs import SPARK_OPERATOR, spark_operator_crds
 from tests.support.places import ROOT
 from tests.support.servers import Server
 from tests.support.supervise import Process, last_lines
@@ -128,7 +129,7 @@ class SparkOperator(Server):
         return "the spark-operator"
 
     def _command(self) -> list[str]:
-        command = [str(spark_operator()), "controller", "start", f"--namespaces={','.join(self._namespaces)}"]
+        command = [str(executable(SPARK_OPERATOR)), "controller", "start", f"--namespaces={','.join(self._namespaces)}"]
         command += ["--health-probe-bind-address=0", "--zap-encoder=console"]
         return [*command, *self._arguments]
 

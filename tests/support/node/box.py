@@ -66,7 +66,7 @@ class Box:
         with self.locked():
             self._clear()
             self.folder.mkdir(parents=True)
-            unshare = [_program("unshare"), *_NAMESPACES, "--fork", "--kill-child", "--mount-proc"]
+            unshare = ["unshare", *_NAMESPACES, "--fork", "--kill-child", "--mount-proc"]
             first = [sys.executable, "-m", "tests.support.node.first", str(self.folder), self.name, *command]
             # A session of its own: Ctrl-C reaches only us, and we end the box.
             process = subprocess.Popen(
@@ -191,22 +191,13 @@ def _ended(process: subprocess.Popen[bytes]) -> str | None:
     return None if process.poll() is None else f"it has ended with {process.returncode}"
 
 
-def _program(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        raise BoxError(f"No {name} on the path: install util-linux.")
-    return found
-
-
-def main() -> int:
-    """Clear the box of this clone; return the exit code."""
+def main() -> None:
+    """Clear the box of this clone; exit with 1 and the reason if another run uses it."""
     try:
         own_box().clear()
     except BoxError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

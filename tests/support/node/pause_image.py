@@ -9,7 +9,8 @@ import platform
 import tarfile
 from pathlib import Path
 
-from tests.support.kube_programs import pause
+from tests.support.go import executable
+from tests.support.kube_programs import PAUSE
 from tests.support.node.settings import SANDBOX_IMAGE
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -18,7 +19,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 def write_pause_image(target: Path) -> Path:
     """Write the archive to `target` and return the path."""
-    layer = _archive({"pause": (pause().read_bytes(), 0o755)})
+    layer = _archive({"pause": (executable(PAUSE).read_bytes(), 0o755)})
     config = {
         "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
         "os": "linux",

@@ -5,16 +5,17 @@ The box has to be there (`box.py`): the paths, the addresses and the rules that 
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
 from tests.support.folders import new_folder
+from tests.support.go import executable
 from tests.support.kube import KubeCluster, KubeError
 from tests.support.kube.api import Json
-from tests.support.kube_programs import coredns, node_kubebox
+from tests.support.kube.commands import run
+from tests.support.kube_programs import COREDNS, NODE_KUBEBOX
 from tests.support.node.box import ADDRESS, inside, own_box
 from tests.support.node.preflight import plugin_folder
 from tests.support.node.settings import containerd_toml, corefile, kubelet_yaml, network_json, proxy_yaml
@@ -62,12 +63,7 @@ class PodNode(Server):
 
     def ctr(self, *arguments: str) -> str:
         """Run containerd's own client, and return its output. Raises `KubeError`."""
-        done = subprocess.run(
-            [_program("ctr"), "--namespace", _NAMESPACE, *arguments], capture_output=True, text=True, check=False
-        )
-        if done.returncode != 0:
-            raise KubeError(f"ctr {' '.join(arguments)} failed:\n{done.stderr}")
-        return done.stdout
+        return run("ctr", "--namespace", _NAMESPACE, *arguments)
 
     def images(self) -> list[str]:
         """Return the names of the images that the node has."""
@@ -95,7 +91,7 @@ class PodNode(Server):
         (self.data / "network").mkdir(exist_ok=True)
         (self.data / "network" / "pods.conflist").write_text(network_json())
         config = self._write("containerd.toml", containerd_toml(self.data, self._plugins))
-        self._containerd.launch([_program("containerd"), "--config", str(config)])
+        self._containerd.launch(["containerd", "--config", str(config)])
         wait_until(
             self._containerd_answers,
             "containerd",
@@ -104,7 +100,7 @@ class PodNode(Server):
         )
 
     def _containerd_answers(self) -> bool:
-        command = [_program("ctr"), "--connect-timeout", "1s", "version"]
+        command = ["ctr", "--connect-timeout", "1s", "version"]
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
     def _start_kubelet(self) -> None:
@@ -136,10 +132,10 @@ class PodNode(Server):
 
     def _start_dns(self) -> None:
         config = self._write("Corefile", corefile(self._cluster.kubeconfig, ADDRESS))
-        self._dns.launch([str(coredns()), "-conf", str(config)])
+        self._dns.launch([str(executable(COREDNS)), "-conf", str(config)])
 
     def _launch(self, process: Process, *arguments: str) -> None:
-        process.launch([str(node_kubebox()), *arguments])
+        process.launch([str(executable(NODE_KUBEBOX)), *arguments])
 
     def _write(self, name: str, content: str) -> Path:
         path = self.data / name
@@ -160,10 +156,3 @@ def _is_ready(node: Json | None) -> bool:
         return False
     ready = {each["type"]: each["status"] for each in node.get("status", {}).get("conditions", [])}.get("Ready")
     return ready == "True" and not node["spec"].get("taints")
-
-
-def _program(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        raise KubeError(f"No {name} on the path.")
-    return found

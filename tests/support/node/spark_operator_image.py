@@ -6,9 +6,10 @@ import hashlib
 import shutil
 from pathlib import Path
 
+from tests.support.go import executable
 from tests.support.images import bases, engine
 from tests.support.images.archives import archived
-from tests.support.kube_programs import spark_operator
+from tests.support.kube_programs import SPARK_OPERATOR
 
 _DOCKERFILE = Path(__file__).with_name("spark-operator") / "Dockerfile"
 
@@ -21,12 +22,12 @@ def spark_operator_image() -> tuple[str, Path]:
         StepFailedError: a step of the build failed.
     """
     engine.require()
-    inputs = [bases.key(with_spark=True), _DOCKERFILE.read_text(), str(spark_operator())]
+    inputs = [bases.key(with_spark=True), _DOCKERFILE.read_text(), str(executable(SPARK_OPERATOR))]
     name = f"localhost/spark-operator:{hashlib.sha256(repr(inputs).encode()).hexdigest()[:12]}"
 
     def build() -> None:
         with engine.scratch() as context:
-            shutil.copy(spark_operator(), context)
+            shutil.copy(executable(SPARK_OPERATOR), context)
             engine.build(_DOCKERFILE, context, name, {"SPARK_IMAGE": bases.spark_base(bases.python_base())})
 
     return name, archived("spark-operator", name, build) / "image.tar"

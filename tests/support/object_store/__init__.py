@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import tempfile
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.go import GoProgram, built
+from tests.support.go import GoProgram, executable
 from tests.support.ports import reserve_ports
 from tests.support.supervise import Process
 from tests.support.waiting import eventually
@@ -21,12 +20,6 @@ GOFAKES3 = GoProgram(
     module="github.com/johannesboyne/gofakes3",
     package="github.com/johannesboyne/gofakes3/cmd/gofakes3",
 )
-
-
-@functools.cache
-def gofakes3() -> Path:
-    """Return the program; build it the first time. Raises `GoUnavailableError`."""
-    return built(GOFAKES3) / GOFAKES3.name
 
 
 @contextmanager
@@ -41,7 +34,9 @@ def object_store() -> Iterator[dict[str, str]]:
         process = Process("The object store", Path(folder) / "log")
         at = f"127.0.0.1:{port}"
         try:
-            process.launch([str(gofakes3()), "-backend=memory", f"-host={at}", f"-initialbucket={BUCKET}", "-quiet"])
+            process.launch(
+                [str(executable(GOFAKES3)), "-backend=memory", f"-host={at}", f"-initialbucket={BUCKET}", "-quiet"]
+            )
             assert eventually(lambda: process.running and _answers(at)), process.log.read_text()
             yield {
                 "AWS_ENDPOINT_URL": f"http://{at}",

@@ -56,8 +56,8 @@ def calls(fake: Path) -> list[str]:
 
 
 def test_a_program_is_built_once(fake: Path, program: GoProgram, capsys: pytest.CaptureFixture[str]) -> None:
-    first = built(program, lambda folder: (folder / "more").touch())
-    second = built(program)
+    program = replace(program, complete=lambda folder: (folder / "more").touch())
+    first, second = built(program), built(program)
 
     assert first == second == cache_folder() / program.cache_name
     assert sorted(path.name for path in first.iterdir()) == ["more", "tool"]

@@ -87,7 +87,7 @@ def test_the_cluster_has_its_own_name_and_configuration(fake: Path, plane: KindP
     assert calls(fake) == [
         "kind get clusters",
         f"kind create cluster --kubeconfig {config} --wait 60s --name {name}",
-        f"kind export logs --name {name} {tmp_path / '01-kube' / 'logs'}",
+        f"kind export logs {tmp_path / '01-kube' / 'logs'} --name {name}",
         f"kind delete cluster --kubeconfig {config} --name {name}",
     ]
 

@@ -1,4 +1,4 @@
-"""SIGKILL ends all processes of a driver."""
+"""SIGKILL ends all processes of a driver, and a program that is missing has its name in the log."""
 
 from __future__ import annotations
 
@@ -45,3 +45,9 @@ def test_a_kill_ends_every_process(tmp_path: Path) -> None:
     assert not any(alive(pid) for pid in pids)
     assert alive(other.pid)
     assert kill_session(other) == 1
+
+
+def test_a_program_is_found_on_the_path_or_named(tmp_path: Path) -> None:
+    assert spawn(["true"], tmp_path / "log").wait(30) == 0
+    assert spawn(["no-such-program"], tmp_path / "log").wait(30) == 1
+    assert (tmp_path / "log").read_text() == "no-such-program: No such file or directory\n"

@@ -78,12 +78,11 @@ def test_an_interrupted_start_ends_the_box(groups: Path, tmp_path: Path, monkeyp
     def interrupt(_: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(box, "_program", lambda _: str(unshare))
     monkeypatch.setattr(box, "_child", interrupt)
     own = Box(tmp_path / "e2e" / "box")
 
     with pytest.raises(KeyboardInterrupt):
-        own.run(["true"], {})
+        own.run(["true"], {"PATH": f"{tmp_path}:{os.environ['PATH']}"})
 
     assert (lived_on.exists(), own.folder.exists()) == (False, False)
 

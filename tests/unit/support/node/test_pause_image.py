@@ -17,7 +17,7 @@ def test_the_architecture_is_the_machine_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: str, architecture: str
 ) -> None:
     (tmp_path / "pause").write_bytes(b"program")
-    monkeypatch.setattr(pause_image, "pause", lambda: tmp_path / "pause")
+    monkeypatch.setattr(pause_image, "executable", lambda _: tmp_path / "pause")
     monkeypatch.setattr(platform, "machine", lambda: machine)
 
     with tarfile.open(pause_image.write_pause_image(tmp_path / "pause.tar")) as archive:
