@@ -1,4 +1,7 @@
-"""The operator's metrics: their names, and the samples of one scrape. Pure; `handlers.metrics` collects the values."""
+"""The operator's metrics: their definitions, and the metric families of one scrape. Pure.
+
+`handlers.metrics` collects the values.
+"""
 
 from __future__ import annotations
 
@@ -17,87 +20,91 @@ STREAM, SUBSCRIPTION = ("namespace", "stream"), ("namespace", "subscription")
 
 
 @dataclass(frozen=True)
-class Described:
-    """The description of one metric.
+class MetricDefinition:
+    """The definition of one metric, as Prometheus shows it.
 
     Attributes:
         buckets: the upper bounds of a histogram's buckets, without the infinite one.
     """
 
     labels: tuple[str, ...]
-    doc: str
+    help: str
     kind: Literal["gauge", "counter", "histogram"] = "gauge"
     buckets: tuple[float, ...] = ()
 
 
-METRICS: Mapping[str, Described] = {
-    "stream_ready": Described(STREAM, "1 while the stream is valid and agrees with the others, else 0."),
-    "stream_generation_lag": Described(STREAM, "Changes of the spec that the stream's status does not cover yet."),
-    "stream_subscriptions": Described(STREAM, "Subscriptions that read the stream."),
-    "stream_rollout_age_seconds": Described(
+METRICS: Mapping[str, MetricDefinition] = {
+    "stream_ready": MetricDefinition(STREAM, "1 while the stream is valid and agrees with the others, else 0."),
+    "stream_generation_lag": MetricDefinition(
+        STREAM, "Changes of the spec that the stream's status does not cover yet."
+    ),
+    "stream_subscriptions": MetricDefinition(STREAM, "Subscriptions that read the stream."),
+    "stream_rollout_age_seconds": MetricDefinition(
         STREAM, "Seconds since a newer form of the stream is on its way to subscriptions; absent at rest."
     ),
-    "stream_draining_clusters": Described(STREAM, "Removed clusters that some application still reads."),
-    "stream_drain_age_seconds": Described(
+    "stream_draining_clusters": MetricDefinition(STREAM, "Removed clusters that some application still reads."),
+    "stream_drain_age_seconds": MetricDefinition(
         STREAM, "Seconds since the stream became unsafe to decommission; absent while it is safe."
     ),
-    "subscription_ready": Described(SUBSCRIPTION, "1 while the condition Ready is True, else 0."),
-    "subscription_stalled": Described(SUBSCRIPTION, "1 while a person is needed: the condition Stalled is True."),
-    "subscription_revision": Described(SUBSCRIPTION, "Counter of the newest rendered revision."),
-    "subscription_revision_lag": Described(
+    "subscription_ready": MetricDefinition(SUBSCRIPTION, "1 while the condition Ready is True, else 0."),
+    "subscription_stalled": MetricDefinition(
+        SUBSCRIPTION, "1 while a person is needed: the condition Stalled is True."
+    ),
+    "subscription_revision": MetricDefinition(SUBSCRIPTION, "Counter of the newest rendered revision."),
+    "subscription_revision_lag": MetricDefinition(
         SUBSCRIPTION, "Revisions from the one in force to the newest; at least 1 while the one in force is not known."
     ),
-    "subscription_revision_rejected": Described(SUBSCRIPTION, "1 while the driver rejects the newest revision."),
-    "subscription_rejected_revisions_total": Described(
+    "subscription_revision_rejected": MetricDefinition(SUBSCRIPTION, "1 while the driver rejects the newest revision."),
+    "subscription_rejected_revisions_total": MetricDefinition(
         SUBSCRIPTION, "Times at which the driver began to reject a revision.", kind="counter"
     ),
-    "subscription_rollout_age_seconds": Described(
+    "subscription_rollout_age_seconds": MetricDefinition(
         (*SUBSCRIPTION, "method"),
         "Seconds since the roll-out began, by Restart or Reload; absent when it is confirmed, and in a pause.",
     ),
-    "subscription_rollout_without_driver": Described(
+    "subscription_rollout_without_driver": MetricDefinition(
         SUBSCRIPTION, "1 while a roll-out waits for a driver of an application that starts, runs or has failed, else 0."
     ),
-    "subscription_restarts_total": Described(
+    "subscription_restarts_total": MetricDefinition(
         SUBSCRIPTION, "Patches by which the operator has restarted the application, repeated ones too.", kind="counter"
     ),
-    "subscription_draining_topics": Described(SUBSCRIPTION, "Topics that drain, as many as the status lists."),
-    "subscription_drain_age_seconds": Described(SUBSCRIPTION, "Seconds since the oldest of these drains began."),
-    "subscription_drain_overdue": Described(
+    "subscription_draining_topics": MetricDefinition(SUBSCRIPTION, "Topics that drain, as many as the status lists."),
+    "subscription_drain_age_seconds": MetricDefinition(SUBSCRIPTION, "Seconds since the oldest of these drains began."),
+    "subscription_drain_overdue": MetricDefinition(
         SUBSCRIPTION, "1 while a drain takes longer than the stream's drain.timeout."
     ),
-    "subscription_reporting": Described(
+    "subscription_reporting": MetricDefinition(
         SUBSCRIPTION, "1 while the running driver reports, 0 while it does not; absent while none runs."
     ),
-    "subscription_report_age_seconds": Described(
+    "subscription_report_age_seconds": MetricDefinition(
         SUBSCRIPTION, "Seconds since the driver's last report; grows while nothing changes and nothing drains."
     ),
-    "subscription_apply_to_rendered_seconds": Described(
+    "subscription_apply_to_rendered_seconds": MetricDefinition(
         SUBSCRIPTION,
         "Seconds from the change that the operator has seen to the written document.",
         kind="histogram",
         buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60),
     ),
-    "subscription_rendered_to_applied_seconds": Described(
+    "subscription_rendered_to_applied_seconds": MetricDefinition(
         SUBSCRIPTION,
         "Seconds from the begin of a roll-out until its revision is in force.",
         kind="histogram",
         buckets=(1, 2.5, 5, 10, 30, 60, 120, 600),
     ),
-    "document_left_behind": Described(
+    "document_left_behind": MetricDefinition(
         ("namespace", "document"), "1 for a rendered ConfigMap whose subscription is gone; absent for all others."
     ),
-    "reconcile_errors_total": Described(("resource",), "Reconciliations that failed, by kind.", kind="counter"),
-    "reconcile_failures": Described(
+    "reconcile_errors_total": MetricDefinition(("resource",), "Reconciliations that failed, by kind.", kind="counter"),
+    "reconcile_failures": MetricDefinition(
         ("resource", "namespace", "name"),
         "Failed reconciliations of an object, or refused listings of a namespace, in a row; absent when the last one"
         " succeeded.",
     ),
-    "queue_depth": Described((), "Objects that wait to be reconciled."),
-    "watch_age_seconds": Described(
+    "queue_depth": MetricDefinition((), "Objects that wait to be reconciled."),
+    "watch_age_seconds": MetricDefinition(
         ("resource",), "Seconds since the last event or full listing of a kind; at rest at most 300."
     ),
-    "serving": Described((), "1 while this process serves, 0 while it waits for the Lease or lists everything."),
+    "serving": MetricDefinition((), "1 while this process serves, 0 while it waits for the Lease or lists everything."),
 }
 """Each metric by its name without the prefix."""
 
@@ -128,34 +135,35 @@ class Histogram:
         self.total += seconds
 
 
-class Samples(Collector):
-    """The samples of one scrape."""
+class MetricFamilies(Collector):
+    """The metric families of one scrape: each metric with its samples."""
 
     def __init__(self) -> None:
         self._values: dict[str, GaugeMetricFamily | CounterMetricFamily] = {}
         self._histograms: dict[str, HistogramMetricFamily] = {}
-        for name, found in METRICS.items():
-            match found.kind:
+        for name, metric in METRICS.items():
+            full_name = PREFIX + name
+            match metric.kind:
                 case "histogram":
-                    self._histograms[name] = HistogramMetricFamily(PREFIX + name, found.doc, labels=found.labels)
+                    self._histograms[name] = HistogramMetricFamily(full_name, metric.help, labels=metric.labels)
                 case "counter":
-                    self._values[name] = CounterMetricFamily(PREFIX + name, found.doc, labels=found.labels)
+                    self._values[name] = CounterMetricFamily(full_name, metric.help, labels=metric.labels)
                 case "gauge":
-                    self._values[name] = GaugeMetricFamily(PREFIX + name, found.doc, labels=found.labels)
+                    self._values[name] = GaugeMetricFamily(full_name, metric.help, labels=metric.labels)
 
     def add(self, name: str, labels: Sequence[str], value: float | None) -> None:
         """Add a sample with the values of the metric's labels; none if there is no value."""
         if value is not None:
             self._values[name].add_metric(labels, value)
 
-    def add_histogram(self, name: str, labels: Sequence[str], found: Histogram) -> None:
+    def add_histogram(self, name: str, labels: Sequence[str], histogram: Histogram) -> None:
         """Add the samples of a histogram."""
-        bounds = [*(f"{bound:g}" for bound in found.bounds), "+Inf"]
-        buckets = list(zip(bounds, accumulate(found.counts), strict=True))
-        self._histograms[name].add_metric(labels, buckets, found.total)
+        bounds = [*(f"{bound:g}" for bound in histogram.bounds), "+Inf"]
+        buckets = list(zip(bounds, accumulate(histogram.counts), strict=True))
+        self._histograms[name].add_metric(labels, buckets, histogram.total)
 
     def collect(self) -> Iterable[Metric]:
-        """Return each metric with its samples."""
+        """Return all of them, those without samples too."""
         return [*self._values.values(), *self._histograms.values()]
 
     def text(self) -> str:

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from dynamic_kafka.metadata.model import Revision
 from kafkastream_operator.core.drain_evidence import own_report
@@ -19,8 +20,8 @@ from kafkastream_operator.kube.cache import Ref
 
 
 @dataclass
-class Record:
-    """The events of one subscription since this process serves, and the last report of its driver.
+class SubscriptionMetrics:
+    """The counters and histograms of one subscription since this process serves, and its driver's last report.
 
     Attributes:
         uid: of the subscription: another one of its name begins anew.
@@ -31,14 +32,14 @@ class Record:
     uid: str
     restarts: int = 0
     rejected: int = 0
-    to_rendered: Histogram = field(default_factory=lambda: Histogram.of("subscription_apply_to_rendered_seconds"))
-    to_applied: Histogram = field(default_factory=lambda: Histogram.of("subscription_rendered_to_applied_seconds"))
+    to_rendered: Histogram = field(default_factory=partial(Histogram.of, "subscription_apply_to_rendered_seconds"))
+    to_applied: Histogram = field(default_factory=partial(Histogram.of, "subscription_rendered_to_applied_seconds"))
     reported_at: float | None = None
     applied: Revision | None = None
 
 
 class Measurements:
-    """The records of all subscriptions. Each has one writer: the worker that has the subscription.
+    """The metrics of all subscriptions. Each has one writer: the worker that has the subscription.
 
     Args:
         clock: returns monotonic seconds.
@@ -47,7 +48,7 @@ class Measurements:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._lock, self._clock = threading.Lock(), clock
         self._changed_at: dict[Ref, float] = {}
-        self._records: dict[Ref, Record] = {}
+        self._metrics: dict[Ref, SubscriptionMetrics] = {}
         self._errors = Counter[str]()
 
     def changed(self, ref: Ref) -> None:
@@ -66,22 +67,27 @@ class Measurements:
             self._errors[ref.resource.full_name] += 1
 
     def forget(self, ref: Ref) -> None:
-        """Drop the record of a deleted subscription."""
-        self._records.pop(ref, None)
+        """Drop the metrics of a deleted subscription."""
+        self._metrics.pop(ref, None)
 
-    def observe(self, ref: Ref, view: View) -> Record:
-        """Return the record of a subscription, with its driver's last report."""
-        record = self._records.get(ref)
-        if record is None or record.uid != view.uid:
-            record = self._records[ref] = Record(view.uid)
+    def observe(self, ref: Ref, view: View) -> SubscriptionMetrics:
+        """Return the metrics of a subscription, with its driver's last report."""
+        metrics = self._metrics.get(ref)
+        if metrics is None or metrics.uid != view.uid:
+            metrics = self._metrics[ref] = SubscriptionMetrics(view.uid)
         report, driver = own_report(view.driver, view.uid), view.driver
         alive = report is not None and driver is not None and driver.running
-        record.reported_at = self._clock() - driver.silent_s if alive and driver is not None else None
-        record.applied = report.applied if report is not None else None
-        return record
+        metrics.reported_at = self._clock() - driver.silent_s if alive and driver is not None else None
+        metrics.applied = report.applied if report is not None else None
+        return metrics
 
     def count(
-        self, record: Record, events: Collection[str], *, since: float | None, seconds_to_apply: float | None
+        self,
+        metrics: SubscriptionMetrics,
+        events: Collection[str],
+        *,
+        since: float | None,
+        seconds_to_apply: float | None,
     ) -> None:
         """Count what a reconciliation has done.
 
@@ -90,21 +96,21 @@ class Measurements:
             since: when the change came that it took.
             seconds_to_apply: the duration of the roll-out that it confirms; None if it confirms none.
         """
-        record.restarts += "Restarting" in events
-        record.rejected += "Rejected" in events
+        metrics.restarts += "Restarting" in events
+        metrics.rejected += "Rejected" in events
         if "Rendered" in events and since is not None:
-            record.to_rendered.observe(self._clock() - since)
+            metrics.to_rendered.observe(self._clock() - since)
         if seconds_to_apply is not None:
-            record.to_applied.observe(seconds_to_apply)
+            metrics.to_applied.observe(seconds_to_apply)
 
-    def of(self, ref: Ref, uid: str) -> Record | None:
-        """Return the record of exactly this subscription; None if it was not reconciled yet."""
-        record = self._records.get(ref)
-        return record if record is not None and record.uid == uid else None
+    def of(self, ref: Ref, uid: str) -> SubscriptionMetrics | None:
+        """Return the metrics of exactly this subscription; None if it was not reconciled yet."""
+        metrics = self._metrics.get(ref)
+        return metrics if metrics is not None and metrics.uid == uid else None
 
-    def report_age_s(self, record: Record) -> float | None:
+    def report_age_s(self, metrics: SubscriptionMetrics) -> float | None:
         """Return the seconds since the driver's last report; None without one."""
-        return self._clock() - record.reported_at if record.reported_at is not None else None
+        return self._clock() - metrics.reported_at if metrics.reported_at is not None else None
 
     def errors(self) -> Mapping[str, int]:
         """Return the number of failed reconciliations by the kind's full name."""

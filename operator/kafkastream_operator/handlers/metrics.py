@@ -13,7 +13,7 @@ from http.server import ThreadingHTTPServer
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from kafkastream_operator.core.figures import StreamFigures, SubscriptionFigures, stream_figures, subscription_figures
-from kafkastream_operator.core.metrics import Samples
+from kafkastream_operator.core.metrics import MetricFamilies
 from kafkastream_operator.handlers.http_server import Answer, parse_address, serve
 from kafkastream_operator.handlers.listings import WATCHED
 from kafkastream_operator.handlers.stream_subscribers import is_left_behind
@@ -45,74 +45,74 @@ def scrape(operator: Operator, now: Callable[[], float] = time.time) -> str:
     Args:
         now: returns seconds since the epoch.
     """
-    found, moment = Samples(), now()
+    families, moment = MetricFamilies(), now()
     for ref in operator.cache.refs(STREAMS):
-        _add_stream(found, operator, ref, moment)
+        _add_stream(families, operator, ref, moment)
     for ref in operator.cache.refs(SUBSCRIPTIONS):
-        _add_subscription(found, operator, ref, moment)
+        _add_subscription(families, operator, ref, moment)
     for ref in operator.cache.refs(CONFIG_MAPS):
         config_map = operator.cache.get(*ref)
         if config_map is not None and operator.serves(ref.namespace) and is_left_behind(operator.cache, config_map):
-            found.add("document_left_behind", (ref.namespace, ref.name), 1)
-    _add_operator(found, operator)
-    return found.text()
+            families.add("document_left_behind", (ref.namespace, ref.name), 1)
+    _add_operator(families, operator)
+    return families.text()
 
 
-def _add_stream(found: Samples, operator: Operator, ref: Ref, now: float) -> None:
+def _add_stream(families: MetricFamilies, operator: Operator, ref: Ref, now: float) -> None:
     stream = operator.cache.get(*ref)
     if stream is None or not operator.serves(ref.namespace):
         return
     labels, figures = (ref.namespace, ref.name), operator.cache.derive(stream, _stream_figures)
-    found.add("stream_ready", labels, figures.ready)
-    found.add("stream_generation_lag", labels, figures.generation_lag)
-    found.add("stream_subscriptions", labels, figures.subscriptions)
-    found.add("stream_draining_clusters", labels, figures.draining_clusters)
-    found.add("stream_rollout_age_seconds", labels, _age(figures.moving_since, now))
-    found.add("stream_drain_age_seconds", labels, _age(figures.draining_since, now))
+    families.add("stream_ready", labels, figures.ready)
+    families.add("stream_generation_lag", labels, figures.generation_lag)
+    families.add("stream_subscriptions", labels, figures.subscriptions)
+    families.add("stream_draining_clusters", labels, figures.draining_clusters)
+    families.add("stream_rollout_age_seconds", labels, _age(figures.moving_since, now))
+    families.add("stream_drain_age_seconds", labels, _age(figures.draining_since, now))
 
 
-def _add_subscription(found: Samples, operator: Operator, ref: Ref, now: float) -> None:
+def _add_subscription(families: MetricFamilies, operator: Operator, ref: Ref, now: float) -> None:
     subscription = operator.cache.get(*ref)
     if subscription is None or not operator.serves(ref.namespace):
         return
     labels = (ref.namespace, ref.name)
     figures = operator.cache.derive(subscription, _subscription_figures)
-    record = operator.measured.of(ref, subscription["metadata"]["uid"])
-    found.add("subscription_ready", labels, figures.ready)
-    found.add("subscription_stalled", labels, figures.stalled)
+    metrics = operator.measured.of(ref, subscription["metadata"]["uid"])
+    families.add("subscription_ready", labels, figures.ready)
+    families.add("subscription_stalled", labels, figures.stalled)
     if figures.rendered is not None:
-        found.add("subscription_revision", labels, figures.rendered.counter)
-    found.add("subscription_revision_lag", labels, figures.revision_lag(record.applied if record else None))
-    found.add("subscription_revision_rejected", labels, figures.rejected)
-    found.add("subscription_rollout_age_seconds", (*labels, figures.method), _age(figures.moving_since, now))
-    found.add("subscription_rollout_without_driver", labels, figures.without_driver)
-    found.add("subscription_draining_topics", labels, figures.draining)
-    found.add("subscription_drain_age_seconds", labels, _age(figures.draining_since, now))
-    found.add("subscription_drain_overdue", labels, figures.overdue)
-    found.add("subscription_reporting", labels, figures.reporting)
-    if record is not None:
-        found.add("subscription_report_age_seconds", labels, operator.measured.report_age_s(record))
-        found.add("subscription_restarts_total", labels, record.restarts)
-        found.add("subscription_rejected_revisions_total", labels, record.rejected)
-        found.add_histogram("subscription_apply_to_rendered_seconds", labels, record.to_rendered)
-        found.add_histogram("subscription_rendered_to_applied_seconds", labels, record.to_applied)
+        families.add("subscription_revision", labels, figures.rendered.counter)
+    families.add("subscription_revision_lag", labels, figures.revision_lag(metrics.applied if metrics else None))
+    families.add("subscription_revision_rejected", labels, figures.rejected)
+    families.add("subscription_rollout_age_seconds", (*labels, figures.method), _age(figures.moving_since, now))
+    families.add("subscription_rollout_without_driver", labels, figures.without_driver)
+    families.add("subscription_draining_topics", labels, figures.draining)
+    families.add("subscription_drain_age_seconds", labels, _age(figures.draining_since, now))
+    families.add("subscription_drain_overdue", labels, figures.overdue)
+    families.add("subscription_reporting", labels, figures.reporting)
+    if metrics is not None:
+        families.add("subscription_report_age_seconds", labels, operator.measured.report_age_s(metrics))
+        families.add("subscription_restarts_total", labels, metrics.restarts)
+        families.add("subscription_rejected_revisions_total", labels, metrics.rejected)
+        families.add_histogram("subscription_apply_to_rendered_seconds", labels, metrics.to_rendered)
+        families.add_histogram("subscription_rendered_to_applied_seconds", labels, metrics.to_applied)
 
 
-def _add_operator(found: Samples, operator: Operator) -> None:
+def _add_operator(families: MetricFamilies, operator: Operator) -> None:
     errors, serving = operator.measured.errors(), operator.health.serving()
     for resource in {each for each, _ in WATCHED} - {PODS}:
-        found.add("reconcile_errors_total", (resource.full_name,), errors.get(resource.full_name, 0))
+        families.add("reconcile_errors_total", (resource.full_name,), errors.get(resource.full_name, 0))
     for ref, count in operator.queue.failures().items():
         if operator.cache.get(*ref) is not None:
-            found.add("reconcile_failures", (ref.resource.full_name, ref.namespace, ref.name), count)
+            families.add("reconcile_failures", (ref.resource.full_name, ref.namespace, ref.name), count)
     for namespace, count in list(operator.listings.failures.items()):
-        found.add("reconcile_failures", (NAMESPACES.full_name, namespace, namespace), count)
-    found.add("queue_depth", (), operator.queue.depth)
-    found.add("serving", (), serving)
+        families.add("reconcile_failures", (NAMESPACES.full_name, namespace, namespace), count)
+    families.add("queue_depth", (), operator.queue.depth)
+    families.add("serving", (), serving)
     if serving:
         for resource, _ in WATCHED:
             age_s = operator.health.watches.age_s([(resource, each) for each in operator.namespaces])
-            found.add("watch_age_seconds", (resource.full_name,), age_s)
+            families.add("watch_age_seconds", (resource.full_name,), age_s)
 
 
 def _stream_figures(found: Object) -> StreamFigures:

@@ -111,7 +111,7 @@ class Reconciler:
             return None
         if seen is None:
             return None
-        record = self._measured.observe(job, seen.view)
+        metrics = self._measured.observe(job, seen.view)
         plan = decide(seen.view)
         try:
             plan = apply_plan(self._api, self._cache, seen, plan)
@@ -122,7 +122,7 @@ class Reconciler:
             raise
         before = seen.view.status
         took_s = seconds_to_apply(before, plan.after or plan.status or before, now)
-        self._measured.count(record, {reason for reason, _ in plan.events}, since=since, seconds_to_apply=took_s)
+        self._measured.count(metrics, {reason for reason, _ in plan.events}, since=since, seconds_to_apply=took_s)
         return None if plan.again is None else max(0.05, (plan.again - now).total_seconds())
 
     def _report_unreadable_spec(self, job: Ref, error: ValidationError) -> None:

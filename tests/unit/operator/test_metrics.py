@@ -13,8 +13,7 @@ import urllib3
 
 from dynamic_kafka.metadata.kubernetes_names import RENDERED_ROLE, ROLE_LABEL
 from kafkastream_operator.core.drain_evidence import TopicReport
-from kafkastream_operator.core.metrics import METRICS, PREFIX, Histogram
-from kafkastream_operator.core.metrics import Samples as Scrape
+from kafkastream_operator.core.metrics import METRICS, PREFIX, Histogram, MetricFamilies
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers.listings import WATCHED
 from kafkastream_operator.handlers.measurements import Measurements
@@ -114,7 +113,7 @@ def world() -> Scraped:
 def test_the_page_lists_all_metrics_with_labels_and_kind() -> None:
     rows = re.findall(rf"^\| `{PREFIX}(\w+)` \| (\w+) \| ([^|]*) \| (.*) \|$", PAGE, re.MULTILINE)
     documented = {name: (kind, tuple(re.findall(r"\w+", labels)), doc) for name, kind, labels, doc in rows}
-    assert documented == {name: (each.kind, each.labels, each.doc) for name, each in METRICS.items()}
+    assert documented == {name: (each.kind, each.labels, each.help) for name, each in METRICS.items()}
 
 
 def test_every_sample_has_the_labels_that_are_described(world: Scraped) -> None:
@@ -379,7 +378,7 @@ def test_the_series_vanish_with_their_object(world: Scraped) -> None:
     world.server.remove(SUBSCRIPTIONS, "app")
     world.works()
     assert {name.partition("_")[0] for name in world.present()} == {"stream", "document"}
-    assert not world.operator.measured._records
+    assert not world.operator.measured._metrics
     world.server.remove(STREAMS, "orders")
     world.works()
     assert world.present() == {"document_left_behind"}
@@ -457,7 +456,7 @@ def test_a_scrape_has_only_names_of_objects(world: Scraped) -> None:
 
 
 def test_labels_with_quotes_stay_one_value() -> None:
-    made = Scrape()
+    made = MetricFamilies()
     made.add("reconcile_failures", ("a", 'b"\\', "c\nd"), 1)
     ((_, labels),) = parsed(made.text())
     assert dict(labels) == {"resource": "a", "namespace": 'b"\\', "name": "c\nd"}
@@ -465,7 +464,7 @@ def test_labels_with_quotes_stay_one_value() -> None:
 
 @pytest.mark.parametrize(("seconds", "bound"), [(0.0, "0.05"), (0.05, "0.05"), (0.051, "0.1"), (61.0, "+Inf")])
 def test_an_observation_falls_into_its_bucket(seconds: float, bound: str) -> None:
-    found, made = Histogram.of("subscription_apply_to_rendered_seconds"), Scrape()
+    found, made = Histogram.of("subscription_apply_to_rendered_seconds"), MetricFamilies()
     found.observe(seconds)
     made.add_histogram("subscription_apply_to_rendered_seconds", ("team", "app"), found)
     lines = [dict(labels)["le"] for (name, labels), value in parsed(made.text()).items() if "bucket" in name and value]

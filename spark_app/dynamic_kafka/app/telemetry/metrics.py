@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -28,76 +28,77 @@ Reads = Mapping[Split, SplitReads]
 
 
 @dataclass(frozen=True)
-class Described:
-    """The description of one metric: its labels, its help text, and whether it is a counter."""
+class MetricDefinition:
+    """The definition of one metric, as Prometheus shows it: a gauge, unless `counter` is set."""
 
     labels: tuple[str, ...]
-    doc: str
+    help: str
     counter: bool = False
 
 
-METRICS: Mapping[str, Described] = {
-    "split_current_offset": Described(SPLIT, "Next offset to read, after the batches that Spark has committed."),
-    "split_committed_offset": Described(SPLIT, "Offset last committed to the consumer group."),
-    "split_lag": Described(SPLIT, "End offset minus current offset; the end is asked every 10 s."),
-    "split_offsets_read": Described(
+METRICS: Mapping[str, MetricDefinition] = {
+    "split_current_offset": MetricDefinition(SPLIT, "Next offset to read, after the batches that Spark has committed."),
+    "split_committed_offset": MetricDefinition(SPLIT, "Offset last committed to the consumer group."),
+    "split_lag": MetricDefinition(SPLIT, "End offset minus current offset; the end is asked every 10 s."),
+    "split_offsets_read": MetricDefinition(
         SPLIT, "Offsets read since the application started: records and gaps.", counter=True
     ),
-    "split_records_read": Described(SPLIT, "Records that executors have read.", counter=True),
-    "split_bytes_read": Described(SPLIT, "Bytes of the keys and values that executors have read.", counter=True),
-    "split_event_time_lag_seconds": Described(SPLIT, "Age of the latest record of the last range when it was read."),
-    "split_idle_seconds": Described(SPLIT, "Seconds since the split last advanced."),
-    "cluster_splits": Described(CLUSTER, "Active splits."),
-    "cluster_lag": Described(CLUSTER, "Sum of the known lags of its splits."),
-    "cluster_stalled": Described(
+    "split_records_read": MetricDefinition(SPLIT, "Records that executors have read.", counter=True),
+    "split_bytes_read": MetricDefinition(SPLIT, "Bytes of the keys and values that executors have read.", counter=True),
+    "split_event_time_lag_seconds": MetricDefinition(
+        SPLIT, "Age of the latest record of the last range when it was read."
+    ),
+    "split_idle_seconds": MetricDefinition(SPLIT, "Seconds since the split last advanced."),
+    "cluster_splits": MetricDefinition(CLUSTER, "Active splits."),
+    "cluster_lag": MetricDefinition(CLUSTER, "Sum of the known lags of its splits."),
+    "cluster_stalled": MetricDefinition(
         CLUSTER, "1 while the cluster does not answer a plan, or the application, which asks it every 10 s."
     ),
-    "cluster_never_reached": Described(
+    "cluster_never_reached": MetricDefinition(
         CLUSTER, "1 while the cluster does not answer and the query has never read it; the others are read."
     ),
-    "cluster_offsets_read": Described(CLUSTER, "Sum of the offsets read of its splits.", counter=True),
-    "cluster_records_read": Described(CLUSTER, "Sum of the records read of its splits.", counter=True),
-    "cluster_bytes_read": Described(CLUSTER, "Sum of the bytes read of its splits.", counter=True),
-    "cluster_event_time_lag_seconds": Described(CLUSTER, "Largest event-time lag of its splits."),
-    "cluster_idle_seconds": Described(CLUSTER, "Seconds since any of its splits last advanced."),
-    "cluster_commits_succeeded": Described(CLUSTER, "Commits to the consumer group that succeeded.", counter=True),
-    "cluster_commits_failed": Described(CLUSTER, "Commits to the consumer group that failed.", counter=True),
-    "clusters": Described(STREAM, "Clusters with active splits."),
-    "active_splits": Described(STREAM, "Splits that the query reads."),
-    "parked_splits": Described(STREAM, "Splits of removed clusters and topics whose offsets are kept."),
-    "finished_splits": Described(STREAM, "Splits that have reached their stopping offsets."),
-    "minOffsetsBehindLatest": Described(SINK, "Smallest lag of a split, under the name that Spark's source uses."),
-    "avgOffsetsBehindLatest": Described(SINK, "Average lag of the splits."),
-    "maxOffsetsBehindLatest": Described(SINK, "Largest lag of a split."),
-    "batch": Described(SINK, "Number of the last committed batch."),
-    "batch_seconds": Described(SINK, "Duration of the last batch."),
-    "batch_rows": Described(SINK, "Rows of the last batch."),
-    "restarts": Described(SINK, "Restarts of the query within the process.", counter=True),
-    "metadata_failures": Described((), "Metadata lookups in a row that failed."),
-    "metadata_rejected": Described(
+    "cluster_offsets_read": MetricDefinition(CLUSTER, "Sum of the offsets read of its splits.", counter=True),
+    "cluster_records_read": MetricDefinition(CLUSTER, "Sum of the records read of its splits.", counter=True),
+    "cluster_bytes_read": MetricDefinition(CLUSTER, "Sum of the bytes read of its splits.", counter=True),
+    "cluster_event_time_lag_seconds": MetricDefinition(CLUSTER, "Largest event-time lag of its splits."),
+    "cluster_idle_seconds": MetricDefinition(CLUSTER, "Seconds since any of its splits last advanced."),
+    "cluster_commits_succeeded": MetricDefinition(
+        CLUSTER, "Commits to the consumer group that succeeded.", counter=True
+    ),
+    "cluster_commits_failed": MetricDefinition(CLUSTER, "Commits to the consumer group that failed.", counter=True),
+    "clusters": MetricDefinition(STREAM, "Clusters with active splits."),
+    "active_splits": MetricDefinition(STREAM, "Splits that the query reads."),
+    "parked_splits": MetricDefinition(STREAM, "Splits of removed clusters and topics whose offsets are kept."),
+    "finished_splits": MetricDefinition(STREAM, "Splits that have reached their stopping offsets."),
+    "minOffsetsBehindLatest": MetricDefinition(
+        SINK, "Smallest lag of a split, under the name that Spark's source uses."
+    ),
+    "avgOffsetsBehindLatest": MetricDefinition(SINK, "Average lag of the splits."),
+    "maxOffsetsBehindLatest": MetricDefinition(SINK, "Largest lag of a split."),
+    "batch": MetricDefinition(SINK, "Number of the last committed batch."),
+    "batch_seconds": MetricDefinition(SINK, "Duration of the last batch."),
+    "batch_rows": MetricDefinition(SINK, "Rows of the last batch."),
+    "restarts": MetricDefinition(SINK, "Restarts of the query within the process.", counter=True),
+    "metadata_failures": MetricDefinition((), "Metadata lookups in a row that failed."),
+    "metadata_rejected": MetricDefinition(
         (), "1 while the newest metadata is rejected: invalid, not fitting its clusters, or an older revision."
     ),
 }
 """Each metric by its name without the prefix; Prometheus adds `_total` to the names of counters."""
 
 
-@dataclass
-class _Samples:
-    """The samples of one scrape."""
+class _MetricFamilies:
+    """The metric families of one scrape: each metric with its samples."""
 
-    samples: dict[str, list[tuple[tuple[str, ...], float]]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+        for name, metric in METRICS.items():
+            kind = CounterMetricFamily if metric.counter else GaugeMetricFamily
+            self.families[name] = kind(PREFIX + name, metric.help, labels=list(metric.labels))
 
     def add(self, name: str, labels: Iterable[object], value: float | None) -> None:
         if value is not None:
-            self.samples.setdefault(name, []).append((tuple(map(str, labels)), float(value)))
-
-    def metrics(self) -> Iterator[Metric]:
-        for name, described in METRICS.items():
-            kind = CounterMetricFamily if described.counter else GaugeMetricFamily
-            family = kind(PREFIX + name, described.doc, labels=list(described.labels))
-            for labels, value in self.samples.get(name, []):
-                family.add_metric(labels, value)
-            yield family
+            self.families[name].add_metric(tuple(map(str, labels)), float(value))
 
 
 class AppCollector(Collector):
@@ -126,23 +127,23 @@ class AppCollector(Collector):
         self._named, self._unreachable = named, unreachable
 
     def collect(self) -> Iterator[Metric]:
-        found, ends, now = _Samples(), self._ends(), self._clock()
+        families, ends, now = _MetricFamilies(), self._ends(), self._clock()
         sinks = self._board.sinks().values()
         for status in sinks:
             known = lags(status, ends)
             reads = self._reads(status.name, status.document.splits())
-            _splits(found, status, known, reads, now)
-            _clusters(found, status, known, reads, now)
-            _stalled(found, status, self._named(), self._unreachable())
-            _streams(found, status)
-            _sink(found, status, known)
+            _splits(families, status, known, reads, now)
+            _clusters(families, status, known, reads, now)
+            _stalled(families, status, self._named(), self._unreachable())
+            _streams(families, status)
+            _sink(families, status, known)
         discovery = self._discovery()
-        found.add("metadata_failures", (), discovery.consecutive_failures)
+        families.add("metadata_failures", (), discovery.consecutive_failures)
         refused = discovery.rejected is not None or any(
             each.get("rejected") for status in sinks for each in status.summaries
         )
-        found.add("metadata_rejected", (), refused)
-        yield from found.metrics()
+        families.add("metadata_rejected", (), refused)
+        yield from families.families.values()
 
     def describe(self) -> list[Metric]:
         """Return nothing: the series of a scrape depend on the moment."""
@@ -176,51 +177,53 @@ def lags(status: SinkStatus, ends: Mapping[Split, int]) -> dict[Split, int]:
     }
 
 
-def _splits(found: _Samples, status: SinkStatus, known: Lags, reads: Reads, now: float) -> None:
+def _splits(families: _MetricFamilies, status: SinkStatus, known: Lags, reads: Reads, now: float) -> None:
     for split in status.document.splits():
         labels = (status.name, split.cluster, split.topic, split.partition)
-        found.add("split_current_offset", labels, status.document.next_of(split))
+        families.add("split_current_offset", labels, status.document.next_of(split))
         committed = status.committed.get(split.cluster, {}).get((split.topic, split.partition))
-        found.add("split_committed_offset", labels, committed)
-        found.add("split_lag", labels, known.get(split))
-        found.add("split_offsets_read", labels, status.records.get(split, 0))
+        families.add("split_committed_offset", labels, committed)
+        families.add("split_lag", labels, known.get(split))
+        families.add("split_offsets_read", labels, status.records.get(split, 0))
         if split in reads:
-            found.add("split_records_read", labels, reads[split].records)
-            found.add("split_bytes_read", labels, reads[split].size)
-            found.add("split_event_time_lag_seconds", labels, reads[split].event_lag_s)
-        found.add("split_idle_seconds", labels, now - status.advanced_at.get(split, now))
+            families.add("split_records_read", labels, reads[split].records)
+            families.add("split_bytes_read", labels, reads[split].size)
+            families.add("split_event_time_lag_seconds", labels, reads[split].event_lag_s)
+        families.add("split_idle_seconds", labels, now - status.advanced_at.get(split, now))
 
 
-def _clusters(found: _Samples, status: SinkStatus, known: Lags, reads: Reads, now: float) -> None:
+def _clusters(families: _MetricFamilies, status: SinkStatus, known: Lags, reads: Reads, now: float) -> None:
     for cluster in status.document.clusters:
         labels = (status.name, cluster)
         own = [split for split in status.document.splits() if split.cluster == cluster]
-        found.add("cluster_splits", labels, len(own))
+        families.add("cluster_splits", labels, len(own))
         # A cluster that does not answer has no lag. The lag of its last plan would soon be wrong.
         asked = [known[split] for split in own if split in known]
-        found.add("cluster_lag", labels, sum(asked) if asked else None)
-        found.add("cluster_offsets_read", labels, sum(status.records.get(split, 0) for split in own))
+        families.add("cluster_lag", labels, sum(asked) if asked else None)
+        families.add("cluster_offsets_read", labels, sum(status.records.get(split, 0) for split in own))
         reported = [reads[split] for split in own if split in reads]
         if reported:
-            found.add("cluster_records_read", labels, sum(each.records for each in reported))
-            found.add("cluster_bytes_read", labels, sum(each.size for each in reported))
+            families.add("cluster_records_read", labels, sum(each.records for each in reported))
+            families.add("cluster_bytes_read", labels, sum(each.size for each in reported))
             behind = [each.event_lag_s for each in reported if each.event_lag_s is not None]
-            found.add("cluster_event_time_lag_seconds", labels, max(behind, default=None))
+            families.add("cluster_event_time_lag_seconds", labels, max(behind, default=None))
         advanced_at = max((status.advanced_at.get(each, now) for each in own), default=now)
-        found.add("cluster_idle_seconds", labels, now - advanced_at)
+        families.add("cluster_idle_seconds", labels, now - advanced_at)
         if cluster in status.commits:
-            found.add("cluster_commits_succeeded", labels, status.commits[cluster].succeeded)
-            found.add("cluster_commits_failed", labels, status.commits[cluster].failed)
+            families.add("cluster_commits_succeeded", labels, status.commits[cluster].succeeded)
+            families.add("cluster_commits_failed", labels, status.commits[cluster].failed)
 
 
-def _stalled(found: _Samples, status: SinkStatus, named: Collection[str], unreachable: Mapping[str, str]) -> None:
+def _stalled(
+    families: _MetricFamilies, status: SinkStatus, named: Collection[str], unreachable: Mapping[str, str]
+) -> None:
     """Add the stalled clusters, also those that the sink has never read, and also while no batch reports them."""
     for cluster in sorted({*status.document.clusters, *named, *status.stalled}):
-        found.add("cluster_stalled", (status.name, cluster), cluster in status.stalled or cluster in unreachable)
-        found.add("cluster_never_reached", (status.name, cluster), cluster in status.never_reached)
+        families.add("cluster_stalled", (status.name, cluster), cluster in status.stalled or cluster in unreachable)
+        families.add("cluster_never_reached", (status.name, cluster), cluster in status.never_reached)
 
 
-def _streams(found: _Samples, status: SinkStatus) -> None:
+def _streams(families: _MetricFamilies, status: SinkStatus) -> None:
     clusters, active, parked, finished = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     for progress in status.document.clusters.values():
         clusters.update({topic.stream for topic in progress.topics.values()})
@@ -233,21 +236,21 @@ def _streams(found: _Samples, status: SinkStatus) -> None:
             parked[parked_topic.stream] += len(parked_topic.next)
     for stream in sorted(clusters.keys() | active.keys() | parked.keys()):
         labels = (status.name, stream)
-        found.add("clusters", labels, clusters[stream])
-        found.add("active_splits", labels, active[stream])
-        found.add("parked_splits", labels, parked[stream])
-        found.add("finished_splits", labels, finished[stream])
+        families.add("clusters", labels, clusters[stream])
+        families.add("active_splits", labels, active[stream])
+        families.add("parked_splits", labels, parked[stream])
+        families.add("finished_splits", labels, finished[stream])
 
 
-def _sink(found: _Samples, status: SinkStatus, known: Lags) -> None:
+def _sink(families: _MetricFamilies, status: SinkStatus, known: Lags) -> None:
     labels = (status.name,)
     if known:
         behind = known.values()
-        found.add("minOffsetsBehindLatest", labels, min(behind))
-        found.add("avgOffsetsBehindLatest", labels, sum(behind) / len(behind))
-        found.add("maxOffsetsBehindLatest", labels, max(behind))
+        families.add("minOffsetsBehindLatest", labels, min(behind))
+        families.add("avgOffsetsBehindLatest", labels, sum(behind) / len(behind))
+        families.add("maxOffsetsBehindLatest", labels, max(behind))
     if status.batch >= 0:
-        found.add("batch", labels, status.batch)
-        found.add("batch_seconds", labels, status.batch_ms / 1000)
-        found.add("batch_rows", labels, status.rows)
-    found.add("restarts", labels, status.restarts)
+        families.add("batch", labels, status.batch)
+        families.add("batch_seconds", labels, status.batch_ms / 1000)
+        families.add("batch_rows", labels, status.rows)
+    families.add("restarts", labels, status.restarts)
