@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ from dynamic_kafka.app.kubernetes.reporter import CommittedProgress
 from dynamic_kafka.app.query.checkpoints import Checkpoint
 from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.telemetry.drain_tracker import ClusterListing, DrainTracker
+from dynamic_kafka.app.telemetry.metrics import PREFIX, AppCollector
+from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
 from dynamic_kafka.planning.codec import encode
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.splits import Split
 
 OLD = {"east": frozenset({"old"})}
 
@@ -24,8 +28,8 @@ def document(query: str, following: int) -> OffsetDocument:
     return OffsetDocument(query, 1, clusters={"east": east})
 
 
-def source(reached: OffsetDocument) -> dict[str, Any]:
-    return {"startOffset": None, "endOffset": encode(reached), "latestOffset": None}
+def source(reached: OffsetDocument, begun: OffsetDocument | None = None) -> dict[str, Any]:
+    return {"startOffset": begun and encode(begun), "endOffset": encode(reached), "latestOffset": None}
 
 
 def lag_by(board: StatusBoard) -> int | None:
@@ -45,6 +49,33 @@ def test_a_topic_is_not_drained_while_one_source_is_behind() -> None:
 
     # Then the slower source decides how far the topic is
     assert lag_by(board) == 3
+
+
+def test_the_metrics_of_a_split_are_those_of_the_slower_source() -> None:
+    # Given a self-join, of which the second source is behind, and then advances alone
+    board, ends = StatusBoard(["lake"]), {Split("east", "old", 0): 5}
+    first, second = document("first", 5), document("second", 2)
+    board.progress("lake", {"batchId": 0, "sources": [source(first), source(second)]}, 1.0)
+
+    def samples() -> dict[str, float]:
+        collector = AppCollector(
+            board,
+            ends=lambda: ends,
+            discovery=lambda: DiscoveryStatus(None, 0, None, None),
+            reads=lambda *_: {},
+            named=lambda: (),
+            unreachable=dict,
+            clock=lambda: 10.0,
+        )
+        found = {sample.name: sample.value for family in collector.collect() for sample in family.samples}
+        names = ("split_current_offset", "split_lag", "cluster_lag", "maxOffsetsBehindLatest")
+        return {name: found[PREFIX + name] for name in (*names, "split_offsets_read_total", "split_idle_seconds")}
+
+    # Then offset and lag are those of the slower one, and the offsets that both have read are added up
+    assert list(samples().values()) == [2, 3, 3, 3, 5 + 2, 9]
+    following = replace(second, number=2, clusters={"east": ClusterProgress({"old": TopicProgress("orders", {0: 4})})})
+    board.progress("lake", {"batchId": 1, "sources": [source(first, first), source(following, second)]}, 7.0)
+    assert list(samples().values()) == [4, 1, 1, 1, 5 + 4, 3]
 
 
 def test_nor_is_it_after_a_restart_before_the_first_batch(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class CommittedProgress:
         return [
             self._document(name, place, document)
             for name, status in self._board.sinks().items()
-            for place, document in enumerate((status.document, *status.others))
+            for place, document in enumerate(status.documents)
         ]
 
     def _document(self, name: str, place: int, committed: OffsetDocument) -> OffsetDocument | None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dynamic_kafka.kafka.commits import CommitCounts, Offsets
+from dynamic_kafka.kafka.commits import CommitCounts, Offsets, offsets_by_cluster
 from dynamic_kafka.planning.codec import decode, is_saved_document
 from dynamic_kafka.planning.plan import ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
@@ -31,8 +31,8 @@ class SinkStatus:
             a planner that has not reported.
         batch: the number of the last batch; -1 before the first.
         rows, rows_per_second, batch_ms: rows, rate and duration of the last batch.
-        records: offsets read per split since the application started: records and gaps.
-        advanced_at: when each split last advanced, in seconds of the monotonic clock.
+        records: offsets read per split since the application started: records and gaps, of all sources together.
+        advanced_at: when a source last advanced each split, in seconds of the monotonic clock.
         state: `starting`, `running`, `restarting`, `finished`, `stopped` or `failed`.
         commits: counts of succeeded and failed commits to the consumer group, per cluster.
         committed: the offsets last committed to the consumer group, per cluster.
@@ -53,6 +53,20 @@ class SinkStatus:
     last_error: str | None = None
     commits: Mapping[str, CommitCounts] = field(default_factory=dict)
     committed: Mapping[str, Offsets] = field(default_factory=dict)
+
+    @property
+    def documents(self) -> tuple[OffsetDocument, ...]:
+        """The document of each source of ours."""
+        return (self.document, *self.others)
+
+    @property
+    def next_offsets(self) -> dict[Split, int]:
+        """The next offset of each active split, of the source that is furthest behind."""
+        return {
+            Split(cluster, topic, partition): offset
+            for cluster, offsets in offsets_by_cluster(*self.documents).items()
+            for (topic, partition), offset in offsets.items()
+        }
 
     @property
     def stalled(self) -> Mapping[str, str]:
@@ -97,7 +111,7 @@ class StatusBoard:
             now: seconds of the monotonic clock.
         """
         document, *others = documents
-        advanced = dict.fromkeys(document.splits(), now)
+        advanced = dict.fromkeys((split for each in documents for split in each.splits()), now)
         return self.update(name, document=document, others=tuple(others), advanced_at=advanced)
 
     def idle(self, name: str, event: Mapping[str, Any]) -> None:
@@ -124,19 +138,22 @@ class StatusBoard:
         sources = our_sources(event)
         if not sources:
             return None
-        source, before = sources[0], self.sinks()[name]
-        document, *others = (decode(each["endOffset"]) for each in sources)
-        active = set(document.splits())
+        before = self.sinks()[name]
+        documents = document, *others = [decode(each["endOffset"]) for each in sources]
+        active = {split for each in documents for split in each.splits()}
         records = {split: before.records.get(split, 0) for split in active}
         advanced = {split: before.advanced_at.get(split, now) for split in active}
-        start = source.get("startOffset")
-        # A query's first batch has no start. While there is no new batch, Spark's events repeat the last one.
-        begun = decode(start) if isinstance(start, Mapping) else OffsetDocument()
-        if document.number != before.document.number:
-            for part in ranges_between(begun, document):
-                if part.split in records:
-                    records[part.split] += part.size
-                    advanced[part.split] = now
+        seen = {each.query: each.number for each in before.documents}
+        for source, reached in zip(sources, documents, strict=True):
+            # While there is no new batch, Spark's events repeat the last one.
+            if reached.number == seen.get(reached.query):
+                continue
+            # A query's first batch has no start.
+            start = source.get("startOffset")
+            begun = decode(start) if isinstance(start, Mapping) else OffsetDocument()
+            for part in ranges_between(begun, reached):
+                records[part.split] += part.size
+                advanced[part.split] = now
         return self.update(
             name,
             document=document,

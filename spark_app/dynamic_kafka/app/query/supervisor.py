@@ -163,7 +163,7 @@ class Supervisor:
         if each.committer is None or status.document.is_initial:
             return
         try:
-            each.commit(status.document, *status.others)
+            each.commit(*status.documents)
         except DynamicKafkaError as error:
             each.failure = error
         self._board.update(each.sink.name, commits=each.committer.counts(), committed=each.committer.committed())

@@ -23,6 +23,7 @@ from dynamic_kafka.planning.splits import Split
 PREFIX = "dynamic_kafka_"
 SINK, STREAM, CLUSTER = ("sink",), ("sink", "stream"), ("sink", "cluster")
 SPLIT = ("sink", "cluster", "topic", "partition")
+Offsets = Mapping[Split, int]
 Lags = Mapping[Split, int]
 Reads = Mapping[Split, SplitReads]
 
@@ -130,10 +131,11 @@ class AppCollector(Collector):
         families, ends, now = _MetricFamilies(), self._ends(), self._clock()
         sinks = self._board.sinks().values()
         for status in sinks:
-            known = lags(status, ends)
-            reads = self._reads(status.name, status.document.splits())
-            _splits(families, status, known, reads, now)
-            _clusters(families, status, known, reads, now)
+            following = status.next_offsets
+            known = lags(following, ends)
+            reads = self._reads(status.name, following)
+            _splits(families, status, following, known, reads, now=now)
+            _clusters(families, status, following, known, reads, now=now)
             _stalled(families, status, self._named(), self._unreachable())
             _streams(families, status)
             _sink(families, status, known)
@@ -168,19 +170,21 @@ def serve_metrics(collector: AppCollector, port: int, host: str) -> Callable[[],
     return stop
 
 
-def lags(status: SinkStatus, ends: Mapping[Split, int]) -> dict[Split, int]:
-    """Return the lag of each active split whose end offset is known."""
-    return {
-        split: max(0, ends[split] - (status.document.next_of(split) or 0))
-        for split in status.document.splits()
-        if split in ends
-    }
+def lags(following: Mapping[Split, int], ends: Mapping[Split, int]) -> dict[Split, int]:
+    """Return the lag of each active split whose end offset is known.
+
+    Args:
+        following: the next offset of each active split (`SinkStatus.next_offsets`).
+    """
+    return {split: max(0, ends[split] - offset) for split, offset in following.items() if split in ends}
 
 
-def _splits(families: _MetricFamilies, status: SinkStatus, known: Lags, reads: Reads, now: float) -> None:
-    for split in status.document.splits():
+def _splits(
+    families: _MetricFamilies, status: SinkStatus, following: Offsets, known: Lags, reads: Reads, *, now: float
+) -> None:
+    for split, offset in following.items():
         labels = (status.name, split.cluster, split.topic, split.partition)
-        families.add("split_current_offset", labels, status.document.next_of(split))
+        families.add("split_current_offset", labels, offset)
         committed = status.committed.get(split.cluster, {}).get((split.topic, split.partition))
         families.add("split_committed_offset", labels, committed)
         families.add("split_lag", labels, known.get(split))
@@ -192,10 +196,12 @@ def _splits(families: _MetricFamilies, status: SinkStatus, known: Lags, reads: R
         families.add("split_idle_seconds", labels, now - status.advanced_at.get(split, now))
 
 
-def _clusters(families: _MetricFamilies, status: SinkStatus, known: Lags, reads: Reads, now: float) -> None:
-    for cluster in status.document.clusters:
+def _clusters(
+    families: _MetricFamilies, status: SinkStatus, following: Offsets, known: Lags, reads: Reads, *, now: float
+) -> None:
+    for cluster in sorted({split.cluster for split in following}):
         labels = (status.name, cluster)
-        own = [split for split in status.document.splits() if split.cluster == cluster]
+        own = [split for split in following if split.cluster == cluster]
         families.add("cluster_splits", labels, len(own))
         # A cluster that does not answer has no lag. The lag of its last plan would soon be wrong.
         asked = [known[split] for split in own if split in known]
