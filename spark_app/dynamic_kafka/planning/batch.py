@@ -63,7 +63,7 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
     progress, renamed = carry_over(given.progress, wanted, answers)
     # A run that ends by itself takes a missing topic for one that is read.
     answers = yield from confirm_absences(progress, answers, every=given.limits.targets is not None)
-    progress = yield from check_clusters(given, progress)
+    progress, accepted = yield from check_clusters(given, progress)
     reconciled = reconcile(
         progress, wanted, answers, now_ms=given.now_ms, retention_ms=given.options.removed_cluster_retention_ms
     )
@@ -74,7 +74,7 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
     elif logged.is_initial:
         bounded = is_bounded(given.options, given.observation.subscription)
         reconciled = replace(reconciled, document=replace(reconciled.document, bounded=bounded))
-    reconciled = yield from void_acceptances(reconciled)
+    reconciled = yield from void_acceptances(reconciled, accepted)
     starts, stops = yield from resolve_positions(given, reconciled)
     opened = with_explicit_ids(given, progress, open_splits(reconciled.document, starts, stops, answers))
     doubtful = epochs_to_check(opened, answers)

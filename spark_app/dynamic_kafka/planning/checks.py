@@ -10,13 +10,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dynamic_kafka.errors import ClusterError, DynamicKafkaError, IdentityError
-from dynamic_kafka.planning.identity import AcceptedIdentity, identity_problems, is_another, saved_identity
+from dynamic_kafka.planning.identity import AcceptedIdentity, identity_problems, is_another, saved_identity, unconfirmed
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.questions import AcceptedIdentitiesQuestion, Steps
 from dynamic_kafka.planning.reconcile import Reconciled, forget
 from dynamic_kafka.planning.starting import is_bounded, starts_elsewhere
+
+Accepted = Mapping[str, AcceptedIdentity]
+"""A user's acceptances of other clusters, by cluster id."""
 
 
 class RevisionRejectedError(Exception):
@@ -30,49 +33,56 @@ class RevisionRejectedError(Exception):
         self.error = error
 
 
-def check_clusters(given: PlanInput, progress: OffsetDocument) -> Steps[OffsetDocument]:
+def check_clusters(given: PlanInput, progress: OffsetDocument) -> Steps[tuple[OffsetDocument, Accepted | None]]:
     """Refuse clusters other than the saved ones, and topics that do not exist.
 
     Args:
         progress: saved progress, renames applied.
 
     Returns:
-        The progress without that of clusters whose new identity a user accepted. It names these acceptances, which are
-        void from then on: Spark logs both at once, so that a crash never separates them.
+        1. The progress without that of clusters whose new identity a user accepted. It names these acceptances, which
+           are void from then on: Spark logs both at once, so that a crash never separates them.
+        2. The acceptances, None if it did not ask for them.
 
     Raises:
         RevisionRejectedError: a cluster is not the saved one, or a topic that metadata names does not exist.
         ClusterError: a first plan that must not miss a topic found one without a description.
     """
     answers, clusters = given.observation.answers, given.observation.subscription.clusters
-    accepted: Mapping[str, AcceptedIdentity] = {}
-    problems = identity_problems(progress, answers, accepted, clusters)
+    accepted: Accepted | None = None
+    problems = identity_problems(progress, answers, {}, clusters)
     opened = {cluster for cluster, answer in answers.items() if answer.topics and cluster not in progress.clusters}
-    # No id may open a cluster that a user accepted for one that is silent.
-    if problems or (opened and clusters.keys() - answers.keys()):
+    # No id may open a cluster that a user accepted for one that is silent, or shows no `cluster.id`.
+    if problems or (opened and unconfirmed(clusters, answers)):
         accepted = yield AcceptedIdentitiesQuestion(progress)
-        problems = identity_problems(progress, answers, accepted, clusters)
+        problems = identity_problems(progress, answers, accepted or {}, clusters)
     if problems:
         raise RevisionRejectedError(IdentityError("; ".join(problem.text for problem in problems)))
     for cluster, answer in answers.items():
         _check_topics(given, progress, cluster, answer)
     swapped = {
         cluster
-        for cluster, answer in answers.items()
+        for cluster in answers.keys() & (accepted or {}).keys()
         # A user cannot have accepted a cluster that reports no id: it keeps its progress.
-        if cluster in accepted and is_another(saved_identity(progress, cluster), answer.kafka_id)
+        if is_another(saved_identity(progress, cluster), answers[cluster].kafka_id)
     }
-    return _voided(accepted, swapped, forget(progress, swapped)) if swapped else progress
+    return (_voided(accepted, swapped, forget(progress, swapped)) if accepted and swapped else progress), accepted
 
 
-def void_acceptances(reconciled: Reconciled) -> Steps[Reconciled]:
+def void_acceptances(reconciled: Reconciled, accepted: Accepted | None) -> Steps[Reconciled]:
     """Void acceptances that are left for clusters without any offsets, once these start as new.
 
     A user made such an acceptance for offsets that have expired since, perhaps in this very plan.
+
+    Args:
+        accepted: the acceptances, None if this plan has not asked for them.
     """
     document = reconciled.document
     new = {cluster for cluster in {split.cluster for split in reconciled.new} if not _has_offsets(document, cluster)}
-    accepted = (yield AcceptedIdentitiesQuestion(document)) if new else {}
+    if not new:
+        return reconciled
+    if accepted is None:
+        accepted = yield AcceptedIdentitiesQuestion(document)
     left = new & accepted.keys()
     return replace(reconciled, document=_voided(accepted, left, document)) if left else reconciled
 
@@ -84,7 +94,7 @@ def missing_id_warnings(given: PlanInput) -> dict[tuple[str, ...], str | None]:
     return {("no-id", cluster): f"cluster {cluster!r} {text}" for cluster in without_id}
 
 
-def _voided(accepted: Mapping[str, AcceptedIdentity], void: set[str], progress: OffsetDocument) -> OffsetDocument:
+def _voided(accepted: Accepted, void: set[str], progress: OffsetDocument) -> OffsetDocument:
     ids = {cluster: accepted[cluster].id for cluster in void}
     return replace(progress, used_acceptances={**progress.used_acceptances, **ids})
 

@@ -6,7 +6,7 @@ mean nothing on another cluster, so a difference is always refused, unless a use
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -56,6 +56,11 @@ def is_another(saved: str | None, found: str | None) -> bool:
     return saved is not None and found is not None and saved != found
 
 
+def unconfirmed(wanted: Iterable[str], observed: Mapping[str, ClusterObservation]) -> set[str]:
+    """Return the wanted cluster ids whose servers have not shown a `cluster.id` this time: silent, or without one."""
+    return {cluster for cluster in wanted if cluster not in observed or observed[cluster].kafka_id is None}
+
+
 def identity_choices(cluster: str, kafka_id: str, *, pending_as: str | None = None) -> str:
     """Return the user's choices when another cluster answers for a cluster id.
 
@@ -77,15 +82,15 @@ def identity_problems(
     document: OffsetDocument,
     observed: Mapping[str, ClusterObservation],
     accepted: Mapping[str, AcceptedIdentity],
-    wanted: Collection[str] = (),
+    wanted: Iterable[str] = (),
     pending: Mapping[str, str] = MappingProxyType({}),
 ) -> list[IdentityProblem]:
     """Compare the clusters that answered with the saved ones, and with each other.
 
     Args:
         document: saved progress, renames already applied.
-        wanted: cluster ids that metadata names. An id that has not answered this time keeps its saved or accepted
-            identity, parked or not: another id must not open the same cluster meanwhile.
+        wanted: cluster ids that metadata names. An id that is `unconfirmed` keeps its saved or accepted identity,
+            parked or not: another id must not open the same cluster meanwhile.
         accepted: {cluster id: a user's acceptance}.
         pending: {cluster id: its saved id} of clusters that a pending batch still has to read.
 
@@ -95,7 +100,7 @@ def identity_problems(
     """
     problems = []
     owner: dict[str, str] = {}
-    for cluster in sorted(set(wanted) - observed.keys()):
+    for cluster in sorted(unconfirmed(wanted, observed)):
         kept, word = saved_identity(document, cluster), accepted.get(cluster)
         if word is not None and word.covers(kept, word.kafka_id):
             kept = word.kafka_id

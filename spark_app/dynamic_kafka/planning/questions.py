@@ -26,8 +26,8 @@ class AcceptedIdentitiesQuestion:
     """Which other physical clusters has a user accepted? Answer: {cluster id: `AcceptedIdentity`}.
 
     The answer leaves out acceptances that `progress` names as void. Plans are frequent, and the state may be an object
-    store. So a plan asks only in these cases: a cluster starts as new, is opened while another one is silent, or is not
-    the saved one, or two ids name one physical cluster.
+    store. So a plan asks once, and only if a cluster starts as new or is not the saved one, or if two ids name one
+    physical cluster. It also asks if a cluster is opened while another one is `unconfirmed`.
     """
 
     progress: OffsetDocument

@@ -27,7 +27,7 @@ SAVED = OffsetDocument("q", 3, "p", clusters={"east": ClusterProgress({"t": Topi
 
 def check(given: PlanInput) -> OffsetDocument:
     """Return the progress that passes the checks."""
-    return run_steps(check_clusters(given, given.logged), all_logs_begin_at_zero)
+    return run_steps(check_clusters(given, given.logged), all_logs_begin_at_zero)[0]
 
 
 def with_id(kafka_id: str | None) -> PlanInput:

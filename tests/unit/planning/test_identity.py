@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dynamic_kafka.planning.identity import AcceptedIdentity, identity_problems, saved_identity
 from dynamic_kafka.planning.observation import ClusterObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster
@@ -53,6 +55,13 @@ def test_two_ids_for_one_cluster_would_read_everything_twice() -> None:
 
 def test_a_cluster_without_an_answer_keeps_its_identity() -> None:
     (problem,) = identity_problems(SAVED, {"west": answer("Mk")}, {}, {"east", "west"})
+    assert "'east' and 'west' are one and the same" in problem.text
+
+
+@pytest.mark.parametrize(("accepted", "found"), [({}, "Mk"), ({"east": AcceptedIdentity("Qx")}, "Qx")])
+def test_a_cluster_that_shows_no_id_keeps_its_identity(accepted: dict[str, AcceptedIdentity], found: str) -> None:
+    observed = {"east": answer(None), "west": answer(found)}
+    (problem,) = identity_problems(SAVED, observed, accepted, observed)
     assert "'east' and 'west' are one and the same" in problem.text
 
 

@@ -29,7 +29,7 @@ class Query:
     """A query of one cluster, whose documents go through the checkpoint's text."""
 
     def __init__(self, state: StateLocation) -> None:
-        self.state, self.logged, self.now_ms = state, OffsetDocument(), 0
+        self.state, self.logged, self.now_ms, self.asked = state, OffsetDocument(), 0, 0
 
     def plan(self, kafka_id: str | None) -> OffsetDocument:
         """Return the next document, not logged yet, with `east` as this cluster; None: metadata names no cluster."""
@@ -45,6 +45,7 @@ class Query:
 
     def answer(self, question: Question) -> Any:
         if isinstance(question, AcceptedIdentitiesQuestion):
+            self.asked += 1
             options = plan_input(self.logged, {}, {}).options
             return answer_question(question, probes={}, state=self.state, options=options)
         return all_logs_begin_at_zero(question)
@@ -133,10 +134,23 @@ def test_an_acceptance_holds_while_any_offset_is_kept(query: Query, retention: s
     assert run_steps(plan_batch(given), query.answer).plan.document.used_acceptances == void
 
 
-def test_no_new_id_opens_what_is_accepted_for_a_silent_one(query: Query) -> None:
+def test_a_plan_asks_for_the_acceptances_once(query: Query) -> None:
+    # Given a cluster that is another one, and then starts as new
     accept(query, "B", "A", id="x1")
-    west = ClusterObservation({"t": TopicObservation({0: 9}, {0: 0})}, "B")
-    given = plan_input(query.logged, {"east": EAST, "west": EAST}, {"west": west})
+    query.asked = 0
+    assert query.log("B") == "B"
+    assert (query.asked, query.logged.used_acceptances) == (1, {"east": "x1"})
+
+
+@pytest.mark.parametrize("silent", [True, False], ids=["silent", "without an id"])
+def test_no_new_id_opens_what_is_accepted_for_another(query: Query, silent: bool) -> None:
+    # Given an accepted cluster that does not answer now, or does not show which one it is
+    accept(query, "B", "A", id="x1")
+    topics = {"t": TopicObservation({0: 9}, {0: 0})}
+    answers = {"west": ClusterObservation(topics, "B")}
+    if not silent:
+        answers["east"] = ClusterObservation(topics, None)
+    given = plan_input(query.logged, {"east": EAST, "west": EAST}, answers)
     with pytest.raises(RevisionRejectedError, match=r"'east' and 'west' are one and the same Kafka cluster \(B\)"):
         run_steps(plan_batch(given), query.answer)
 
