@@ -15,7 +15,7 @@ from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.renames import current_id
+from dynamic_kafka.planning.renames import current_ids
 from dynamic_kafka.planning.splits import SplitRange
 
 
@@ -36,12 +36,13 @@ def make_tasks(
     # By the document's cluster id. The tasks of a cluster share the set: one for each of 50,000 tasks takes 110 MB.
     location = options.state_location if options.mode == "streaming" and document.query else None
     reports = BatchReports(location, document.query, fingerprint(document)) if location else None
+    current = current_ids(document, observation)
     shared: dict[str, tuple[str, ClusterClient, frozenset[str], str | None]] = {}
     tasks = []
     for part in ranges:
         saved = part.split.cluster
         if saved not in shared:
-            found = current_id(saved, document, observation)
+            found = current.get(saved)
             if found is None:
                 raise PendingRangesError(f"metadata no longer names the cluster of {part}. {REMOVED_RANGES_CHOICES}")
             client = client_of(options, subscription, found)

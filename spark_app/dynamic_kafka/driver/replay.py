@@ -36,7 +36,7 @@ from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.plan import check_chain, ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.questions import Topics
-from dynamic_kafka.planning.renames import carry_over, current_id
+from dynamic_kafka.planning.renames import carry_over, current_ids
 from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.wording import first_few
 
@@ -198,9 +198,9 @@ class Replays:
             ClusterError: a pattern's list lacks a topic that exists, or that the cluster refuses to describe.
         """
         reasons: dict[str, Reason] = {}
-        left_out, removed = [], set()
+        left_out, removed, current = [], set(), current_ids(end, observation)
         for part in ranges:
-            reason = self._reason(part, end, observation)
+            reason = self._reason(part, current.get(part.split.cluster), end, observation)
             if reason is None:
                 continue
             left_out.append(part)
@@ -223,11 +223,10 @@ class Replays:
             text = f"does not list the topic {topic!r} of the pending batch, but other brokers have it: start again"
             raise ClusterUnreachableError(cluster, text)
 
-    def _reason(self, part: SplitRange, end: OffsetDocument, observation: Observation) -> Reason | None:
-        cluster = current_id(part.split.cluster, end, observation)
-        if cluster is None or part.split.topic not in observation.subscription.clusters[cluster].topics:
+    def _reason(self, part: SplitRange, cluster: str | None, end: OffsetDocument, found: Observation) -> Reason | None:
+        if cluster is None or part.split.topic not in found.subscription.clusters[cluster].topics:
             return "removed"
-        answer = observation.answers.get(cluster)
+        answer = found.answers.get(cluster)
         if answer is None:
             return "unreachable"
         saved = saved_identity(end, part.split.cluster)

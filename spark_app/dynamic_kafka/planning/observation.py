@@ -72,9 +72,14 @@ NoteKind = Literal["new", "parked", "resumed", "expired", "renamed", "recreated"
 
 @dataclass(frozen=True)
 class Note:
-    """An event of one plan, which the driver logs once."""
+    """An event of one plan, which the driver logs once.
+
+    Attributes:
+        former: the id that a renamed cluster had.
+    """
 
     kind: NoteKind
     cluster: str
     text: str
     topic: str | None = None
+    former: str | None = None

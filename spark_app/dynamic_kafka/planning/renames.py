@@ -1,6 +1,6 @@
 """Renamed clusters: offsets follow a cluster to the id that metadata has for it now.
 
-Pure; `planning.batch` calls `carry_over` once a plan, and replays and tools ask for a `current_id`.
+Pure; `planning.batch` calls `carry_over` once a plan, and replays and tools ask for the `current_ids`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def rename(
             clusters[cluster] = clusters.pop(old)
         _park_together(clusters, parked, old, cluster)
         text = f"cluster {old!r} is now {cluster!r}, and continues at its offsets under the new id"
-        notes.append(Note("renamed", cluster, text))
+        notes.append(Note("renamed", cluster, text, former=old))
     return replace(document, clusters=clusters, parked=parked, explicit_ids=explicit), notes
 
 
@@ -62,30 +62,15 @@ def _former_id(
     return old
 
 
-def current_id(saved: str, document: OffsetDocument, observation: Observation) -> str | None:
-    """Return the id of a saved cluster now: its own, or the one that `carry_over` moves its offsets to.
+def current_ids(document: OffsetDocument, observation: Observation) -> dict[str, str]:
+    """Return the present id of each saved cluster: its own, or the one that `carry_over` moves its offsets to.
 
-    Returns:
-        None if it was removed. A cluster whose rename only its `cluster.id` shows counts as removed until it answers.
+    A cluster that was removed has none. Neither has one whose rename only its `cluster.id` shows, until it answers.
     """
-    wanted, answers = observation.subscription.clusters, observation.answers
-    if saved in wanted:
-        return saved
-    for new in wanted:
-        if _former_id(new, document, wanted, answers) == saved:
-            return new
-    identity = saved_identity(document, saved)
-    same = [new for new, answer in sorted(answers.items()) if identity is not None and answer.kafka_id == identity]
-    if not same:
-        return None
-    renamed, _ = rename(document, wanted, answers)
-    return next((new for new in same if new in wanted and _may_take_over(new, renamed, answers[new])), None)
-
-
-def _may_take_over(cluster: str, document: OffsetDocument, answer: ClusterObservation) -> bool:
-    """Return whether an id without active progress may continue at the offsets of another id of its `cluster.id`."""
-    own = document.parked[cluster].kafka_id if cluster in document.parked else None
-    return cluster not in document.clusters and answer.kafka_id is not None and own in (None, answer.kafka_id)
+    wanted = observation.subscription.clusters
+    _, notes = carry_over(document, wanted, observation.answers)
+    moved = {note.former: note.cluster for note in notes if note.former is not None}
+    return moved | {cluster: cluster for cluster in (*document.clusters, *document.parked) if cluster in wanted}
 
 
 def recognise(
@@ -103,7 +88,9 @@ def recognise(
     clusters, parked, notes = dict(document.clusters), dict(document.parked), []
     explicit = dict(document.explicit_ids)
     for cluster, answer in sorted(observed.items()):
-        if cluster not in wanted or not _may_take_over(cluster, document, answer):
+        own = parked[cluster].kafka_id if cluster in parked else None
+        fits = answer.kafka_id is not None and own in (None, answer.kafka_id)
+        if cluster not in wanted or cluster in clusters or not fits:
             continue
         same = [name for name, progress in sorted(clusters.items()) if progress.kafka_id == answer.kafka_id]
         # The id that was parked last has the newest offsets of its topics.
@@ -116,7 +103,7 @@ def recognise(
             _park_together(clusters, parked, old, cluster)
             _move_ids(explicit, old, cluster)
             text = f"cluster {cluster!r} is the former {old!r} ({answer.kafka_id}): it continues at its offsets"
-            notes.append(Note("renamed", cluster, text))
+            notes.append(Note("renamed", cluster, text, former=old))
     return replace(document, clusters=clusters, parked=parked, explicit_ids=explicit), notes
 
 

@@ -19,6 +19,7 @@ from dynamic_kafka.errors import (
 )
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
 from dynamic_kafka.options import parse_options
+from dynamic_kafka.planning import renames
 from dynamic_kafka.planning.codec import decode, fingerprint
 from dynamic_kafka.planning.observation import ClusterObservation, Observation
 from dynamic_kafka.planning.progress import (
@@ -28,6 +29,7 @@ from dynamic_kafka.planning.progress import (
     ParkedTopic,
     TopicProgress,
 )
+from dynamic_kafka.planning.renames import carry_over, rename
 from dynamic_kafka.planning.splits import Split, SplitRange
 from tests.unit.planning.simulation import MemoryState
 
@@ -249,6 +251,31 @@ def test_a_range_is_not_read_under_an_id_that_is_not_recognised(kafka_id: str | 
     replays = restarted(state, found_as("sunset", kafka_id, "occident"))
     assert replays.ranges(start, replace(end, previous=fingerprint(start))) == [EAST_T, EAST_U]
     assert [each.reasons for each in state.amendments("q")] == [{"west": "removed"}]
+
+
+def test_a_range_of_a_silent_new_id_is_read_once_it_answers() -> None:
+    # Given two renames, and a new id that does not answer before the replay
+    found = found_as("sunset", "Qx", "occident")
+    silent = replace(found, answers={"east": found.answers["east"]})
+    replays = restarted(MemoryState(), silent)
+
+    # Then the range is left out, and the next plan with an answer begins at its start
+    assert replays.ranges(START, END) == [EAST_T, EAST_U]
+    after, _ = carry_over(replays.amendments.after(END), found.subscription.clusters, found.answers)
+    assert after.next_of(Split("sunset", "t", 0)) == WEST_T.start
+
+
+def test_a_replay_follows_renames_once_for_all_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given two clusters under new ids, with three ranges
+    topics = {"dawn": {"t": "s", "u": "s"}, "sunset": {"t": "s"}}
+    clusters = {name: SubscribedCluster(each, {}) for name, each in topics.items()}
+    answers = {"dawn": ClusterObservation({}, "Mk"), "sunset": ClusterObservation({}, "Qx")}
+    calls: list[Any] = []
+    monkeypatch.setattr(renames, "rename", lambda *given: calls.append(given) or rename(*given))
+
+    # Then the renames are followed once for the ranges, and once to compare the identities
+    replays = restarted(MemoryState(), Observation(Subscription(clusters, ("s",)), answers))
+    assert (replays.ranges(START, END), len(calls)) == ([EAST_T, EAST_U, WEST_T], 2)
 
 
 @pytest.mark.parametrize("taken", ["parked as another cluster", "renamed from another one"])

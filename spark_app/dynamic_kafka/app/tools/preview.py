@@ -41,7 +41,7 @@ from dynamic_kafka.planning.observation import TopicObservation, observed_topic
 from dynamic_kafka.planning.plan import Plan
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.reconcile import Reconciled
-from dynamic_kafka.planning.renames import carry_over, current_id
+from dynamic_kafka.planning.renames import carry_over, current_ids
 from dynamic_kafka.planning.splits import Split, SplitRange
 
 
@@ -156,7 +156,8 @@ class _PreviewRun:
     swapped: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.unfiltered = self.observed
+        # The id that metadata has now for each saved cluster, refused or not.
+        self.current_ids = current_ids(self.saved.latest, self.observed)
 
     def run(self) -> Preview:
         latest = self.saved.latest
@@ -220,11 +221,7 @@ class _PreviewRun:
         """
         saved, amendments = self.saved, self.enumerator.replays.amendments
         ranges = amendments.remaining(saved.ranges(), saved.key) if saved.end is not None else []
-        return {self.current_id(part.split.cluster) or "": part.split.cluster for part in ranges}
-
-    def current_id(self, saved: str) -> str | None:
-        """Return the id that metadata has now for a saved cluster, refused or not."""
-        return current_id(saved, self.saved.latest, self.unfiltered)
+        return {self.current_ids.get(part.split.cluster, ""): part.split.cluster for part in ranges}
 
     def judge_pending(self) -> tuple[list[SplitRange], Amendment | None]:
         saved = self.saved
@@ -234,7 +231,7 @@ class _PreviewRun:
         pending = replays.amendments.remaining(saved.ranges(), saved.key)
         # Refused clusters have no answers any more, but must not be judged as silent.
         refused = {each.cluster for each in self.refusals if each.cluster}
-        judged = [part for part in pending if self.current_id(part.split.cluster) not in refused]
+        judged = [part for part in pending if self.current_ids.get(part.split.cluster) not in refused]
         left_out = None
         try:
             left_out = replays.judge(judged, saved.end, saved.key, self.observed)
@@ -259,7 +256,7 @@ class _PreviewRun:
         return unreadable
 
     def topic_of(self, split: Split) -> TopicObservation | None:
-        cluster = self.current_id(split.cluster)
+        cluster = self.current_ids.get(split.cluster)
         return observed_topic(self.observed.answers, cluster, split.topic) if cluster else None
 
     def check_group(self, latest: OffsetDocument) -> None:
