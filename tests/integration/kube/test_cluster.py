@@ -149,7 +149,7 @@ def test_a_component_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pyt
     broken = tmp_path / "kubebox"
     broken.write_text("#!/bin/sh\necho no $1 today\nexit 1\n")
     broken.chmod(0o755)
-    monkeypatch.setattr(local_plane_module, "kubebox", lambda: broken)
+    monkeypatch.setattr(local_plane_module, "executable", lambda _: broken)
 
     plane = LocalPlane(tmp_path)
     with pytest.raises(KubeError, match=r"etcd has ended; its log: .*etcd\.log\nno etcd today"):
