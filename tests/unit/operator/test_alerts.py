@@ -77,6 +77,12 @@ def test_the_runbooks_commands_fit_both_kinds() -> None:
     assert not re.search("sparkoperator|spark.apache|APP-driver", "".join(commands))
 
 
+def test_a_document_is_sought_in_projected_volumes_too() -> None:
+    """A user deletes the document that no pod has: the operator takes a projected volume for a mount, too."""
+    (check,) = [line for line in RUNBOOKS.splitlines() if "grep DOCUMENT" in line]
+    assert "{.spec.volumes..configMap.name}" in check
+
+
 def test_the_runbooks_name_existing_reasons() -> None:
     words = set(re.findall(r"`([A-Z][a-z]+[A-Za-z]*)`", RUNBOOKS)) - {"Auto", "RolledOut", "SafeToDecommission"}
     assert len(words) > 5
