@@ -133,13 +133,17 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             about="Delete the ConfigMap when no job reads it, or apply its subscription again.",
         ),
         Panel(
-            "Restarts and rejected revisions in an hour",
+            "Restarts, failures and rejected revisions in an hour",
             tuple(
                 (
                     f"sum by ({BY_SUBSCRIPTION}) (increase({OPERATOR}subscription_{metric}_total{CHOSEN}[1h])) > 0",
                     f"{NAMED_SUBSCRIPTION} {what}",
                 )
-                for metric, what in (("restarts", "restarts"), ("rejected_revisions", "rejected"))
+                for metric, what in (
+                    ("restarts", "restarts"),
+                    ("failures", "failures"),
+                    ("rejected_revisions", "rejected"),
+                )
             ),
         ),
     ),

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-Life = Literal["Running", "Starting", "Suspended", "Completed", "Failed", "Absent"]
+Life = Literal["Running", "Starting", "Failing", "Suspended", "Completed", "Failed", "Absent"]
+ALIVE: frozenset[Life] = frozenset({"Running", "Starting", "Failing"})
+"""The states in which a driver runs, or its Spark operator starts the next one by itself."""
 
 
 @dataclass(frozen=True)
@@ -14,8 +16,8 @@ class Application:
     """A SparkApplication of either Spark operator.
 
     Attributes:
-        life: its state; `Starting` is everything between submission and a running driver, also after a failure that
-            its Spark operator tries again.
+        life: its state; `Starting` is everything between submission and a running driver, and `Failing` a failure after
+            which its Spark operator tries again.
         token: the revision that its spec names.
         attempt: the number of the patch that named it.
         submission: an id that changes with each submission.

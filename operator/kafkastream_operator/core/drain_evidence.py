@@ -27,6 +27,7 @@ FRESH_S = 3 * DRAIN_REPORT_INTERVAL_S
 _WITHOUT_DRIVER: Mapping[Life, str] = {
     "Running": "is Running, and its driver has no pod: see its status, and whether the Spark operator runs",
     "Starting": "is Starting: if that lasts, kubectl describe it and its driver's pod",
+    "Failing": "is Failing, and tried again: correct the cause that its status and its driver's log name",
     "Suspended": "is Suspended: set its spec.suspend to false",
     "Failed": "is Failed: correct the cause that its status and its driver's log name, and start it again",
     "Completed": "is Completed: start it again",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dynamic_kafka.metadata.model import Revision
+from kafkastream_operator.core.application import ALIVE
 from kafkastream_operator.core.recovery import revision_of
 from kafkastream_operator.core.timestamps import parse
 from kafkastream_operator.models.conditions import Condition
@@ -107,7 +108,7 @@ def subscription_figures(status: SubscriptionStatus) -> SubscriptionFigures:
         rollout is not None and newest is not None and rollout.token == newest.token and rollout.phase != "Confirmed"
     )
     moves = unfinished and reasons.get("RolledOut") != "Paused"
-    should_run = reasons.get("ApplicationFound") in ("Starting", "Running", "Failed")
+    should_run = reasons.get("ApplicationFound") in (*ALIVE, "Failed")
     reporting = conditions.get("Reporting")
     return SubscriptionFigures(
         ready=_is(conditions, "Ready", "True"),
@@ -137,6 +138,23 @@ def seconds_to_apply(before: SubscriptionStatus, after: SubscriptionStatus, now:
     if was is None or is_now is None or (was.status, is_now.reason) != ("False", "Confirmed"):
         return None
     return max(0.0, (now - parse(was.last_transition_time)).total_seconds())
+
+
+def began_to_fail(before: SubscriptionStatus, after: SubscriptionStatus) -> bool:
+    """Return whether `after` is the first status that shows a failure of the application.
+
+    A restart by the operator ends Apache's driver, which counts there as a failure, and here not.
+    """
+    was, is_now = (
+        any(
+            (each.type, each.reason) in (("ApplicationFound", "Failing"), ("ApplicationFound", "Failed"))
+            for each in those
+        )
+        for those in (before.conditions, after.conditions)
+    )
+    rollout = after.rollout
+    restarting = rollout is not None and (rollout.method, rollout.phase) == ("Restart", "Patched")
+    return is_now and not was and not restarting
 
 
 def _is(conditions: Mapping[str, Condition], kind: str, status: str) -> bool:

@@ -68,6 +68,9 @@ METRICS: Mapping[str, MetricDefinition] = {
     "subscription_restarts_total": MetricDefinition(
         SUBSCRIPTION, "Patches by which the operator has restarted the application, repeated ones too.", kind="counter"
     ),
+    "subscription_failures_total": MetricDefinition(
+        SUBSCRIPTION, "Times at which the application has failed, tried again or not.", kind="counter"
+    ),
     "subscription_draining_topics": MetricDefinition(SUBSCRIPTION, "Topics that drain, as many as the status lists."),
     "subscription_drain_age_seconds": MetricDefinition(SUBSCRIPTION, "Seconds since the oldest of these drains began."),
     "subscription_drain_overdue": MetricDefinition(

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from dynamic_kafka.metadata.document import document_hash
 from dynamic_kafka.wording import first_few
+from kafkastream_operator.core.application import ALIVE
 from kafkastream_operator.core.catalog import Catalog, StreamEntry
 from kafkastream_operator.core.document import Key, Streams, active, entries
 from kafkastream_operator.core.render import renamed_to, renames
@@ -57,7 +58,7 @@ class Subscriber:
     def is_behind(self) -> bool:
         """Whether its driver may still use an older document; a driver takes the newest at its start."""
         rollout = self.status.rollout
-        if self.life not in ("Running", "Starting"):
+        if self.life not in ALIVE:
             return False
         if rollout is None:
             return bool(self.revision)  # its status is lost, or not written yet

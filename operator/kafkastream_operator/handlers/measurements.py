@@ -32,6 +32,7 @@ class SubscriptionMetrics:
     uid: str
     restarts: int = 0
     rejected: int = 0
+    failures: int = 0
     to_rendered: Histogram = field(default_factory=partial(Histogram.of, "subscription_apply_to_rendered_seconds"))
     to_applied: Histogram = field(default_factory=partial(Histogram.of, "subscription_rendered_to_applied_seconds"))
     reported_at: float | None = None
@@ -88,6 +89,7 @@ class Measurements:
         *,
         since: float | None,
         seconds_to_apply: float | None,
+        failed: bool,
     ) -> None:
         """Count what a reconciliation has done.
 
@@ -95,8 +97,10 @@ class Measurements:
             events: the reasons of its Events.
             since: when the change came that it took.
             seconds_to_apply: the duration of the roll-out that it confirms; None if it confirms none.
+            failed: it is the first to see a failure of the application.
         """
         metrics.restarts += "Restarting" in events
+        metrics.failures += failed
         metrics.rejected += "Rejected" in events
         if "Rendered" in events and since is not None:
             metrics.to_rendered.observe(self._clock() - since)

@@ -91,6 +91,7 @@ def _add_subscription(families: MetricFamilies, operator: Operator, ref: Ref, no
     families.add("subscription_drain_overdue", labels, figures.overdue)
     families.add("subscription_reporting", labels, figures.reporting)
     if metrics is not None:
+        families.add("subscription_failures_total", labels, metrics.failures)
         families.add("subscription_report_age_seconds", labels, operator.measured.report_age_s(metrics))
         families.add("subscription_restarts_total", labels, metrics.restarts)
         families.add("subscription_rejected_revisions_total", labels, metrics.rejected)

@@ -22,7 +22,7 @@ from kafkastream_operator.core.annotated import (
 )
 from kafkastream_operator.core.conditions.subscription import with_conditions
 from kafkastream_operator.core.decide import decide
-from kafkastream_operator.core.figures import seconds_to_apply
+from kafkastream_operator.core.figures import began_to_fail, seconds_to_apply
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Timing
 from kafkastream_operator.core.stream_status import stream_status
 from kafkastream_operator.core.timestamps import stamp
@@ -121,8 +121,14 @@ class Reconciler:
             self._refresh_cache(job, seen.view.spec.application_ref)
             raise
         before = seen.view.status
-        took_s = seconds_to_apply(before, plan.after or plan.status or before, now)
-        self._measured.count(metrics, {reason for reason, _ in plan.events}, since=since, seconds_to_apply=took_s)
+        after = plan.after or plan.status or before
+        self._measured.count(
+            metrics,
+            {reason for reason, _ in plan.events},
+            since=since,
+            seconds_to_apply=seconds_to_apply(before, after, now),
+            failed=began_to_fail(before, after),
+        )
         return None if plan.again is None else max(0.05, (plan.again - now).total_seconds())
 
     def _report_unreadable_spec(self, job: Ref, error: ValidationError) -> None:

@@ -121,7 +121,8 @@ class SubscriberStatus(Part):
     Attributes:
         name: the name of the subscription.
         application: the name of its SparkApplication.
-        state: the state of that application: `Running`, `Starting`, `Suspended`, `Completed`, `Failed` or `Absent`.
+        state: the state of that application: `Running`, `Starting`, `Failing`, `Suspended`, `Completed`,
+            `Failed` or `Absent`.
     """
 
     name: ObjectName

@@ -123,13 +123,16 @@ def _base36(value: int) -> str:
 def _life(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Life:
     """Return the application's state.
 
-    After a failed attempt, `restartPolicy` decides between the next attempt and an ending, which follows at once.
+    After a failed attempt, `restartPolicy` decides between the next attempt and an ending, which follows at once. The
+    next attempt then waits as `ScheduledToRestart`.
     """
     state = _state(status)
+    if state == "ScheduledToRestart":
+        return "Failing" if _LIVES.get(_state_before_restart(status)) == "Failed" else "Starting"
     life = _LIVES.get(state, "Starting")
     over = str((status.get("currentState") or {}).get("currentStateSummary", "")) != state
     tried_again = not over and _restart_config(spec).get("restartPolicy", "Never") != "Never"
-    return "Starting" if life == "Failed" and tried_again else life
+    return "Failing" if life == "Failed" and tried_again else life
 
 
 def _state(status: Mapping[str, Any]) -> str:
@@ -140,6 +143,13 @@ def _state(status: Mapping[str, Any]) -> str:
     before = [each for each in _history(status) if each.get("currentStateSummary") not in _ENDINGS]
     last = str(before[-1].get("currentStateSummary", "")) if before else ""
     return last if _LIVES.get(last) == "Completed" else "Failed"
+
+
+def _state_before_restart(status: Mapping[str, Any]) -> str:
+    """Return the last state of the attempt before, by the history; the history may begin anew with each attempt."""
+    histories = _history(status.get("previousAttemptSummary") or {}), _history(status)
+    states = [str(each.get("currentStateSummary", "")) for history in histories for each in history]
+    return next((each for each in reversed(states) if each not in (*_ENDINGS, "ScheduledToRestart")), "")
 
 
 def _restart_config(spec: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -28,16 +28,19 @@ _LIVES: Mapping[str, Life] = {
     "RUNNING": "Running",
     "COMPLETED": "Completed",
     "FAILED": "Failed",
-    "SUBMISSION_FAILED": "Failed",
     "PENDING_RERUN": "Starting",
     "INVALIDATING": "Starting",
     "SUCCEEDING": "Completed",
-    "FAILING": "Failed",
     "SUSPENDING": "Suspended",
     "SUSPENDED": "Suspended",
     "RESUMING": "Starting",
     "UNKNOWN": "Starting",
 }
+_RETRIES = {
+    "FAILING": ("executionAttempts", "onFailureRetries"),
+    "SUBMISSION_FAILED": ("submissionAttempts", "onSubmissionFailureRetries"),
+}
+"""{a state that another attempt may follow: the count of the attempts in the status, and its limit in the policy}."""
 
 
 def application_of(found: Mapping[str, Any]) -> Application:
@@ -45,14 +48,12 @@ def application_of(found: Mapping[str, Any]) -> Application:
     meta, spec, status = found["metadata"], found.get("spec", {}), found.get("status", {})
     driver = spec.get("driver") or {}
     state = str(status.get("applicationState", {}).get("state", ""))
-    if state == "FAILING" and _is_tried_again(spec, status):
-        state = "PENDING_RERUN"
     conf = spec.get("sparkConf") or {}
     by_role = [correctly_mounted(secrets_for(role, conf) | _listed(spec.get(role) or {})) for role in ROLES]
     return Application(
         uid=meta["uid"],
         resource_version=meta["resourceVersion"],
-        life="Suspended" if spec.get("suspend") else _LIVES.get(state, "Starting"),
+        life="Suspended" if spec.get("suspend") else _life(state, spec, status),
         token=(driver.get("annotations") or {}).get(REVISION_ANNOTATION, ""),
         attempt=as_int((driver.get("annotations") or {}).get(ATTEMPT_ANNOTATION)),
         submission=str(status.get("submissionID", "")),
@@ -84,15 +85,22 @@ def patch_body(found: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
     return apply_body(found, patch, spec)
 
 
-def _is_tried_again(spec: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
-    """Return whether Kubeflow's operator starts another driver after one that has failed.
+def _life(state: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> Life:
+    """Return the application's state. Kubeflow's operator decides in two of them whether it tries again.
 
     It needs an interval for that, which its webhook sets where the spec has none.
     """
+    if state not in _RETRIES:
+        return _LIVES.get(state, "Starting")
+    attempts, retries = _RETRIES[state]
     policy = spec.get("restartPolicy") or {}
-    left = as_int(policy.get("onFailureRetries")) - as_int(status.get("executionAttempts"))
-    again = policy.get("type") == "Always" or (policy.get("type") == "OnFailure" and left >= 0)
-    return again and policy.get("onFailureRetryInterval") is not None
+    kind, limit = policy.get("type"), policy.get(retries)
+    again = kind == "Always" or (
+        kind == "OnFailure" and limit is not None and as_int(status.get(attempts)) <= as_int(limit)
+    )
+    return (
+        "Failing" if again and policy.get(f"{retries.removesuffix('Retries')}RetryInterval") is not None else "Failed"
+    )
 
 
 def _listed(part: Mapping[str, Any]) -> dict[str, str]:

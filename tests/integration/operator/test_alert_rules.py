@@ -112,6 +112,29 @@ CASES = {
     "an application that starts anew": Case(
         "KafkaStreamRolloutWithoutDriver", {"subscription_rollout_without_driver": "0x2 1x3 0x20"}, 10, None
     ),
+    "an application that fails every ten minutes": Case(
+        "KafkaStreamApplicationFailing",
+        {
+            "subscription_failures_total": "0x9 1x9 2x9 3x9 4x9",
+            "subscription_ready": "1x9 0 1x8 0 1x8 0 1x8",
+            "subscription_stalled": "0x50",
+        },
+        29,
+        36,
+    ),
+    "an application that fails again after a fail-over": Case(
+        "KafkaStreamApplicationFailing",
+        {
+            'subscription_failures_total{pod="a"}': "0x9 1x9 2x9 stale",
+            'subscription_failures_total{pod="b"}': "_x30 0x9 1x20",
+        },
+        39,
+        47,
+    ),
+    "an application that failed a few hours ago": Case(
+        "KafkaStreamApplicationFailing", {"subscription_failures_total": "0x9 1x3 2x3 3x3 4x3 5x200"}, 110, None
+    ),
+    "one failure": Case("KafkaStreamApplicationFailing", {"subscription_failures_total": "0x9 1x90"}, 60, None),
     "a subscription that needs a person": Case("KafkaStreamNeedsAPerson", {"subscription_stalled": "0x2 1x30"}, 17, 19),
     "a document without a subscription": Case(
         "KafkaStreamDocumentLeftBehind",

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from dynamic_kafka.metadata.model import Revision
+from kafkastream_operator.core.application import ALIVE
 from kafkastream_operator.core.document import Document, Key, draining_in, entries
 from kafkastream_operator.core.drain_evidence import Driver, TopicReport
 from kafkastream_operator.core.render import renames
@@ -284,7 +285,7 @@ class CheckedWorld(World):
         token, spec = self.application.token, self.view().spec
         if token in self.confirmed:
             raise BrokenPromiseError(f"a restart for {token}, which was in force already")
-        if self.application.life not in ("Running", "Starting"):
+        if self.application.life not in ALIVE:
             raise BrokenPromiseError(f"a restart of an application that is {self.application.life}")
         if spec.update_strategy == "Reload":
             raise BrokenPromiseError("a restart under Reload")

@@ -275,6 +275,10 @@ SUBSCRIPTIONS: dict[str, tuple[Callable[[], World], str]] = {
     "an application that is completed": (lambda: idle("Completed"), "Healthy"),
     "an application that has failed": (lambda: idle("Failed"), "Degraded"),
     "an application that fails at rest": (lambda: running().application_is("Failed").settle(), "Degraded"),
+    "an application that fails and is tried again": (
+        lambda: running().application_is("Failing").settle(),
+        "Progressing",
+    ),
     "no application": (absent, "Healthy"),
     "an orphan": (orphaned, "Healthy"),
     "no stream": (with_config_map, "Degraded"),

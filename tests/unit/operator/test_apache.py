@@ -11,6 +11,7 @@ import pytest
 
 from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION, REVISION_ENVIRONMENT
 from kafkastream_operator.core.application import Patch, Pod
+from kafkastream_operator.core.figures import began_to_fail
 from kafkastream_operator.errors import NotFoundError
 from kafkastream_operator.handlers import apply_plan
 from kafkastream_operator.handlers.subscription_view import ObservedSubscription
@@ -81,12 +82,26 @@ def test_an_ended_application_has_its_last_state(end: str, before: str, life: st
     assert application_of(application(end, history=history)).life == life
 
 
-@pytest.mark.parametrize(("policy", "life"), [("Never", "Failed"), ("OnFailure", "Starting"), ("Always", "Starting")])
+@pytest.mark.parametrize(("policy", "life"), [("Never", "Failed"), ("OnFailure", "Failing"), ("Always", "Failing")])
 def test_an_attempt_that_another_one_follows_is_no_end(policy: str, life: str) -> None:
     tolerations = {"restartConfig": {"restartPolicy": policy}}
     assert application_of(application("DriverEvicted", applicationTolerations=tolerations)).life == life
     ended = application("ResourceReleased", history=("RunningHealthy", "Failed"), applicationTolerations=tolerations)
     assert application_of(ended).life == "Failed"
+
+
+@pytest.mark.parametrize(
+    ("before", "life"), [("Failed", "Failing"), ("DriverEvicted", "Failing"), ("Succeeded", "Starting")]
+)
+def test_the_wait_after_a_failure_is_part_of_it(before: str, life: str) -> None:
+    history = ("Submitted", "RunningHealthy", before, "ScheduledToRestart")
+    found = application("ScheduledToRestart", history=history)
+    assert application_of(found).life == life
+    status = found["status"]
+    # The operator may keep the history of the attempt before apart.
+    status["previousAttemptSummary"] = {"stateTransitionHistory": status.pop("stateTransitionHistory")}
+    status["stateTransitionHistory"] = {"4": {"currentStateSummary": "ScheduledToRestart"}}
+    assert application_of(found).life == life
 
 
 def test_an_application_without_a_status_is_starting() -> None:
@@ -222,6 +237,23 @@ def started_anew(world: World) -> None:
     """Let Apache's operator start the driver of the next attempt."""
     assert world.driver is None
     world.driver_starts().settle()
+
+
+def test_the_end_of_a_driver_in_a_restart_is_no_failure() -> None:
+    world = apaches(updateStrategy="Restart")
+    world.stream("orders", cluster("east"), cluster("west")).settle()
+    assert world.driver is None
+    before = world.status
+    world.application_is("Failing").settle()
+    assert (world.condition("ApplicationFound"), world.condition("Ready")) == (
+        ("True", "Failing"),
+        ("False", "RollingOut"),
+    )
+    assert not began_to_fail(before, world.status)
+    started_anew(world.application_is("Running"))
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+    before = world.status
+    assert began_to_fail(before, world.application_is("Failing").settle().status)
 
 
 def test_auto_is_live() -> None:

@@ -194,7 +194,7 @@ def test_a_report_is_no_evidence_if_it_is(what: str) -> None:
     assert world.status.draining[0].message
 
 
-@pytest.mark.parametrize("life", ["Starting", "Suspended", "Completed", "Failed"])
+@pytest.mark.parametrize("life", ["Starting", "Failing", "Suspended", "Completed", "Failed"])
 def test_an_application_that_does_not_run_drains_nothing(life: Life) -> None:
     world = removed()
     world.application_is(life)
@@ -210,7 +210,8 @@ REMEDIES: dict[Life, str] = {
     "Starting": "kubectl describe",
     "Suspended": "set its spec.suspend to false",
     "Completed": "is Completed: start it again",
-    "Failed": "its driver's log",
+    "Failing": "is Failing, and tried again: correct the cause",
+    "Failed": "and start it again",
     "Absent": "apply it",
 }
 

@@ -34,7 +34,6 @@ def application(state: str = "RUNNING", **spec: Any) -> dict[str, Any]:
         ("RUNNING", "Running"),
         ("COMPLETED", "Completed"),
         ("FAILED", "Failed"),
-        ("SUBMISSION_FAILED", "Failed"),
         ("PENDING_RERUN", "Starting"),
         ("INVALIDATING", "Starting"),
         ("SUSPENDED", "Suspended"),
@@ -50,16 +49,20 @@ def test_the_state_of_an_application(state: str, life: str) -> None:
     [
         ({}, "Failed"),
         ({"type": "Never", "onFailureRetryInterval": 5}, "Failed"),
-        ({"type": "Always", "onFailureRetryInterval": 5}, "Starting"),
+        ({"type": "Always", "onFailureRetryInterval": 5}, "Failing"),
         ({"type": "Always"}, "Failed"),  # without an interval, Kubeflow's operator never goes on
         ({"type": "OnFailure", "onFailureRetryInterval": 5}, "Failed"),
         ({"type": "OnFailure", "onFailureRetries": 1, "onFailureRetryInterval": 5}, "Failed"),
-        ({"type": "OnFailure", "onFailureRetries": 2, "onFailureRetryInterval": 5}, "Starting"),
+        ({"type": "OnFailure", "onFailureRetries": 2, "onFailureRetryInterval": 5}, "Failing"),
     ],
 )
 def test_a_failure_that_is_tried_again_is_no_end(policy: dict[str, Any], life: str) -> None:
     found = application("FAILING", restartPolicy=policy)
     found["status"]["executionAttempts"] = 2
+    assert application_of(found).life == life
+    of_submission = {key.replace("onFailure", "onSubmissionFailure"): value for key, value in policy.items()}
+    found = application("SUBMISSION_FAILED", restartPolicy=of_submission)
+    found["status"] |= {"executionAttempts": 9, "submissionAttempts": 2}
     assert application_of(found).life == life
 
 

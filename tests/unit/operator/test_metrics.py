@@ -131,7 +131,7 @@ def test_every_sample_has_the_labels_that_are_described(world: Scraped) -> None:
 def test_a_fleet_at_rest_has_few_series_per_object(world: Scraped) -> None:
     """Ten thousand streams are scraped at a time: docs/operator-metrics.md states these figures."""
     found = [name.partition("_")[0] for name, labels in world.scrape() if ("namespace", NAMESPACE) in labels]
-    assert (found.count("stream"), found.count("subscription")) == (4, 34)
+    assert (found.count("stream"), found.count("subscription")) == (4, 35)
 
 
 def test_at_rest_a_stream_and_its_subscription_are_in_force(world: Scraped) -> None:
@@ -324,6 +324,20 @@ def test_a_roll_out_may_be_without_a_driver(world: Scraped, state: str, without:
     world.works()
     assert world.value("subscription_revision_rejected") == 0
     assert world.value("subscription_rollout_without_driver") == without
+
+
+def test_each_failure_of_the_application_is_counted(world: Scraped) -> None:
+    policy = {"type": "Always", "onFailureRetryInterval": 5}
+    spec = world.server.objects[Ref(KUBEFLOW_APPLICATIONS, NAMESPACE, "app")]["spec"]
+    world.server.put(KUBEFLOW_APPLICATIONS, "app", {**spec, "restartPolicy": policy})
+    world.works()
+    for count in (1, 2):
+        for state in ("FAILING", "FAILING", "PENDING_RERUN", "SUBMITTED", "RUNNING"):
+            world.server._status(KUBEFLOW_APPLICATIONS, {"applicationState": {"state": state}})
+            world.works()
+            assert world.value("subscription_ready") == (state != "FAILING")
+            assert world.value("subscription_failures_total") == count
+            assert (world.value("subscription_stalled"), world.value("subscription_rollout_without_driver")) == (0, 0)
 
 
 def test_a_failed_application_at_rest_has_no_roll_out(world: Scraped) -> None:

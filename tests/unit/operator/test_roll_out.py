@@ -84,6 +84,20 @@ def test_an_application_that_fails_at_rest_is_not_ready() -> None:
     assert world.condition("Ready") == ("True", "InForce")
 
 
+def test_an_application_that_is_tried_again_is_not_ready() -> None:
+    world = running()
+    world.application_is("Failing").driver = None
+    before = world.stream("orders", cluster("east"), cluster("west")).settle().condition("RolledOut")
+    assert world.condition("ApplicationFound") == ("True", "Failing")
+    assert (world.condition("Ready"), world.condition("Stalled")) == (("False", "Failing"), ("False", "Settled"))
+    assert "its Spark operator tries again: `kubectl describe" in world.message("Ready")
+    world.application_is("Starting").settle()
+    assert world.condition("RolledOut") == before == ("Unknown", "Waiting")
+    assert world.condition("Ready") == ("True", "Waiting")
+    resting = running().application_is("Failing").settle()
+    assert (resting.condition("RolledOut"), resting.condition("Ready")) == (("True", "Adopted"), ("False", "Failing"))
+
+
 def test_a_stopped_application_is_ready_and_not_in_force() -> None:
     for life in ("Suspended", "Completed"):
         world = running().application_is(life).settle()  # type: ignore[arg-type]

@@ -82,7 +82,10 @@ MAY: dict[str, tuple[int, Callable[[random.Random, list[str]], tuple[Any, ...]]]
     "change": (3, lambda dice, _: (_some_change(dice),)),
     "pause": (2, lambda dice, _: (dice.choice((None, 1, 5)),)),
     "unpause": (3, lambda *_: ()),
-    "life": (4, lambda dice, _: (dice.choice(("Suspended", "Completed", "Failed", "Starting", "Starting")),)),
+    "life": (
+        4,
+        lambda dice, _: (dice.choice(("Suspended", "Completed", "Failed", "Failing", "Starting", "Starting")),),
+    ),
     "vanishes": (1, lambda *_: ()),
     "starts": (8, lambda dice, _: (dice.random() < 0.7,)),
     "applies": (5, lambda *_: ()),

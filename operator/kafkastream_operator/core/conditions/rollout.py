@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION, REVISION_ENVIRONMENT, SECRETS_PATH
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.wording import first_few
-from kafkastream_operator.core.application import Application
+from kafkastream_operator.core.application import ALIVE, Application
 from kafkastream_operator.core.drain_evidence import Driver
 from kafkastream_operator.core.timestamps import stamp
 from kafkastream_operator.models.conditions import Condition, condition
@@ -123,7 +123,7 @@ def awaits_another(revision: Revision, application: Application | None, driver: 
     Such a revision is a later one, or of another lineage: a manifest of another Kubernetes or a backup names it.
     Drivers of this version accept another lineage; only a driver's report shows its version.
     """
-    if application is None or application.life not in ("Starting", "Running"):
+    if application is None or application.life not in ALIVE:
         return None
     own = driver if driver is not None and driver.owned and driver.running else None
     if own is not None and own.report is not None and own.report.applied is not None:

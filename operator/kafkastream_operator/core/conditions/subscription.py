@@ -160,9 +160,10 @@ def with_summary(found: tuple[Condition, ...]) -> tuple[Condition, ...]:
         each
         for each in found
         if (each.status == "False" and each.type in ("StreamsResolved", "RolledOut", "Mounted"))
-        or (each.type, each.reason) == ("ApplicationFound", "Failed")
+        or (each.type == "ApplicationFound" and each.reason in ("Failed", "Failing"))
     ]
-    stuck = [each for each in bad if not (each.type == "RolledOut" and each.reason in TRANSIENT)]
+    passing = {("RolledOut", reason) for reason in TRANSIENT} | {("ApplicationFound", "Failing")}
+    stuck = [each for each in bad if (each.type, each.reason) not in passing]
     rolled_out = by_type.get("RolledOut")
     moving = rolled_out is not None and rolled_out.reason in ("RollingOut", "Coalescing", "Starting", "Reverted")
     first = next(iter(stuck or bad), None)
@@ -193,12 +194,14 @@ def next_deadline(view: View) -> datetime | None:
 def _application_found(view: View) -> Condition:
     name, api_version = view.spec.application_ref.name, view.spec.application_ref.api_version
     life = view.application.life if view.application is not None else "Absent"
-    if life == "Failed":
+    if life in ("Failed", "Failing"):
         described = f"kubectl describe sparkapplication.{api_version.partition('/')[0]} {name}"
+        then = "no driver runs" if life == "Failed" else "its Spark operator tries again"
         text = (
-            f"SparkApplication {name} has failed, and no driver runs: `{described}` shows its status, and the driver's"
-            " log has the cause if a driver was started. Correct the cause, and start the application again"
+            f"SparkApplication {name} has failed, and {then}: `{described}` shows its status, and the driver's"
+            " log has the cause if a driver was started. Correct the cause"
         )
+        text += ", and start the application again" if life == "Failed" else ""
         return condition("ApplicationFound", True, life, text)
     if life != "Absent":
         text = f"SparkApplication {name} is {life}, and no driver runs" if life in IDLE else ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Literal
 
-from kafkastream_operator.core.application import Application
+from kafkastream_operator.core.application import ALIVE, Application
 from kafkastream_operator.core.conditions import rollout as conditions
 from kafkastream_operator.core.drain_evidence import Driver, time_left_to_report
 from kafkastream_operator.core.rollout.in_force import is_in_force, mounts_are_gone, takes_changes_live
@@ -50,7 +50,7 @@ def next_step(
     gone = mounts_are_gone(wanted, before, application)
     if not gone and is_in_force(wanted, before, application, driver, strategy, promised=promised):
         return _confirmed(wanted, before, now)
-    if application is None or application.life in ("Absent", "Suspended", "Completed", "Failed"):
+    if application is None or application.life not in ALIVE:
         return Step(before, conditions.not_running(wanted.revision, application))
     if paused:
         return Step(before, conditions.paused(paused))

@@ -116,7 +116,7 @@ def _await_driver(wanted: Wanted, before: Rollout, application: Application, *, 
     due = parse(before.at) + timing.confirm
     if now < due:
         return Step(before, conditions.rolling_out(wanted.revision, "by a restart"), again=due)
-    if application.submission != before.submission and application.life == "Starting":
+    if application.submission != before.submission and application.life in ("Starting", "Failing"):
         # The patch was not lost: the application is submitted, and waits for quota, an image or an executor.
         return Step(before, conditions.starting(wanted.revision), again=now + timing.confirm)
     if before.attempts >= MAX_ATTEMPTS:
