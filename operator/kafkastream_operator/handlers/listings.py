@@ -25,6 +25,9 @@ WATCHED: tuple[tuple[Resource, str | None], ...] = (
 )
 """The watched kinds, each with its label selector."""
 
+LOGGED_EVERY = 30
+"""Refused listings of a namespace for one line in the log: five minutes, as such a namespace is listed every 10 s."""
+
 log = logging.getLogger(__name__)
 
 
@@ -38,6 +41,11 @@ class Listings:
     def __init__(self, api: Api, namespaces: tuple[str | None, ...]) -> None:
         self._api, self._namespaces = api, namespaces
         self.failures: dict[str, int] = {}
+        self._listed: set[str | None] = set()
+
+    def shows(self, namespace: str) -> bool:
+        """Return whether metrics show the objects of a namespace, maybe as they were before its listing was refused."""
+        return namespace not in self.failures or namespace in self._listed
 
     def resync(self, cache: Cache, *, except_kinds: Collection[Resource] = ()) -> list[str]:
         """List all kinds, except these, and correct the cache. A namespace that is not served is listed whole.
@@ -52,12 +60,13 @@ class Listings:
         for namespace in self._namespaces:
             try:
                 self._list(cache, namespace, () if namespace in self.failures else except_kinds)
+                self._listed.add(namespace)
             except ApiError as error:
                 if namespace is None or error.status != 403 or len(refused) == len(self._namespaces) - 1:
                     raise
                 refused[namespace] = error
         for namespace, refusal in refused.items():
-            if namespace not in self.failures:
+            if self.failures.get(namespace, 0) % LOGGED_EVERY == 0:
                 log.warning(
                     "namespace %s is not served until it can be listed, and the others are: %s. Make the namespace, and"
                     " the operator's Role in it by helm upgrade; or take it out of the chart's `namespaces`",

@@ -1,6 +1,7 @@
 """Collect the operator's metrics for one scrape. Operator; runs in the thread that answers the scrape.
 
-Nothing is stored for a scrape: it shows the objects of the cache, so a series vanishes with its object. An operator
+Nothing is stored for a scrape: it shows the objects of the cache, so a series vanishes with its object. The series of a
+namespace that can no longer be listed stay as they were last seen, so that an alert in it does not resolve. An operator
 that waits for the Lease shows no object, so that two replicas do not show each object twice.
 """
 
@@ -52,7 +53,11 @@ def scrape(operator: Operator, now: Callable[[], float] = time.time) -> str:
         _add_subscription(families, operator, ref, moment)
     for ref in operator.cache.refs(CONFIG_MAPS):
         config_map = operator.cache.get(*ref)
-        if config_map is not None and operator.serves(ref.namespace) and is_left_behind(operator.cache, config_map):
+        if (
+            config_map is not None
+            and operator.listings.shows(ref.namespace)
+            and is_left_behind(operator.cache, config_map)
+        ):
             families.add("document_left_behind", (ref.namespace, ref.name), 1)
     _add_operator(families, operator)
     return families.text()
@@ -60,7 +65,7 @@ def scrape(operator: Operator, now: Callable[[], float] = time.time) -> str:
 
 def _add_stream(families: MetricFamilies, operator: Operator, ref: Ref, now: float) -> None:
     stream = operator.cache.get(*ref)
-    if stream is None or not operator.serves(ref.namespace):
+    if stream is None or not operator.listings.shows(ref.namespace):
         return
     labels, figures = (ref.namespace, ref.name), operator.cache.derive(stream, _stream_figures)
     families.add("stream_ready", labels, figures.ready)
@@ -73,7 +78,7 @@ def _add_stream(families: MetricFamilies, operator: Operator, ref: Ref, now: flo
 
 def _add_subscription(families: MetricFamilies, operator: Operator, ref: Ref, now: float) -> None:
     subscription = operator.cache.get(*ref)
-    if subscription is None or not operator.serves(ref.namespace):
+    if subscription is None or not operator.listings.shows(ref.namespace):
         return
     labels = (ref.namespace, ref.name)
     figures = operator.cache.derive(subscription, _subscription_figures)

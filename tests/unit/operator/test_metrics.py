@@ -15,7 +15,7 @@ from dynamic_kafka.metadata.kubernetes_names import RENDERED_ROLE, ROLE_LABEL
 from kafkastream_operator.core.drain_evidence import TopicReport
 from kafkastream_operator.core.metrics import METRICS, PREFIX, Histogram, MetricFamilies
 from kafkastream_operator.errors import ApiError
-from kafkastream_operator.handlers.listings import WATCHED
+from kafkastream_operator.handlers.listings import WATCHED, Listings
 from kafkastream_operator.handlers.measurements import Measurements
 from kafkastream_operator.handlers.metrics import scrape, serve_metrics
 from kafkastream_operator.handlers.queue import WorkQueue
@@ -430,12 +430,37 @@ def test_a_failing_object_is_named_while_it_fails(world: Scraped) -> None:
     assert found == {("reconcile_failures", frozenset((labels | {"name": "app"}).items())): 3}
 
 
-def test_a_namespace_that_is_not_served_is_a_failure(world: Scraped) -> None:
+def test_a_namespace_that_was_never_served_is_a_failure(world: Scraped) -> None:
+    """kopf may have delivered a part of its objects."""
     assert "stream_ready" in world.present()
     world.operator.listings.failures[NAMESPACE] = 12
     labels = {"resource": "namespaces", "namespace": NAMESPACE, "name": NAMESPACE}
     assert world.scrape()["reconcile_failures", frozenset(labels.items())] == 12
     assert world.present() == {"reconcile_failures"}
+
+
+def test_the_alerts_of_a_namespace_outlast_its_refusal(world: Scraped, monkeypatch: pytest.MonkeyPatch) -> None:
+    reject(world)
+    before = world.present()
+    listing = world.server.list
+
+    refused = set[str]()
+
+    def lists(resource: Any, namespace: str, **more: Any) -> Any:
+        if namespace in refused:
+            raise ApiError("GET x", 403, "Forbidden", "no Role")
+        return listing(resource, namespace, **more)
+
+    monkeypatch.setattr(world.server, "list", lists)
+    world.operator.listings = Listings(cast(Api, world.server), (NAMESPACE, "other"))
+    world.operator.resync()
+    refused.add(NAMESPACE)
+    world.operator.resync()
+    assert not world.operator.serves(NAMESPACE)
+    assert world.present() == before | {"reconcile_failures"}
+    assert world.value("subscription_revision_rejected") == 1
+    world.operator.cache.remove(Ref(SUBSCRIPTIONS, NAMESPACE, "app"))  # its watch still delivers a deletion
+    assert world.value("subscription_revision_rejected") is None
 
 
 def test_a_standby_operator_shows_no_object_and_no_watch() -> None:

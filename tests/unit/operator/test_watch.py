@@ -16,7 +16,7 @@ from dynamic_kafka.metadata.kubernetes_names import SUBSCRIPTION_LABEL
 from kafkastream_operator.errors import ApiError
 from kafkastream_operator.handlers import watch
 from kafkastream_operator.handlers.health import Health
-from kafkastream_operator.handlers.listings import WATCHED
+from kafkastream_operator.handlers.listings import LOGGED_EVERY, WATCHED
 from kafkastream_operator.handlers.watch import Operator
 from kafkastream_operator.kube.api import CONFIG_MAPS, KUBEFLOW_APPLICATIONS, SUBSCRIPTIONS, Listing, Resource
 from kafkastream_operator.kube.cache import Ref
@@ -243,6 +243,7 @@ def test_a_namespace_that_is_refused_stops_no_other(caplog: pytest.LogCaptureFix
         operator.resync()
     assert operator.serves("here")
     assert operator.listings.failures == {"ns": 3}
+    assert not operator.listings.shows("ns")
     (logged,) = [each.getMessage() for each in caplog.records]
     assert "namespace ns is not served" in logged
     assert "403 Forbidden: no Role" in logged
@@ -269,6 +270,14 @@ def test_a_namespace_is_served_again_when_it_is_listed() -> None:
     assert operator.serves("ns")
     assert listed == [(each, "ns") for each, _ in WATCHED]
     assert operator.added == [Ref(SUBSCRIPTIONS, "ns", "app"), Ref(KUBEFLOW_APPLICATIONS, "ns", "app")]
+
+
+def test_a_namespace_that_stays_refused_is_logged_again(caplog: pytest.LogCaptureFixture) -> None:
+    operator = RecordingOperator("here", "ns")
+    operator.server.refused = {"ns"}
+    for _ in range(2 * LOGGED_EVERY):
+        operator.resync()
+    assert len(caplog.records) == 2
 
 
 @pytest.mark.parametrize("namespaces", [("gone",), ("gone", "away")])
