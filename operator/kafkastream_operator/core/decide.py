@@ -28,6 +28,8 @@ from kafkastream_operator.core.view import Plan, View
 from kafkastream_operator.models.conditions import Condition, settled
 from kafkastream_operator.models.subscription import MAX_DRAINING, Rendered, SubscriptionStatus
 
+HELD_UP = frozenset({"Paused", "Rejected", "RestartRequired", "AwaitsAnother"})
+"""Reasons of `RolledOut` for which the operator waits for a person. The time of it is no part of a roll-out's age."""
 KEPT_BYTES = 200 * 1024
 """The largest copy of the streams in a subscription's status."""
 
@@ -139,6 +141,7 @@ def _status(
             hash=document.hash,
         ),
         rollout=step.rollout,
+        rolling_out_since=_rolling_out_since(view, step.condition),
         restarted_at=view.status.restarted_at,
         orphaned_at=orphan.orphaned_at(view),
         # Topics beyond the limit still drain: the document has them.
@@ -148,6 +151,13 @@ def _status(
         kept=dict(kept),
         conditions=settled(found, view.status.conditions, generation=view.generation, now=stamp(view.now)),
     )
+
+
+def _rolling_out_since(view: View, rolled_out: Condition) -> str | None:
+    """Return since when the operator has been rolling changes out; None if nothing moves, or a person holds it up."""
+    if rolled_out.status != "False" or rolled_out.reason in HELD_UP:
+        return None
+    return view.status.rolling_out_since or stamp(view.now)
 
 
 def _only_conditions(view: View, name: str, found: tuple[Condition, ...]) -> Plan:

@@ -108,6 +108,8 @@ def subscription_figures(status: SubscriptionStatus) -> SubscriptionFigures:
         rollout is not None and newest is not None and rollout.token == newest.token and rollout.phase != "Confirmed"
     )
     moves = unfinished and reasons.get("RolledOut") != "Paused"
+    since = status.rolling_out_since
+    began = parse(since).timestamp() if since else _since(conditions, "RolledOut", "False")
     should_run = reasons.get("ApplicationFound") in (*ALIVE, "Failed")
     reporting = conditions.get("Reporting")
     return SubscriptionFigures(
@@ -117,7 +119,7 @@ def subscription_figures(status: SubscriptionStatus) -> SubscriptionFigures:
         confirmed=Revision.parse(rollout.token) if rollout is not None and rollout.phase == "Confirmed" else None,
         rejected=reasons.get("RolledOut") == "Rejected",
         method=rollout.method if rollout is not None and unfinished else "",
-        moving_since=_rolled_out_since(conditions) if moves else None,
+        moving_since=began if moves else None,
         without_driver=should_run and _is(conditions, "RolledOut", "Unknown"),
         draining=len(status.draining),
         draining_since=min((parse(each.since).timestamp() for each in status.draining), default=None),
@@ -159,16 +161,6 @@ def began_to_fail(before: SubscriptionStatus, after: SubscriptionStatus) -> bool
 
 def _is(conditions: Mapping[str, Condition], kind: str, status: str) -> bool:
     return kind in conditions and conditions[kind].status == status
-
-
-def _rolled_out_since(conditions: Mapping[str, Condition]) -> float | None:
-    """Return when the roll-out began. `RolledOut` may have been False before that, as after a rejection.
-
-    An operator that has given up is no longer reconciling; the age then includes that time, too.
-    """
-    since = _since(conditions, "RolledOut", "False")
-    began = _since(conditions, "Reconciling", "True")
-    return max(since, began) if since is not None and began is not None else since
 
 
 def _since(conditions: Mapping[str, Condition], kind: str, status: str) -> float | None:

@@ -189,6 +189,8 @@ class SubscriptionStatus(Part):
         observed_generation: the generation of the spec that this status is about.
         rendered: the document that the operator last wrote.
         rollout: how the newest revision reaches the application.
+        rolling_out_since: the time since which the operator has been rolling changes out; newer revisions keep it until
+            one is confirmed.
         restarted_at: the time at which the operator last restarted the application.
         orphaned_at: the time since which the application does not exist, for a subscription that was created from
             its annotations.
@@ -201,6 +203,7 @@ class SubscriptionStatus(Part):
     observed_generation: Annotated[int, Field(ge=0)] = 0
     rendered: Rendered | None = None
     rollout: Rollout | None = None
+    rolling_out_since: Moment | None = None
     restarted_at: Moment | None = None
     orphaned_at: Moment | None = None
     draining: Annotated[tuple[DrainingTopic, ...], Field(max_length=MAX_DRAINING)] = ()

@@ -136,6 +136,24 @@ CASES = {
     ),
     "one failure": Case("KafkaStreamApplicationFailing", {"subscription_failures_total": "0x9 1x90"}, 60, None),
     "a subscription that needs a person": Case("KafkaStreamNeedsAPerson", {"subscription_stalled": "0x2 1x30"}, 17, 19),
+    "a driver that hangs while revisions go on": Case(
+        "KafkaStreamNeedsAPerson",
+        {
+            "subscription_stalled": "0x2 1x9 0x2 1x9 0x2 1x9 0x2 1x9",
+            'subscription_rollout_age_seconds{method="Reload"}': "0+60x60",
+        },
+        15,
+        23,
+    ),
+    "live changes one after another": Case(
+        "KafkaStreamNeedsAPerson",
+        {
+            "subscription_stalled": "0x60",
+            'subscription_rollout_age_seconds{method="Reload"}': "0+60x4 _ 0+60x4 _ 0+60x4 _ 0+60x4 _ 0+60x4 _x20",
+        },
+        28,
+        None,
+    ),
     "a document without a subscription": Case(
         "KafkaStreamDocumentLeftBehind",
         {"document_left_behind": "_x4 1x90"},

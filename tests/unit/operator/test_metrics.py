@@ -270,6 +270,21 @@ def test_a_roll_out_is_as_old_as_its_begin(world: Scraped) -> None:
     assert world.value("subscription_rollout_age_seconds", method="Restart") == 150
 
 
+def test_revisions_do_not_set_the_age_back(world: Scraped) -> None:
+    """A driver that hangs would else never look late: the next revision ends `NotConfirmed`."""
+    for number in range(4):
+        world.server.stream(cluster("east"), cluster(f"west{number}"))
+        world.works()
+        assert world.value("subscription_rollout_age_seconds", method="Reload") == 600 * number
+        world.later(minutes=10)
+        world.work(Ref(SUBSCRIPTIONS, NAMESPACE, "app"))
+        world.works()
+        assert world.value("subscription_stalled") == 1
+    world.server.report(beat=2)
+    world.works()
+    assert world.value("subscription_rollout_age_seconds", method="Reload") is None
+
+
 def test_a_refused_restart_is_no_restart(world: Scraped) -> None:
     world.server.subscription(updateStrategy="Restart")
     world.server.stream(cluster("east"), cluster("west"))
