@@ -26,6 +26,9 @@ def install_spark_operator(cluster: KubeCluster, image: str) -> None:
         f"image.repository={repository}",
         f"image.tag={tag}",
         f"spark.jobNamespaces={{{NAMESPACE}}}",
+        # Without requests both pods starve beside busy drivers, and the kubelet restarts a webhook that answers late.
+        "controller.resources.requests.cpu=200m",
+        "webhook.resources.requests.cpu=200m",
         # Each spark-submit is a JVM that lives for seconds.
         "controller.env[0].name=JAVA_TOOL_OPTIONS",
         "controller.env[0].value=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
