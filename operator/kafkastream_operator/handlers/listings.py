@@ -13,6 +13,7 @@ from functools import partial
 
 from dynamic_kafka.metadata.kubernetes_names import ROLE_LABEL
 from kafkastream_operator.errors import ApiError
+from kafkastream_operator.handlers.watch_health import Watch
 from kafkastream_operator.kube.api import APPLICATIONS, CONFIG_MAPS, PODS, STREAMS, SUBSCRIPTIONS, Api, Resource
 from kafkastream_operator.kube.cache import Cache
 
@@ -36,19 +37,25 @@ class Listings:
 
     Attributes:
         failures: {namespace that is not served: how often in a row its listing was refused}.
+        watched: the watches that have delivered an event, since their namespace is served.
     """
 
     def __init__(self, api: Api, namespaces: tuple[str | None, ...]) -> None:
         self._api, self._namespaces = api, namespaces
         self.failures: dict[str, int] = {}
+        self.watched: set[Watch] = set()
+        self._ever_refused: set[str | None] = set()
         self._listed: set[str | None] = set()
 
     def shows(self, namespace: str) -> bool:
         """Return whether metrics show the objects of a namespace, maybe as they were before its listing was refused."""
         return namespace not in self.failures or namespace in self._listed
 
-    def resync(self, cache: Cache, *, except_kinds: Collection[Resource] = ()) -> list[str]:
-        """List all kinds, except these, and correct the cache. A namespace that is not served is listed whole.
+    def resync(self, cache: Cache, *, everything: bool = True) -> list[str]:
+        """List everything, or only what is not watched, and correct the cache.
+
+        If a kind is watched in one namespace, it counts as watched in all: without an object, a watch has no event. A
+        namespace that was refused has to show each of its watches itself, and is listed whole until it is served.
 
         Returns:
             The namespaces that were not served, and are from now on.
@@ -59,12 +66,15 @@ class Listings:
         refused: dict[str, ApiError] = {}
         for namespace in self._namespaces:
             try:
-                self._list(cache, namespace, () if namespace in self.failures else except_kinds)
+                self._list(cache, namespace, set() if everything else self._covered(namespace))
                 self._listed.add(namespace)
             except ApiError as error:
                 if namespace is None or error.status != 403 or len(refused) == len(self._namespaces) - 1:
                     raise
                 refused[namespace] = error
+        self._ever_refused |= refused.keys()
+        # kopf waits between its tries of a refused watch. Until an event shows that it is back, listings replace it.
+        self.watched.difference_update({(each, where) for each, _ in WATCHED for where in refused})
         for namespace, refusal in refused.items():
             if self.failures.get(namespace, 0) % LOGGED_EVERY == 0:
                 log.warning(
@@ -79,6 +89,14 @@ class Listings:
             del self.failures[namespace]
             log.warning("namespace %s is served", namespace)
         return back
+
+    def _covered(self, namespace: str | None) -> set[Resource]:
+        """Return the kinds that need no listing in a namespace."""
+        if namespace in self.failures:
+            return set()
+        return {
+            kind for kind, where in frozenset(self.watched) if where == namespace or namespace not in self._ever_refused
+        }
 
     def _list(self, cache: Cache, namespace: str | None, except_kinds: Collection[Resource]) -> None:
         for resource, labels in WATCHED:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, repeat
 from typing import Any
 
@@ -86,7 +86,6 @@ class Operator:
         self._tasks: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._kopf_listed = asyncio.Event()
-        self._watched_kinds: set[Resource] = set()
         self.cache.on_change = self._enqueue
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
@@ -104,7 +103,7 @@ class Operator:
 
     def _handler(self, resource: Resource) -> Any:
         async def changed(event: Mapping[str, Any], **_: Any) -> None:
-            self._watched_kinds.add(resource)
+            self.listings.watched.add(self._watch(resource, event["object"]))
             if event.get("type") is None:
                 self._kopf_listed.set()
             self.take(resource, str(event.get("type") or ""), event["object"])
@@ -126,9 +125,9 @@ class Operator:
         """Return whether the objects of a namespace are reconciled: it was listed whole."""
         return namespace not in self.listings.failures
 
-    def resync(self, *, except_kinds: Collection[Resource] = ()) -> None:
-        """List all kinds, except these, and correct the cache."""
-        for namespace in self.listings.resync(self.cache, except_kinds=except_kinds):
+    def resync(self, *, everything: bool = True) -> None:
+        """List everything, or only what is not watched, and correct the cache."""
+        for namespace in self.listings.resync(self.cache, everything=everything):
             for kind in (SUBSCRIPTIONS, STREAMS, *APPLICATIONS.values()):
                 self._add_all(kind, namespace)
             self._add_metadata(namespace)
@@ -148,7 +147,10 @@ class Operator:
         await self.resync_until_done()
         # Where kopf may not list namespaces, it would now try for ever. Else it takes them by their names.
         scanned = (DEFINITIONS,) if self.namespaces == (None,) else (DEFINITIONS, NAMESPACES)
-        settings.scanning.disabled = not all([await asyncio.to_thread(self.api.may_list, each) for each in scanned])
+        refused = [each.plural for each in scanned if not await asyncio.to_thread(self.api.may_list, each)]
+        settings.scanning.disabled = bool(refused)
+        if refused:
+            log.warning("the operator may not list %s: it sees no new one until it is restarted", " and ".join(refused))
         self.health.watches.record_listing(True)
         self._tasks += [asyncio.create_task(self.queue.run()), asyncio.create_task(self._resync_regularly())]
         for task in self._tasks:
@@ -190,7 +192,7 @@ class Operator:
                 everything = time.monotonic() - last >= RESYNC_S
             self._kopf_listed.clear()
             try:
-                await asyncio.to_thread(self.resync, except_kinds=() if everything else frozenset(self._watched_kinds))
+                await asyncio.to_thread(self.resync, everything=everything)
                 if everything:
                     self.health.watches.record_listing(True)
             except ApiError as error:

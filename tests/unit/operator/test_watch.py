@@ -266,10 +266,47 @@ def test_a_namespace_is_served_again_when_it_is_listed() -> None:
         return Listing(operator.cache.all(resource, namespace), operator.count)
 
     operator.server.list = list_one
-    operator.resync(except_kinds={each for each, _ in WATCHED})
+    operator.listings.watched |= {(each, where) for each, _ in WATCHED for where in ("ns", "other")}
+    operator.resync(everything=False)
     assert operator.serves("ns")
     assert listed == [(each, "ns") for each, _ in WATCHED]
     assert operator.added == [Ref(SUBSCRIPTIONS, "ns", "app"), Ref(KUBEFLOW_APPLICATIONS, "ns", "app")]
+
+
+def test_a_watch_in_one_namespace_is_none_in_another() -> None:
+    """After a refusal, kopf's watch of that namespace comes back later than the namespace."""
+    operator = RecordingOperator("ns", "other")
+    application = {"metadata": {"name": "app", "namespace": "ns", "uid": "u", "resourceVersion": "1"}}
+
+    def event(namespace: str) -> None:
+        meta = {**application["metadata"], "namespace": namespace, "uid": namespace}
+        asyncio.run(operator._handler(KUBEFLOW_APPLICATIONS)({"type": "ADDED", "object": {"metadata": meta}}))
+
+    def listed() -> set[str]:
+        """Return the namespaces in which a resync lists the applications."""
+        found = set()
+
+        def list_one(resource: Resource, namespace: str, **_: Any) -> Listing:
+            if namespace in operator.server.refused:
+                raise ApiError("GET x", 403, "Forbidden", "no Role")
+            if resource == KUBEFLOW_APPLICATIONS:
+                found.add(namespace)
+            return Listing(operator.cache.all(resource, namespace), operator.count)
+
+        operator.server.list = list_one
+        operator.resync(everything=False)
+        return found
+
+    assert listed() == {"ns", "other"}
+    event("ns")
+    assert listed() == set()  # an empty namespace shows no watch, and need not be listed all the time
+    operator.server.refused = {"ns"}
+    operator.resync()
+    event("other")
+    operator.server.refused = frozenset()
+    assert [listed(), listed()] == [{"ns"}, {"ns"}]
+    event("ns")
+    assert listed() == set()
 
 
 def test_a_namespace_that_stays_refused_is_logged_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -297,7 +334,7 @@ def test_an_api_server_in_trouble_is_no_missing_namespace() -> None:
 
 
 @pytest.mark.parametrize("scanned", [True, False])
-def test_kopf_tries_for_ever_what_it_may_watch(scanned: bool) -> None:
+def test_kopf_tries_for_ever_what_it_may_watch(scanned: bool, caplog: pytest.LogCaptureFixture) -> None:
     server, settings = Server(), kopf.OperatorSettings()
     server.scanned = scanned
 
@@ -311,3 +348,4 @@ def test_kopf_tries_for_ever_what_it_may_watch(scanned: bool) -> None:
     assert [len(list(islice(pauses, 1000))) for _ in range(2)] == [1000, 1000]
     assert max(islice(pauses, 1000)) < watch.UNWATCHED_LISTING_S * 3
     assert settings.scanning.disabled is not scanned
+    assert ("may not list customresourcedefinitions and namespaces" in caplog.text) is not scanned
