@@ -22,7 +22,7 @@ from kafkastream_operator.core.annotated import (
 )
 from kafkastream_operator.core.conditions.subscription import with_conditions
 from kafkastream_operator.core.decide import decide
-from kafkastream_operator.core.figures import began_to_fail, seconds_to_apply
+from kafkastream_operator.core.figures import failed_submission, seconds_to_apply
 from kafkastream_operator.core.rollout.step import DEFAULT_TIMING, Timing
 from kafkastream_operator.core.stream_status import stream_status
 from kafkastream_operator.core.timestamps import stamp
@@ -127,7 +127,7 @@ class Reconciler:
             {reason for reason, _ in plan.events},
             since=since,
             seconds_to_apply=seconds_to_apply(before, after, now),
-            failed=began_to_fail(before, after),
+            failed=failed_submission(seen.view.application, after),
         )
         return None if plan.again is None else max(0.05, (plan.again - now).total_seconds())
 

@@ -11,7 +11,7 @@ import pytest
 
 from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION, REVISION_ENVIRONMENT
 from kafkastream_operator.core.application import Patch, Pod
-from kafkastream_operator.core.figures import began_to_fail
+from kafkastream_operator.core.figures import failed_submission
 from kafkastream_operator.errors import NotFoundError
 from kafkastream_operator.handlers import apply_plan
 from kafkastream_operator.handlers.subscription_view import ObservedSubscription
@@ -243,17 +243,16 @@ def test_the_end_of_a_driver_in_a_restart_is_no_failure() -> None:
     world = apaches(updateStrategy="Restart")
     world.stream("orders", cluster("east"), cluster("west")).settle()
     assert world.driver is None
-    before = world.status
     world.application_is("Failing").settle()
     assert (world.condition("ApplicationFound"), world.condition("Ready")) == (
         ("True", "Failing"),
         ("False", "RollingOut"),
     )
-    assert not began_to_fail(before, world.status)
+    assert failed_submission(world.application, world.status) is None
     started_anew(world.application_is("Running"))
     assert world.condition("RolledOut") == ("True", "Confirmed")
-    before = world.status
-    assert began_to_fail(before, world.application_is("Failing").settle().status)
+    world.application_is("Failing", submission="attempt-2").settle()
+    assert failed_submission(world.application, world.status) == "attempt-2"
 
 
 def test_auto_is_live() -> None:

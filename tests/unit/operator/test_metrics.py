@@ -348,11 +348,19 @@ def test_each_failure_of_the_application_is_counted(world: Scraped) -> None:
     world.works()
     for count in (1, 2):
         for state in ("FAILING", "FAILING", "PENDING_RERUN", "SUBMITTED", "RUNNING"):
-            world.server._status(KUBEFLOW_APPLICATIONS, {"applicationState": {"state": state}})
+            status = {"applicationState": {"state": state}, "submissionID": f"s{count}"}
+            world.server._status(KUBEFLOW_APPLICATIONS, status)
             world.works()
             assert world.value("subscription_ready") == (state != "FAILING")
             assert world.value("subscription_failures_total") == count
             assert (world.value("subscription_stalled"), world.value("subscription_rollout_without_driver")) == (0, 0)
+    policy |= {"onSubmissionFailureRetryInterval": 5}
+    world.server.put(KUBEFLOW_APPLICATIONS, "app", {**spec, "restartPolicy": policy})
+    for count in (3, 4):
+        status = {"applicationState": {"state": "SUBMISSION_FAILED"}, "submissionID": f"s{count}"}
+        world.server._status(KUBEFLOW_APPLICATIONS, status)
+        world.works()
+        assert world.value("subscription_failures_total") == count
 
 
 def test_a_failed_application_at_rest_has_no_roll_out(world: Scraped) -> None:
