@@ -55,17 +55,25 @@ class Objects:
         return "yes" if answer["status"]["allowed"] else "no"
 
     def are_at_rest(self) -> bool:
-        """Return whether the operator has nothing to do for any stream and any subscription."""
-        return all(
+        """Return whether the operator has nothing to do for any stream and any subscription.
+
+        The first report of a new driver changes the status once more, so all drivers have reported.
+        """
+        api = self._cluster.api
+        reported = [
+            condition(api.get(SUBSCRIPTIONS, each.name, NAMESPACE), "Reporting").get("status") == "True"
+            for each in self._applications
+        ]
+        return all(reported) and all(
             each.get("status", {}).get("observedGeneration") == each["metadata"]["generation"]
             and condition(each, "Ready").get("status") == "True"
             and condition(each, "Reconciling").get("status") == "False"
             for resource in (STREAMS, SUBSCRIPTIONS)
-            for each in self._cluster.api.list(resource, NAMESPACE)
+            for each in api.list(resource, NAMESPACE)
         )
 
     def written(self) -> dict[str, str]:
-        """Return the version of each object that the operator writes, without those that others write, too.
+        """Return version and status of each object that the operator writes, without those that others write, too.
 
         Without the large stream's subscription, which a story changes. For an application it is the version of the
         spec, since Kubeflow's operator writes the status.
@@ -75,7 +83,10 @@ class Objects:
         found += [(SUBSCRIPTIONS, each) for each in api.list(SUBSCRIPTIONS, NAMESPACE)]
         documents = api.list(CONFIG_MAPS, NAMESPACE, labelSelector=f"{ROLE_LABEL}={RENDERED_ROLE}")
         found += [(CONFIG_MAPS, each) for each in documents]
-        versions = {f"{kind} {each['metadata']['name']}": each["metadata"]["resourceVersion"] for kind, each in found}
+        versions = {
+            f"{kind} {each['metadata']['name']}": f"{each['metadata']['resourceVersion']} {each.get('status')}"
+            for kind, each in found
+        }
         versions.pop(f"{SUBSCRIPTIONS} {large.NAME}", None)
         for each in self._applications:
             application = api.get(APPLICATIONS, each.name, NAMESPACE)
