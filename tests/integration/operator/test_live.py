@@ -140,8 +140,10 @@ def test_an_edit_by_hand_is_put_right_without_a_new_revision(stage: Stage, drive
 def test_deleting_the_subscription_harms_no_running_job(stage: Stage, driver: Json) -> None:
     before = stage.document()
     stage.api.delete(SUBSCRIPTIONS, "app", stage.namespace)
-    stage.stream("orders", cluster("north"))
+    # The stream's change and the deletion come by two watches: the operator has to see the deletion first.
     stage.api.wait(STREAMS, "orders", stage.namespace, until=lambda each: not (each or {})["status"]["subscribers"])
+    stage.stream("orders", cluster("north"))
+    stage.api.wait(STREAMS, "orders", stage.namespace, until=_is_observed)
     assert stage.document() == before
     # A subscription that is created again continues from the rendered document, with its drains and its counter.
     stage.subscription()
@@ -187,3 +189,7 @@ def test_an_api_server_that_was_away_is_caught_up_with(stage: Stage, driver: Jso
     stage.kube.start_api_server()
     stage.stream("orders", cluster("east"), cluster("west"), cluster("north"))
     stage.wait_document({"east/orders": "Active", "west/orders": "Active", "north/orders": "Active"})
+
+
+def _is_observed(stream: Json | None) -> bool:
+    return stream is not None and stream["status"]["observedGeneration"] == stream["metadata"]["generation"]
