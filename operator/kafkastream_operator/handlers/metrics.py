@@ -8,7 +8,7 @@ that waits for the Lease shows no object, so that two replicas do not show each 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import ThreadingHTTPServer
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
@@ -20,7 +20,7 @@ from kafkastream_operator.handlers.listings import WATCHED
 from kafkastream_operator.handlers.stream_subscribers import is_left_behind
 from kafkastream_operator.handlers.subscription_view import status_of, stream_status_of
 from kafkastream_operator.handlers.watch import Operator
-from kafkastream_operator.kube.api import CONFIG_MAPS, NAMESPACES, PODS, STREAMS, SUBSCRIPTIONS, Object
+from kafkastream_operator.kube.api import CONFIG_MAPS, NAMESPACES, PODS, STREAMS, SUBSCRIPTIONS, Object, Resource
 from kafkastream_operator.kube.cache import Ref
 from kafkastream_operator.models.stream import KafkaStreamStatus
 from kafkastream_operator.models.subscription import SubscriptionStatus
@@ -47,26 +47,25 @@ def scrape(operator: Operator, now: Callable[[], float] = time.time) -> str:
         now: returns seconds since the epoch.
     """
     families, moment = MetricFamilies(), now()
-    for ref in operator.cache.refs(STREAMS):
-        _add_stream(families, operator, ref, moment)
-    for ref in operator.cache.refs(SUBSCRIPTIONS):
-        _add_subscription(families, operator, ref, moment)
-    for ref in operator.cache.refs(CONFIG_MAPS):
-        config_map = operator.cache.get(*ref)
-        if (
-            config_map is not None
-            and operator.listings.shows(ref.namespace)
-            and is_left_behind(operator.cache, config_map)
-        ):
+    for ref, stream in _shown(operator, STREAMS):
+        _add_stream(families, operator, ref, stream, moment)
+    for ref, subscription in _shown(operator, SUBSCRIPTIONS):
+        _add_subscription(families, operator, ref, subscription, moment)
+    for ref, config_map in _shown(operator, CONFIG_MAPS):
+        if is_left_behind(operator.cache, config_map):
             families.add("document_left_behind", (ref.namespace, ref.name), 1)
     _add_operator(families, operator)
     return families.text()
 
 
-def _add_stream(families: MetricFamilies, operator: Operator, ref: Ref, now: float) -> None:
-    stream = operator.cache.get(*ref)
-    if stream is None or not operator.listings.shows(ref.namespace):
-        return
+def _shown(operator: Operator, kind: Resource) -> Iterator[tuple[Ref, Object]]:
+    for ref in operator.cache.refs(kind):
+        found = operator.cache.get(*ref)
+        if found is not None and operator.listings.shows(ref.namespace):
+            yield ref, found
+
+
+def _add_stream(families: MetricFamilies, operator: Operator, ref: Ref, stream: Object, now: float) -> None:
     labels, figures = (ref.namespace, ref.name), operator.cache.derive(stream, _stream_figures)
     families.add("stream_ready", labels, figures.ready)
     families.add("stream_generation_lag", labels, figures.generation_lag)
@@ -76,10 +75,7 @@ def _add_stream(families: MetricFamilies, operator: Operator, ref: Ref, now: flo
     families.add("stream_drain_age_seconds", labels, _age(figures.draining_since, now))
 
 
-def _add_subscription(families: MetricFamilies, operator: Operator, ref: Ref, now: float) -> None:
-    subscription = operator.cache.get(*ref)
-    if subscription is None or not operator.listings.shows(ref.namespace):
-        return
+def _add_subscription(families: MetricFamilies, operator: Operator, ref: Ref, subscription: Object, now: float) -> None:
     labels = (ref.namespace, ref.name)
     figures = operator.cache.derive(subscription, _subscription_figures)
     metrics = operator.measured.of(ref, subscription["metadata"]["uid"])

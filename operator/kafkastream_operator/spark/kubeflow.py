@@ -37,10 +37,10 @@ _LIVES: Mapping[str, Life] = {
     "UNKNOWN": "Starting",
 }
 _RETRIES = {
-    "FAILING": ("executionAttempts", "onFailureRetries"),
-    "SUBMISSION_FAILED": ("submissionAttempts", "onSubmissionFailureRetries"),
+    "FAILING": ("executionAttempts", "onFailure"),
+    "SUBMISSION_FAILED": ("submissionAttempts", "onSubmissionFailure"),
 }
-"""{a state that another attempt may follow: the count of the attempts in the status, and its limit in the policy}."""
+"""{a state that another attempt may follow: the count of attempts in the status, how the policy's fields begin}."""
 
 
 def application_of(found: Mapping[str, Any]) -> Application:
@@ -92,15 +92,12 @@ def _life(state: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> Lif
     """
     if state not in _RETRIES:
         return _LIVES.get(state, "Starting")
-    attempts, retries = _RETRIES[state]
+    attempts, cause = _RETRIES[state]
     policy = spec.get("restartPolicy") or {}
-    kind, limit = policy.get("type"), policy.get(retries)
-    again = kind == "Always" or (
-        kind == "OnFailure" and limit is not None and as_int(status.get(attempts)) <= as_int(limit)
-    )
-    return (
-        "Failing" if again and policy.get(f"{retries.removesuffix('Retries')}RetryInterval") is not None else "Failed"
-    )
+    kind, limit = policy.get("type"), policy.get(f"{cause}Retries")
+    left = limit is not None and as_int(status.get(attempts)) <= as_int(limit)
+    again = kind == "Always" or (kind == "OnFailure" and left)
+    return "Failing" if again and policy.get(f"{cause}RetryInterval") is not None else "Failed"
 
 
 def _listed(part: Mapping[str, Any]) -> dict[str, str]:

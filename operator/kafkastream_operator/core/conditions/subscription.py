@@ -33,6 +33,8 @@ from kafkastream_operator.models.subscription import SubscriptionStatus
 SUMMARY = ("Ready", "Reconciling", "Stalled")
 TRANSIENT = frozenset({"NotRunning", "Waiting", "Paused", "RollingOut", "Coalescing", "Starting", "Reverted"})
 """Reasons of `RolledOut` that pass by themselves, or that a person chose."""
+PASSING = frozenset({("ApplicationFound", "Failing"), *(("RolledOut", each) for each in TRANSIENT)})
+"""Types and reasons of what is wrong for now, and needs nobody yet."""
 IDLE = frozenset({"Suspended", "Completed", "ApplicationMissing", "Orphaned"})
 """Reasons of `ApplicationFound` for which nothing runs and nothing is wrong."""
 
@@ -162,8 +164,7 @@ def with_summary(found: tuple[Condition, ...]) -> tuple[Condition, ...]:
         if (each.status == "False" and each.type in ("StreamsResolved", "RolledOut", "Mounted"))
         or (each.type == "ApplicationFound" and each.reason in ("Failed", "Failing"))
     ]
-    passing = {("RolledOut", reason) for reason in TRANSIENT} | {("ApplicationFound", "Failing")}
-    stuck = [each for each in bad if (each.type, each.reason) not in passing]
+    stuck = [each for each in bad if (each.type, each.reason) not in PASSING]
     rolled_out = by_type.get("RolledOut")
     moving = rolled_out is not None and rolled_out.reason in ("RollingOut", "Coalescing", "Starting", "Reverted")
     first = next(iter(stuck or bad), None)
