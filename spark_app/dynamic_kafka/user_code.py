@@ -11,18 +11,12 @@ import traceback
 from pathlib import PurePath
 
 from dynamic_kafka.errors import DynamicKafkaError, OptionError
+from dynamic_kafka.wording import without_secrets
 
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
 _PACKAGE = PurePath(__file__).parent
-_LOG_IN_OF_URL = re.compile(r"(?<=://)[^/\s@]+@")
-_NAMED_SECRET = re.compile(
-    r"((?:passw(?:or)?d|passphrase|secret|token|credential|authorization|signature|api[-_.]?key|access[-_.]?key"
-    r"|account[-_.]?key|private[-_.]?key|\bsig)[\w.-]*[\"']?\s*[=:]\s*)"
-    r"(\"[^\"]*\"|'[^']*'|(?:basic|bearer)\s+\S+|[^\s,;&)}\]]+)",
-    re.IGNORECASE,
-)
 
 
 def is_import_path(text: str) -> bool:
@@ -63,7 +57,7 @@ def error_text(error: BaseException) -> str:
         text = " ".join(str(error).split())
     except Exception:
         text = "its text cannot be shown"
-    shown = _NAMED_SECRET.sub(r"\1***", _LOG_IN_OF_URL.sub("***@", text))
+    shown = without_secrets(text)
     if isinstance(error, DynamicKafkaError):
         return shown
     frames = [

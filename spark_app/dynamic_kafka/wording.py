@@ -1,6 +1,7 @@
 """Phrases that many messages share: a list cut to its first items, the nearest known name, and a command to copy.
 
-Pure; the source, the application and the operator use it.
+It also masks the secrets in a text that somebody else has written. Pure; the source, the application and the operator
+use it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,35 @@ import difflib
 import re
 import shlex
 from collections.abc import Iterable
+
+_LOG_IN_OF_URL = re.compile(r"(?<=://)[^/\s]+@")
+_PEM = re.compile(r"-----BEGIN [A-Z ]+-----.*?(?:-----END [A-Z ]+-----|\Z)", re.DOTALL)
+# The bounds on lengths keep the search linear in the length of the text.
+_KEY = (
+    r"(?:passw(?:or)?d|passphrase|pwd|secret|token|credential|authorization|signature|\b(?:sig|auth)(?![a-z])"
+    r"|jaas[-_.]?config|(?:api|access|account|private)[-_.]?key|(?:keystore[-_.]|ssl_)key|key[-_.]pem)"
+    r"(?![\w$.]{0,128}(?:Exception|Error)\s*:)[\w.-]{0,128}"
+)
+"""A name that looks secret. The class of an error, such as `NoCredentialsException`, is none."""
+_NAMED_SECRET = re.compile(
+    rf"((?:{_KEY}[\"'\\]*\s*(?:[-=]>|[=:])|(?<![\w-])--(?=\w)[\w.-]{{0,128}}?{_KEY}[\"',\s]*[,\s]|\bbearer\s)\s*)"
+    r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|(?:basic|bearer)\s+\S+|[^\s,;&)}\]]+)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A secret after its name: `key=value`, `key: value`, `key -> value` or `--key value`, quoted or not."""
+MASK = "***"
+
+
+def without_secrets(text: str) -> str:
+    """Return a text with `MASK` for each value whose name looks secret, each log-in of a URL, and each PEM block.
+
+    An unquoted value ends at a space or a delimiter. If it contains one itself, the rest of it stays.
+
+    >>> without_secrets("401 of https://bob:pw@registry --conf sasl.password=pw")
+    '401 of https://***@registry --conf sasl.password=***'
+    """
+    without_blocks = _PEM.sub(MASK, _LOG_IN_OF_URL.sub(f"{MASK}@", text))
+    return _NAMED_SECRET.sub(lambda found: found[1] + MASK, without_blocks)
 
 
 def first_few(items: Iterable[object], limit: int = 10, *, separator: str = ", ") -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dynamic_kafka.wording import did_you_mean, first_few, nearest
+import pytest
+
+from dynamic_kafka.metadata.client_properties import BY_NAME
+from dynamic_kafka.options.secrets import _SECRET_KEYS, is_secret_key
+from dynamic_kafka.wording import did_you_mean, first_few, nearest, without_secrets
 
 
 def test_a_short_list_is_given_whole() -> None:
@@ -27,3 +31,32 @@ def test_an_unlike_name_gets_no_suggestion() -> None:
 
 def test_case_and_separators_do_not_make_names_less_alike() -> None:
     assert nearest("STREAM_IDS", ["streamIds", "STREAM_TOPICS"]) == "streamIds"
+
+
+@pytest.mark.parametrize("key", sorted({*filter(is_secret_key, BY_NAME), *_SECRET_KEYS, "sasl.jaas.config"}))
+def test_each_secret_property_is_masked(key: str) -> None:
+    assert without_secrets(f"--conf kafka.{key}=hunter2 --conf a=b") == f"--conf kafka.{key}=*** --conf a=b"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("password='a \\' hunter2'.", "password=***."),
+        ("{secret: hunter2, a: b}", "{secret: ***, a: b}"),
+        ("Map(token -> hunter2, a -> b)", "Map(token -> ***, a -> b)"),
+        ("x --api-key hunter2 y", "x --api-key *** y"),
+        ("ftp://a:b@hunter2@host/path", "ftp://***@host/path"),
+        ("a\n-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\nb", "a\n***\nb"),
+        ('{"auths": {"registry": {"auth":"hunter2"}}}', '{"auths": {"registry": {"auth":***}}}'),
+        ("sent Bearer hunter2 twice", "sent Bearer *** twice"),
+    ],
+)
+def test_a_secret_is_masked_in_any_form(text: str, shown: str) -> None:
+    assert without_secrets(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text", ["NoCredentialsException: none", "signal: killed", 'secrets "login" is forbidden', "ssl.key.location: /a"]
+)
+def test_a_text_without_a_secret_stays(text: str) -> None:
+    assert without_secrets(text) == text
