@@ -9,6 +9,8 @@ from typing import Literal, NamedTuple
 Life = Literal["Running", "Starting", "Failing", "Suspended", "Completed", "Failed", "Absent"]
 ALIVE: frozenset[Life] = frozenset({"Running", "Starting", "Failing"})
 """The states in which a driver runs, or its Spark operator starts the next one by itself."""
+FAILED: frozenset[Life] = frozenset({"Failing", "Failed"})
+"""The states after a failure, until the next attempt begins."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class Application:
             start only: a restart takes the deletion of its driver, and only `updateStrategy: Restart` makes one.
         restart_refusal: why it would not start again after its driver ended, with a remedy; "" if it would.
         restart_allowed_at: from when on it would start again, if `restart_refusal` ends by itself.
+        failure: the cause in its status, if it has failed, as `core.failure` shows it; "" if it names none.
     """
 
     uid: str
@@ -41,6 +44,7 @@ class Application:
     restarts_itself: bool = True
     restart_refusal: str = ""
     restart_allowed_at: datetime | None = None
+    failure: str = ""
 
     def refuses_restart(self, now: datetime) -> bool:
         """Return whether the application would end for good if its driver ended now."""

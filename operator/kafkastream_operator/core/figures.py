@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dynamic_kafka.metadata.model import Revision
-from kafkastream_operator.core.application import ALIVE, Application
+from kafkastream_operator.core.application import ALIVE, FAILED, Application
 from kafkastream_operator.core.recovery import revision_of
 from kafkastream_operator.core.timestamps import parse
 from kafkastream_operator.models.conditions import Condition
@@ -149,7 +149,7 @@ def failed_submission(application: Application | None, status: SubscriptionStatu
     """
     rollout = status.rollout
     restarting = rollout is not None and (rollout.method, rollout.phase) == ("Restart", "Patched")
-    failed = application is not None and application.life in ("Failing", "Failed") and not restarting
+    failed = application is not None and application.life in FAILED and not restarting
     return application.submission if application is not None and failed else None
 
 

@@ -14,7 +14,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION
-from kafkastream_operator.core.application import Application, Life, Patch
+from kafkastream_operator.core.application import FAILED, Application, Life, Patch
+from kafkastream_operator.core.failure import cause_of_failure
 from kafkastream_operator.spark.conf import (
     ATTEMPT_ANNOTATION,
     ROLES,
@@ -63,10 +64,11 @@ def application_of(found: Mapping[str, Any]) -> Application:
     attempt = as_int(info.get("id"))
     by_role = [correctly_mounted(secrets_for(role, conf) | _secrets_of(_template(spec, role))) for role in ROLES]
     restart_refusal, restart_allowed_at = _restarts(spec, status, info)
+    life = _life(spec, status)
     return Application(
         uid=meta["uid"],
         resource_version=meta["resourceVersion"],
-        life=_life(spec, status),
+        life=life,
         token=str(conf.get(_ANNOTATION.format(REVISION_ANNOTATION), "")),
         attempt=as_int(conf.get(_ANNOTATION.format(ATTEMPT_ANNOTATION))),
         submission=f"attempt-{attempt}",
@@ -76,6 +78,7 @@ def application_of(found: Mapping[str, Any]) -> Application:
         restarts_itself=False,
         restart_refusal=restart_refusal,
         restart_allowed_at=restart_allowed_at,
+        failure=cause_of_failure(_failure(_last_state(status))) if life in FAILED else "",
     )
 
 
@@ -128,7 +131,8 @@ def _life(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Life:
     """
     state = _state(status)
     if state == "ScheduledToRestart":
-        return "Failing" if _LIVES.get(_state_before_restart(status)) == "Failed" else "Starting"
+        before = str(_last_state(status).get("currentStateSummary", ""))
+        return "Failing" if _LIVES.get(before) == "Failed" else "Starting"
     life = _LIVES.get(state, "Starting")
     over = str((status.get("currentState") or {}).get("currentStateSummary", "")) != state
     tried_again = not over and _restart_config(spec).get("restartPolicy", "Never") != "Never"
@@ -145,11 +149,28 @@ def _state(status: Mapping[str, Any]) -> str:
     return last if _LIVES.get(last) == "Completed" else "Failed"
 
 
-def _state_before_restart(status: Mapping[str, Any]) -> str:
-    """Return the last state of the attempt before, by the history; the history may begin anew with each attempt."""
+def _last_state(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the last state of the last attempt that has begun; the history may begin anew with each attempt."""
     histories = _history(status.get("previousAttemptSummary") or {}), _history(status)
-    states = [str(each.get("currentStateSummary", "")) for history in histories for each in history]
-    return next((each for each in reversed(states) if each not in (*_ENDINGS, "ScheduledToRestart")), "")
+    states = [*histories[0], *histories[1], status.get("currentState") or {}]
+    later = ("", *_ENDINGS, "ScheduledToRestart")
+    return next((each for each in reversed(states) if each.get("currentStateSummary", "") not in later), {})
+
+
+def _failure(state: Mapping[str, Any]) -> str:
+    """Return all that a state has about a failure: the words of the driver's containers first, then its own."""
+    pod = state.get("lastObservedDriverStatus") or {}
+    ended = [
+        (str(each.get("name", "")), (each.get("state") or {}).get("terminated") or {})
+        for each in pod.get("containerStatuses") or []
+    ]
+    failed = [(name, end) for name, end in ended if end.get("exitCode")]
+    texts = [str(end.get("message") or "") for _, end in failed]
+    texts += [
+        f"container {name} failed with ExitCode: {end['exitCode']}, Reason: {end.get('reason') or 'unknown'}"
+        for name, end in failed
+    ]
+    return "\n".join((*texts, str(state.get("message") or "")))
 
 
 def _restart_config(spec: Mapping[str, Any]) -> Mapping[str, Any]:

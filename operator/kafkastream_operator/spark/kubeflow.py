@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamic_kafka.metadata.kubernetes_names import REVISION_ANNOTATION
-from kafkastream_operator.core.application import Application, Life, Patch
+from kafkastream_operator.core.application import FAILED, Application, Life, Patch
+from kafkastream_operator.core.failure import cause_of_failure
 from kafkastream_operator.spark.conf import (
     ATTEMPT_ANNOTATION,
     ROLES,
@@ -47,19 +48,21 @@ def application_of(found: Mapping[str, Any]) -> Application:
     """Read a SparkApplication."""
     meta, spec, status = found["metadata"], found.get("spec", {}), found.get("status", {})
     driver = spec.get("driver") or {}
-    state = str(status.get("applicationState", {}).get("state", ""))
+    state = status.get("applicationState", {})
+    life: Life = "Suspended" if spec.get("suspend") else _life(str(state.get("state", "")), spec, status)
     conf = spec.get("sparkConf") or {}
     by_role = [correctly_mounted(secrets_for(role, conf) | _listed(spec.get(role) or {})) for role in ROLES]
     return Application(
         uid=meta["uid"],
         resource_version=meta["resourceVersion"],
-        life="Suspended" if spec.get("suspend") else _life(state, spec, status),
+        life=life,
         token=(driver.get("annotations") or {}).get(REVISION_ANNOTATION, ""),
         attempt=as_int((driver.get("annotations") or {}).get(ATTEMPT_ANNOTATION)),
         submission=str(status.get("submissionID", "")),
         mounts=by_role[0] & by_role[1],
         driver_pod=str(status.get("driverInfo", {}).get("podName", "")),
         generation=int(meta.get("generation", 0)),
+        failure=cause_of_failure(str(state.get("errorMessage") or "")) if life in FAILED else "",
     )
 
 

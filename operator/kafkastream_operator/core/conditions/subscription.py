@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 
 from dynamic_kafka.options.durations import parse_duration_ms
 from dynamic_kafka.wording import first_few
+from kafkastream_operator.core.application import FAILED
 from kafkastream_operator.core.conditions.driver import mounted, never_reached, reporting, time_to_report
 from kafkastream_operator.core.document import MAX_BYTES, Key
 from kafkastream_operator.core.drain_evidence import FRESH_S
@@ -162,7 +163,7 @@ def with_summary(found: tuple[Condition, ...]) -> tuple[Condition, ...]:
         each
         for each in found
         if (each.status == "False" and each.type in ("StreamsResolved", "RolledOut", "Mounted"))
-        or (each.type == "ApplicationFound" and each.reason in ("Failed", "Failing"))
+        or (each.type == "ApplicationFound" and each.reason in FAILED)
     ]
     stuck = [each for each in bad if (each.type, each.reason) not in PASSING]
     rolled_out = by_type.get("RolledOut")
@@ -195,11 +196,12 @@ def next_deadline(view: View) -> datetime | None:
 def _application_found(view: View) -> Condition:
     name, api_version = view.spec.application_ref.name, view.spec.application_ref.api_version
     life = view.application.life if view.application is not None else "Absent"
-    if life in ("Failed", "Failing"):
+    if view.application is not None and life in FAILED:
+        cause = f"{view.application.failure}. " if view.application.failure else ""
         described = f"kubectl describe sparkapplication.{api_version.partition('/')[0]} {name}"
         then = "no driver runs" if life == "Failed" else "its Spark operator tries again"
         text = (
-            f"SparkApplication {name} has failed, and {then}: `{described}` shows its status, and the driver's"
+            f"SparkApplication {name} has failed, and {then}: {cause}`{described}` shows its status, and the driver's"
             " log has the cause if a driver was started. Correct the cause"
         )
         text += ", and start the application again" if life == "Failed" else ""

@@ -1,0 +1,90 @@
+"""The cause of an application's failure, in one line for a condition. Pure; the modules of `spark` call it.
+
+The text comes from a Spark operator, from Spark or from the application. It may hold a stack trace, a command line with
+secrets, and parts that differ in each attempt. The line goes into a status: so it has no secret, and two attempts that
+fail alike give the same line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from dynamic_kafka.wording import MASK, without_secrets
+
+MAX_CHARACTERS = 300
+"""The longest line that a condition quotes."""
+_MAX_READ = 64 * 1024
+"""The part of a text that is searched: Kubeflow's has all that `spark-submit` has written."""
+EXIT_CODES: Mapping[int, str] = {
+    2: "`app.yaml`, an option, a secret's reference or the command line is wrong.",
+    3: "No metadata, invalid metadata at the start, or metadata older than awaited.",
+    4: "Refused: identity, data loss, pending ranges of removed clusters, old or damaged checkpoint, another driver on"
+    " the same checkpoint, a `stateLocation` without the query's state; or a cluster refuses the login or a"
+    " certificate.",
+    5: "A Kafka cluster did not answer, or did not do as asked.",
+    6: "The query failed for another reason: transformation, sink, Spark.",
+    7: "Another query commits to the same consumer group.",
+    8: "Stopped as asked, but not within `gracePeriod`.",
+}
+"""The exit codes with which the bundled application fails, in the words of docs/application.md."""
+
+_REFUSAL = re.compile(r"forbidden|denied", re.IGNORECASE)
+_CAUSE = re.compile(r"Caused by: ")
+_EXCEPTION = re.compile(r"Exception\b|Error\b")
+_STACK = re.compile(r"\s*(?:at [\w$.<>/@]+\(|\.\.\. \d+ (?:more|common frames)|Traceback \(|File \".*\", line \d)")
+_LOG_LEVEL = re.compile(r"(?:log4j:)?(?:TRACE|DEBUG|INFO|WARN)\b")
+_EXIT_CODE = re.compile(r"\bexit ?code:? (\d{1,3})\b", re.IGNORECASE)
+_AROUND_AN_ANSWER = re.compile(r"Failure executing: \w+ at: \S+ Message: | Received status: Status\(.*")
+"""The text of Spark's Kubernetes client before and after the API server's answer. It repeats what the answer has."""
+
+_TIME = re.compile(
+    r"\d{2,4}[-/]\d{2}[-/]\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:?\d{2})?\s*|\b\d{2}:\d{2}:\d{2}\b\s*"
+)
+_ATTEMPT = re.compile(r"(\battempts?\W{1,3})\d+", re.IGNORECASE)
+_MIXED = r"(?=[a-z]*\d)(?=\d*[a-z])"
+_ID = re.compile(
+    r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"  # a UUID
+    rf"|\b{_MIXED}(?:[0-9a-f]{{8,}}|[0-9a-z]{{16,}})\b|(?<=@)[0-9a-f]{{5,8}}\b|\b\d{{10,}}\b"  # hashes and moments
+    rf"|(?<=-){_MIXED}(?:[b-df-hj-np-tv-xz2-9]{{5}}|[b-df-hj-np-tv-xz2-9]{{8,10}})\b"  # Kubernetes' ends of names
+    r"|(?<=-)\d+(?=-driver\b)|(?<=-exec-)\d+\b"
+)
+
+
+def cause_of_failure(text: str) -> str:
+    """Return the most useful line of a failure's text, with the meaning of the exit code that it names.
+
+    Args:
+        text: as in the application's status; any number of lines.
+
+    Returns:
+        One line, without its last period; "" for an empty text.
+    """
+    lines = [_stable(each) for each in without_secrets(text[:_MAX_READ]).splitlines() if not _STACK.match(each)]
+    found = _most_useful([each for each in lines if each])
+    if len(found) > MAX_CHARACTERS:
+        found = f"{found[: MAX_CHARACTERS - 1]}…"
+    named = _EXIT_CODE.search(found)
+    meaning = EXIT_CODES.get(int(named[1])) if named is not None else None
+    return f"{found} (exit code {named[1]} of the bundled application: {meaning[:-1]})" if named and meaning else found
+
+
+def _stable(line: str) -> str:
+    """Return a masked line without its changing parts, without control characters, and cut behind its first mask.
+
+    An unquoted secret may contain spaces, so its end cannot be found.
+    """
+    before, mask, _ = " ".join("".join(each if each.isprintable() else " " for each in line).split()).partition(MASK)
+    shown = _AROUND_AN_ANSWER.sub("", before + mask)
+    return _ID.sub("…", _ATTEMPT.sub(r"\1…", _TIME.sub("", shown))).strip().rstrip(".")
+
+
+def _most_useful(lines: list[str]) -> str:
+    """Return the refusal, else the last cause of a trace, which is its root, else the first exception, else a line."""
+    choices = (
+        next((each for each in lines if _REFUSAL.search(each)), ""),
+        next((each for each in reversed(lines) if _CAUSE.match(each)), ""),
+        next((each for each in lines if _EXCEPTION.search(each)), ""),
+        next((each for each in lines if not _LOG_LEVEL.search(each)), ""),
+    )
+    return next(filter(None, (*choices, *lines)), "")
