@@ -1,4 +1,4 @@
-"""Phrases that many messages share: a list cut to its first items, the nearest known name, and a command to copy.
+"""Phrases that many messages share: a list cut to its first items, a count, the nearest known name, a command to copy.
 
 It also masks the secrets in a text that somebody else has written. Pure; the source, the application and the operator
 use it.
@@ -50,6 +50,19 @@ def first_few(items: Iterable[object], limit: int = 10, *, separator: str = ", "
     texts = [str(item) for item in items]
     more = f" and {len(texts) - limit} more" if len(texts) > limit else ""
     return separator.join(texts[:limit]) + more
+
+
+def counted(count: int, noun: str, *, are: bool = False) -> str:
+    """Return a number with its noun, which takes an "s" unless the number is one.
+
+    Args:
+        are: append "are", or "is" after one.
+
+    >>> counted(2000, "stream"), counted(1, "record", are=True)
+    ('2000 streams', '1 record is')
+    """
+    text, verb = (f"{count} {noun}", "is") if count == 1 else (f"{count} {noun}s", "are")
+    return f"{text} {verb}" if are else text
 
 
 def tool_command(tool: str, argument: str = "", *, flag: str = "") -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from dynamic_kafka.metadata.client_properties import BY_NAME
 from dynamic_kafka.options.secrets import _SECRET_KEYS, is_secret_key
-from dynamic_kafka.wording import did_you_mean, first_few, nearest, without_secrets
+from dynamic_kafka.wording import counted, did_you_mean, first_few, nearest, without_secrets
 
 
 def test_a_short_list_is_given_whole() -> None:
@@ -17,6 +17,15 @@ def test_a_short_list_is_given_whole() -> None:
 def test_a_long_list_is_cut_and_counted() -> None:
     assert first_few(range(12)) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"
     assert first_few(["a", "b", "c"], limit=1, separator="; ") == "a and 2 more"
+
+
+def test_a_noun_agrees_with_its_number() -> None:
+    assert [counted(each, "record", are=True) for each in (0, 1, 2)] == [
+        "0 records are",
+        "1 record is",
+        "2 records are",
+    ]
+    assert counted(1, "stream") == "1 stream"
 
 
 def test_the_nearest_name_is_suggested() -> None:

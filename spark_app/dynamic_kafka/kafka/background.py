@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from dynamic_kafka.wording import counted
+
 log = logging.getLogger(__name__)
 
 REPEAT_S = 300.0
@@ -42,7 +44,7 @@ class RepeatFilter(logging.Filter):
             self._logged.clear()
         self._logged[key] = (now, 0)
         if suppressed:
-            record.msg, record.args = f"{text} (repeated {suppressed} times)", None
+            record.msg, record.args = f"{text} (repeated {counted(suppressed, 'time')})", None
         return True
 
 

@@ -11,6 +11,7 @@ from dynamic_kafka.errors import MetadataUnavailableError
 from dynamic_kafka.metadata.model import Revision
 from dynamic_kafka.metadata.revision import AwaitedRevision, described
 from dynamic_kafka.metadata.subscription import Subscription
+from dynamic_kafka.wording import counted
 
 _CHECK = "check the metadata service"
 
@@ -178,7 +179,7 @@ class DiscoveryState:
         failures = self.failures(now)
         if failures > self._threshold:
             raise MetadataUnavailableError(
-                f"the metadata service gave no answer {failures} times in a row, "
+                f"the metadata service gave no answer {counted(failures, 'time')} in a row, "
                 f"{self._threshold} are tolerated (metadataFailureThreshold){self._cause(now)}"
             )
         return self.current

@@ -21,6 +21,7 @@ from dynamic_kafka.errors import OptionError, PendingRangesError
 from dynamic_kafka.planning.amendments import Amendment, Amendments
 from dynamic_kafka.planning.identity import AcceptedIdentity, is_another, saved_identity
 from dynamic_kafka.planning.splits import SplitRange
+from dynamic_kafka.wording import counted
 
 HELP = "leave a cluster's ranges out of the pending batch of a stopped query, to be read again later"
 SETTLED_S = 60.0
@@ -78,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
             f" ranges out, and would read them again at its next start. Stop it, and delete the newest file in"
             f" {state.uri}/{query.id}/amendments"
         )
-    print(f"Abandoned: {len(left_out)} ranges (recorded in {state.uri}/{audited}). Start the query again.")
+    print(f"Abandoned: {counted(len(left_out), 'range')} (recorded in {state.uri}/{audited}). Start the query again.")
     return ExitCode.DONE
 
 
@@ -97,12 +98,13 @@ def _meaning(left_out: tuple[SplitRange, ...], others: set[str]) -> str:
     kept = sum(part.size for part in left_out) - given_up
     sentences = []
     if given_up:
-        sentences.append(f"{given_up} records are given up: another Kafka cluster was accepted in place of theirs.")
+        lost = counted(given_up, "record", are=True)
+        sentences.append(f"{lost} given up: another Kafka cluster was accepted in place of theirs.")
     if kept:
         sentences.append(
-            f"These splits go back to the start of their ranges: {kept} records are read when their cluster can be read"
-            " again. If an earlier attempt of this batch reached the sink, they are then delivered a second time (with"
-            " the app.yaml, this tool checks a file sink)."
+            f"These splits go back to the start of their ranges: {counted(kept, 'record', are=True)} read when their"
+            " cluster can be read again. If an earlier attempt of this batch reached the sink, they are then delivered"
+            " a second time (with the app.yaml, this tool checks a file sink)."
             " If the servers are another Kafka cluster by now, or the topic was re-created, they are given up."
         )
     return " ".join([*sentences, "The query must be stopped."])

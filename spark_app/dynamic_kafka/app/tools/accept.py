@@ -26,7 +26,7 @@ from dynamic_kafka.planning.amendments import Amendments
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
-from dynamic_kafka.wording import tool_command
+from dynamic_kafka.wording import counted, tool_command
 
 HELP = "accept another cluster under a cluster's id, lost records, or a lost state; recorded in the stateLocation"
 READABLE_BYTES = 60
@@ -144,7 +144,7 @@ class _Pending:
         records = sum(part.size for part in self.planned if part.split.cluster == cluster)
         if not records:
             return ""
-        text = f", and with them {records} records of the pending batch"
+        text = f", and with them {counted(records, 'record')} of the pending batch"
         if all(part.split.cluster != cluster for part in self.remaining):
             return f"{text}, which has left them out"
         return (
@@ -174,8 +174,8 @@ def _identity(text: str, seen: Preview | None, document: OffsetDocument, pending
     offsets = _offsets(document, cluster)
     meaning = (
         f"From now on, cluster {cluster!r} is Kafka cluster {kafka_id} instead of {saved}. The offsets of"
-        f" {len(offsets)} splits are deleted, and the new cluster is read from its start, unless its metadata has"
-        f" startingOffsets. Unread records of the old cluster are given up{pending.consequence(cluster)}"
+        f" {counted(len(offsets), 'split')} are deleted, and the new cluster is read from its start, unless its"
+        f" metadata has startingOffsets. Unread records of the old cluster are given up{pending.consequence(cluster)}"
     )
     # The name is for people only; the file's content has the exact id of the cluster.
     name, wire = (
@@ -243,7 +243,11 @@ def _loss(split: Split, seen: Preview | None, document: OffsetDocument) -> Accep
     count = lost_records(loss, following) if loss else None
     why = f": {loss.reason}" if loss else ""
     resumed = f"continues at {resume}" if resume is not None else "continues where its cluster allows"
-    cost = f"{count} records are given up" if count is not None else "the number of lost records is unknown"
+    cost = (
+        f"{counted(count, 'record', are=True)} given up"
+        if count is not None
+        else "the number of lost records is unknown"
+    )
     kind = loss.kind(following) if loss else None
     wire = AcceptedLoss(following, topic_id, resume, document.number, epoch, kind).to_wire(split)
     meaning = f"The loss at {split} from offset {following} on is accepted{why}: {cost}, and reading {resumed}"

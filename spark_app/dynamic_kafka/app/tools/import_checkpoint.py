@@ -19,6 +19,7 @@ from dynamic_kafka.app.query.checkpoints import Batches, Checkpoint, Logged, our
 from dynamic_kafka.app.tools.audit import record, stamp, who
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import OffsetDocumentError, OptionError
+from dynamic_kafka.wording import counted
 
 HELP = "convert a checkpoint of Spark's own kafka source to starting offsets"
 
@@ -109,7 +110,7 @@ def steps_text(uri: str, cluster: str, imported: Imported) -> str:
     option = json.dumps({cluster: imported.offsets}, sort_keys=True)
     single = json.dumps(imported.offsets, sort_keys=True)
     return f"""\
-{uri}: batch {imported.batch}, source {imported.source}: {partitions} partitions of {topics}
+{uri}: batch {imported.batch}, source {imported.source}: {counted(partitions, "partition")} of {topics}
 {_pending_text(imported)}
 1. Stop the old query. If it has run since, run this tool again.
 
@@ -162,7 +163,9 @@ def _kafka_source(logged: tuple[Logged, ...], source: str | None, uri: str) -> t
         raise OffsetDocumentError(f"{uri} is already a checkpoint of dynamic-kafka: continue with it")
     if not found:
         wanted = f"source {source}" if source is not None else "no source"
-        raise OptionError(f"{uri}: {wanted} of the query is Spark's `kafka` source; it has {len(logged)} sources")
+        raise OptionError(
+            f"{uri}: {wanted} of the query is Spark's `kafka` source; it has {counted(len(logged), 'source')}"
+        )
     listed = "; ".join(f"{name}: {', '.join(sorted(offsets))}" for name, offsets in found.items())
     raise OptionError(f"{uri}: the query has several Kafka sources, choose one with --source: {listed}")
 
