@@ -66,6 +66,7 @@ class Report:
         pod: the UID of the pod that the driver runs in, according to the driver.
         draining: {topic: its progress}.
         never_reached: {cluster: cause} of clusters that a query has never read because they do not answer.
+        unanswered: new clusters that have neither answered a query nor failed yet.
     """
 
     reader: int = 1
@@ -77,6 +78,7 @@ class Report:
     pod: str = ""
     draining: Mapping[Key, TopicReport] = field(default_factory=dict)
     never_reached: Mapping[str, str] = field(default_factory=dict)
+    unanswered: frozenset[str] = frozenset()
     streams: Mapping[str, Any] | None = None
 
     @classmethod
@@ -101,6 +103,7 @@ class Report:
                 for each in found.draining
             },
             never_reached={each.cluster: each.reason for each in found.never_reached},
+            unanswered=frozenset(found.unanswered),
             streams=found.streams,
         )
 

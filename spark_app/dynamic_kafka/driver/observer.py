@@ -108,6 +108,7 @@ class Observer:
         if progress is not None:
             silent = {c: ClusterUnreachableError(c, NO_ANSWER_YET) for c in self._late & new} if first else {}
             self.note_failures({**silent, **broken, **failures}, observed)
+            self.status.unanswered = new & self._late - self.status.stalled.keys()
         return observed
 
     def adopt(self, observed: LiveObservation) -> None:

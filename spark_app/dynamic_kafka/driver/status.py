@@ -62,6 +62,7 @@ class PlanStatus:
         lag: offsets that no batch has taken yet, per reachable cluster.
         stalled: clusters that do not answer, with the reason.
         never_reached: those of them that the query has never read.
+        unanswered: clusters that the query has never read, and that have neither answered nor failed yet.
     """
 
     revision: str = ""
@@ -73,6 +74,7 @@ class PlanStatus:
     lag: Mapping[str, int] = field(default_factory=dict)
     stalled: dict[str, str] = field(default_factory=dict)
     never_reached: frozenset[str] = frozenset()
+    unanswered: frozenset[str] = frozenset()
     notes: list[Note] = field(default_factory=list)
     _warned: set[tuple[str, ...]] = field(default_factory=set)
     _reminders: Reminders = field(default_factory=Reminders)
@@ -141,6 +143,8 @@ class PlanStatus:
             summary["waiting"] = waiting
         if never_reached := sorted(self.never_reached & waiting.keys()):
             summary["neverReached"] = never_reached
+        if self.unanswered:
+            summary["unanswered"] = sorted(self.unanswered)
         if self.rejected:
             summary["rejected"] = self.rejected
             if self.rejected_token:

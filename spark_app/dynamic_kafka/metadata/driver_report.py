@@ -97,6 +97,7 @@ class DriverReport(_ReportPart):
         pod: UID of the pod that reports.
         beat: a number that grows with each report.
         never_reached: the clusters that a query has never read because they do not answer.
+        unanswered: the new clusters that have neither answered a query nor failed yet.
         streams: the streams of the applied revision, word for word; None, and absent from the text, if they are large.
     """
 
@@ -111,6 +112,7 @@ class DriverReport(_ReportPart):
     beat: int = 0
     draining: tuple[ReportedTopic, ...] = ()
     never_reached: tuple[NeverReachedCluster, ...] = ()
+    unanswered: tuple[str, ...] = ()
     streams: Annotated[dict[str, Any] | None, BeforeValidator(_streams_or_none)] = None
 
     @classmethod

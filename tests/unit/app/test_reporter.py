@@ -176,6 +176,13 @@ def test_a_cluster_that_was_never_reached_is_reported(application: Application) 
     assert application.after(DRAIN_REPORT_INTERVAL_S)[-1]["draining"][0]["neverReached"] is False
 
 
+def test_a_cluster_without_an_answer_yet_is_reported(application: Application) -> None:
+    application.board.update("lake", summaries=({**SUMMARY, "unanswered": ["west", "east"]},))
+    assert application.after(1)[-1]["unanswered"] == ["east", "west"]
+    application.board.update("lake", summaries=(SUMMARY,))
+    assert application.after(REPORT_INTERVAL_S)[-1]["unanswered"] == []
+
+
 def test_a_query_without_a_committed_batch_has_no_known_lag(application: Application) -> None:
     application.board.update("mine", document=OffsetDocument())
     application.listed(5)

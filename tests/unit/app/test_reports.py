@@ -47,7 +47,7 @@ DRAINING = replace(STATE, draining=(("east", "old"),))
 
 def test_the_operator_reads_what_the_driver_reports() -> None:
     drains = [TopicDrain("east", "old", None, 0.0, False), TopicDrain("west", "old", 0, 312.04, True, "K")]
-    state = replace(DRAINING, rejected=("6f1c/18", "another cluster"))
+    state = replace(DRAINING, rejected=("6f1c/18", "another cluster"), unanswered=("west",))
 
     read = Report.parse(report_text(state, drains, pod="uid-of-pod", beat=7))
 
@@ -63,6 +63,7 @@ def test_the_operator_reads_what_the_driver_reports() -> None:
             Key("east", "old"): TopicReport(None, 0.0, False),
             Key("west", "old"): TopicReport(0, 312.0, True, "K"),
         },
+        unanswered=frozenset({"west"}),
         streams=STREAMS,
     )
 
@@ -91,6 +92,7 @@ def test_the_json_form_does_not_change() -> None:
             }
         ],
         "neverReached": [],
+        "unanswered": [],
         "streams": STREAMS,
     }
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -209,6 +210,29 @@ class SilentProbe:
 
     def observe(self, request: object) -> Future[ClusterObservation]:
         return Future()
+
+
+def test_a_new_cluster_is_unanswered_until_it_fails(
+    running: tuple[Observer, Metadata], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a running query, and a new cluster that neither answers nor fails within a plan
+    observer, metadata = running
+    metadata.name("west", "new")
+    asked: Future[ClusterObservation] = Future()
+    probe = SimpleNamespace(observe=lambda request: asked, mark_used=lambda: None)
+    monkeypatch.setattr(observer._probes, "for_subscription", lambda _: ({"new": probe}, {}))
+    monkeypatch.setattr(module, "GRACE_S", 0.0)
+    observer.observe(RUNNING)
+
+    # Then the summary does not pass it over, and does not call it never reached yet
+    summary = observer.status.summary(RUNNING, finished=False)
+    assert (summary.get("unanswered"), summary.get("neverReached")) == (["new"], None)
+
+    # And when it has failed
+    asked.set_exception(ClusterUnreachableError("new", "timed out"))
+    observer.observe(RUNNING)
+    summary = observer.status.summary(RUNNING, finished=False)
+    assert (summary.get("unanswered"), summary.get("neverReached")) == (None, ["new"])
 
 
 def test_a_plan_waits_longer_for_many_splits(

@@ -34,7 +34,7 @@ MAX_BYTES = 160 * 1024
 MAX_REASON = 1000
 """Characters of the reason for a rejected revision, or of the cause why a cluster does not answer."""
 MAX_NEVER_REACHED = 20
-"""The most clusters that are reported as never reached."""
+"""The most clusters that are reported as never reached, and as unanswered."""
 MAX_REVISIONS = 16
 """How many revisions are remembered, because a planner may still use an earlier one."""
 
@@ -49,6 +49,7 @@ class DriverState:
         subscription: UID of the subscription that the document was rendered for.
         draining: (cluster, topic) of each topic that drains.
         never_reached: (cluster, cause) of each cluster that a query has never read because it does not answer.
+        unanswered: the new clusters that have neither answered a query nor failed yet.
     """
 
     applied: Revision | None
@@ -56,6 +57,7 @@ class DriverState:
     subscription: str
     draining: tuple[tuple[str, str], ...] = ()
     never_reached: tuple[tuple[str, str], ...] = ()
+    unanswered: tuple[str, ...] = ()
 
 
 class AppliedRevision:
@@ -179,6 +181,7 @@ def report_text(
         pod=pod,
         beat=beat,
         never_reached=tuple(NeverReachedCluster(cluster=name, reason=why) for name, why in state.never_reached),
+        unanswered=state.unanswered,
         streams=dict(rendering.streams) if rendering is not None and rendering.streams is not None else None,
     )
     left = MAX_BYTES - len(report.text())

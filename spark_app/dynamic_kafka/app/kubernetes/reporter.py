@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from dynamic_kafka.app.kubernetes.driver_report import (
+    MAX_NEVER_REACHED,
     AppliedRevision,
     DriverState,
     ReportSchedule,
@@ -133,6 +134,7 @@ class Reporter:
             subscription=own.rendering.subscription,
             draining=tuple(self._drains.topics()),
             never_reached=never_reached_causes(each.never_reached for each in sinks),
+            unanswered=tuple(sorted({name for each in sinks for name in each.unanswered})[:MAX_NEVER_REACHED]),
         )
         if self._schedule.is_due(state, now):
             done = self._report(state, never_reached_by_all([each.never_reached for each in sinks]))

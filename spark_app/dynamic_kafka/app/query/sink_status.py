@@ -84,6 +84,11 @@ class SinkStatus:
         names = (name for summary in self.summaries for name in summary.get("neverReached", ()))
         return {name: self.stalled.get(name, "") for name in names}
 
+    @property
+    def unanswered(self) -> frozenset[str]:
+        """The clusters that the query has never read, and that have neither answered nor failed yet."""
+        return frozenset(name for summary in self.summaries for name in summary.get("unanswered", ()))
+
 
 class StatusBoard:
     """The status of all sinks."""
