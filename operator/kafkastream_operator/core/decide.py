@@ -61,7 +61,7 @@ def decide(view: View) -> Plan:
         content.conditions,
         step.condition,
         content.rendering,
-        secrets=content.document.secrets,
+        document=content.document,
         paused=paused,
     )
     status = _status(view, content, content.document, step, found)

@@ -198,7 +198,7 @@ def test_a_mistyped_cluster_is_a_condition_and_drains_at_once(job: Job) -> None:
     stage.subscription(updateStrategy="Reload")
     job.stream("b")
     stage.wait_condition("ClusterNeverReached", "AllReached", timeout=PATIENCE_S)
-    lives = len(job.node.started)
+    lives, before = len(job.node.started), stage.subscription_now()["status"]["rendered"]["counter"]
     [nobody] = reserve_ports(1)
     mistyped = {"id": "west", "bootstrapServers": f"127.0.0.1:{nobody}", "topics": [TOPIC]}
     b = {"id": "b", "bootstrapServers": job.brokers.b.bootstrap, "topics": [TOPIC]}
@@ -206,7 +206,19 @@ def test_a_mistyped_cluster_is_a_condition_and_drains_at_once(job: Job) -> None:
     # When a cluster is added at an address where nothing answers
     stage.stream("orders", b, mistyped, quietPeriod="1d")
 
-    # Then the driver takes the revision and reads the others, and a condition has address and cause
+    # Then no condition calls it reached when the driver has the revision, and has not tried the cluster yet
+    in_force = stage.api.wait(
+        SUBSCRIPTIONS,
+        "app",
+        stage.namespace,
+        until=lambda each: (
+            each["status"]["rendered"]["counter"] > before and condition(each, "RolledOut")["reason"] == "Confirmed"
+        ),
+        timeout=PATIENCE_S,
+    )
+    assert condition(in_force, "ClusterNeverReached")["reason"] in ("AwaitsAnswer", "NeverReached")
+
+    # And the driver reads the others, and a condition has address and cause
     found = stage.wait_condition("ClusterNeverReached", "NeverReached", timeout=PATIENCE_S)
     assert f"west has the bootstrap servers 127.0.0.1:{nobody}" in found["message"]
     assert "CLUSTER_UNREACHABLE" in found["message"]

@@ -300,7 +300,11 @@ SUBSCRIPTIONS: dict[str, tuple[Callable[[], World], str]] = {
     "a driver without the mount": (lambda: of_driver(mounted=False), "Degraded"),
     "a report that is unreadable": (lambda: of_driver(report=None, unreadable=True), "Healthy"),
     "an image that is too old": (lambda: reporting(running(), reader=0), "Healthy"),
-    "a cluster that does not answer": (lambda: reporting(running(), never_reached={"west": "timed out"}), "Healthy"),
+    "a cluster without an answer yet": (
+        lambda: reporting(running(), unanswered=frozenset({"east"})),
+        "Healthy",
+    ),
+    "a cluster that does not answer": (lambda: reporting(running(), never_reached={"east": "timed out"}), "Healthy"),
     "a drain": (draining, "Healthy"),
     "a drain that takes long": (lambda: draining(days=2), "Healthy"),
 }

@@ -25,7 +25,7 @@ PATIENCE_S = DEFAULT_TIMING.confirm_live.total_seconds()
 def silent() -> World:
     """Return a world whose driver has started, and has not reported."""
     world = World(spec={"updateStrategy": "Reload"})
-    world.stream("orders", cluster("east"))
+    world.stream("orders", cluster("east"), cluster("west"))
     world.application_is("Starting").settle()
     world.driver_starts(reports=False).settle()
     return world
@@ -72,7 +72,7 @@ def test_a_new_operator_still_calls_a_silent_driver_silent() -> None:
 def test_a_cluster_never_reached_is_a_condition_and_an_event() -> None:
     # Given a driver whose report names a cluster that it has never read
     world = silent()
-    assert world.condition("ClusterNeverReached") == ("Unknown", "NoReport")
+    assert world.condition("ClusterNeverReached") == ("Unknown", "AwaitsReport")
     world.driver_reports()
     world.settle()
     assert world.condition("ClusterNeverReached") == ("False", "AllReached")
@@ -95,6 +95,86 @@ def test_a_cluster_never_reached_is_a_condition_and_an_event() -> None:
     world.driver = None
     world.settle()
     assert world.condition("ClusterNeverReached") == ("Unknown", "NoDriver")
+
+
+def never_reaching(world: World, **causes: str) -> None:
+    """Let the driver's present report name these clusters as never reached."""
+    assert world.driver is not None and world.driver.report is not None
+    world.driver = replace(world.driver, report=replace(world.driver.report, never_reached=causes))
+    world.settle()
+
+
+def test_only_a_report_on_the_revision_shows_all_reached() -> None:
+    # Given a driver that has reached all clusters, and a cluster that it has not tried yet
+    world = running(updateStrategy="Restart")
+    assert world.condition("ClusterNeverReached") == ("False", "AllReached")
+    world.stream("orders", cluster("east"), cluster("west")).settle()
+    assert world.condition("ClusterNeverReached") == ("Unknown", "AwaitsReport")
+
+    # When a new driver confirms the revision by its token, and has not reported
+    restarted_silently(world)
+    assert world.condition("RolledOut") == ("True", "Confirmed")
+    assert world.condition("ClusterNeverReached") == ("Unknown", "AwaitsReport")
+
+    # And when it reports the revision, first before west has answered
+    world.driver_reports()
+    assert world.driver is not None and world.driver.report is not None
+    world.driver = replace(world.driver, report=replace(world.driver.report, unanswered=frozenset({"west"})))
+    world.settle()
+    assert world.condition("ClusterNeverReached") == ("Unknown", "AwaitsAnswer")
+    assert "waits for the first answer of west" in world.message("ClusterNeverReached")
+    world.driver_reports().settle()
+    assert world.condition("ClusterNeverReached") == ("False", "AllReached")
+
+
+def restarted_silently(world: World) -> None:
+    """Let a new driver follow the patch, and report nothing yet."""
+    world.application_is("Starting").driver = None
+    world.settle().driver_starts(reports=False).settle()
+
+
+def test_never_reached_follows_the_newest_document() -> None:
+    # Given a cluster that was never reached
+    world = running(updateStrategy="Reload")
+    world.stream("orders", cluster("east"), cluster("west")).settle()
+    world.driver_reports()
+    never_reaching(world, west="timed out; west has the bootstrap servers west:9029")
+    assert "revision" not in world.message("ClusterNeverReached")
+
+    # When its servers are corrected, the message says that its address is of the last report
+    west = cluster("west", bootstrapServers="west:9093")
+    world.stream("orders", cluster("east"), west).settle()
+    assert world.condition("ClusterNeverReached") == ("True", "NeverReached")
+    assert world.message("ClusterNeverReached").endswith(
+        "This is from its last report: driver driver-1 has not reported revision 3 yet"
+    )
+    assert events_of(world, "NeverReached") == 1
+
+    # And when it is taken out of the stream, the condition does not speak of it any more
+    world.stream("orders", cluster("east")).settle()
+    assert world.condition("ClusterNeverReached") == ("Unknown", "AwaitsReport")
+    assert "west" not in world.message("ClusterNeverReached")
+    world.driver_reports()
+    never_reaching(world, west="timed out")
+    assert world.condition("ClusterNeverReached") == ("False", "AllReached"), "it only drains"
+
+
+def test_the_text_begins_with_a_driver_that_still_starts() -> None:
+    world = silent()
+    stays_silent(world, PATIENCE_S)
+    message = world.message("Reporting")
+    places = [message.index(each) for each in ("still be starting", "the image does not report", "lacks the right")]
+    assert places == sorted(places)
+    assert message.startswith("driver driver-1 has run for 120 s without a report")
+
+
+def test_a_pod_that_does_not_run_yet_uses_up_no_time() -> None:
+    now = 0.0
+    cache = Cache(clock=lambda: now)
+    for version, (now, phase) in enumerate([(0.0, "Pending"), (600.0, "Running"), (601.0, "Running")]):  # noqa: B007
+        driver = seen(pod(mounts=[]), phase=phase, version=str(version), cache=cache).driver
+    assert driver is not None
+    assert driver.silent_s == 1.0
 
 
 def commands(message: str) -> list[str]:
@@ -169,9 +249,16 @@ PROJECTED = {"name": "streams", "projected": {"sources": [{"secret": {}}, {"conf
 FOLDER = {"name": "streams", "mountPath": "/etc/kafkastreams"}
 
 
-def seen(spec: Mapping[str, Any], report: str | None = None) -> View:
+def seen(
+    spec: Mapping[str, Any],
+    report: str | None = None,
+    *,
+    phase: str = "Running",
+    version: int = 1,
+    cache: Cache | None = None,
+) -> View:
     """Return the view of a driver whose pod has this spec."""
-    cache = Cache()
+    cache = cache or Cache()
     meta = {"namespace": "ns", "resourceVersion": "1", "creationTimestamp": "x"}
     asked = {"applicationRef": {"name": "app"}, "streams": {"ids": ["orders"]}}
     cache.put(SUBSCRIPTIONS, {"metadata": {**meta, "name": "app", "uid": "s"}, "spec": asked})
@@ -179,8 +266,15 @@ def seen(spec: Mapping[str, Any], report: str | None = None) -> View:
     cache.put(KUBEFLOW_APPLICATIONS, {"metadata": {**meta, "name": "app", "uid": "a"}, "spec": {}, "status": status})
     labels = {"spark-role": "driver", "sparkoperator.k8s.io/app-name": "app"}
     annotations = {} if report is None else {REPORT_ANNOTATION: report}
-    pod = {**meta, "name": "app-driver", "uid": "p", "labels": labels, "annotations": annotations}
-    cache.put(PODS, {"metadata": pod, "spec": spec, "status": {"phase": "Running"}})
+    pod = {
+        **meta,
+        "resourceVersion": str(version),
+        "name": "app-driver",
+        "uid": "p",
+        "labels": labels,
+        "annotations": annotations,
+    }
+    cache.put(PODS, {"metadata": pod, "spec": spec, "status": {"phase": phase}})
     found = observe_subscription(cache, "ns", "app", START, DEFAULT_TIMING)
     assert found is not None
     return found.view

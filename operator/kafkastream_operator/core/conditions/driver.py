@@ -13,7 +13,7 @@ from dynamic_kafka.metadata.kubernetes_names import (
 )
 from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.conditions.rollout import mount_keys
-from kafkastream_operator.core.document import MIN_READER
+from kafkastream_operator.core.document import MIN_READER, Document, active
 from kafkastream_operator.core.drain_evidence import Driver, own_report, time_left_to_report
 from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition, condition
@@ -58,7 +58,7 @@ def reporting(view: View) -> Condition:
         if time_to_report(view) is not None:
             text = f"driver {driver.name} has started and may take a while to report for the first time"
             return condition("Reporting", None, "AwaitsReport", text)
-        return condition("Reporting", False, "NoReport", _no_report(driver))
+        return condition("Reporting", False, "NoReport", _no_report(driver, view.timing.confirm_live))
     if driver.report.reader < MIN_READER:
         text = (
             f"the image of driver {driver.name} reads documents of contract {driver.report.reader}, and {MIN_READER} is"
@@ -68,24 +68,38 @@ def reporting(view: View) -> Condition:
     return condition("Reporting", True, "Reporting")
 
 
-def never_reached(view: View) -> Condition:
-    """Say which clusters the driver has never read because they do not answer, with the cause of each."""
+def never_reached(view: View, document: Document) -> Condition:
+    """Say which clusters the driver has never read because they do not answer, with the cause of each.
+
+    Only a report on this document shows that all were reached. Until it comes, an earlier report still counts for the
+    clusters that the document has, because a change of other clusters does not make them answer.
+    """
     driver = _running(view)
     if driver is None:
         return condition("ClusterNeverReached", None, "NoDriver", "no driver runs")
     report = own_report(driver, view.uid)
     if report is None:
-        return condition(
-            "ClusterNeverReached", None, "NoReport", f"driver {driver.name} has not reported: see Reporting"
+        reason = "AwaitsReport" if time_to_report(view) is not None else "NoReport"
+        text = f"driver {driver.name} has not reported: see Reporting"
+        return condition("ClusterNeverReached", None, reason, text)
+    is_covered = report.applied is not None and report.applied.is_at_least(document.revision)
+    missing = f"driver {driver.name} has not reported revision {document.revision.counter} yet"
+    named = {cluster for stream in document.streams.values() for cluster in active(stream)["clusters"]}
+    found = [f"{name}: {why}" for name, why in sorted(report.never_reached.items()) if name in named]
+    if found:
+        text = (
+            f"driver {driver.name} reads the other clusters, and has never read"
+            f" {first_few(found, 5, separator='; ')}. Correct the servers, the log-in or the network, or take the"
+            " cluster out of its stream: it is read from its start when it answers"
         )
-    if not report.never_reached:
-        return condition("ClusterNeverReached", False, "AllReached")
-    found = first_few((f"{name}: {why}" for name, why in sorted(report.never_reached.items())), 5, separator="; ")
-    text = (
-        f"driver {driver.name} reads the other clusters, and has never read {found}. Correct the servers, the log-in or"
-        " the network, or take the cluster out of its stream: it is read from its start when it answers"
-    )
-    return condition("ClusterNeverReached", True, "NeverReached", text)
+        text += "" if is_covered else f". This is from its last report: {missing}"
+        return condition("ClusterNeverReached", True, "NeverReached", text)
+    if not is_covered:
+        return condition("ClusterNeverReached", None, "AwaitsReport", f"{missing}: see RolledOut")
+    if unanswered := sorted(report.unanswered & named):
+        text = f"driver {driver.name} waits for the first answer of {first_few(unanswered, 5)}, and reads the others"
+        return condition("ClusterNeverReached", None, "AwaitsAnswer", text)
+    return condition("ClusterNeverReached", False, "AllReached")
 
 
 def time_to_report(view: View) -> timedelta | None:
@@ -108,16 +122,16 @@ def _running(view: View) -> Driver | None:
     return driver if driver is not None and driver.running and driver.owned else None
 
 
-def _no_report(driver: Driver) -> str:
+def _no_report(driver: Driver, patience: timedelta) -> str:
     namespace, account = driver.namespace, driver.account
     user = f"{namespace}:{account}"
     return (
-        f"driver {driver.name} has not reported: drains cannot end, and it takes no change live. Its ServiceAccount"
-        f" {account} needs the right to get and patch pods in namespace {namespace}: list it in the chart's `drivers`,"
-        f" or `kubectl create role {REPORTER_ROLE} -n {namespace} --verb={','.join(REPORTER_VERBS)} --resource=pods`;"
-        f" `kubectl create rolebinding {REPORTER_ROLE}-{account} -n {namespace} --role={REPORTER_ROLE}"
-        f" --serviceaccount={user}`."
-        f" If it has that (`kubectl auth can-i patch pods -n {namespace} --as system:serviceaccount:{user}` says yes),"
-        " the image does not report, or cannot reach the API server: run the bundled application"
-        " (`python -m dynamic_kafka.app`), whose log says why no report gets through"
+        f"driver {driver.name} has run for {patience.total_seconds():.0f} s without a report: drains cannot end, and it"
+        " takes no change live. It may still be starting, as its log shows. Or the image does not report: run the"
+        " bundled application (`python -m dynamic_kafka.app`), whose log says why no report gets through. Or its"
+        f" ServiceAccount {account} lacks the right to get and patch pods in namespace {namespace}: list it in the"
+        f" chart's `drivers`, or `kubectl create role {REPORTER_ROLE} -n {namespace} --verb={','.join(REPORTER_VERBS)}"
+        f" --resource=pods`; `kubectl create rolebinding {REPORTER_ROLE}-{account} -n {namespace}"
+        f" --role={REPORTER_ROLE} --serviceaccount={user}`. `kubectl auth can-i patch pods -n {namespace} --as"
+        f" system:serviceaccount:{user}` says whether it has the right"
     )

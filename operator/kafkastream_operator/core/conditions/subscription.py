@@ -21,7 +21,7 @@ from dynamic_kafka.options.durations import parse_duration_ms
 from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.application import FAILED
 from kafkastream_operator.core.conditions.driver import mounted, never_reached, reporting, time_to_report
-from kafkastream_operator.core.document import MAX_BYTES, Key
+from kafkastream_operator.core.document import MAX_BYTES, Document, Key
 from kafkastream_operator.core.drain_evidence import FRESH_S
 from kafkastream_operator.core.release import spent_release_of
 from kafkastream_operator.core.render import Rendering
@@ -47,7 +47,7 @@ def subscription_conditions(
     rolled_out: Condition,
     rendering: Rendering | None,
     *,
-    secrets: frozenset[str],
+    document: Document,
     paused: str = "",
 ) -> tuple[Condition, ...]:
     """Return all conditions of a subscription that has a document.
@@ -55,16 +55,16 @@ def subscription_conditions(
     Args:
         overriding: conditions that replace the ones of the same type: why the next document was not written.
         rendering: None if the document was left as it was.
-        secrets: the Secrets that the document needs mounted.
+        document: the newest document.
     """
     found = [
         *streams_resolved(resolved),
         *overriding,
         _with_pause(rolled_out, "nothing newer is rolled out", paused),
         _application_found(view),
-        mounted(view, secrets),
+        mounted(view, document.secrets),
         reporting(view),
-        never_reached(view),
+        never_reached(view, document),
         _with_pause(_drained(view, rendering), "no drain ends", paused),
     ]
     return with_summary(tuple({each.type: each for each in found}.values()))
