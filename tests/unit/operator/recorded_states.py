@@ -92,6 +92,18 @@ def silent(seconds: float) -> World:
     return world.settle()
 
 
+def unplanned() -> World:
+    """Return a new driver whose first report names no revision, since its query has not planned."""
+    return reporting(started().driver_starts(), applied=None)
+
+
+def replaced() -> World:
+    """Return a restart whose driver is there, and has not reported."""
+    world = changed("Restart").application_is("Starting")
+    world.driver = None
+    return world.settle().driver_starts(reports=False).settle()
+
+
 def of_driver(**change: Any) -> World:
     """Return an application with a change of how the operator sees its driver."""
     world = running()
@@ -246,13 +258,15 @@ def draining(**later: float) -> World:
 
 
 SUBSCRIPTIONS: dict[str, tuple[Callable[[], World], str]] = {
-    "the first document": (started, "Healthy"),
-    "a driver that is new": (lambda: silent(0), "Healthy"),
+    "the first document": (started, "Progressing"),
+    "a driver that is new": (lambda: silent(0), "Progressing"),
+    "a driver without a plan": (unplanned, "Progressing"),
+    "a restart whose driver is new": (replaced, "Progressing"),
     "a driver that is silent": (lambda: silent(3600), "Healthy"),
     "at rest": (running, "Healthy"),
     "a live change under way": (changed, "Progressing"),
     "a live change in force": (confirmed, "Healthy"),
-    "a change that waits for a report": (waiting, "Healthy"),
+    "a change that waits for a report": (waiting, "Progressing"),
     "a restart that gathers changes": (gathering, "Progressing"),
     "a restart under way": (lambda: changed("Restart"), "Progressing"),
     "a restart whose driver is late": (restarting, "Progressing"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkastream_operator.core.catalog import stream_entry
-from tests.unit.operator.world import cluster, running
+from tests.unit.operator.world import World, cluster, running
 
 WEST_LOGIN = {"cluster": "west", "name": "west-login", "allowedServers": ["west:9092"]}
 EAST_LOGIN = {"cluster": "east", "name": "login", "allowedServers": ["east:9092"]}
@@ -33,6 +33,20 @@ def test_a_kafkastreams_message_names_its_own_fields() -> None:
         assert entry.content is None
         assert "secretFolder" not in entry.problem
         assert "secretRef" in entry.problem
+
+
+def test_one_stream_is_not_1_streams() -> None:
+    assert running().message("StreamsResolved") == "1 stream"
+
+
+def test_the_first_document_is_in_force_when_it_is_reported() -> None:
+    world = World().stream("orders", cluster("east")).application_is("Starting").settle()
+    waits = "revision 1, the first document, is rendered; the application takes it when it starts"
+    assert world.message("RolledOut") == waits
+    world.driver_starts(reports=False).settle()
+    assert world.message("RolledOut") == waits
+    world.driver_reports().settle()
+    assert world.message("RolledOut") == world.message("Ready") == "revision 1, the first document, is in force"
 
 
 def test_a_drain_is_not_called_a_stream() -> None:

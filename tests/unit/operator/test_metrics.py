@@ -348,10 +348,12 @@ def test_each_failure_of_the_application_is_counted(world: Scraped) -> None:
     world.works()
     for count in (1, 2):
         for state in ("FAILING", "FAILING", "PENDING_RERUN", "SUBMITTED", "RUNNING"):
-            status = {"applicationState": {"state": state}, "submissionID": f"s{count}"}
+            running = state == "RUNNING"
+            driver = {"driverInfo": {"podName": "app-driver"}} if running else {}
+            status = {"applicationState": {"state": state}, "submissionID": f"s{count}", **driver}
             world.server._status(KUBEFLOW_APPLICATIONS, status)
             world.works()
-            assert world.value("subscription_ready") == (state != "FAILING")
+            assert world.value("subscription_ready") == running
             assert world.value("subscription_failures_total") == count
             assert (world.value("subscription_stalled"), world.value("subscription_rollout_without_driver")) == (0, 0)
     policy |= {"onSubmissionFailureRetryInterval": 5}

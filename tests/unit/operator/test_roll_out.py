@@ -93,7 +93,7 @@ def test_an_application_that_is_tried_again_is_not_ready() -> None:
     assert "its Spark operator tries again: `kubectl describe" in world.message("Ready")
     world.application_is("Starting").settle()
     assert world.condition("RolledOut") == before == ("Unknown", "Waiting")
-    assert world.condition("Ready") == ("True", "Waiting")
+    assert world.condition("Ready") == ("Unknown", "Waiting")
     resting = running().application_is("Failing").settle()
     assert (resting.condition("RolledOut"), resting.condition("Ready")) == (("True", "Adopted"), ("False", "Failing"))
 

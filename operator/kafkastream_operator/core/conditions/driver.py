@@ -18,6 +18,9 @@ from kafkastream_operator.core.drain_evidence import Driver, own_report, time_le
 from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition, condition
 
+IN_FORCE = frozenset({"InForce", "NeverReached"})
+"""Reasons of `Ready` for which a document is in force."""
+
 
 def mounted(view: View, secrets: frozenset[str]) -> Condition:
     """Say whether the driver mounts the document, and the application the Secrets that it needs."""
@@ -100,6 +103,25 @@ def never_reached(view: View, document: Document) -> Condition:
         text = f"driver {driver.name} waits for the first answer of {first_few(unanswered, 5)}, and reads the others"
         return condition("ClusterNeverReached", None, "AwaitsAnswer", text)
     return condition("ClusterNeverReached", False, "AllReached")
+
+
+def awaited_report(view: View) -> str:
+    """Return which report has to come before the document counts as in force; "" if none has to.
+
+    A driver that stays silent is taken for one that does not report. Once `Ready` has been True of a running
+    application, it does not become Unknown because another driver takes over.
+    """
+    ready = next((each for each in view.status.conditions if each.type == "Ready"), None)
+    if ready is not None and ready.status == "True" and ready.reason in IN_FORCE:
+        return ""
+    driver = _running(view)
+    if driver is None:
+        return "no driver runs yet: the first report of one shows that the document is in force"
+    if driver.report is None:
+        return reporting(view).message if time_to_report(view) is not None else ""
+    if driver.report.applied is None:
+        return f"driver {driver.name} reports, and has not planned with the document yet: see its log"
+    return ""
 
 
 def time_to_report(view: View) -> timedelta | None:

@@ -21,10 +21,12 @@ MAX_REVERSIONS = 3
 """The operator stops making a patch that was removed this many times."""
 
 
-def adopted() -> Condition:
-    """Say that the first document is there."""
-    text = "the first document is rendered; the application takes it when it starts"
-    return condition("RolledOut", True, "Adopted", text)
+def adopted(revision: Revision, driver: Driver | None) -> Condition:
+    """Say that the first document is there, or that the driver reports it."""
+    report = driver.report if driver is not None and driver.owned and driver.running else None
+    taken = report is not None and report.applied is not None and report.applied.is_at_least(revision)
+    state = "is in force" if taken else "is rendered; the application takes it when it starts"
+    return condition("RolledOut", True, "Adopted", f"revision {revision.counter}, the first document, {state}")
 
 
 def confirmed(revision: Revision) -> Condition:

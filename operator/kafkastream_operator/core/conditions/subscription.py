@@ -18,9 +18,15 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from dynamic_kafka.options.durations import parse_duration_ms
-from dynamic_kafka.wording import first_few
+from dynamic_kafka.wording import counted, first_few
 from kafkastream_operator.core.application import FAILED
-from kafkastream_operator.core.conditions.driver import mounted, never_reached, reporting, time_to_report
+from kafkastream_operator.core.conditions.driver import (
+    awaited_report,
+    mounted,
+    never_reached,
+    reporting,
+    time_to_report,
+)
 from kafkastream_operator.core.document import MAX_BYTES, Document, Key
 from kafkastream_operator.core.drain_evidence import FRESH_S
 from kafkastream_operator.core.release import spent_release_of
@@ -67,7 +73,7 @@ def subscription_conditions(
         never_reached(view, document),
         _with_pause(_drained(view, rendering), "no drain ends", paused),
     ]
-    return with_summary(tuple({each.type: each for each in found}.values()))
+    return with_summary(tuple({each.type: each for each in found}.values()), awaited=awaited_report(view))
 
 
 def _with_pause(found: Condition, effect: str, paused: str) -> Condition:
@@ -97,7 +103,7 @@ def streams_resolved(resolved: Resolved, *, first: bool = False) -> tuple[Condit
     if not resolved.streams:
         text = "no stream matches spec.streams.pattern yet" + _unreadable(resolved)
         return (condition("StreamsResolved", False, "NothingMatches", text),)
-    return (condition("StreamsResolved", True, "Resolved", f"{len(resolved.streams)} streams"),)
+    return (condition("StreamsResolved", True, "Resolved", counted(len(resolved.streams), "stream")),)
 
 
 def _unreadable(resolved: Resolved) -> str:
@@ -156,8 +162,12 @@ def with_conditions(
     return before.model_copy(update={"observed_generation": generation, "conditions": done})
 
 
-def with_summary(found: tuple[Condition, ...]) -> tuple[Condition, ...]:
-    """Return the conditions together with kstatus's three."""
+def with_summary(found: tuple[Condition, ...], *, awaited: str = "") -> tuple[Condition, ...]:
+    """Return the conditions together with kstatus's three.
+
+    Args:
+        awaited: the report that has to come before the document counts as in force; "" if none has to.
+    """
     by_type = {each.type: each for each in found}
     bad = [
         each
@@ -171,19 +181,26 @@ def with_summary(found: tuple[Condition, ...]) -> tuple[Condition, ...]:
     first = next(iter(stuck or bad), None)
     return (
         *found,
-        condition("Ready", False, first.reason, first.message) if first is not None else _ready(by_type),
+        condition("Ready", False, first.reason, first.message) if first is not None else _ready(by_type, awaited),
         condition("Reconciling", moving, rolled_out.reason if moving and rolled_out is not None else "Settled"),
         condition("Stalled", bool(stuck), stuck[0].reason if stuck else "Settled", stuck[0].message if stuck else ""),
     )
 
 
-def _ready(found: Mapping[str, Condition]) -> Condition:
-    """Say that nothing is wrong: an application may be stopped on purpose, or is not there yet."""
+def _ready(found: Mapping[str, Condition], awaited: str) -> Condition:
+    """Say that nothing is wrong: an application may be stopped on purpose, is not there yet, or is about to start."""
     rolled_out, application = found.get("RolledOut"), found.get("ApplicationFound")
     if rolled_out is not None and rolled_out.status == "Unknown":
-        return condition("Ready", True, rolled_out.reason, rolled_out.message)
+        is_stopped = rolled_out.reason == "NotRunning"
+        return condition("Ready", True if is_stopped else None, rolled_out.reason, rolled_out.message)
     if application is not None and application.reason in IDLE:
         return condition("Ready", True, "NotRunning", application.message)
+    if awaited:
+        return condition("Ready", None, "AwaitsReport", awaited)
+    unreached = found.get("ClusterNeverReached")
+    if unreached is not None and unreached.status == "True":
+        # The others are read. The reason is a column of `kubectl get`.
+        return condition("Ready", True, unreached.reason, unreached.message)
     return condition("Ready", True, "InForce", rolled_out.message if rolled_out is not None else "")
 
 

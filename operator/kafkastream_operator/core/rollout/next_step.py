@@ -46,10 +46,11 @@ def next_step(
         promised: the last condition said that the next driver takes the newest revision when it starts.
     """
     if before is None:
-        return _confirmed(wanted, Rollout(token=wanted.token, method="Adopt", phase="Confirmed", at=stamp(now)), now)
+        first = Rollout(token=wanted.token, method="Adopt", phase="Confirmed", at=stamp(now))
+        return _confirmed(wanted, first, driver, now)
     gone = mounts_are_gone(wanted, before, application)
     if not gone and is_in_force(wanted, before, application, driver, strategy, promised=promised):
-        return _confirmed(wanted, before, now)
+        return _confirmed(wanted, before, driver, now)
     if application is None or application.life not in ALIVE:
         return Step(before, conditions.not_running(wanted.revision, application))
     if paused:
@@ -88,7 +89,7 @@ def next_step(
     return restart(wanted, before, application, driver, now=now, restarted_at=restarted_at, timing=timing)
 
 
-def _confirmed(wanted: Wanted, before: Rollout, now: datetime) -> Step:
+def _confirmed(wanted: Wanted, before: Rollout, driver: Driver | None, now: datetime) -> Step:
     if before.token == wanted.token and before.phase == "Confirmed":
         done = before
     else:
@@ -102,7 +103,7 @@ def _confirmed(wanted: Wanted, before: Rollout, now: datetime) -> Step:
             reverted=before.reverted if same else 0,
         )
     if done.method == "Adopt":
-        return Step(done, conditions.adopted())
+        return Step(done, conditions.adopted(wanted.revision, driver))
     return Step(done, conditions.confirmed(wanted.revision))
 
 
