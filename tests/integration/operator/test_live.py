@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from dynamic_kafka.metadata.kubernetes_names import REFRESH_ANNOTATION, RELEASE_ANNOTATION
+from dynamic_kafka.metadata.kubernetes_names import MOUNT_PATH, REFRESH_ANNOTATION, RELEASE_ANNOTATION
 from tests.integration.operator.stage import DOCUMENT, STREAMS, SUBSCRIPTIONS, Stage, cluster, condition
 from tests.support.kube import PODS, Json, SparkOperator
 from tests.support.operator import CONFIG_MAPS, OperatorProcess
 
 DRAINED = {"cluster": "east", "topic": "orders", "lag": 0, "quiet": 301.0, "openTransaction": False}
+
+MOUNTING = {
+    "spec": {
+        "containers": [
+            {
+                "name": "spark-kubernetes-driver",
+                "volumeMounts": [{"name": "kafkastreams", "mountPath": MOUNT_PATH, "readOnly": True}],
+            }
+        ],
+        "volumes": [{"name": "kafkastreams", "configMap": {"name": DOCUMENT}}],
+    }
+}
+"""The pod template that Kubeflow's webhook would make, since the webhook does not run in tests."""
 
 
 @pytest.fixture
@@ -51,6 +66,35 @@ def test_a_live_change_is_confirmed_without_a_restart(stage: Stage, driver: Json
     stage.report(driver)
     stage.wait_condition("RolledOut", "Confirmed")
     assert generation(stage) == before
+
+
+def test_kubectl_shows_readiness_by_the_drivers_report(
+    stage: Stage, operator: OperatorProcess, spark_operator: SparkOperator, tmp_path: Path
+) -> None:
+    # Given an application with a document, whose driver has not reported yet
+    stage.stream("orders", cluster("east"), cluster("west"))
+    stage.application(driver={"cores": 1, "memory": "512m", "serviceAccount": "default", "template": MOUNTING})
+    stage.subscription()
+    assert stage.wait_condition("Ready", "AwaitsReport")["status"] == "Unknown"
+    assert stage.wait_condition("RolledOut", "Adopted")["status"] == "True"
+
+    # When it reports, and has never reached a cluster, then both are columns of the row
+    silent = {"cluster": "west", "reason": "timed out; west has the bootstrap servers west:9092"}
+    pod = stage.driver_runs()
+    stage.report(pod, neverReached=[silent])
+    assert stage.wait_condition("Ready", "NeverReached")["status"] == "True"
+    row = stage.kube.kubectl("get", "kss", "app", "-n", stage.namespace, "--cache-dir", str(tmp_path)).splitlines()[1]
+    assert row.split()[5:7] == ["True", "NeverReached"], row
+
+    # And a revision that the driver has not reported is not called reached
+    stage.report(pod, beat=2)
+    stage.wait_condition("ClusterNeverReached", "AllReached")
+    stage.stream("orders", cluster("east"), cluster("west"), cluster("north"))
+    stage.wait_condition("ClusterNeverReached", "AwaitsReport")
+    stage.wait_document({"east/orders": "Active", "west/orders": "Active", "north/orders": "Active"})
+    stage.report(pod, beat=3, unanswered=["north"])
+    stage.wait_condition("RolledOut", "Confirmed")
+    stage.wait_condition("ClusterNeverReached", "AwaitsAnswer")
 
 
 def test_a_driver_that_does_not_confirm_is_not_restarted(stage: Stage, driver: Json) -> None:
