@@ -1,7 +1,8 @@
 """The application's exit codes, the code of each error, and the reason to report for it. Pure.
 
-An error reaches the application as itself or, when one of Spark's Python workers raised it, as the text that the JVM
-passes on. In that text, class names and error codes identify it. `run`, the supervisor and the tools call this module.
+An error reaches the application as itself or, when the JVM or one of Spark's Python workers raised it, as a text that
+`text_of` returns. In that text, class names and error codes identify it. `run`, the supervisor and the tools call this
+module.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from enum import IntEnum
 
 from dynamic_kafka import errors
 from dynamic_kafka.errors import DynamicKafkaError, ErrorCode, cause_in
+from dynamic_kafka.wording import without_secrets
 
 
 class ExitCode(IntEnum):
@@ -69,9 +71,19 @@ _EXCEPTION = re.compile(re.escape(_TRACEBACK) + r"\n((?:[ \t]+.*\n)*)(\S.*)")
 _FRAME = re.compile(
     r"\s+at ([\w$/@<>-]+(?:\.[\w$/@<>-]+)+\((?:Unknown Source|Native Method|[\w.$<>-]+(?::\d+)?)\))", re.ASCII
 )
-_CAUSE = re.compile(r"Caused by: ((?:[\w$]+\.)+[\w$]+)(?::.*)?", re.ASCII)
+_CAUSE = re.compile(r"Caused by: ((?:[\w$]+\.)+[\w$]+)(?:: *(.*))?", re.ASCII)
 """Narrow on purpose: a message's line that merely begins like a frame or cause may hold anything, secrets too."""
 MAX_FRAMES = 60
+_CALL = re.compile(r"\AAn error occurred while calling \S+\.\s+: ")
+"""The words of py4j before the error of a call into the JVM."""
+_STATES = re.compile(r"(?: SQLSTATE: \w+)+$")
+_BEFORE_CAUSE = 200
+"""The characters of a failure's first line that are kept before its cause: a condition of the operator quotes 300."""
+_MISSING_JAR = re.compile(r"\b(ClassNotFoundException|NoClassDefFoundError|No FileSystem for scheme)\b")
+_ADD_JAR = (
+    "; a jar is missing: add the connector to `spark.jars.packages` in `spark`, to --packages of spark-submit, or to"
+    " the image; docs/images.md names that of S3"
+)
 _LINE = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -80,6 +92,20 @@ def code_of(error: BaseException) -> ExitCode:
     if isinstance(error, DynamicKafkaError):
         return _code_of_class(type(error))
     return code_of_text(str(error))
+
+
+def text_of(error: BaseException) -> str:
+    """Return the class and message of an error; of one that the JVM raised, the message and the whole stack trace.
+
+    The text may hold secrets: pass it to the functions below, and show what they return.
+    """
+    if hasattr(error, "java_exception"):  # py4j's own: its text has the trace
+        return str(error)
+    # PySpark keeps the trace in a private attribute. A query's exception has only the top of it, its cause the rest.
+    for each in (getattr(error, "_cause", None), error):
+        if trace := getattr(each, "_stackTrace", ""):
+            return f"{error}\nCaused by: {trace}"
+    return describe_error(error)
 
 
 def code_of_text(text: str) -> ExitCode:
@@ -98,8 +124,8 @@ def code_of_text(text: str) -> ExitCode:
 def reason_in(text: str, checkpoint: str | None = None) -> str:
     """Return the reason to report for a failed query, in one line.
 
-    The reason is our own error's line. If there is none, it is the first line of the text, or the exception that a
-    user's function raised.
+    The reason is our own error's line. If there is none, it is the first line of the text with the innermost cause in
+    the JVM, or the exception that a user's function raised; secrets are masked.
     """
     if _CONCURRENT.search(text):
         which = f"the checkpoint {checkpoint}" if checkpoint else "the same checkpoint"
@@ -108,14 +134,18 @@ def reason_in(text: str, checkpoint: str | None = None) -> str:
     raised = cause_in(text)
     if raised is not None:
         return describe_error(raised).splitlines()[0]
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
-    tracebacks = _EXCEPTION.findall(text) if first.endswith(_TRACEBACK) else []
+    lines = [without_secrets(line) for line in _CALL.sub("", text).splitlines()]
+    first = next((line.strip() for line in lines if line.strip()), "no reason given")
+    causes = [found for line in lines if (found := _CAUSE.fullmatch(line))]
+    if causes and not first.endswith(_TRACEBACK):
+        first = _with_cause(first, causes[-1])
+    tracebacks = _EXCEPTION.findall("\n".join(lines)) if first.endswith(_TRACEBACK) else []
     if tracebacks:
         # A user's function failed. The last traceback belongs to its error, the ones before to the causes.
-        lines, exception = tracebacks[-1]
-        where = [f" ({file}:{number})" for file, number in _LINE.findall(lines)]
+        frames, exception = tracebacks[-1]
+        where = [f" ({file}:{number})" for file, number in _LINE.findall(frames)]
         first = f"{first.removesuffix(_TRACEBACK)}{exception.strip()}{where[-1] if where else ''}"
-    return first[:2000]
+    return first[:2000] + (_ADD_JAR if _MISSING_JAR.search(first) else "")
 
 
 def jvm_trace(text: str) -> list[str]:
@@ -135,6 +165,17 @@ def jvm_trace(text: str) -> list[str]:
     if len(found) > MAX_FRAMES:  # the root cause comes last
         found = [*found[: MAX_FRAMES // 2], *found[-(MAX_FRAMES // 2) :]]
     return found
+
+
+def _with_cause(first: str, found: re.Match[str]) -> str:
+    """Return a failure's first line with the class and message of its cause, each message once."""
+    name, message = found[1], _STATES.sub("", found[2] or "")
+    cause, head = f"{name}: {message}" if message else name, _STATES.sub("", first)
+    if cause in head:
+        return first
+    if message and head.endswith(message):
+        return head.removesuffix(message) + cause
+    return f"{head[:_BEFORE_CAUSE].rstrip(' .')}; caused by {cause}"
 
 
 def describe_error(error: BaseException) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.loading import load_config
-from dynamic_kafka.app.exit_codes import ExitCode, code_of, describe_error
+from dynamic_kafka.app.exit_codes import ExitCode, code_of, describe_error, reason_in, text_of
 from dynamic_kafka.app.kubernetes.pod import own_pod
 from dynamic_kafka.app.query.checkpoints import Checkpoint
 from dynamic_kafka.app.query.session import refuse_connect, start_session
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(outcome.reason, file=sys.stderr)
         return outcome.code
     except BaseException as error:
-        outcome = Outcome(code_of(error), describe_error(error))
+        outcome = Outcome(code_of(error), reason_in(text_of(error)))
         raise
     finally:
         stopped = spark is None or _stop_spark(spark)

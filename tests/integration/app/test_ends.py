@@ -277,3 +277,30 @@ def test_a_failure_within_spark_is_exit_code_6_and_says_where(
     assert "no good: 0" in failed["reason"]
     assert any("org.apache.spark.scheduler.Task.run(" in frame for frame in failed["trace"]), failed["trace"]
     assert not any("no good" in frame for frame in failed["trace"])
+
+
+@pytest.mark.parametrize("place", ["webhdfs://no-such-host.invalid", "/proc/no-such-folder"])
+@pytest.mark.parametrize("used", ["checkpoint", "output"])
+def test_a_place_that_spark_cannot_open_is_named_with_its_cause(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, used: str, place: str
+) -> None:
+    # Given an application whose checkpoint or output is at a place that Spark cannot open
+    caplog.set_level(logging.INFO, "dynamic_kafka")
+    write_metadata(tmp_path / "streams.json", stream("st", cluster("a", "127.0.0.1:1", ["t"])))
+    sink = {"name": "lake", "type": "parquet", "options": {"path": place if used == "output" else str(tmp_path / "o")}}
+    changed = {"checkpoint": place} if used == "checkpoint" else {}
+    config = write_app(tmp_path, name=f"{used}-{tmp_path.name}", sinks=[sink], **changed)
+
+    # When Spark refuses to start the query
+    with Running(spark, config) as running:
+        assert running.wait_exit() == ExitCode.QUERY
+
+    # Then the reason names the exception in the JVM, and the event has its place
+    cause = "java.net.UnknownHostException: no-such-host.invalid"
+    if place.startswith("/"):
+        cause = f"java.io.IOException: mkdir of file:{place}/{'_spark_metadata' if used == 'output' else 'lake'} failed"
+    [failed] = [vars(each) for each in caplog.records if getattr(each, "event", "") == "failed"]
+    assert failed["reason"] == running.supervisor.reason
+    assert failed["reason"].endswith(cause)
+    assert failed["sink"] == "lake" and running.board.sinks()["lake"].last_error == failed["reason"]
+    assert any(frame.startswith("at org.apache.hadoop.") for frame in failed["trace"]), failed["trace"]

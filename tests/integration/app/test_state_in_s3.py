@@ -18,10 +18,11 @@ from dynamic_kafka.errors import DriverReplacedError, DynamicKafkaError
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
-from tests.integration.app.driving import AppRun
+from tests.integration.app.driving import AppRun, write_app
 from tests.integration.app.test_trouble import one_core_app, pause_in_flight
 from tests.support.fixtures import Brokers, FreshCluster, Topic
 from tests.support.object_store import BUCKET, object_store
+from tests.support.spark import spark_settings
 from tests.support.streams import assert_rows, cluster, produce, stream, write_metadata
 
 PART = SplitRange(Split("east", "t", 0), 5, 9)
@@ -103,3 +104,36 @@ def test_an_amendment_in_s3_is_obeyed_by_the_next_start(
         assert run.wait_exit() == 0, run.last_lines()
         assert_rows(run.rows(), first + held)
         assert logged_in["AWS_SECRET_ACCESS_KEY"] not in run.log.read_text()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("used", ["checkpoint", "output"])
+def test_a_store_without_sparks_connector_is_named_at_the_end(
+    tmp_path: Path, logged_in: dict[str, str], used: str
+) -> None:
+    write_metadata(tmp_path / "streams.json", stream("st", cluster("a", "127.0.0.1:1", ["t"])))
+    place = f"s3a://{BUCKET}/connector"
+    sink = {"name": "lake", "type": "parquet", "options": {"path": place}}
+    app = write_app(tmp_path, **({"checkpoint": place} if used == "checkpoint" else {"sinks": [sink]}))
+    with AppRun(app) as run:
+        assert run.wait_exit() == 6, run.last_lines()
+        end, [failed], [ended] = run.last_lines(10), run.events("failed"), run.events("ended")
+    assert failed["reason"] == ended["reason"]
+    assert "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3A" in ended["reason"]
+    assert "a jar is missing: add the connector to `spark.jars.packages`" in ended["reason"]
+    assert ended["reason"] in end.splitlines()[-1]
+    assert failed["sink"] == "lake" and failed["trace"]
+    assert logged_in["AWS_SECRET_ACCESS_KEY"] not in run.log.read_text()
+
+
+@pytest.mark.timeout(600)
+def test_spark_that_lacks_the_connector_at_its_start_names_it(tmp_path: Path) -> None:
+    write_metadata(tmp_path / "streams.json", stream("st", cluster("a", "127.0.0.1:1", ["t"])))
+    log = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"s3a://{BUCKET}/log"}
+    with AppRun(write_app(tmp_path, spark={**spark_settings(tmp_path), **log})) as run:
+        assert run.wait_exit() == 6, run.last_lines()
+        end, [ended] = run.last_lines(10), run.events("ended")
+    assert ended["reason"].startswith("SparkStartError: Spark could not be started: java.lang.RuntimeException: ")
+    assert "ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found" in ended["reason"]
+    assert "a jar is missing: add the connector to `spark.jars.packages`" in ended["reason"]
+    assert ended["reason"] in end

@@ -7,7 +7,17 @@ import re
 import pytest
 
 from dynamic_kafka import errors
-from dynamic_kafka.app.exit_codes import CODES, MAX_FRAMES, ExitCode, code_of, code_of_text, jvm_trace, reason_in
+from dynamic_kafka.app.exit_codes import (
+    CODES,
+    MAX_FRAMES,
+    ExitCode,
+    code_of,
+    code_of_text,
+    jvm_trace,
+    reason_in,
+    text_of,
+)
+from dynamic_kafka.app.run import TERMINATION_CHARS
 from tests.support.places import ROOT
 
 JVM = """[STREAM_FAILED] Query [id = 1] terminated with exception: Error from python worker:
@@ -168,3 +178,92 @@ def test_the_root_cause_ends_a_long_trace() -> None:
 )
 def test_a_line_of_a_message_that_looks_like_a_frame_is_none(line: str) -> None:
     assert jvm_trace(f"the sink failed:\n{line}\n\tat a.b(c:1)") == ["at a.b(c:1)"]
+
+
+NO_S3A = "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"
+ADD_JAR = (
+    "; a jar is missing: add the connector to `spark.jars.packages` in `spark`, to --packages of spark-submit, or to"
+)
+AT_START = f"""An error occurred while calling o71.start.
+: java.lang.RuntimeException: {NO_S3A}
+\tat org.apache.hadoop.conf.Configuration.getClass(Configuration.java:2737)
+Caused by: {NO_S3A}
+\tat org.apache.hadoop.conf.Configuration.getClassByName(Configuration.java:2641)
+\t... 33 more
+"""
+
+
+class JavaError(Exception):
+    """An error as PySpark raises it for an exception in the JVM."""
+
+    def __init__(self, message: str, trace: str, cause: JavaError | None = None) -> None:
+        super().__init__(message)
+        self._stackTrace, self._cause = trace, cause
+
+
+class CallError(Exception):
+    """An error as py4j raises it where PySpark has no class for the exception in the JVM."""
+
+    java_exception = None
+
+
+def test_a_refused_start_names_the_missing_class_and_the_remedy() -> None:
+    reason = reason_in(text_of(CallError(AT_START)))
+    assert reason.startswith(f"java.lang.RuntimeException: {NO_S3A}{ADD_JAR} the image")
+    assert reason.count("S3AFileSystem") == 1
+
+
+def test_a_failed_query_names_the_innermost_java_cause() -> None:
+    head = "[STREAM_FAILED] Query [id = 1] terminated with exception: "
+    trace = "java.io.IOException: cannot log in\n\tat a.b(c:1)\nCaused by: java.net.UnknownHostException: nowhere\n"
+    error = JavaError(f"{head}cannot log in SQLSTATE: XXKST", "at a.b(c:1)", JavaError("cannot log in", trace))
+    assert reason_in(text_of(error)) == f"{head}cannot log in; caused by java.net.UnknownHostException: nowhere"
+    assert jvm_trace(text_of(error)) == [
+        "caused by java.io.IOException",
+        "at a.b(c:1)",
+        "caused by java.net.UnknownHostException",
+    ]
+
+
+def test_a_cause_with_the_same_message_adds_its_class_alone() -> None:
+    head = "[STREAM_FAILED] Query [id = 1] terminated with exception: "
+    cause = JavaError("no room", "java.io.IOException: no room\n\tat a.b(c:1)\n")
+    reason = reason_in(text_of(JavaError(f"{head}no room SQLSTATE: XXKST", "", cause)))
+    assert reason == f"{head}java.io.IOException: no room"
+    alone = JavaError("Wrong FS: s3a://b", "java.lang.IllegalArgumentException: Wrong FS: s3a://b\n\tat a.b(c:1)\n")
+    assert reason_in(text_of(alone)) == "java.lang.IllegalArgumentException: Wrong FS: s3a://b"
+
+
+def test_the_cause_is_kept_behind_a_long_message() -> None:
+    reason = reason_in(f"{'x' * 5000}\nCaused by: java.io.EOFException\n")
+    assert reason.endswith("xxx; caused by java.io.EOFException")
+    assert len(reason) < TERMINATION_CHARS
+
+
+def test_a_users_function_is_the_cause_below_javas() -> None:
+    text = """[TASK_WRITE_FAILED] Task failed while writing rows to file:/lake.
+Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/app/shop.py", line 5, in price
+    raise ValueError("no price")
+ValueError: no price
+"""
+    assert reason_in(text).endswith("PythonException: ValueError: no price (/app/shop.py:5)")
+
+
+def test_an_error_without_a_jvm_has_its_class() -> None:
+    assert reason_in(text_of(KeyError("price"))) == "KeyError: 'price'"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SPARKS_OWN,
+        "An error occurred while calling o1.start.\n: java.io.IOException: s3a://key:hunter2@bucket/lake\n",
+        "jdbc:x://db/y?password=hunter2&user=me cannot be reached",
+        "failed: Traceback (most recent call last):\n  File 'a', line 1\nValueError: token=hunter2\n",
+    ],
+)
+def test_secrets_in_a_java_message_are_masked(text: str) -> None:
+    reason = reason_in(text)
+    assert "***" in reason
+    assert "hunter2" not in reason

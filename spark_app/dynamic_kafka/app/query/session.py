@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dynamic_kafka.app.config.app_config import AppConfig
+from dynamic_kafka.app.exit_codes import reason_in, text_of
 from dynamic_kafka.errors import DynamicKafkaError, OptionError
 from dynamic_kafka.executor.state_folder import has_scheme
 from dynamic_kafka.installed import explained
@@ -80,8 +81,9 @@ def start_session(config: AppConfig, *, live: bool = False) -> SparkSession:
         _launch_apart(settings, live=live)
         spark = builder.getOrCreate()
     except Exception as error:  # Python's own, PySpark's or the JVM's: no common class
+        reason = reason_in(text_of(error)).rstrip(".")
         raise SparkStartError(
-            f"Spark could not be started: {_first_message(error)}. Check that there is a JDK >= 17 (JAVA_HOME, or"
+            f"Spark could not be started: {reason}. Check that there is a JDK >= 17 (JAVA_HOME, or"
             f" `java` on the PATH), that the settings in `spark` of {config.source} are right, and that the master"
             " exists"
         ) from error
@@ -205,13 +207,6 @@ def _launch_apart(settings: Mapping[str, str], *, live: bool) -> None:
     with relay as streams:
         gateway = launch_gateway(conf, {"start_new_session": True, **streams})  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
-
-
-def _first_message(error: Exception) -> str:
-    """Return an error's message in one line. A Java exception has its own message in the second line of the text."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    java = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
-    return next((line for line in [*java, *lines] if line), type(error).__name__).rstrip(".")
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.schema import Sink
-from dynamic_kafka.app.exit_codes import reason_in
+from dynamic_kafka.app.exit_codes import reason_in, text_of
 from dynamic_kafka.app.query.amended_progress import AmendedProgress
 from dynamic_kafka.app.query.checkpoints import Checkpoint
 from dynamic_kafka.app.query.restart_policy import RestartPolicy
@@ -157,4 +157,4 @@ def stop_quietly(query: StreamingQuery) -> None:
     try:
         query.stop()
     except Exception as error:
-        log.warning("a query could not be stopped cleanly: %s", reason_in(str(error)))
+        log.warning("a query could not be stopped cleanly: %s", reason_in(text_of(error)))

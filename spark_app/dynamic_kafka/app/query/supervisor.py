@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dynamic_kafka.app.config.app_config import AppConfig
-from dynamic_kafka.app.exit_codes import ExitCode, code_of, code_of_text, describe_error, jvm_trace, reason_in
+from dynamic_kafka.app.exit_codes import ExitCode, code_of, code_of_text, describe_error, jvm_trace, reason_in, text_of
 from dynamic_kafka.app.query.sink_query import SinkQuery, stop_quietly
 from dynamic_kafka.app.query.sink_status import SinkStatus, StatusBoard
 from dynamic_kafka.app.query.sinks import query_name, start_query
@@ -83,8 +83,9 @@ class Supervisor:
         except DynamicKafkaError as error:
             code, self.reason = code_of(error), describe_error(error)
             log.error("the application failed", extra={"event": "failed", "reason": self.reason})
-        except Exception as error:  # Spark refused a query, or the JVM has ended
-            code, self.reason = code_of_text(str(error)), reason_in(str(error))
+        except Exception as error:  # the JVM has ended
+            text = text_of(error)
+            code, self.reason = code_of_text(text), reason_in(text)
             log.error("the application failed", extra={"event": "failed", "reason": self.reason})
         return self._end(code)
 
@@ -92,7 +93,12 @@ class Supervisor:
 
     def _start(self, each: SinkQuery) -> None:
         reports = self._read_reports.get(each.sink.name)
-        query = start_query(self._spark, self._config, each.sink, read_reports=reports)
+        try:
+            query = start_query(self._spark, self._config, each.sink, read_reports=reports)
+        except DynamicKafkaError:
+            raise
+        except Exception as error:  # Spark refuses the query, or a function of the user's fails
+            raise self._failed(each, text_of(error)) from error
         each.started(query)
         reached = self._board.sinks()[each.sink.name].document
         fields = {
@@ -141,22 +147,26 @@ class Supervisor:
             self._board.update(each.sink.name, state="finished")
             log.info("sink %s: finished", each.sink.name, extra={"event": "finished", "sink": each.sink.name})
             return
-        text = str(raised)
-        reason = reason_in(text, each.checkpoint.uri)
+        text = text_of(raised)
         pause = each.restarts.pause_before(text)
-        fields = {"event": "failed" if pause is None else "restart", "sink": each.sink.name, "reason": reason}
         if pause is None:
-            self._board.update(each.sink.name, state="failed", last_error=reason)
-            # PySpark's exception has only the top of the trace. The whole trace is in this private attribute.
-            stack = getattr(getattr(raised, "_cause", None), "_stackTrace", "")
-            trace = jvm_trace(f"{text}\n{stack}")
-            more = {"trace": trace} if trace else {}
-            log.error("sink %s: the query failed", each.sink.name, extra={**fields, **more})
-            raise _EndedError(code_of_text(text), reason)
+            raise self._failed(each, text)
+        reason = reason_in(text)
+        fields = {"event": "restart", "sink": each.sink.name, "reason": reason}
         count = self._board.sinks()[each.sink.name].restarts + 1
         self._board.update(each.sink.name, state="restarting", last_error=reason, restarts=count)
         log.warning("sink %s: restarted in %.1f s", each.sink.name, pause, extra=fields)
         each.restart_at = time.monotonic() + pause
+
+    def _failed(self, each: SinkQuery, text: str) -> _EndedError:
+        """Log that a query has failed for good, and return the error that ends the application."""
+        reason = reason_in(text, self._config.checkpoint_of(each.sink))
+        self._board.update(each.sink.name, state="failed", last_error=reason)
+        fields: dict[str, Any] = {"event": "failed", "sink": each.sink.name, "reason": reason}
+        if trace := jvm_trace(text):
+            fields["trace"] = trace
+        log.error("sink %s: the query failed", each.sink.name, extra=fields)
+        return _EndedError(code_of_text(text), reason)
 
     def _commit(self, each: SinkQuery, status: SinkStatus) -> None:
         """Hand the progress of a committed batch to the committer, and show the commits so far."""
