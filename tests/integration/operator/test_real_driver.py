@@ -234,3 +234,26 @@ def test_a_mistyped_cluster_is_a_condition_and_drains_at_once(job: Job) -> None:
     job.produce("b", 10)
     job.wait_rows()
     assert len(job.node.started) == lives, "nothing was restarted"
+
+
+def test_a_mistyped_topic_can_be_taken_back(job: Job) -> None:
+    stage = job.stage
+    stage.subscription(updateStrategy="Reload")
+    job.stream("b")
+    stage.wait_document({f"b/{TOPIC}": "Active"}, timeout=PATIENCE_S)
+    b = {"id": "b", "bootstrapServers": job.brokers.b.bootstrap, "topics": [TOPIC]}
+    c = {"id": "c", "bootstrapServers": job.brokers.c.bootstrap, "topics": ["mistyped"]}
+
+    # When the driver rejects a revision, since a topic of it does not exist
+    stage.stream("orders", b, c, quietPeriod="3s")
+    found = stage.wait_condition("RolledOut", "Rejected", timeout=PATIENCE_S)
+    assert "has no topic 'mistyped'" in found["message"]
+
+    # And the change is taken back
+    stage.stream("orders", b, quietPeriod="3s")
+
+    # Then the next revision is in force, and nothing of the change is left
+    stage.wait_document({f"b/{TOPIC}": "Active"}, timeout=PATIENCE_S)
+    stage.wait_condition("RolledOut", "Confirmed", timeout=PATIENCE_S)
+    job.produce("b", 10)
+    job.wait_rows()

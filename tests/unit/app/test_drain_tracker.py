@@ -9,7 +9,7 @@ import pytest
 
 from dynamic_kafka.app.telemetry.drain_tracker import STALE_S, ClusterListing, DrainTracker, TopicDrain
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
-from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster, TopicProgress
 
 ROUND_S = 10.0
 OLD = {"east": frozenset({"old"})}
@@ -153,6 +153,31 @@ def test_a_topic_without_partitions_is_not_drained() -> None:
     story.listed({})
     story.listed({})
     assert story.numbers(committed({})) == (None, 0)
+
+
+def test_a_topic_that_never_existed_is_drained() -> None:
+    """Its name was mistyped: no source has read it, and the cluster does not have it."""
+    story = Story()
+    for _ in range(3):
+        answer = ClusterObservation({}, "K", missing=OLD["east"])
+        story.round({"east": ClusterListing(story.now, story.now + 1, OLD["east"], answer)})
+    other = committed({0: 5}, topic="other")
+    assert story.numbers(other) == (0, 2 * ROUND_S - 1)
+    assert story.state(other).kafka_id == "K"
+    assert story.numbers(other, None) == (None, 0)
+
+
+@pytest.mark.parametrize("parked", [False, True])
+def test_a_missing_topic_that_was_read_is_not_drained(parked: bool) -> None:
+    document = committed({0: 5})
+    if parked:
+        topic = document.clusters["east"].topics["old"].parked(9)
+        document = replace(document, clusters={}, parked={"east": ParkedCluster({"old": topic}, "K")})
+    story = Story()
+    for _ in range(2):
+        answer = ClusterObservation({}, "K", missing=OLD["east"])
+        story.round({"east": ClusterListing(story.now, story.now + 1, OLD["east"], answer)})
+    assert story.numbers(document) == (None, 0)
 
 
 def test_a_slow_cluster_keeps_its_last_answer_for_a_while() -> None:

@@ -95,3 +95,10 @@ def test_a_missing_topic_rejects_only_metadata_that_name_it(named: bool) -> None
             check(given)
     else:
         assert check(given) is SAVED
+
+
+def test_a_missing_topic_that_drains_rejects_nothing() -> None:
+    # A mistyped name, taken back: the operator's document has it until it counts as drained
+    answer = ClusterObservation({"t": TopicObservation({0: 9})}, "Mk", missing=frozenset({"typo"}))
+    east = SubscribedCluster({"t": "orders", "typo": "orders"}, {}, draining=frozenset({"typo"}))
+    assert check(plan_input(SAVED, {"east": east}, {"east": answer}, new_revision=True)) is SAVED

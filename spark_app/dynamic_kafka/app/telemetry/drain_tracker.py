@@ -6,7 +6,8 @@
   `_drain`).
 
 A topic that counts as drained may be deleted a moment later, so every doubt counts against it. A topic that was not
-listed, does not fit the document or was listed too long ago has no lag and is not quiet.
+listed, does not fit the document or was listed too long ago has no lag and is not quiet. A topic that its cluster does
+not have is drained if no source has ever read it: its name may have been mistyped.
 """
 
 from __future__ import annotations
@@ -139,9 +140,14 @@ def _after_listing(topic: str, listing: ClusterListing | None, before: _Unmoved 
     found = listing.answer.topics.get(topic)
     # If the request was sent before the drain began, producers may still have been writing. A topic without partitions
     # has no ends that could stand still.
-    if topic not in listing.draining or found is None or not found.latest:
+    if topic not in listing.draining:
         return None
-    ends = _Ends(listing.answer.kafka_id, found.topic_id, found.latest, found.high)
+    if topic in listing.answer.missing:
+        ends = _Ends(listing.answer.kafka_id, None, {}, {})
+    elif found is None or not found.latest:
+        return None
+    else:
+        ends = _Ends(listing.answer.kafka_id, found.topic_id, found.latest, found.high)
     # The cluster read the ends at some moment between request and answer. Only the time from the first answer to the
     # last request is certain.
     since_s = before.since_s if before is not None and before.ends == ends else listing.answered_s
@@ -154,6 +160,11 @@ def _drain(
     if unmoved is None or now_s - unmoved.listed_s > STALE_S:
         return TopicDrain(cluster, topic, None, 0.0, False)
     ends = unmoved.ends
+    if not ends.latest:  # the cluster does not have the topic
+        lag = 0 if all(_is_unread_topic(document, cluster, topic) for document in documents) else None
+        return TopicDrain(
+            cluster, topic, lag, unmoved.listed_s - unmoved.since_s if lag == 0 else 0.0, False, ends.kafka_id
+        )
     open_transaction = any(high > ends.latest.get(partition, high) for partition, high in ends.high.items())
     reached = [_reached(cluster, topic, ends, document) for document in documents]
     lags = [_behind(ends.latest, each) for each in reached if each is not None]
@@ -180,6 +191,14 @@ def _same(saved: str | None, found: str | None) -> bool:
 
 def _is_unread(document: OffsetDocument | None, cluster: str) -> bool:
     return document is not None and cluster not in document.clusters and cluster not in document.parked
+
+
+def _is_unread_topic(document: OffsetDocument | None, cluster: str, topic: str) -> bool:
+    return (
+        document is not None
+        and document.topic(cluster, topic) is None
+        and document.parked_topic(cluster, topic) is None
+    )
 
 
 def _behind(ends: Column, reached: TopicProgress) -> int:
