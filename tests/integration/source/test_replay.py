@@ -378,6 +378,8 @@ def test_a_driver_that_was_replaced_plans_no_more(brokers: Brokers, orders: str,
         assert_rows(other.rows(), of_b)
 
         # The old driver resumes, commits the batch, and plans: without the amendment, it would never read a again.
+        # It may not have looked at the metadata again. Without any news, it would plan no new document.
+        of_b += produce("b", brokers.b, orders, 1)
         with pytest.raises(DriverReplacedError, match="another driver has started on this checkpoint"):
             stalled.latest(json.loads(hung.offsets[0]))
         write_metadata(path, stream("orders", a, b))
