@@ -165,6 +165,7 @@ def test_a_topic_that_never_existed_is_drained() -> None:
     assert story.numbers(other) == (0, 2 * ROUND_S - 1)
     assert story.state(other).kafka_id == "K"
     assert story.numbers(other, None) == (None, 0)
+    assert story.numbers() == (None, 0), "without any progress nothing is known"
 
 
 @pytest.mark.parametrize("parked", [False, True])

@@ -161,10 +161,9 @@ def _drain(
         return TopicDrain(cluster, topic, None, 0.0, False)
     ends = unmoved.ends
     if not ends.latest:  # the cluster does not have the topic
-        lag = 0 if all(_is_unread_topic(document, cluster, topic) for document in documents) else None
-        return TopicDrain(
-            cluster, topic, lag, unmoved.listed_s - unmoved.since_s if lag == 0 else 0.0, False, ends.kafka_id
-        )
+        if not documents or not all(_is_unread_topic(document, cluster, topic) for document in documents):
+            return TopicDrain(cluster, topic, None, 0.0, False, ends.kafka_id)
+        return TopicDrain(cluster, topic, 0, unmoved.listed_s - unmoved.since_s, False, ends.kafka_id)
     open_transaction = any(high > ends.latest.get(partition, high) for partition, high in ends.high.items())
     reached = [_reached(cluster, topic, ends, document) for document in documents]
     lags = [_behind(ends.latest, each) for each in reached if each is not None]
