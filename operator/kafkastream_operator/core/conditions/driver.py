@@ -14,7 +14,7 @@ from dynamic_kafka.metadata.kubernetes_names import (
 from dynamic_kafka.wording import first_few
 from kafkastream_operator.core.conditions.rollout import mount_keys
 from kafkastream_operator.core.document import MIN_READER, Document, active
-from kafkastream_operator.core.drain_evidence import Driver, own_report, time_left_to_report
+from kafkastream_operator.core.drain_evidence import Driver, has_applied, own_report, time_left_to_report
 from kafkastream_operator.core.view import View
 from kafkastream_operator.models.conditions import Condition, condition
 
@@ -85,7 +85,7 @@ def never_reached(view: View, document: Document) -> Condition:
         reason = "AwaitsReport" if time_to_report(view) is not None else "NoReport"
         text = f"driver {driver.name} has not reported: see Reporting"
         return condition("ClusterNeverReached", None, reason, text)
-    is_covered = report.applied is not None and report.applied.is_at_least(document.revision)
+    is_covered = has_applied(document.revision, subscription=view.uid, driver=driver)
     missing = f"driver {driver.name} has not reported revision {document.revision.counter} yet"
     named = {cluster for stream in document.streams.values() for cluster in active(stream)["clusters"]}
     found = [f"{name}: {why}" for name, why in sorted(report.never_reached.items()) if name in named]
