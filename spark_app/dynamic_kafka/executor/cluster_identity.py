@@ -13,7 +13,7 @@ from dynamic_kafka.kafka.errors import UNREACHABLE, translate
 from dynamic_kafka.kafka.retries import PAUSE_S
 
 IDENTITY_VALID_S = 1.0
-"""A consumer asks for the cluster's identity at most once in this time: a batch may have thousands of small ranges."""
+"""A consumer asks at most once in this time, for each topic: a batch may have thousands of small ranges."""
 
 
 class NoBrokersError(Exception):
@@ -23,7 +23,8 @@ class NoBrokersError(Exception):
 def check_identity(task: ReadTask, cached: CachedConsumer, deadline: float) -> None:
     """Ask the brokers for their `cluster.id`, and compare it with the plan's.
 
-    A used consumer gets half of the time that is left, so that a new one can still try.
+    The question names the topic. Without its answer the client would find the topic's leader only when it looks for
+    missing topics, once a second. A used consumer gets half of the time that is left, so that a new one can still try.
 
     Args:
         deadline: the time, of `time.monotonic`, by which an answer is needed.
@@ -36,9 +37,9 @@ def check_identity(task: ReadTask, cached: CachedConsumer, deadline: float) -> N
     """
     split = task.part.split
     now = time.monotonic()
-    if task.kafka_id is None or (cached.identified_at is not None and now - cached.identified_at < IDENTITY_VALID_S):
+    if task.kafka_id is None or now - cached.identified_at.get(split.topic, -IDENTITY_VALID_S) < IDENTITY_VALID_S:
         return
-    used, left = cached.identified_at is not None, max(0.1, deadline - now)
+    used, left = bool(cached.identified_at), max(0.1, deadline - now)
     try:
         answer = cached.consumer.list_topics(split.topic, timeout=left / 2 if used else left)
     except KafkaException as raised:
@@ -61,5 +62,5 @@ def check_identity(task: ReadTask, cached: CachedConsumer, deadline: float) -> N
         )
     if not answer.brokers and time.monotonic() + PAUSE_S < deadline:
         raise NoBrokersError
-    cached.identified_at = now
+    cached.identified_at[split.topic] = now
     cached.hints.clear()  # problems from before this answer do not explain a later failure

@@ -39,7 +39,7 @@ class CachedConsumer:
     Attributes:
         hints: the last connection problem, or nothing.
         used_at: the time, of `time.monotonic`, at which the last range was done.
-        identified_at: the time at which the brokers last confirmed their `cluster.id`; None if never.
+        identified_at: the time at which the brokers last confirmed their `cluster.id`, for each topic asked about.
         admin: an admin client with the same properties, made when it is first needed (`topic_identity`).
         topic_ids: the last answer about each topic: its id, or None without one, and the time of the question.
     """
@@ -48,7 +48,7 @@ class CachedConsumer:
     consumer: Consumer
     hints: list[ConnectionProblem]
     used_at: float = field(default_factory=time.monotonic)
-    identified_at: float | None = None
+    identified_at: dict[str, float] = field(default_factory=dict)
     in_use: bool = False
     admin: ClusterAdmin | None = None
     topic_ids: dict[str, tuple[str | None, float]] = field(default_factory=dict)
