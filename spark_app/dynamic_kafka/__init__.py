@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dynamic_kafka.errors import cause_of
+    from dynamic_kafka.executor.evaluators import Record, RecordEvaluator
     from dynamic_kafka.metadata import (
         ClusterMetadata,
         KafkaMetadataService,
@@ -28,6 +29,8 @@ __all__ = [
     "KafkaStream",
     "KafkaStreamSubscriber",
     "OffsetSpec",
+    "Record",
+    "RecordEvaluator",
     "cause_of",
     "register",
     "stop_when_finished",
@@ -40,6 +43,8 @@ _HOMES = {
     "KafkaStream": "dynamic_kafka.metadata",
     "KafkaStreamSubscriber": "dynamic_kafka.metadata",
     "OffsetSpec": "dynamic_kafka.metadata",
+    "Record": "dynamic_kafka.executor.evaluators",
+    "RecordEvaluator": "dynamic_kafka.executor.evaluators",
     "cause_of": "dynamic_kafka.errors",
     "register": "dynamic_kafka.spark.source",
     "stop_when_finished": "dynamic_kafka.spark.stopping",

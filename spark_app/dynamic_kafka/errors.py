@@ -15,6 +15,7 @@
     ├── IdentityError                  another physical cluster answers under a saved cluster id
     ├── PendingRangesError             a pending batch contains clusters or topics that metadata no longer names
     ├── DataLossError                  records that should have been read are gone
+    ├── RecordEvaluationError          a user's record evaluator or deserialiser fails for a record
     ├── GroupInUseError                another query commits to this consumer group
     ├── DriverReplacedError            another driver has started on this checkpoint since
     └── ClusterError                   a Kafka cluster failed; names the cluster
@@ -103,6 +104,10 @@ class PendingRangesError(DynamicKafkaError):
 
 class DataLossError(DynamicKafkaError):
     """Records that should have been read are gone (`failOnDataLoss`)."""
+
+
+class RecordEvaluationError(DynamicKafkaError):
+    """A record evaluator or deserialiser of the user's fails for a record, or does not give one answer for it."""
 
 
 class GroupInUseError(DynamicKafkaError):

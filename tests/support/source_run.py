@@ -19,6 +19,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from dynamic_kafka.driver.enumerator import Enumerator
+from dynamic_kafka.executor.evaluators import Evaluation
 from dynamic_kafka.executor.range_reader import read_range
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.options import parse_options
@@ -69,6 +70,11 @@ class SourceRun:
             given = {name.lower(): value for name, value in self.options.items()}  # as they arrive from Spark
             self._enumerator = Enumerator(parse_options(given, mode="streaming"))
         return self._enumerator
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        """The record evaluator of the options."""
+        return Evaluation.of(self.enumerator.options, {})
 
     def restart(self, **options: object) -> None:
         """End this run wherever it is, and begin another on the same logs, with changed options."""
@@ -162,7 +168,7 @@ class SourceRun:
             return False
         rows = Rows()
         for task in self.tasks:
-            for row in read(task):
+            for row in read(task, self.evaluation):
                 rows[row] += 1
                 if crash == "reading":
                     return False
@@ -218,9 +224,9 @@ def amendments(path: Path) -> list[dict[str, Any]]:
     return [json.loads(file.read_text()) for file in sorted(files, key=lambda file: file.stat().st_mtime_ns)]
 
 
-def read(task: ReadTask) -> Iterator[Row]:
+def read(task: ReadTask, evaluation: Evaluation | None = None) -> Iterator[Row]:
     """Yield the records of one task, as an executor reads them."""
-    for batch in read_range(task):
+    for batch in read_range(task, evaluation):
         yield from rows_of(batch)
 
 

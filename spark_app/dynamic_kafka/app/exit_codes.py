@@ -53,6 +53,7 @@ CODES: Mapping[type[DynamicKafkaError], ExitCode] = {
     errors.IdentityError: ExitCode.REFUSED,
     errors.PendingRangesError: ExitCode.REFUSED,
     errors.DataLossError: ExitCode.REFUSED,
+    errors.RecordEvaluationError: ExitCode.QUERY,
     errors.GroupInUseError: ExitCode.GROUP_IN_USE,
     errors.DriverReplacedError: ExitCode.REFUSED,
     errors.ClusterRefusedError: ExitCode.REFUSED,

@@ -1,10 +1,13 @@
-"""The amendments that the options do not allow: the error that a replay raises instead. Driver; pure."""
+"""What the user is told about an amendment: an error where the options do not allow it, else a warning. Driver."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
+
 from dynamic_kafka.errors import ClusterUnreachableError, DynamicKafkaError, PendingRangesError
 from dynamic_kafka.options import SourceOptions
-from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.amendments import Amendment, Reason
 from dynamic_kafka.wording import first_few, tool_command
 
 REMOVED_RANGES_CHOICES = (
@@ -13,6 +16,26 @@ REMOVED_RANGES_CHOICES = (
     f" {tool_command('abandon', 'CLUSTER')}"
 )
 """The user's choices when metadata no longer names ranges of a pending batch."""
+
+_REASON_TEXTS: Mapping[Reason, str] = {
+    "removed": "cluster removed",
+    "unreachable": "cluster unreachable",
+    "recreated": "topic re-created",
+    "abandoned": "cluster abandoned",
+}
+
+log = logging.getLogger(__name__)
+
+
+def log_left_out(amendment: Amendment) -> None:
+    """Log each range that an amendment leaves out."""
+    for part in amendment.left_out:
+        log.warning(
+            "left out of the pending batch, possibly delivered by an earlier attempt: %s (%s). Once the"
+            " cluster is read again, those that still exist come, a second time if the sink has them already",
+            part,
+            _REASON_TEXTS[amendment.reasons[part.split.cluster]],
+        )
 
 
 def refusal_of(amendment: Amendment, options: SourceOptions, *, is_recorded: bool) -> DynamicKafkaError | None:

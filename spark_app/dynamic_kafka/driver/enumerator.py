@@ -86,6 +86,10 @@ class Enumerator:
         """
         logged = decode(start)
         self._restore(logged)
+        if logged.over:
+            self._latest = logged
+            return start
+        self.replays.batch_ended(logged)
         plan = self._plan(logged, unlimited)
         if plan.document is logged:
             plan = self._before_the_end(plan, unlimited)

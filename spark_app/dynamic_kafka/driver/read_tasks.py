@@ -64,7 +64,8 @@ def make_tasks(
                 stall=options.cluster_failure_policy == "stall",
                 source=source,
                 topic_id=topic.topic_id if topic else None,
-                reports=reports if topic and topic.topic_id else None,
+                reports=reports if options.record_evaluator or (topic and topic.topic_id) else None,
+                has_stop_record=topic is not None and part.split.partition in topic.ended,
             )
         )
     return tasks

@@ -14,11 +14,11 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from dynamic_kafka.driver.amendment_refusal import refusal_of
+from dynamic_kafka.driver.amendment_refusal import log_left_out, refusal_of
 from dynamic_kafka.driver.incarnation import Incarnation
-from dynamic_kafka.driver.state_store import StateLocation
+from dynamic_kafka.driver.state_store import StateLocation, stop_records_in
 from dynamic_kafka.errors import (
     ClusterUnreachableError,
     DataLossError,
@@ -26,7 +26,7 @@ from dynamic_kafka.errors import (
     IdentityError,
     StaleCheckpointError,
 )
-from dynamic_kafka.executor.state_folder import TOPIC_ID
+from dynamic_kafka.executor.state_folder import TOPIC_ID, Seen
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.amendments import Amendment, Amendments, Reason
 from dynamic_kafka.planning.codec import fingerprint
@@ -39,13 +39,6 @@ from dynamic_kafka.planning.questions import Topics
 from dynamic_kafka.planning.renames import carry_over, current_ids
 from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.wording import first_few
-
-_REASON_TEXTS: Mapping[Reason, str] = {
-    "removed": "cluster removed",
-    "unreachable": "cluster unreachable",
-    "recreated": "topic re-created",
-    "abandoned": "cluster abandoned",
-}
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +71,7 @@ class Replays:
         self.observation: Observation | None = None
         self._settled: set[tuple[str, str]] = set()
         self._unread: tuple[str, str] | None = None
+        self._ended_batch = -1
         self._restored = False
         self._later_amendments: list[Amendment] = []
 
@@ -117,6 +111,22 @@ class Replays:
             )
         self.amendments = Amendments(amendment for amendment in found if amendment.number <= document.number)
         self._later_amendments = later
+        self._obey(document, self._reports(document))
+
+    def batch_ended(self, document: OffsetDocument) -> None:
+        """Take over where executors have ended splits in the batch before the next plan.
+
+        Only a record evaluator ends splits. Its reports of an earlier process were read with the amendments.
+        """
+        if self._options.record_evaluator is not None and document.number != self._ended_batch:
+            self._obey(document, self._reports(document))
+            self._ended_batch = document.number
+
+    def _reports(self, end: OffsetDocument) -> list[Seen]:
+        return self._state.seen(end.query, fingerprint(end)) if self._state is not None and end.query else []
+
+    def _obey(self, end: OffsetDocument, reports: Iterable[Seen]) -> None:
+        self.amendments.with_stop_records(end, stop_records_in(reports))
 
     def planned(self, start: OffsetDocument, end: OffsetDocument) -> None:
         """Record that this process has just planned the batch: its metadata is fresh, so no check is needed.
@@ -150,14 +160,16 @@ class Replays:
             return []  # no batch: the starts in the document belong to the batch that ended with it
         check_chain(start, end)
         ranges = ranges_between(start, end)
+        reports = self._reports(end) if key != self._unread else []
+        self._obey(end, reports)
         remaining = self.amendments.remaining(ranges, key)
         if key not in self._settled and remaining:
             # The amendments of earlier replays are obeyed; ranges that cannot be read since then need one more.
             self._decide(remaining, end, key)
             remaining = self.amendments.remaining(ranges, key)
         self._settled.add(key)
-        unread, self._unread = self._unread, None
-        return remaining if key == unread else self._without_recreated(remaining, end)
+        self._unread = None
+        return self._without_recreated(remaining, end, reports)
 
     def is_settled(self, start: OffsetDocument, end: OffsetDocument) -> bool:
         """Return whether this process has already planned the batch or decided its amendment."""
@@ -178,13 +190,7 @@ class Replays:
             raise refusal
         self.incarnation.save(amendment)
         self.amendments.add(amendment)
-        for part in amendment.left_out:
-            log.warning(
-                "left out of the pending batch, possibly delivered by an earlier attempt: %s (%s). Once the"
-                " cluster is read again, those that still exist come, a second time if the sink has them already",
-                part,
-                _REASON_TEXTS[amendment.reasons[part.split.cluster]],
-            )
+        log_left_out(amendment)
         self.incarnation.check(end.query)
 
     def judge(
@@ -255,7 +261,9 @@ class Replays:
             raise DataLossError(recreated_while_pending(part, planned.topic_id, found))
         return True
 
-    def _without_recreated(self, ranges: list[SplitRange], end: OffsetDocument) -> list[SplitRange]:
+    def _without_recreated(
+        self, ranges: list[SplitRange], end: OffsetDocument, reports: Iterable[Seen]
+    ) -> list[SplitRange]:
         """Leave out the ranges of which executors have read nothing in an earlier attempt, since the topic is another.
 
         A broker with old metadata must not let a replay read them. The next plan starts the new topic at its first
@@ -264,9 +272,6 @@ class Replays:
         Raises:
             DataLossError: there are some, and `failOnDataLoss` is set.
         """
-        if self._state is None or not end.query or not ranges:
-            return ranges
-        reports = self._state.seen(end.query, fingerprint(end))
         found = {report.split: str(report.content["topicId"]) for report in reports if report.kind == TOPIC_ID}
         return [part for part in ranges if not self._is_recreated(part, end, found.get(part.split))]
 

@@ -24,16 +24,18 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from dynamic_kafka.errors import OffsetDocumentError
-from dynamic_kafka.executor.state_folder import StateFolder
+from dynamic_kafka.executor.state_folder import STOP_RECORD, Seen, StateFolder
 from dynamic_kafka.planning.acceptance import AcceptedLoss
 from dynamic_kafka.planning.amendments import Amendment
+from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.identity import AcceptedIdentity
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split
+from dynamic_kafka.planning.stop_records import StopRecord
 
 log = logging.getLogger(__name__)
 
@@ -143,6 +145,10 @@ class StateLocation(StateFolder):
                 lists[name] = set(map(str, wire["amendments"]))
         return lists
 
+    def stop_records(self, end: OffsetDocument) -> list[StopRecord]:
+        """Return where executors have ended splits in the batch that ends with a document."""
+        return stop_records_in(self.seen(end.query, fingerprint(end))) if end.query else []
+
     def drivers(self, query: str) -> list[str]:
         """Return the drivers that have started on the query's checkpoint, the newest last."""
         return [file.name.removesuffix(".json") for file in self.list_folder(f"{query}/drivers")]
@@ -190,6 +196,15 @@ class StateLocation(StateFolder):
                 else:
                     raise ValueError(f"kind {wire['kind']!r} is unknown")
         return identities, losses
+
+
+def stop_records_in(reports: Iterable[Seen]) -> list[StopRecord]:
+    """Return the stop records among executors' reports about one batch."""
+    return [
+        StopRecord(split, int(content["offset"]), content.get("topicId"))
+        for kind, split, content in reports
+        if kind == STOP_RECORD
+    ]
 
 
 def number_of(name: str) -> int:

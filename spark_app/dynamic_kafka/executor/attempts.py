@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from dynamic_kafka.errors import ClusterUnreachableError, ReadTimeoutError
+from dynamic_kafka.executor.evaluators import Evaluation
 from dynamic_kafka.executor.range_reader import read_range
 from dynamic_kafka.executor.read_task import ReadTask
 
@@ -29,22 +30,24 @@ RETRY_TIMEOUT_S = 5.0
 MARK_PREFIX = "dynamic-kafka-timeout-"
 
 
-def read_attempt(task: ReadTask) -> Iterator[pa.RecordBatch]:
+def read_attempt(task: ReadTask, evaluation: Evaluation | None = None) -> Iterator[pa.RecordBatch]:
     """Return the records of a range as `read_range` does, in the time that this attempt has."""
     context = TaskContext.get()
     mark = _mark(task, context) if context is not None else None
     if context is None or mark is None:
-        return read_range(task)
-    return _marked(task, mark, is_first=context.attemptNumber() == 0)
+        return read_range(task, evaluation)
+    return _marked(task, evaluation, mark, is_first=context.attemptNumber() == 0)
 
 
-def _marked(task: ReadTask, mark: Path, *, is_first: bool) -> Iterator[pa.RecordBatch]:
+def _marked(
+    task: ReadTask, evaluation: Evaluation | None, mark: Path, *, is_first: bool
+) -> Iterator[pa.RecordBatch]:
     if is_first:
         _remove(mark)  # of an earlier run of the batch
     elif mark.exists():
         task = replace(task, read_timeout_s=min(task.read_timeout_s, RETRY_TIMEOUT_S))
     try:
-        yield from read_range(task)
+        yield from read_range(task, evaluation)
     except (ReadTimeoutError, ClusterUnreachableError):
         with suppress(OSError):  # without a mark, the next attempt takes longer
             mark.touch()

@@ -1,7 +1,7 @@
 """Read one range of one split: Kafka in, Arrow batches out.
 
 Runs on executors, once in each Spark task: the classes of `spark` call `read_range`. The interface is small (`ReadTask`
-in, `RecordBatch`es out), so that another engine can replace this one. `_RangeReader.batches` is the main loop:
+in, `RecordBatch`es out), so that another engine can replace this one. `_RangeReader.fetched` is the main loop:
 
 - Messages: `fetch` takes them from the client, `accept` selects the records of the range, `handle` acts on errors.
 - Start: `assign` sets the position; with a leader epoch it needs a seek, which the client may refuse for a while.
@@ -26,7 +26,9 @@ from dynamic_kafka.executor.cluster_identity import NoBrokersError, check_identi
 from dynamic_kafka.executor.columns import arrow_schema, to_batch
 from dynamic_kafka.executor.consumer_cache import CONSUMERS, CachedConsumer
 from dynamic_kafka.executor.partition_bounds import end_offset, first_offset
+from dynamic_kafka.executor.evaluators import Evaluation
 from dynamic_kafka.executor.read_task import ReadTask
+from dynamic_kafka.executor.record_evaluation import StopSearch, begin
 from dynamic_kafka.executor.stopped_ranges import explain_stop, failure, gone
 from dynamic_kafka.executor.topic_identity import of_planned_topic
 from dynamic_kafka.kafka.config import config_digest
@@ -53,8 +55,11 @@ SEEK_PAUSE_S = 0.005
 log = logging.getLogger(__name__)
 
 
-def read_range(task: ReadTask) -> Iterator[pa.RecordBatch]:
+def read_range(task: ReadTask, evaluation: Evaluation | None = None) -> Iterator[pa.RecordBatch]:
     """Yield the records of a range, in order, in batches.
+
+    Args:
+        evaluation: the record evaluator, which may end the range before its end (`record_evaluation`).
 
     Raises:
         IdentityError: the brokers belong to another cluster; nothing was read.
@@ -62,7 +67,11 @@ def read_range(task: ReadTask) -> Iterator[pa.RecordBatch]:
         DataLossError: offsets of the range are gone, and `failOnDataLoss` is set.
         ClusterError: the cluster answered with another error.
         OptionError: `includeHeaders` is set, and the headers of a record cannot be shown.
+        RecordEvaluationError: the record evaluator fails, or another attempt has ended the range elsewhere.
     """
+    task, evaluator = begin(task, evaluation)
+    if task.part.size <= 0:
+        return
     config = task.client.consumer_config()
     digest = config_digest(config)
     deadline = time.monotonic() + task.read_timeout_s
@@ -70,7 +79,13 @@ def read_range(task: ReadTask) -> Iterator[pa.RecordBatch]:
         try:
             with CONSUMERS.lend(task.part.split.cluster, digest, lambda: config, task.source, task.active) as cached:
                 check_identity(task, cached, deadline)
-                yield from of_planned_topic(task, cached, _RangeReader(task, cached).batches())
+                reader = _RangeReader(task, cached)
+                if evaluator is None:
+                    yield from of_planned_topic(task, cached, reader.batches())
+                else:
+                    search = StopSearch(task, evaluator)
+                    batches = search.batches(reader.fetched(), reader.schema)
+                    yield from of_planned_topic(task, cached, batches, search.settle)
                 return
         except NoBrokersError:
             time.sleep(PAUSE_S)
@@ -98,7 +113,12 @@ class _RangeReader:
         self.log_end: int | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the records of the range; a batch is full with `MAX_ROWS` or `MAX_BYTES`."""
+        """Yield the records of the range in batches of rows."""
+        for messages in self.fetched():
+            yield to_batch(messages, self.schema, self.task.part.split, self.task.stream)
+
+    def fetched(self) -> Iterator[list[Message]]:
+        """Yield the records of the range in lists; one is full with `MAX_ROWS` or `MAX_BYTES`."""
         self.assign(self.position, self.task.part.epoch)
         taken: list[Message] = []
         size = 0
@@ -113,12 +133,12 @@ class _RangeReader:
             size += sum(map(len, arrived))
             if len(taken) >= MAX_ROWS or size >= MAX_BYTES:
                 self.mean_bytes = max(1.0, size / len(taken))
-                yield to_batch(taken, self.schema, self.task.part.split, self.task.stream)
+                yield taken
                 # Spark's time for this batch does not count against the cluster.
                 self.deadline = time.monotonic() + self.task.read_timeout_s
                 taken, size = [], 0
         if taken:
-            yield to_batch(taken, self.schema, self.task.part.split, self.task.stream)
+            yield taken
 
     def fetch(self, rows: int, room: int) -> list[Message]:
         """Wait for one message, then take those that have arrived already.

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynamic_kafka.errors import OptionError
-from dynamic_kafka.executor.state_folder import StateFolder
+from dynamic_kafka.executor.state_folder import STOP_RECORD, StateFolder
 from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.planning.splits import Split, SplitRange
+
+_shared: set[tuple[str, str]] = set()
+"""The locations and queries of which this process has found the driver's files."""
 
 
 @dataclass(frozen=True)
@@ -26,19 +29,38 @@ class BatchReports:
     batch: str
 
     def save(self, kind: str, split: Split, content: Mapping[str, Any]) -> None:
-        """Make a report durable, as `StateFolder.save_seen` does.
+        """Make a report durable, as `StateFolder.save_seen` does. Raises as `stop_record`."""
+        self._folder().save_seen(self.query, self.batch, kind, split, content)
+
+    def save_stop_record(self, split: Split, offset: int, topic_id: str | None) -> None:
+        """Make durable where the split has ended; an attempt that has reported another offset wins.
+
+        In an object store, two attempts that report at the same moment may both find nothing: then the last one wins.
+        Raises as `stop_record`.
+        """
+        content = {"offset": offset, "topicId": topic_id}
+        self._folder().save_seen(self.query, self.batch, STOP_RECORD, split, content, replace=False)
+
+    def stop_record(self, split: Split) -> int | None:
+        """Return where an attempt has ended the split in this batch, None if none has.
 
         Raises:
             OptionError: the location is another folder here than on the driver; or as `StateFolder`.
             DynamicKafkaError: as `StateFolder`.
         """
+        found = self._folder().seen_of(self.query, self.batch, STOP_RECORD, split)
+        return int(found["offset"]) if found is not None else None
+
+    def _folder(self) -> StateFolder:
         folder = StateFolder(self.location)
-        if not folder.list_folders(self.query):
-            raise OptionError(
-                f"stateLocation: executors must write {folder.uri}/{self.query}/seen, but the driver's files are not in"
-                " that folder on this host: name a folder that the driver and all executors share"
-            )
-        folder.save_seen(self.query, self.batch, kind, split, content)
+        if (self.location, self.query) not in _shared:
+            if not folder.list_folders(self.query):
+                raise OptionError(
+                    f"stateLocation: executors must write {folder.uri}/{self.query}/seen, but the driver's files are"
+                    " not in that folder on this host: name a folder that the driver and all executors share"
+                )
+            _shared.add((self.location, self.query))
+        return folder
 
 
 @dataclass(frozen=True)
@@ -54,6 +76,8 @@ class ReadTask:
         stall: `clusterFailurePolicy=stall`; it only changes the advice after a timeout.
         source: identifies the source among those of the application, by its options.
         reports: the place for reports about the batch; None if no check needs it, or without a `stateLocation`.
+        has_stop_record: whether the split's stop record is known already: the range ends there, and nothing of it is
+            evaluated.
     """
 
     part: SplitRange
@@ -68,6 +92,7 @@ class ReadTask:
     source: str = ""
     topic_id: str | None = None
     reports: BatchReports | None = None
+    has_stop_record: bool = False
 
     @property
     def timeout_advice(self) -> str:

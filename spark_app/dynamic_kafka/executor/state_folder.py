@@ -14,8 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-import tempfile
 import uuid
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -25,19 +23,17 @@ from typing import Any, NamedTuple
 from pyarrow import fs
 
 from dynamic_kafka.errors import DynamicKafkaError, OffsetDocumentError, OptionError
-from dynamic_kafka.options.secrets import check_no_credentials
+from dynamic_kafka.executor.file_systems import open_folder
 from dynamic_kafka.planning.splits import Split
 
 TOPIC_ID = "topic-id"
 """The kind of a report about a range of which an executor read nothing: another topic has the name. `topicId` is its
 id, `planned` that of the range."""
+STOP_RECORD = "stop-record"
+"""The kind of a report that a record ends a split: `offset` is the record's, `topicId` that of its topic."""
 
 _PERMANENT = (PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError)
 """File system errors that a retry cannot fix."""
-
-
-_URI = re.compile(r"(?s:(?:([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?)?(.*))")
-"""Scheme, authority and path as Hadoop splits them: `out:/x` has a scheme, `./out:/x` has none."""
 
 
 class StateFile(NamedTuple):
@@ -71,15 +67,22 @@ class StateFolder:
         self.uri = uri
         self._fs, self._root = open_folder(uri, "stateLocation")
 
-    def write(self, path: str, content: Mapping[str, Any]) -> None:
-        """Write a file whole or not at all, and durably. If it exists, it is replaced; in HDFS the first one stays."""
+    def write(self, path: str, content: Mapping[str, Any], *, replace: bool = True) -> None:
+        """Write a file whole or not at all, and durably.
+
+        Args:
+            replace: whether it replaces an existing one; in HDFS the first one stays in any case. Without, object stores
+                replace one that was written at the same moment: a caller that cares reads the file afterwards.
+        """
         data = json.dumps(content, sort_keys=True, indent=1).encode()
         full = f"{self._root}/{path}"
         folder, _, name = full.rpartition("/")
         with self.explain_failure("written", path):
             self._fs.create_dir(folder, recursive=True)
             if isinstance(self._fs, fs.LocalFileSystem):
-                _write_local(Path(folder), name, data)
+                _write_local(Path(folder), name, data, replace=replace)
+                return
+            if not replace and self._fs.get_file_info(full).size:  # an empty file is a write that did not end
                 return
             # An object store shows an object only when its stream is closed; a file system needs the rename.
             draft = f"{folder}/.{name}.{uuid.uuid4().hex}"
@@ -140,7 +143,9 @@ class StateFolder:
             except FileNotFoundError:
                 return
 
-    def save_seen(self, query: str, batch: str, kind: str, split: Split, content: Mapping[str, Any]) -> None:
+    def save_seen(
+        self, query: str, batch: str, kind: str, split: Split, content: Mapping[str, Any], *, replace: bool = True
+    ) -> None:
         """Make durable what an executor saw in a range. A task calls it before it ends, and only if there is something.
 
         Each attempt of a task writes the same file, so there is one report of a kind for each split.
@@ -148,9 +153,15 @@ class StateFolder:
         Args:
             batch: fingerprint of the batch's end document.
             kind: the kind of the report, a word.
+            replace: as for `write`.
         """
-        mark = hashlib.sha256(json.dumps(split).encode()).hexdigest()[:16]
-        self.write(f"{query}/seen/{batch}/{kind}-{mark}.json", {"version": 1, "split": list(split), **content})
+        wire = {"version": 1, "split": list(split), **content}
+        self.write(f"{query}/seen/{batch}/{_report_name(kind, split)}", wire, replace=replace)
+
+    def seen_of(self, query: str, batch: str, kind: str, split: Split) -> Mapping[str, Any] | None:
+        """Return the report of a kind about one split, None if there is none. Raises as `seen`."""
+        name = _report_name(kind, split)
+        return self.read_folder(f"{query}/seen/{batch}", [name]).get(name)
 
     def seen(self, query: str, batch: str) -> list[Seen]:
         """Return the reports about a batch, in any order.
@@ -206,87 +217,19 @@ class StateFolder:
             ) from None
 
 
-def has_scheme(uri: str) -> bool:
-    """Return whether a path names its file system."""
-    parts = _URI.fullmatch(uri)
-    return parts is not None and parts.group(1) is not None
+def _report_name(kind: str, split: Split) -> str:
+    return f"{kind}-{hashlib.sha256(json.dumps(split).encode()).hexdigest()[:16]}.json"
 
 
-def canonical_uri(uri: str) -> str:
-    """Return the canonical form of a path or URI: paths of one folder have equal forms, as far as text shows."""
-    parts = _URI.fullmatch(uri)
-    scheme, authority, path = parts.groups() if parts else (None, None, uri)
-    if scheme in (None, "file"):
-        return os.path.realpath(path)
-    return f"{'s3' if scheme == 's3a' else scheme}://{authority or ''}{os.path.normpath(path or '/')}"
-
-
-def open_folder(uri: str, what: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system of a path or URI as Spark writes it, and the path there. `s3a:` is pyarrow's `s3:`.
-
-    Args:
-        what: the setting that holds the URI, for errors.
-
-    Raises:
-        OptionError: the file system is not reachable from here, or the URI holds a password.
-    """
-    check_no_credentials(uri, what)
-    parts = _URI.fullmatch(uri)
-    scheme, authority, path = parts.groups() if parts else (None, None, uri)
-    if scheme is None:
-        return fs.LocalFileSystem(), str(Path(uri).absolute())
-    if not authority and not path.startswith("/"):
-        raise OptionError(f"{what} {uri!r} cannot be opened: write {scheme}: and an absolute path")
-    if scheme == "file" and not authority:  # for Hadoop, `%` is a plain character; pyarrow would decode it
-        return fs.LocalFileSystem(), path.rstrip("/") or "/"
-    try:
-        # Hadoop reads `hdfs:/x` as `hdfs:///x`; pyarrow understands only the second.
-        files, root = fs.FileSystem.from_uri(f"{'s3' if scheme == 's3a' else scheme}://{authority or ''}{path}")
-    except (OSError, ValueError) as error:
-        known = "; known are file:, s3:, s3a:, gs:, abfs:, hdfs:, or a path" if "Unrecognized" in str(error) else ""
-        raise OptionError(f"{what} {uri!r} cannot be opened: {error}{known}") from None
-    return files, root.rstrip("/")
-
-
-def check_writable(uri: str, what: str) -> str:
-    """Check that files can be written below a folder, which need not exist yet. Leaves nothing behind.
-
-    Only local folders are tried.
-
-    Returns:
-        The finding as a short text.
-
-    Raises:
-        OptionError: the path is no folder, or cannot be made or written; or as `open_folder`.
-    """
-    files, root = open_folder(uri, what)
-    if not isinstance(files, fs.LocalFileSystem):
-        return f"{uri} can be opened"
-    folder = Path(root)
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    wrong = None if there.is_dir() else "not a folder"
-    try:
-        # A file without a name, so that nobody sees it. Access rights alone do not show the answer, as below /proc.
-        if wrong is None:
-            tempfile.TemporaryFile(dir=there).close()
-    except OSError as error:
-        wrong = f"not writable ({error.strerror})"
-    if wrong is None:
-        return f"{folder} can be written" if there == folder else f"{folder} does not exist yet, can be made"
-    where = "it is" if there == folder else f"{there} is"
-    raise OptionError(
-        f"{what} {str(folder)!r} cannot be written: {where} {wrong}; name a folder that this user may write"
-    )
-
-
-def _write_local(folder: Path, name: str, data: bytes) -> None:
+def _write_local(folder: Path, name: str, data: bytes, *, replace: bool) -> None:
     draft = folder / f".{name}.{uuid.uuid4().hex}"
     try:
         with draft.open("wb") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        draft.replace(folder / name)
+        if replace or not _link(draft, folder / name):
+            draft.replace(folder / name)
     finally:
         draft.unlink(missing_ok=True)
     # The rename itself has to survive a power cut, too.
@@ -295,3 +238,14 @@ def _write_local(folder: Path, name: str, data: bytes) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _link(draft: Path, target: Path) -> bool:
+    """Put a file in place unless another one is there; return False where the file system has no such operation."""
+    try:
+        os.link(draft, target)
+    except FileExistsError:
+        pass
+    except OSError:
+        return target.exists()
+    return True

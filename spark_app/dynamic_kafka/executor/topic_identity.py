@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
@@ -32,16 +32,22 @@ log = logging.getLogger(__name__)
 
 
 def of_planned_topic(
-    task: ReadTask, cached: CachedConsumer, batches: Iterator[pa.RecordBatch]
+    task: ReadTask,
+    cached: CachedConsumer,
+    batches: Iterator[pa.RecordBatch],
+    confirmed: Callable[[], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches of a range, the last one once all their records are known to be of the planned topic.
+
+    Args:
+        confirmed: called when that is known, before the last batch is yielded.
 
     Raises:
         DataLossError: the topic was re-created, and `failOnDataLoss` is set.
         ClusterError: it was re-created when batches had been yielded already, or the cluster does not describe it.
         OptionError, DynamicKafkaError: the left-out range cannot be recorded in the `stateLocation`.
     """
-    if task.topic_id is None:
+    if task.topic_id is None and confirmed is None:
         yield from batches
         return
     if _is_left_out(task, cached, oldest_s=ID_VALID_S):
@@ -64,7 +70,10 @@ def of_planned_topic(
                 f"the topic was re-created while {task.part} was read: records of both topics may be among those that"
                 " were read, so this attempt fails, and none of them counts. The next attempt leaves the range out",
             )
-    elif last is not None:
+        return
+    if confirmed is not None:
+        confirmed()
+    if last is not None:
         yield last
 
 
@@ -74,6 +83,8 @@ def _is_left_out(task: ReadTask, cached: CachedConsumer, *, oldest_s: float = 0.
     Args:
         oldest_s: an answer that is at most that old is enough.
     """
+    if task.topic_id is None:
+        return False
     topic = task.part.split.topic
     found, asked_at = cached.topic_ids.get(topic, (None, 0.0))
     if found != task.topic_id or time.monotonic() - asked_at >= oldest_s:

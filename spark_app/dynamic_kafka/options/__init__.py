@@ -11,7 +11,7 @@ from dynamic_kafka.options.index import OPTIONS
 from dynamic_kafka.options.java_client_properties import translate_java
 from dynamic_kafka.options.model import SourceOptions
 from dynamic_kafka.options.option import Option
-from dynamic_kafka.options.parse import parse_options
+from dynamic_kafka.options.parse import check_stream, parse_options
 from dynamic_kafka.options.values import (
     CustomSubscriber,
     Mode,
@@ -35,6 +35,7 @@ __all__ = [
     "StreamIds",
     "StreamPattern",
     "Subscribe",
+    "check_stream",
     "parse_duration_ms",
     "parse_options",
     "translate_java",

@@ -10,6 +10,10 @@ import re
 from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.revision import AwaitedRevision
 from dynamic_kafka.metadata.server_list import check_server_list
+from dynamic_kafka.user_code import is_import_path
+
+_REGISTERED_NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
+"""A name that `register(spark, evaluators={name: function})` takes."""
 
 
 def check_absolute_path(text: str, where: str) -> None:
@@ -41,3 +45,25 @@ def check_revision(text: str, where: str) -> None:
             f"{where} is '{text}'; it must be a counter (17), a lineage and its counter"
             " (lineage/17), or a hash (sha256: and 64 hexadecimal digits)"
         ) from None
+
+
+def check_evaluator(text: str, where: str) -> None:
+    """Refuse anything but `module:Name` or a name for `register`. Expressions of SQL are for a later version."""
+    if not is_import_path(text) and not _REGISTERED_NAME.fullmatch(text):
+        raise OptionError(
+            f"{where} is '{text}'; it must be `package.module:Name`, or a name that"
+            " register(spark, evaluators={name: function}) was given. This version takes no SQL expression and no Java"
+            " class: write the condition as a Python function"
+        )
+
+
+def check_import_path(text: str, where: str) -> None:
+    """Refuse anything but `module:Name`."""
+    if not is_import_path(text):
+        raise OptionError(f"{where} is '{text}'; it must be `package.module:Name`")
+
+
+def check_evaluator_name(name: str) -> None:
+    """Refuse a name that the option `recordEvaluator` would not take."""
+    if not _REGISTERED_NAME.fullmatch(name):
+        raise OptionError(f"evaluators: the name {name!r} is wrong: it has letters, digits, `_` and `-`")

@@ -14,6 +14,7 @@ from dynamic_kafka.options.definitions import (
     ReadingOptions,
     StreamOptions,
 )
+from dynamic_kafka.options.evaluation_definitions import EvaluationOptions
 from dynamic_kafka.options.option import Option, declared_options
 from dynamic_kafka.options.secret_definitions import SecretOptions
 
@@ -22,6 +23,7 @@ SECTIONS: Mapping[str, type] = {
     "Metadata": MetadataOptions,
     "Where reading starts and stops": OffsetOptions,
     "Reading, rates, commits": ReadingOptions,
+    "Ending by a record": EvaluationOptions,
     "Failures and state": FailureOptions,
     "Secrets": SecretOptions,
 }
@@ -35,7 +37,6 @@ IGNORED_OPTIONS = (
 
 FUTURE_OPTIONS = (
     Option("topicIntegrityCheck", "text", "", aliases=("scan.topic-integrity-check.enabled",)),
-    Option("recordEvaluator", "text", "", aliases=("scan.record.evaluator.class",)),
     Option("internalTopicsSetup", "text", "", aliases=("internal.topics.setup",)),
     Option("watermarkMode", "text", ""),
     Option("watermarkAlignmentMaxDrift", "text", ""),

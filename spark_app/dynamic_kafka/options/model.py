@@ -17,12 +17,21 @@ from dynamic_kafka.options.definitions import (
     ReadingOptions,
     StreamOptions,
 )
+from dynamic_kafka.options.evaluation_definitions import EvaluationOptions
 from dynamic_kafka.options.secret_definitions import SecretOptions
 from dynamic_kafka.options.values import Mode, NamedOptions, PerCluster, SingleCluster
 
 
 @dataclass(frozen=True, kw_only=True)
-class SourceOptions(StreamOptions, MetadataOptions, OffsetOptions, ReadingOptions, FailureOptions, SecretOptions):
+class SourceOptions(
+    StreamOptions,
+    MetadataOptions,
+    OffsetOptions,
+    ReadingOptions,
+    EvaluationOptions,
+    FailureOptions,
+    SecretOptions,
+):
     """The options of one query. `definitions` declares the fields that options fill; the fields here are derived.
 
     Attributes:

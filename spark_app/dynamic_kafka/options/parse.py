@@ -57,6 +57,7 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
     _check_rates(given, fields["min_offsets_per_trigger"], fields["max_offsets_per_trigger"])
     state_location = fields["state_location"]
     _check_failure_policy(fields["cluster_failure_policy"], state_location)
+    warnings += _check_evaluator(given)
     fields["pending_removed_ranges"] = _pending_removed_ranges(fields["pending_removed_ranges"], state_location)
     warnings += _check_secrets(chosen.service, kafka_properties, fields["allowed_servers"])
     fields["commit_offsets"] = _commit_offsets(fields["commit_offsets"], mode, has_group)
@@ -72,6 +73,19 @@ def parse_options(options: Mapping[str, str], *, mode: Mode) -> SourceOptions:
         raw=NamedOptions(options),
         **fields,
     )
+
+
+def check_stream(options: SourceOptions) -> None:
+    """Refuse options that only a stream cannot have. `parse_options` also gets those of a batch, before that is known.
+
+    Raises:
+        OptionError: a record evaluator has no place for its reports.
+    """
+    if options.record_evaluator is not None and options.state_location is None:
+        raise OptionError(
+            "option 'recordEvaluator' needs 'stateLocation', which records where each split has ended; set it to a"
+            " folder of the query's own that the driver and all executors can write, such as one beside the checkpoint"
+        )
 
 
 def _without_effect(given: GivenOptions, mode: Mode) -> list[str]:
@@ -118,6 +132,22 @@ def _check_secrets(service: str, kafka_properties: Mapping[str, str], allowed: s
 def _check_failure_policy(policy: str, state_location: str | None) -> None:
     if policy == "stall" and state_location is None:
         raise OptionError(f"clusterFailurePolicy=stall {_NEEDS_STATE}")
+
+
+def _check_evaluator(given: GivenOptions) -> list[str]:
+    """Refuse what does not go with a record evaluator; return a warning about a deserialiser without effect."""
+    if not given.has("recordEvaluator"):
+        lonely = given.has("recordDeserializer")
+        return ["option 'recordDeserializer' has no effect without 'recordEvaluator'"] if lonely else []
+    evaluator = given.where("recordEvaluator")
+    for name in ("minPartitions", "maxRecordsPerPartition"):
+        if given.has(name):
+            raise OptionError(
+                f"{given.where(name)} does not go with {evaluator}: it cuts a range of a split into several tasks, and"
+                " a task does not know whether another one has found the record that ends the split; take one of them"
+                " out"
+            )
+    return []
 
 
 def _pending_removed_ranges(word: str | None, state_location: str | None) -> Literal["filter", "refuse"]:

@@ -1,4 +1,4 @@
-"""Amendments: durable records of planned ranges that a batch leaves out, the exceptions to exact replay.
+"""Amendments: durable records of what a batch leaves out of its planned ranges, the exceptions to exact replay.
 
 Pure values and arithmetic; `driver.state_store` saves amendments, `driver.replay` decides when to make one. An
 amendment names its batch by the fingerprints of both offset documents. It is written before the batch runs, and every
@@ -7,6 +7,8 @@ later replay of the batch obeys it.
 The splits go back to the start of their range, so no record is lost. If an earlier attempt of the batch reached the
 sink, its records may be delivered again when the cluster returns; so the driver logs the ranges. Spark's file sink
 skips a batch that it already has without asking the source for ranges: nothing is left out of such a batch.
+
+Stop records are the other exception (`planning.stop_records`): executors find them, and a batch ends at them.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.planning.stop_records import StopRecord, cut, end_splits, of_document
 
 Reason = Literal["removed", "unreachable", "recreated", "abandoned"]
 """The reason why the ranges of a cluster are left out."""
@@ -100,8 +103,15 @@ class Amendments:
 
     def __init__(self, found: Iterable[Amendment] = ()) -> None:
         self._of_batch: dict[tuple[str, str], list[Amendment]] = {}
+        self._stop_records: dict[str, list[StopRecord]] = {}
         for amendment in found:
             self.add(amendment)
+
+    def with_stop_records(self, end: OffsetDocument, found: Iterable[StopRecord]) -> Amendments:
+        """Set the stop records of the batch that ends with a document. Returns itself."""
+        if records := of_document(found, end):
+            self._stop_records[fingerprint(end)] = records
+        return self
 
     def add(self, amendment: Amendment) -> None:
         self._of_batch.setdefault((amendment.start, amendment.end), []).append(amendment)
@@ -109,16 +119,18 @@ class Amendments:
     def remaining(self, ranges: Iterable[SplitRange], batch: tuple[str, str]) -> list[SplitRange]:
         """Return the ranges that remain of a batch, which is named by the fingerprints of its two documents."""
         left_out = {part.split for amendment in self._of_batch.get(batch, ()) for part in amendment.left_out}
-        return [part for part in ranges if part.split not in left_out]
+        return cut((part for part in ranges if part.split not in left_out), self._stop_records.get(batch[1], ()))
 
     def after(self, logged: OffsetDocument) -> OffsetDocument:
-        """Return the progress after a document's batch: settled, and back at the start of each range left out."""
+        """Return the progress after a document's batch: settled, back at the start of each range left out, ended."""
         progress = logged.settled()
         # A fingerprint of many splits takes time: skip it without amendments.
-        found = self._of_batch.get((logged.previous, fingerprint(logged)), ()) if self._of_batch else ()
-        for amendment in found:
+        if not self._of_batch and not self._stop_records:
+            return progress
+        batch = (logged.previous, fingerprint(logged))
+        for amendment in self._of_batch.get(batch, ()):
             progress = rewind(progress, amendment.left_out)
-        return progress
+        return end_splits(progress, self._stop_records[batch[1]]) if batch[1] in self._stop_records else progress
 
 
 def _digest(wire: Mapping[str, Any]) -> str:

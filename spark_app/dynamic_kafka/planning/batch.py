@@ -14,10 +14,11 @@ from dynamic_kafka.planning.acceptance import LossOutcome, judge_losses
 from dynamic_kafka.planning.checks import check_clusters, void_acceptances
 from dynamic_kafka.planning.dataloss import DataLoss, epochs_to_check, find_data_loss, is_recreated
 from dynamic_kafka.planning.deleted_topics import confirm_absences, mark_deleted_topics
+from dynamic_kafka.planning.ending import is_over
 from dynamic_kafka.planning.observation import ClusterObservation, Note, observed_topic
 from dynamic_kafka.planning.plan import Plan, advance, open_splits
 from dynamic_kafka.planning.plan_input import PlanInput
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.progress import OffsetDocument, has_stop_records
 from dynamic_kafka.planning.questions import EpochEndsQuestion, Steps
 from dynamic_kafka.planning.reconcile import Reconciled, reconcile
 from dynamic_kafka.planning.renames import carry_over
@@ -88,6 +89,8 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
         # The stops of a re-created topic went with the old one: the same rules apply to the new topic.
         _, stops = yield from resolve_positions(given, replace(reconciled, document=ready, new={}))
         ready = open_splits(ready, {}, stops, answers)
+    if given.options.record_evaluator is not None or has_stop_records(ready):
+        ready = replace(ready, over=is_over(ready, wanted, answers))
     return Planned(
         plan=advance(logged, ready, observed=answers, limits=given.limits, query=given.new_query_id, state=given.state),
         wanted=wanted,

@@ -17,7 +17,9 @@ form for each column. ("partitions" is the count of partitions where "next" is o
 epoch at "start". Where it is shorter, "behind" replaces "start": the distance from there to "next". "epochBehind" is
 the same of "startEpoch", to "epoch".
 
-Version 2 had neither "state" nor packed columns. Version 1 had offsets only:
+A document with a stop record has version 4: "ended" is the offset of the record in each such partition, and "over" is
+set once all splits of an unbounded run have reached theirs. Any other document is still written as version 3, which
+older releases read. Version 2 had neither "state" nor packed columns. Version 1 had offsets only:
 `{"version": 1, "clusters": {"east": {"orders": {"0": 42}}}}`.
 """
 
@@ -43,15 +45,18 @@ from dynamic_kafka.planning.progress import (
     ParkedCluster,
     ParkedTopic,
     TopicProgress,
+    has_stop_records,
 )
 
 C = TypeVar("C", ClusterProgress, ParkedCluster)
 
-VERSION = 3
-_HEAD = frozenset({"version", "query", "number", "previous", "state", "bounded"})
+VERSION = 4
+WITHOUT_STOP_RECORDS = 3
+"""The version of a document without stop records: releases from before them can read it, but would read past one."""
+_HEAD = frozenset({"version", "query", "number", "previous", "state", "bounded", "over"})
 _FIELDS = _HEAD | {"clusters", "parked", "explicitIds", "usedAcceptances"}
 _CLUSTER_FIELDS = frozenset({"kafkaId", "topics"})
-_COLUMNS = frozenset({"partitions", "next", "epoch", "stop"})
+_COLUMNS = frozenset({"partitions", "next", "epoch", "stop", "ended"})
 _TOPIC_FIELDS = _COLUMNS | {"id", "stream", "start", "behind", "startEpoch", "epochBehind"}
 _PARKED_FIELDS = _COLUMNS | {"id", "stream", "until", "awaited", "missing"}
 _RESTORE = "restore the checkpoint, or start with a new one"
@@ -59,7 +64,7 @@ _RESTORE = "restore the checkpoint, or start with a new one"
 
 def encode(document: OffsetDocument) -> dict[str, Any]:
     """Return the JSON object that Spark saves. Its key order is canonical: equal documents give equal text."""
-    wire: dict[str, Any] = {"version": VERSION}
+    wire: dict[str, Any] = {"version": VERSION if document.over or has_stop_records(document) else WITHOUT_STOP_RECORDS}
     if document.is_initial:
         return wire
     wire |= {"query": document.query, "number": document.number, "previous": document.previous}
@@ -67,6 +72,8 @@ def encode(document: OffsetDocument) -> dict[str, Any]:
         wire["state"] = document.state
     if document.bounded:
         wire["bounded"] = True
+    if document.over:
+        wire["over"] = True
     wire["clusters"] = _write_clusters(document.clusters, _write_topic)
     if document.explicit_ids:
         wire["explicitIds"] = {c: dict(sorted(ids.items())) for c, ids in sorted(document.explicit_ids.items())}
@@ -159,6 +166,7 @@ def _write_topic(topic: TopicProgress) -> dict[str, Any]:
         **write_nearby("start", "behind", topic.starts, topic.next, topic.next),
         **write_nearby("startEpoch", "epochBehind", topic.start_epochs, topic.epochs, topic.next),
         stop=write_column(topic.stops, topic.next),
+        ended=write_column(topic.ended, topic.next),
         **dict(sorted(topic.unknown.items())),
     )
 
@@ -171,6 +179,7 @@ def _write_parked(topic: ParkedTopic) -> dict[str, Any]:
         next=write_column(topic.next, topic.next),
         epoch=write_column(topic.epochs, topic.next),
         stop=write_column(topic.stops, topic.next),
+        ended=write_column(topic.ended, topic.next),
         until=topic.until_ms,
         awaited=topic.awaited or None,
         missing=topic.missing or None,
@@ -211,7 +220,7 @@ def _v1_as_v2(document: OffsetDocument) -> dict[str, Any]:
 
 
 def _read_v2(wire: Mapping[str, Any]) -> OffsetDocument:
-    """Read version 2 or 3: only the second has packed columns and a state."""
+    """Read version 2, 3 or 4: version 2 has neither packed columns nor a state, only version 4 has stop records."""
     if "clusters" not in wire:
         return OffsetDocument()
     return OffsetDocument(
@@ -220,6 +229,7 @@ def _read_v2(wire: Mapping[str, Any]) -> OffsetDocument:
         previous=str(wire["previous"]),
         state=str(wire.get("state", "")),
         bounded=bool(wire.get("bounded", False)),
+        over=bool(wire.get("over", False)),
         clusters=_read_clusters(wire["clusters"], ClusterProgress, _read_topic),
         parked=_read_clusters(wire.get("parked", {}), ParkedCluster, _read_parked),
         explicit_ids=wire.get("explicitIds", {}),
@@ -252,6 +262,7 @@ def _read_topic(wire: Mapping[str, Any]) -> TopicProgress:
         starts=read_nearby(wire, "start", "behind", following, len(following)),
         start_epochs=read_nearby(wire, "startEpoch", "epochBehind", epochs, len(following)),
         stops=read_column(wire.get("stop", {}), len(following)),
+        ended=read_column(wire.get("ended", {}), len(following)),
         unknown=_unknown(wire, _TOPIC_FIELDS),
     )
 
@@ -264,6 +275,7 @@ def _read_parked(wire: Mapping[str, Any]) -> ParkedTopic:
         next=following,
         epochs=read_column(wire.get("epoch", {}), len(following)),
         stops=read_column(wire.get("stop", {}), len(following)),
+        ended=read_column(wire.get("ended", {}), len(following)),
         until_ms=int(wire["until"]),
         awaited=bool(wire.get("awaited", False)),
         missing=bool(wire.get("missing", False)),

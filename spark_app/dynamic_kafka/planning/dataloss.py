@@ -118,6 +118,9 @@ def find_data_loss(
             earlier = before.clusters.get(cluster) if before else None
             saved = earlier.topics.get(topic, reading) if earlier else reading
             recreated = is_recreated(saved.topic_id, seen.topic_id)
+            ended = {p for p in saved.ended if p in saved.next and saved.finished(p)} if recreated else set()
+            if ended and ended == saved.next.keys():
+                continue  # all of the old topic was read, up to its stop records
             earliest, latest = seen.earliest, seen.latest
             for partition, following in sorted(reading.next.items()):
                 is_there = not recreated and earliest.get(partition, 0) <= following <= latest.get(partition, -1)
@@ -132,7 +135,7 @@ def find_data_loss(
                     if recreated
                     else _judge(following, earliest.get(partition), latest.get(partition), kept_to)
                 )
-                if loss is not None and not reading.finished(partition):
+                if loss is not None and not reading.finished(partition) and partition not in ended:
                     found.append(
                         DataLoss(
                             split,
@@ -231,4 +234,7 @@ def _skip(topic: TopicProgress, loss: DataLoss) -> TopicProgress:
     # Stops of the old topic do not apply to the new one.
     anew = loss.recreated or loss.resume_at is None
     stops = {p: stop for p, stop in topic.stops.items() if p != partition} if anew else topic.stops
-    return replace(topic, next=following, epochs=epochs, stops=stops)
+    # A stop record behind the loss is in the old topic, or was cut off: another one may be there.
+    cut_off = anew or loss.truncated
+    ended = {p: at for p, at in topic.ended.items() if p != partition} if cut_off else topic.ended
+    return replace(topic, next=following, epochs=epochs, stops=stops, ended=ended)

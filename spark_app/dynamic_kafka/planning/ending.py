@@ -1,7 +1,7 @@
-"""The end of a run that ends by itself: a bounded run, or one of `Trigger.AvailableNow`.
+"""The end of a run that ends by itself: a bounded one, one of `Trigger.AvailableNow`, or one with a record evaluator.
 
-Pure; the driver's `enumerator` calls it. A cluster that does not answer, or a topic that it does not describe, must not
-end a run: its records would be missing without any report.
+Pure; the driver's `enumerator` and `planning.batch` call it. A cluster that does not answer, or a topic that it does
+not describe, must not end a run: its records would be missing without any report.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.dataloss import is_recreated
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import OffsetDocument, TopicProgress
@@ -39,6 +40,35 @@ class Targets:
                 if new and not is_recreated(known.topic_id, topic.topic_id):
                     self.ends |= {Split(cluster, name, partition): end for partition, end in new.items()}
                     self.topics[cluster, name] = replace(known, latest={**known.latest, **new})
+
+
+def is_over(
+    progress: OffsetDocument,
+    wanted: Mapping[str, SubscribedCluster],
+    answers: Mapping[str, ClusterObservation],
+) -> bool:
+    """Return whether all splits of an unbounded run have reached their stop records.
+
+    The run is over then, for ever: no later metadata adds a split to it. So each wanted cluster has to answer in this
+    very plan, and to describe each topic that it has. Without any split nothing is over.
+
+    Args:
+        progress: progress with new splits opened.
+    """
+    if progress.bounded or next(progress.splits(), None) is None or next(progress.open_splits(), None) is not None:
+        return False
+    return all(
+        cluster in answers and _has_only(progress, cluster, name, answers[cluster])
+        for cluster, want in wanted.items()
+        for name in want.topics
+    )
+
+
+def _has_only(progress: OffsetDocument, cluster: str, name: str, answer: ClusterObservation) -> bool:
+    seen, reading = answer.topics.get(name), progress.topic(cluster, name)
+    if seen is None:
+        return name in answer.missing
+    return reading is not None and seen.latest.keys() <= reading.next.keys()
 
 
 def still_to_read(

@@ -198,7 +198,7 @@ def _lags(
             seen = answer.topics.get(name)
             if seen is None:
                 continue
-            latest, stops = seen.latest, topic.stops
+            latest, stops, ended = seen.latest, topic.stops, topic.ended
             # Most of thousands of splits have nothing new, or no limit: this loop does as little as possible for those.
             for partition, following in sorted(topic.next.items()):
                 end = latest.get(partition, following)
@@ -206,6 +206,8 @@ def _lags(
                     continue
                 if partition in stops:
                     end = min(end, stops[partition])
+                if partition in ended:
+                    end = min(end, ended[partition])
                 split = Split(cluster, name, partition)
                 if targets is not None:
                     end = min(end, targets.get(split, following))

@@ -6,7 +6,7 @@ format is in `planning.codec`) and returns it at a restart. Nothing here changes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +17,9 @@ Column = Mapping[int, int]
 
 Unknown = Mapping[str, Any]
 """Optional fields that a newer release saved. They are kept, and mean nothing here."""
+
+_NEVER = 1 << 63
+"""An offset that no partition reaches."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class TopicProgress:
             or amended.
         start_epochs: leader epoch at `starts` or behind it, where the broker reports one.
         stops: resolved stopping offset, per partition, in bounded reading.
+        ended: offset of the stop record that a record evaluator has found, per partition. It is not read, nor is
+            anything behind it.
     """
 
     stream: str
@@ -41,12 +46,18 @@ class TopicProgress:
     starts: Column = field(default_factory=dict)
     stops: Column = field(default_factory=dict)
     start_epochs: Column = field(default_factory=dict)
+    ended: Column = field(default_factory=dict)
     unknown: Unknown = field(default_factory=dict)
 
     def finished(self, partition: int) -> bool:
-        """Return whether the partition has reached its stopping offset."""
-        stop = self.stops.get(partition)
-        return stop is not None and self.next[partition] >= stop
+        """Return whether the partition has reached its stopping offset, or its stop record."""
+        return self.next[partition] >= min(self.stops.get(partition, _NEVER), self.ended.get(partition, _NEVER))
+
+    def without(self, partitions: Collection[int]) -> TopicProgress:
+        """Return the topic without these partitions."""
+        names = ("next", "epochs", "starts", "stops", "start_epochs", "ended")
+        columns = {name: {p: n for p, n in getattr(self, name).items() if p not in partitions} for name in names}
+        return replace(self, **columns)
 
     def parked(self, until_ms: int, before: ParkedTopic | None = None, *, missing: bool = False) -> ParkedTopic:
         """Return the topic as parked. Its offsets win over those of an earlier parking (`before`)."""
@@ -56,6 +67,7 @@ class TopicProgress:
             next={**(before.next if before else {}), **self.next},
             epochs=self.epochs,
             stops=self.stops,
+            ended={**{p: at for p, at in (before.ended if before else {}).items() if p not in self.next}, **self.ended},
             until_ms=until_ms,
             missing=missing,
         )
@@ -89,6 +101,7 @@ class ParkedTopic:
     stops: Column = field(default_factory=dict)
     awaited: bool = False
     missing: bool = False
+    ended: Column = field(default_factory=dict)
     unknown: Unknown = field(default_factory=dict)
 
 
@@ -110,6 +123,7 @@ class OffsetDocument:
         number: number of the document within the query; 0 is the empty one.
         previous: fingerprint of the document before, so that one document identifies its whole batch.
         bounded: the run ends when all splits have reached their stopping offsets; it discovers nothing new.
+        over: all splits of an unbounded run have reached their stop records: it reads nothing any more, for ever.
         explicit_ids: {cluster id: {topic: topic id}}: the topic that metadata's explicit starting offsets were first
             used for. They hold for no other topic of that name.
         used_acceptances: {cluster id: the acceptance that is void, by its id: the cluster was changed by it, or started
@@ -128,6 +142,7 @@ class OffsetDocument:
     explicit_ids: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     used_acceptances: Mapping[str, str] = field(default_factory=dict)
     state: str = ""
+    over: bool = False
     unknown: Unknown = field(default_factory=dict)
     logged: Mapping[str, Any] | None = field(default=None, init=False, compare=False, repr=False)
     fingerprint: str | None = field(default=None, init=False, compare=False, repr=False)
@@ -172,13 +187,14 @@ class OffsetDocument:
 
     @property
     def finished(self) -> bool:
-        """Whether every split of a bounded run has reached its stopping offset."""
-        return self.bounded and all(
-            topic.finished(partition)
-            for cluster in self.clusters.values()
-            for topic in cluster.topics.values()
-            for partition in topic.next
-        )
+        """Whether the run has read everything: a bounded one up to its ends, another one up to its stop records."""
+        return self.over or (self.bounded and not any(self.open_splits()))
+
+    def open_splits(self) -> Iterator[Split]:
+        """Yield the active splits that are not finished, in order."""
+        for split in self.splits():
+            if not self.clusters[split.cluster].topics[split.topic].finished(split.partition):
+                yield split
 
     def settled(self) -> OffsetDocument:
         """Return the same progress without the starts of its own batch: the base of the next plan."""
@@ -187,3 +203,9 @@ class OffsetDocument:
             topics = {name: replace(topic, starts={}, start_epochs={}) for name, topic in progress.topics.items()}
             clusters[cluster] = replace(progress, topics=topics)
         return replace(self, clusters=clusters)
+
+
+def has_stop_records(document: OffsetDocument) -> bool:
+    """Return whether a split, active or parked, has found its stop record."""
+    known = (*document.clusters.values(), *document.parked.values())
+    return any(topic.ended for cluster in known for topic in cluster.topics.values())

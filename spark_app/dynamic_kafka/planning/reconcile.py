@@ -157,6 +157,8 @@ class _Reconciliation:
             progress = replace(progress, topic_id=progress.topic_id or parked.topic_id)
         if known and is_recreated(progress.topic_id, seen.topic_id):
             self.note("recreated", cluster, topic, f"was re-created (id {progress.topic_id}, now {seen.topic_id})")
+            # Nothing of the old topic is missing in a split that had ended: it is no data loss, but a new split.
+            progress = progress.without([p for p in progress.ended if progress.finished(p)])
         for partition in sorted(set(seen.latest) - set(progress.next)):
             self.new[split := Split(cluster, topic, partition)] = not known
             if recreated:
@@ -172,6 +174,7 @@ class _Reconciliation:
             next={**progress.next, **back},
             epochs={**{p: parked.epochs[p] for p in back if p in parked.epochs}, **progress.epochs},
             stops={**{p: parked.stops[p] for p in back if p in parked.stops}, **progress.stops},
+            ended={**{p: parked.ended[p] for p in back if p in parked.ended}, **progress.ended},
         )
 
     def note(self, kind: NoteKind, cluster: str, topic: str, text: str) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.executor.attempts import read_attempt
+from dynamic_kafka.executor.evaluators import Evaluation
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.codec import decode, encode
 from dynamic_kafka.planning.progress import OffsetDocument
@@ -50,8 +51,8 @@ def check_complete(document: OffsetDocument, *, fail: bool) -> None:
 class DynamicKafkaReader(DataSourceReader):
     """A reader from the starting to the ending offsets of all clusters, as they are at the time of the plan."""
 
-    def __init__(self, options: SourceOptions) -> None:
-        self.options = options
+    def __init__(self, options: SourceOptions, evaluation: Evaluation | None = None) -> None:
+        self.options, self.evaluation = options, evaluation
 
     @WithoutFrames()
     def partitions(self) -> Sequence[InputPartition]:
@@ -74,4 +75,4 @@ class DynamicKafkaReader(DataSourceReader):
         if not isinstance(partition, TaskPartition):  # Spark's only partition when `partitions` returns none
             return
         with WithoutFrames():
-            yield from read_attempt(partition.task)
+            yield from read_attempt(partition.task, self.evaluation)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar
+
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from dynamic_kafka.executor.columns import spark_schema
+from dynamic_kafka.executor.evaluators import Evaluation, pickled
 from dynamic_kafka.kafka.config_checks import check_client_properties
-from dynamic_kafka.options import Mode, SourceOptions, parse_options
+from dynamic_kafka.options import Mode, SourceOptions, check_stream, parse_options
+from dynamic_kafka.options.checks import check_evaluator_name
 from dynamic_kafka.spark.batch_reader import DynamicKafkaReader
 from dynamic_kafka.spark.output_check import check_outputs
 from dynamic_kafka.spark.shown_errors import WithoutFrames, show_causes
@@ -18,7 +24,13 @@ NAME = "dynamic-kafka"
 
 
 class DynamicKafkaDataSource(DataSource):
-    """Many Kafka clusters as one Spark stream (FLIP-246 for Spark). `docs/options.md` lists the options."""
+    """Many Kafka clusters as one Spark stream (FLIP-246 for Spark). `docs/options.md` lists the options.
+
+    Attributes:
+        evaluators: the record evaluators that `register` was given, pickled by name.
+    """
+
+    evaluators: ClassVar[Mapping[str, bytes]] = MappingProxyType({})
 
     @classmethod
     def name(cls) -> str:
@@ -35,17 +47,22 @@ class DynamicKafkaDataSource(DataSource):
         Raises:
             OptionError: an option is wrong for streams and batches alike.
         """
-        return spark_schema(_checked(dict(self.options), "streaming").include_headers)
+        options = _checked(dict(self.options), "streaming")
+        Evaluation.of(options, self.evaluators)
+        return spark_schema(options.include_headers)
 
     @WithoutFrames()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader for `spark.readStream`. Raises OptionError if an option is wrong."""
-        return DynamicKafkaStreamReader(_checked(dict(self.options), "streaming"))
+        options = _checked(dict(self.options), "streaming")
+        check_stream(options)
+        return DynamicKafkaStreamReader(options, Evaluation.of(options, self.evaluators))
 
     @WithoutFrames()
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader for `spark.read`. Raises OptionError if an option is wrong."""
-        return DynamicKafkaReader(_checked(dict(self.options), "batch"))
+        options = _checked(dict(self.options), "batch")
+        return DynamicKafkaReader(options, Evaluation.of(options, self.evaluators))
 
 
 def _checked(options: dict[str, str], mode: Mode) -> SourceOptions:
@@ -54,18 +71,32 @@ def _checked(options: dict[str, str], mode: Mode) -> SourceOptions:
     return parsed
 
 
-def register(spark: SparkSession) -> None:
+def register(spark: SparkSession, *, evaluators: Mapping[str, object] | None = None) -> None:
     """Register `.format("dynamic-kafka")` with a session. Executors must be able to import `dynamic_kafka`.
 
     An uncaught exception of Spark's is shown as its cause from then on, if the cause is an error of this package
     (`cause_of`). A query on the source fails at its start if its file sink would skip its batches, because the output
     folder is older than the checkpoint.
+
+    Args:
+        evaluators: record evaluators by the names that the option `recordEvaluator` then takes: functions of a record,
+            objects or classes (`RecordEvaluator`). They travel to executors with their code. A further call replaces
+            them.
+
+    Raises:
+        OptionError: one of them is no evaluator, or cannot be sent.
     """
-    register_source(spark)
+    register_source(spark, evaluators or {})
     show_causes()
     check_outputs(spark)
 
 
-def register_source(spark: SparkSession) -> None:
+def register_source(spark: SparkSession, evaluators: Mapping[str, object] = MappingProxyType({})) -> None:
     """Register the source alone, for the bundled application, which reports errors itself."""
-    spark.dataSource.register(DynamicKafkaDataSource)
+    for name in evaluators:
+        check_evaluator_name(name)
+    source = DynamicKafkaDataSource
+    if evaluators:
+        # Spark pickles a class that no module has by value, with its attributes.
+        source = type("WithEvaluators", (DynamicKafkaDataSource,), {"evaluators": pickled(evaluators)})
+    spark.dataSource.register(source)

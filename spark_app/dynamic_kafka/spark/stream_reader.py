@@ -14,6 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from dynamic_kafka.driver.heap_trim import HeapTrimmer
 from dynamic_kafka.executor.attempts import read_attempt
+from dynamic_kafka.executor.evaluators import Evaluation
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.codec import encode
@@ -40,13 +41,13 @@ class TaskPartition(InputPartition):
 class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A reader of all clusters of the subscription, as one stream."""
 
-    def __init__(self, options: SourceOptions) -> None:
-        self.options = options
+    def __init__(self, options: SourceOptions, evaluation: Evaluation | None = None) -> None:
+        self.options, self.evaluation = options, evaluation
         self._enumerator: Enumerator | None = None
         self._heap_trimmer: HeapTrimmer | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"options": self.options, "_enumerator": None, "_heap_trimmer": None}
+        return {"options": self.options, "evaluation": self.evaluation, "_enumerator": None, "_heap_trimmer": None}
 
     def initialOffset(self) -> dict[str, Any]:
         """Return the empty document. The query's first plan decides where it starts."""
@@ -87,7 +88,7 @@ class DynamicKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the records of one task, on an executor."""
         assert isinstance(partition, TaskPartition)
-        batches = read_attempt(partition.task)
+        batches = read_attempt(partition.task, self.evaluation)
         if self.options.read_reports is not None:
             from dynamic_kafka.executor.metrics_sender import ReportAddress, with_report
 

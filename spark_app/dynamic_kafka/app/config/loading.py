@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.schema import AppFile, Sink
 from dynamic_kafka.errors import MetadataInvalidError, OptionError
-from dynamic_kafka.executor.state_folder import canonical_uri
+from dynamic_kafka.executor.file_systems import canonical_uri
 from dynamic_kafka.metadata.validation_errors import explain
 from dynamic_kafka.metadata.yaml.located import Located, Problem
 from dynamic_kafka.metadata.yaml.reader import read_yaml

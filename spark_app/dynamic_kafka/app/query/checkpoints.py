@@ -19,7 +19,7 @@ from pyarrow import fs
 
 from dynamic_kafka.driver.sink_log import SINK_LOG, newest_of, old_checkpoint_error
 from dynamic_kafka.errors import OffsetDocumentError, StaleCheckpointError
-from dynamic_kafka.executor.state_folder import open_folder
+from dynamic_kafka.executor.file_systems import open_folder
 from dynamic_kafka.planning.codec import decode
 from dynamic_kafka.planning.progress import OffsetDocument
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.exit_codes import reason_in, text_of
 from dynamic_kafka.errors import DynamicKafkaError, OptionError
-from dynamic_kafka.executor.state_folder import has_scheme
+from dynamic_kafka.executor.file_systems import has_scheme
 from dynamic_kafka.installed import explained
 
 if TYPE_CHECKING:

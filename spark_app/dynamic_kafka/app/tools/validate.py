@@ -25,7 +25,7 @@ from dynamic_kafka.driver.metadata_services import make_service, make_subscriber
 from dynamic_kafka.driver.state_binding import bound_state
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DynamicKafkaError, MetadataInvalidError, OptionError
-from dynamic_kafka.executor.state_folder import check_writable
+from dynamic_kafka.executor.file_systems import check_writable
 from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.kafka.config_checks import check_client, check_client_properties
 from dynamic_kafka.metadata.services.service import KafkaMetadataService, load_class
