@@ -20,6 +20,8 @@ def test_the_public_names_are_pinned() -> None:
         "KafkaStream",
         "KafkaStreamSubscriber",
         "OffsetSpec",
+        "Record",
+        "RecordEvaluator",
         "cause_of",
         "register",
         "stop_when_finished",
@@ -55,7 +57,7 @@ def test_the_option_names_are_pinned() -> None:
         streamIds streamPattern streamSubscriber metadataService metadataPath metadataRevision metadataTimeout
         metadataDiscoveryInterval metadataFailureThreshold removedClusterRetention partitionDiscoveryInterval
         clusterFailurePolicy readTimeout stateLocation pendingRemovedRanges subscribe subscribePattern assign
-        topicIntegrityCheck recordEvaluator internalTopicsSetup watermarkMode timeCharacteristic
+        topicIntegrityCheck recordEvaluator recordDeserializer internalTopicsSetup watermarkMode timeCharacteristic
         watermarkAlignmentMaxDrift idleTimeout commitOffsets startingOffsets endingOffsets startingTimestamp
         startingOffsetsByTimestamp endingTimestamp endingOffsetsByTimestamp startingOffsetsByTimestampStrategy
         failOnDataLoss maxOffsetsPerTrigger minOffsetsPerTrigger maxTriggerDelay minPartitions maxRecordsPerPartition
@@ -107,6 +109,7 @@ def test_the_errors_are_pinned() -> None:
         "IdentityError": "DynamicKafkaError",
         "PendingRangesError": "DynamicKafkaError",
         "DataLossError": "DynamicKafkaError",
+        "RecordEvaluationError": "DynamicKafkaError",
         "GroupInUseError": "DynamicKafkaError",
         "DriverReplacedError": "DynamicKafkaError",
         "ClusterError": "DynamicKafkaError",

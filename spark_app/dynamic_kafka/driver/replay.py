@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from dynamic_kafka.driver.amendment_refusal import log_left_out, refusal_of
 from dynamic_kafka.driver.incarnation import Incarnation

@@ -101,7 +101,9 @@ class _Purge:
         if not old:
             return []
         # A split that an amendment took back is behind the offset that the document has.
-        progress = Amendments(self._state.amendments(self._document.query)).after(self._document)
+        amendments = Amendments(self._state.amendments(self._document.query))
+        amendments.with_stop_records(self._document, self._state.stop_records(self._document))
+        progress = amendments.after(self._document)
         by_subject: dict[tuple[Any, ...], list[str]] = {}
         used = set()
         for name, wire in self._state.read_folder(folder).items():

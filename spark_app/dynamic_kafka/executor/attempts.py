@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from dynamic_kafka.errors import ClusterUnreachableError, ReadTimeoutError
-from dynamic_kafka.executor.evaluators import Evaluation
+from dynamic_kafka.executor.evaluation import Evaluation
 from dynamic_kafka.executor.range_reader import read_range
 from dynamic_kafka.executor.read_task import ReadTask
 
@@ -39,9 +39,7 @@ def read_attempt(task: ReadTask, evaluation: Evaluation | None = None) -> Iterat
     return _marked(task, evaluation, mark, is_first=context.attemptNumber() == 0)
 
 
-def _marked(
-    task: ReadTask, evaluation: Evaluation | None, mark: Path, *, is_first: bool
-) -> Iterator[pa.RecordBatch]:
+def _marked(task: ReadTask, evaluation: Evaluation | None, mark: Path, *, is_first: bool) -> Iterator[pa.RecordBatch]:
     if is_first:
         _remove(mark)  # of an earlier run of the batch
     elif mark.exists():

@@ -25,8 +25,8 @@ from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.executor.cluster_identity import NoBrokersError, check_identity
 from dynamic_kafka.executor.columns import arrow_schema, to_batch
 from dynamic_kafka.executor.consumer_cache import CONSUMERS, CachedConsumer
+from dynamic_kafka.executor.evaluation import Evaluation
 from dynamic_kafka.executor.partition_bounds import end_offset, first_offset
-from dynamic_kafka.executor.evaluators import Evaluation
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.executor.record_evaluation import StopSearch, begin
 from dynamic_kafka.executor.stopped_ranges import explain_stop, failure, gone

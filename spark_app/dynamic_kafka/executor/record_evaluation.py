@@ -5,8 +5,8 @@ was planned beyond it, so what one attempt has found must hold for all others: a
 after a restart, also with an evaluator that changed. Hence a report (`BatchReports.save_stop_record`):
 
 1. An attempt first asks for a report. With one it reads up to there, and evaluates nothing.
-2. At its end, and before its last rows, it asks again. A report that appeared meanwhile has to name its own stop record,
-   else the attempt fails, and the next one obeys.
+2. At its end, and before its last rows, it asks again. A report that appeared meanwhile has to name its own stop
+   record, else the attempt fails, and the next one obeys.
 3. Without a report, it writes its own. Spark takes the rows of an attempt only after that.
 
 If the process dies before 3, nothing counts. If it dies after 3, the next attempt obeys. The report is of the planned
@@ -23,7 +23,8 @@ from confluent_kafka import Message
 
 from dynamic_kafka.errors import OptionError, RecordEvaluationError
 from dynamic_kafka.executor.columns import to_batch
-from dynamic_kafka.executor.evaluators import Evaluation, Evaluator
+from dynamic_kafka.executor.evaluation import Evaluation
+from dynamic_kafka.executor.evaluators import Evaluator
 from dynamic_kafka.executor.read_task import ReadTask
 
 

@@ -71,8 +71,8 @@ class StateFolder:
         """Write a file whole or not at all, and durably.
 
         Args:
-            replace: whether it replaces an existing one; in HDFS the first one stays in any case. Without, object stores
-                replace one that was written at the same moment: a caller that cares reads the file afterwards.
+            replace: whether it replaces an existing one; in HDFS the first one stays in any case. Without, an object
+                store replaces one that was written at the same moment: the caller reads the file afterwards.
         """
         data = json.dumps(content, sort_keys=True, indent=1).encode()
         full = f"{self._root}/{path}"

@@ -17,6 +17,7 @@ from dynamic_kafka.options.values import CustomSubscriber, SingleCluster, Stream
 from dynamic_kafka.user_code import is_import_path
 
 _STREAM_OPTIONS = ("streamIds", "streamPattern", "streamSubscriber")
+_RECORD_CLASSES = ("recordEvaluator", "recordDeserializer")
 _SPARK_OPTIONS = ("subscribe", "subscribePattern", "assign")
 _SERVERS = "kafka.bootstrap.servers"
 
@@ -101,11 +102,13 @@ def _refuse_misfits(given: GivenOptions, choice: str, service: str) -> None:
     if service != "static" and given.has("metadataDocument"):
         raise OptionError(f"option 'metadataDocument' is for metadataService=static, not for {where}")
     own_class = ":" in service or choice == "streamSubscriber"
-    if given.class_options and not own_class:
-        raise OptionError(
-            f"option '{given.class_options[0]}' is for a class of yours, and none is named; set metadataService or"
-            " streamSubscriber to module:Class"
-        )
+    for key in given.class_options:
+        record = next((name for name in _RECORD_CLASSES if key.lower().startswith(f"{name.lower()}.")), None)
+        if not (given.has(record) if record is not None else own_class):
+            wanted = record or "metadataService or streamSubscriber"
+            raise OptionError(
+                f"option '{key}' is for a class of yours, and none is named; set {wanted} to module:Class"
+            )
 
 
 def _check_single(given: GivenOptions, choice: str) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from dynamic_kafka.errors import DataLossError
 from dynamic_kafka.executor.attempts import read_attempt
-from dynamic_kafka.executor.evaluators import Evaluation
+from dynamic_kafka.executor.evaluation import Evaluation
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.codec import decode, encode
 from dynamic_kafka.planning.progress import OffsetDocument

@@ -11,10 +11,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from dynamic_kafka.executor.columns import spark_schema
-from dynamic_kafka.executor.evaluators import Evaluation, pickled
+from dynamic_kafka.executor.evaluation import Evaluation, pickled
 from dynamic_kafka.kafka.config_checks import check_client_properties
 from dynamic_kafka.options import Mode, SourceOptions, check_stream, parse_options
-from dynamic_kafka.options.checks import check_evaluator_name
 from dynamic_kafka.spark.batch_reader import DynamicKafkaReader
 from dynamic_kafka.spark.output_check import check_outputs
 from dynamic_kafka.spark.shown_errors import WithoutFrames, show_causes
@@ -86,17 +85,15 @@ def register(spark: SparkSession, *, evaluators: Mapping[str, object] | None = N
     Raises:
         OptionError: one of them is no evaluator, or cannot be sent.
     """
-    register_source(spark, evaluators or {})
+    register_source(spark, pickled(evaluators or {}))
     show_causes()
     check_outputs(spark)
 
 
-def register_source(spark: SparkSession, evaluators: Mapping[str, object] = MappingProxyType({})) -> None:
-    """Register the source alone, for the bundled application, which reports errors itself."""
-    for name in evaluators:
-        check_evaluator_name(name)
+def register_source(spark: SparkSession, evaluators: Mapping[str, bytes]) -> None:
+    """Register the source alone, with pickled evaluators, for the application, which reports errors itself."""
     source = DynamicKafkaDataSource
     if evaluators:
         # Spark pickles a class that no module has by value, with its attributes.
-        source = type("WithEvaluators", (DynamicKafkaDataSource,), {"evaluators": pickled(evaluators)})
+        source = type("WithEvaluators", (DynamicKafkaDataSource,), {"evaluators": dict(evaluators)})
     spark.dataSource.register(source)

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from dynamic_kafka.driver.heap_trim import HeapTrimmer
 from dynamic_kafka.executor.attempts import read_attempt
-from dynamic_kafka.executor.evaluators import Evaluation
+from dynamic_kafka.executor.evaluation import Evaluation
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.codec import encode

@@ -14,9 +14,7 @@ from tests.support.streams import assert_rows, cluster, produce, start_query, st
 MODULE = "tests.integration.source.evaluators"
 
 
-def test_a_query_ends_by_itself_at_the_records(
-    spark: SparkSession, brokers: Brokers, orders: str, path: Path
-) -> None:
+def test_a_query_ends_by_itself_at_the_records(spark: SparkSession, brokers: Brokers, orders: str, path: Path) -> None:
     write_metadata(path, stream("orders", *(cluster(name, getattr(brokers, name), [orders]) for name in "ab")))
     wanted = produce("a", brokers.a, orders, 4) + produce("b", brokers.b, orders, 3)
     brokers.a.produce(orders, [END])

@@ -6,7 +6,9 @@ import pickle
 
 import pytest
 
+from dynamic_kafka.errors import OptionError
 from dynamic_kafka.metadata.model import COMMITTED, EARLIEST, LATEST
+from dynamic_kafka.options import Mode, check_stream
 from tests.unit.options.parsing import FROM_FILE, GROUP, SINGLE, STATE, parse, refusal
 
 SECRET = "hunter2"
@@ -96,7 +98,7 @@ def test_an_unknown_option_without_a_near_one_is_refused() -> None:
     assert "docs/options.md" in refusal(FROM_FILE, {"zzzzzz": "1"})
 
 
-@pytest.mark.parametrize("key", ["topicIntegrityCheck", "scan.record.evaluator.class", "watermarkMode", "idletimeout"])
+@pytest.mark.parametrize("key", ["topicIntegrityCheck", "internal.topics.setup", "watermarkMode", "idletimeout"])
 def test_options_of_later_versions_are_refused_as_such(key: str) -> None:
     assert f"'{key}' is known but not in this version" in refusal(FROM_FILE, {key: "true"})
 
@@ -276,3 +278,47 @@ def test_a_misspelt_kind_of_reference_is_no_literal_secret() -> None:
 
 def test_a_duration_of_thousands_of_digits_is_refused() -> None:
     assert "longer than a hundred years" in refusal(FROM_FILE, {"readTimeout": "9" * 6000})
+
+
+# -- record evaluators -------------------------------------------------------------------------------------------------
+
+EVALUATOR = {"recordEvaluator": "rules:is_end"}
+
+
+@pytest.mark.parametrize("key", ["recordEvaluator", "scan.record.evaluator.class"])
+@pytest.mark.parametrize("value", ["rules:is_end", "shop.rules:Days.End", "end_of-day"])
+def test_an_evaluator_is_named_by_its_path_or_a_short_name(key: str, value: str) -> None:
+    assert parse(FROM_FILE, STATE, {key: value}).record_evaluator == value
+
+
+@pytest.mark.parametrize("value", ["value = 'end'", "CAST(value AS STRING) LIKE 'end%'", "com.shop.EndOfDay", "a:b:c"])
+def test_an_expression_or_a_java_class_is_no_evaluator(value: str) -> None:
+    text = refusal(FROM_FILE, STATE, {"recordEvaluator": value})
+    assert text.startswith(f"option 'recordEvaluator' is '{value}'; it must be `package.module:Name`, or a name that")
+    assert "no SQL expression and no Java class" in text
+
+
+@pytest.mark.parametrize("key", ["minPartitions", "maxRecordsPerPartition"])
+@pytest.mark.parametrize("mode", ["streaming", "batch"])
+def test_a_split_with_an_evaluator_is_never_cut(key: str, mode: Mode) -> None:
+    text = refusal(FROM_FILE, STATE, EVALUATOR, {key: "4"}, mode=mode)
+    assert text.startswith(f"option '{key}' does not go with option 'recordEvaluator': it cuts a range")
+
+
+def test_an_evaluator_in_a_stream_needs_a_state_location() -> None:
+    with pytest.raises(OptionError, match="'recordEvaluator' needs 'stateLocation'"):
+        check_stream(parse(FROM_FILE, EVALUATOR))
+    check_stream(parse(FROM_FILE, EVALUATOR, STATE))
+    check_stream(parse(FROM_FILE))
+
+
+def test_a_deserialiser_alone_has_no_effect() -> None:
+    alone = parse(FROM_FILE, {"recordDeserializer": "rules:read"})
+    assert "option 'recordDeserializer' has no effect without 'recordEvaluator'" in alone.warnings
+    assert parse(FROM_FILE, STATE, EVALUATOR, {"recordDeserializer": "rules:read"}).warnings == ()
+    assert "must be `package.module:Name`" in refusal(FROM_FILE, EVALUATOR, {"recordDeserializer": "json"})
+
+
+def test_evaluators_have_options_of_their_own() -> None:
+    own = {"recordEvaluator.closing": "16:00", "recordDeserializer.schema": "v1", "recordDeserializer": "rules:read"}
+    assert parse(FROM_FILE, STATE, EVALUATOR, own).raw["recordEvaluator.closing"] == "16:00"

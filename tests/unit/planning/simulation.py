@@ -26,7 +26,9 @@ from dynamic_kafka.errors import (
     PendingRangesError,
     StateMismatchError,
 )
-from dynamic_kafka.executor.state_folder import StateFile
+from dynamic_kafka.executor.read_task import BatchReports, ReadTask
+from dynamic_kafka.executor.record_evaluation import StopSearch, begin
+from dynamic_kafka.executor.state_folder import STOP_RECORD, TOPIC_ID, StateFile
 from dynamic_kafka.executor.topic_identity import of_planned_topic
 from dynamic_kafka.metadata.model import OffsetSpec
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
@@ -59,9 +61,9 @@ SERVERS = {"bootstrap.servers": "127.0.0.1:9092"}
 NEVER_ANSWERS = {"never": SubscribedCluster({"t": "s"}, SERVERS)}
 """A further cluster, always named and never read. It has no stopping offsets, so no query is a bounded run."""
 
-CrashPoint = Literal["planned", "logged", "amended", "reading", "delivered"]
+CrashPoint = Literal["planned", "logged", "amended", "reading", "read", "delivered"]
 """Where Spark dies: a plan not logged yet; logged, nothing read; ranges known and amendments written; in the middle of
-reading; the sink has the batch, the commit log does not."""
+reading; everything read, so that executors have reported; the sink has the batch, the commit log does not."""
 
 Answer = Literal["described", "not described", "one lacks it"]
 """The answer of a cluster about a topic; the last: of one broker, which does not have the topic yet."""
@@ -153,6 +155,28 @@ class SimulatedAdmin:
         return {name: (self.topic().topic_id, []) for name in names}, frozenset()
 
 
+@dataclass(frozen=True)
+class SimulatedReports(BatchReports):
+    """The place for executors' reports, in memory."""
+
+    state: StateLocation
+
+    def _folder(self) -> StateLocation:
+        return self.state
+
+
+class SimulatedSearch(StopSearch):
+    """The search for a stop record, whose evaluator is a function of simulated records."""
+
+    def until_end(self, fetched: Iterator[list[Record]]) -> Iterator[list[Record]]:
+        is_end: Any = self._evaluator
+        for [record] in fetched:
+            if is_end(record):
+                self.found = record.offset
+                return
+            yield [record]
+
+
 class ReadFailed(Exception):
     """A range that cannot be read now."""
 
@@ -164,8 +188,9 @@ class MemoryState(StateLocation):
         self.uri = "memory"
         self.files: dict[str, str] = {}
 
-    def write(self, path: str, content: Mapping[str, Any]) -> None:
-        self.files[path] = json.dumps(content)
+    def write(self, path: str, content: Mapping[str, Any], *, replace: bool = True) -> None:
+        if replace or path not in self.files:
+            self.files[path] = json.dumps(content)
 
     def read_folder(self, path: str, names: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
         chosen = [name for name, _ in self.list_folder(path)] if names is None else sorted(names)
@@ -196,6 +221,8 @@ class Simulation:
         limits: where reading ends for that reason: at the stop, or where the split already was.
         recreation: a topic's re-creation, and how many records are read before it.
         given_up: records of ranges that executors did not read, since another topic has the name.
+        evaluator: which records end their split; None without a record evaluator.
+        decided: where splits have ended.
     """
 
     def __init__(
@@ -207,6 +234,7 @@ class Simulation:
         topic_ids: bool = True,
         first_offsets: bool = False,
         fail_on_loss: bool = False,
+        evaluator: Callable[[Record], bool] | None = None,
     ) -> None:
         self.starting: Rule = starting
         self.reports_topic_ids = topic_ids
@@ -221,9 +249,14 @@ class Simulation:
                 "failOnDataLoss": str(fail_on_loss).lower(),
                 "startingOffsets": starting,
                 "removedClusterRetention": str(RETENTION_MS),
+                **({"recordEvaluator": "simulated"} if evaluator is not None else {}),
             },
             mode="streaming",
         )
+        self.evaluator = evaluator
+        # Without an evaluator, no query is over: this cluster changes nothing then.
+        self.never_answers = NEVER_ANSWERS if evaluator is None else {}
+        self.decided: dict[Key, int] = {}
         self.clusters: dict[str, SimulatedCluster] = {}
         self.state = MemoryState()
         self.now_ms = 1_000_000
@@ -272,10 +305,10 @@ class Simulation:
         subscription, answers = self.subscription(), self.answers()
         # Unlike a real query's, the first plan does without the cluster that never answers.
         required = must_answer(self.options, subscription, progress)
-        required -= NEVER_ANSWERS.keys() if progress.is_initial else set()
+        required -= self.never_answers.keys() if progress.is_initial else set()
         for cluster in sorted(required - answers.keys()):
             saved = {self.physical(name).kafka_id for name in (*progress.clusters, *progress.parked)}
-            known = cluster not in NEVER_ANSWERS and self.physical(cluster).kafka_id in saved
+            known = cluster not in self.never_answers and self.physical(cluster).kafka_id in saved
             assert progress.is_initial or known, "it was never read, and ends a query"
             raise ClusterUnreachableError(cluster, "does not answer")
         return Observation(subscription, answers)
@@ -291,7 +324,7 @@ class Simulation:
             )
             for named in self.view()
         }
-        return Subscription(clusters | NEVER_ANSWERS, ("s",))
+        return Subscription(clusters | self.never_answers, ("s",))
 
     def answers(self) -> dict[str, ClusterObservation]:
         answers = {}
@@ -379,7 +412,7 @@ class Simulation:
         """
         if self.process is None:
             self.process = Replays(self.options, self.state, self.observe)
-        if not self.pending and not self.plan(crash, limits):
+        if not self.pending and (self.last_document().over or not self.plan(crash, limits)):
             if limits == Limits():
                 self.check_at_rest()
             return False
@@ -399,7 +432,10 @@ class Simulation:
             ranges = self.ranges(batch)
             if crash in ("amended", "reading"):
                 return False
+            pieces = pieces if self.evaluator is None else None
             rows = self.read(batch, slice_ranges(ranges, min_partitions=pieces, max_records=None))
+            if crash == "read":
+                return False
             self.ranges(batch)  # a second job of `foreachBatch`: it gets no range that executors have left out
         except PendingRangesError:
             assert self.options.pending_removed_ranges == "refuse"
@@ -421,6 +457,7 @@ class Simulation:
         assert self.process is not None
         logged = self.document(len(self.log) - 1)
         self.process.begin(logged)
+        self.process.batch_ended(logged)
         try:
             given = self.plan_input(logged, limits)
         except ClusterUnreachableError:
@@ -442,6 +479,8 @@ class Simulation:
         for loss in planned.losses:
             self.check_loss(loss, planned.opened)
         end = planned.plan.document
+        if end.over:
+            self.check_over(end)
         if end is logged:
             self.keep_track(logged, planned, given.observation.subscription.clusters)
             return False
@@ -542,8 +581,11 @@ class Simulation:
         for amendment in made:
             self.account(amendment, batch)
         left_out = {part.split for amendment in made for part in amendment.left_out}
-        left_out |= {report.split for report in self.state.seen(end.query, fingerprint(end))}
-        remaining = {part for part in self.remaining[batch] if part.split not in left_out}
+        reports = self.state.seen(end.query, fingerprint(end))
+        left_out |= {report.split for report in reports if report.kind == TOPIC_ID}
+        ends = {report.split: report.content["offset"] for report in reports if report.kind == STOP_RECORD}
+        parts = [replace(part, end=ends.get(part.split, part.end)) for part in self.remaining[batch]]
+        remaining = {part for part in parts if part.split not in left_out and part.size > 0}
         assert set(ranges) == remaining, "a replay reads what the attempt before it read"
         assert len(ranges) == len({part.split for part in ranges})
         self.remaining[batch] = set(ranges)
@@ -580,22 +622,44 @@ class Simulation:
         planned = end.topic(part.split.cluster, part.split.topic)
         assert planned is not None
 
-        def save(kind: str, split: Split, content: Mapping[str, Any]) -> None:
-            self.state.save_seen(end.query, fingerprint(end), kind, split, content)
-
-        task: Any = SimpleNamespace(
-            part=part,
-            topic_id=planned.topic_id,
-            fail_on_data_loss=self.options.fail_on_data_loss,
+        task = ReadTask(
+            part,
+            "s",
+            kafka_id=None,
+            client=None,  # type: ignore[arg-type]
+            active=frozenset(),
             read_timeout_s=1.0,
-            reports=SimpleNamespace(save=save),
+            include_headers=False,
+            fail_on_data_loss=self.options.fail_on_data_loss,
+            topic_id=planned.topic_id,
+            reports=SimulatedReports("memory", end.query, fingerprint(end), self.state),
+            has_stop_record=part.split.partition in planned.ended,
         )
+        evaluation: Any = SimpleNamespace(load=lambda: self.evaluator) if self.evaluator is not None else None
+        task, evaluator = begin(task, evaluation)
         cached: Any = SimpleNamespace(topic_ids={}, admin=SimulatedAdmin(lambda: self.topic_of(part.split)))
-        batches: Any = self.fetched(batch, part)
-        found = [record for records in of_planned_topic(task, cached, batches) for record in records]
-        if any(report.split == part.split for report in self.state.seen(end.query, fingerprint(end))):
-            self.given_up.update(self.records(batch, part))
+        batches: Any = self.fetched(batch, task.part)
+        search = SimulatedSearch(task, evaluator) if evaluator is not None else None  # type: ignore[arg-type]
+        if search is not None:
+            batches = search.until_end(batches)
+        confirmed = search.settle if search is not None else None
+        found = [record for records in of_planned_topic(task, cached, batches, confirmed) for record in records]
+        for kind, split, content in self.state.seen(end.query, fingerprint(end)):
+            if split == part.split and kind == TOPIC_ID:
+                self.given_up.update(self.records(batch, part))
+            elif split == part.split:
+                self.decide(batch, part, content["offset"])
         return found
+
+    def decide(self, batch: int, part: SplitRange, offset: int) -> None:
+        """Note where a split has ended, and check that the evaluator says so."""
+        topic_id = self.topic_id(self.document(batch), *part.split[:2])
+        key = (topic_id, part.split.partition, self.lifetimes_of_batch[batch][topic_id])
+        if key not in self.decided:
+            assert self.evaluator is not None
+            ends = [record.offset for record in self.records(batch, part) if self.evaluator(record)]
+            assert offset == ends[0], f"{part} ends at {offset}, not at {ends}"
+        assert self.decided.setdefault(key, offset) == offset, "a split ends once"
 
     def fetched(self, batch: int, part: SplitRange) -> Iterator[list[Record]]:
         """The records that an attempt fetches, whatever topic has the name meanwhile."""
@@ -752,12 +816,15 @@ class Simulation:
                 self.abandon(cluster.kafka_id)
         self.come_to_rest()
         document = self.last_document()
+        if document.over:
+            return
         assert not document.parked
         for cluster in self.clusters.values():
             for name, topic in cluster.topics.items():
                 progress = document.topic(cluster.name, name)
                 assert progress is not None
-                assert progress.stops or progress.next == topic.ends
+                for partition, end in topic.ends.items():
+                    assert progress.stops or progress.finished(partition) or progress.next[partition] == end
 
     def come_to_rest(self) -> None:
         for _ in range(30):
@@ -767,6 +834,16 @@ class Simulation:
         raise AssertionError("the query does not come to rest")
 
     # -- what must hold ------------------------------------------------------------------------------------------
+
+    def check_over(self, end: OffsetDocument) -> None:
+        """A query is over only once each split that metadata names has ended."""
+        assert next(end.splits(), None) is not None
+        for named in self.view():
+            assert named.physical.reachable, "a cluster without an answer may have more splits"
+            for topic in (named.physical.topics[name] for name in named.topics):
+                assert topic.described, "a topic without a description may have more splits"
+                for partition in topic.ends if topic.answers else ():
+                    assert (topic.topic_id, partition, self.lifetimes[topic.topic_id]) in self.decided
 
     def check_loss(self, loss: DataLoss, opened: OffsetDocument) -> None:
         """A plan finds losses only where records are gone."""
@@ -935,7 +1012,8 @@ class Simulation:
             saved = document.topic(*split[:2]) or document.parked_topic(*split[:2])
             assert saved is not None
             kept = self.epoch_end(topic_id, split.partition, saved.epochs[split.partition])
-            for offset in range(self.origins[topic_id, split.partition, lifetime], int(min(end, kept))):
+            key = (topic_id, split.partition, lifetime)
+            for offset in range(self.origins[key], int(min(end, kept, self.decided.get(key, end)))):
                 record = self.record(topic_id, split.partition, lifetime, offset)
                 gone = self.has_expired(record) or record in self.given_up
                 assert self.delivered[record] >= 1 or gone, f"lost: {record}"
@@ -944,6 +1022,7 @@ class Simulation:
             key = record[:3]
             assert record.offset >= self.origins[key]
             assert record.offset < self.limits.get(key, record.offset + 1), f"behind its stop: {record}"
+            assert record.offset < self.decided.get(key, record.offset + 1), f"behind its stop record: {record}"
             lifetime, end = progress.get((record.topic_id, record.partition), (-1, 0))
             exists = record == self.record(*record[:4])
             if record.lifetime == lifetime and record.offset >= end and exists:
@@ -954,7 +1033,7 @@ class Simulation:
 
     def check_at_rest(self) -> None:
         """A plan without news comes only after all readable records were delivered."""
-        if self.targets is not None:
+        if self.targets is not None or self.last_document().over:
             return
         for cluster in self.clusters.values():
             for name in cluster.named if cluster.reachable else ():
@@ -992,7 +1071,7 @@ class Simulation:
     def check_complete(self, topic: SimulatedTopic, partition: int, end: int, failure: str) -> None:
         self.note_expired()
         key = (topic.topic_id, partition, self.lifetimes[topic.topic_id])
-        for offset in range(self.origins[key], min(end, self.stops.get(key, end))):
+        for offset in range(self.origins[key], min(end, self.stops.get(key, end), self.decided.get(key, end))):
             record = self.record(*key, offset)
             assert self.delivered[record] >= 1 or self.has_expired(record), f"{failure}: {record}"
 

@@ -47,6 +47,7 @@ def topics(draw: st.DrawFn) -> TopicProgress:
         starts=draw(some),
         start_epochs=draw(some),
         stops=draw(some),
+        ended=draw(some),
     )
 
 
@@ -62,6 +63,7 @@ def parked_topics(draw: st.DrawFn, until: st.SearchStrategy[int] = OFFSETS) -> P
         topic.stops,
         draw(st.booleans()),
         draw(st.booleans()),
+        topic.ended,
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from dynamic_kafka.errors import OffsetDocumentError
-from dynamic_kafka.planning.codec import VERSION, decode, encode, fingerprint
+from dynamic_kafka.planning.codec import VERSION, WITHOUT_STOP_RECORDS, decode, encode, fingerprint
 from dynamic_kafka.planning.progress import (
     ClusterProgress,
     OffsetDocument,
@@ -57,7 +57,7 @@ def test_a_fingerprint_tells_documents_apart() -> None:
 
 
 def test_the_initial_document_says_nothing_but_its_version() -> None:
-    assert encode(OffsetDocument()) == {"version": VERSION}
+    assert encode(OffsetDocument()) == {"version": WITHOUT_STOP_RECORDS}
     assert decode({"version": VERSION}).is_initial
 
 
@@ -159,7 +159,7 @@ def test_a_changed_copy_has_a_fingerprint_of_its_own() -> None:
 
 
 def test_a_newer_version_is_refused_with_what_to_do() -> None:
-    with pytest.raises(OffsetDocumentError, match=r"have version 4.*reads up to 3: run the version that wrote them"):
+    with pytest.raises(OffsetDocumentError, match=r"have version 5.*reads up to 4: run the version that wrote them"):
         decode({"version": VERSION + 1, "clusters": {}})
 
 

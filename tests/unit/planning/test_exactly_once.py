@@ -15,7 +15,9 @@ CLUSTERS = st.sampled_from(["a", "b"])
 TOPICS = st.sampled_from(["t", "u"])
 TIMES = st.sampled_from([0, 400, 700, 1100])
 LIMITS = st.sampled_from([None, None, 1, 3])
-CRASHES: st.SearchStrategy[CrashPoint] = st.sampled_from(["planned", "logged", "amended", "reading", "delivered"])
+CRASHES: st.SearchStrategy[CrashPoint] = st.sampled_from(
+    ["planned", "logged", "amended", "reading", "read", "delivered"]
+)
 
 Change = tuple[set[str], bool]
 """The topics that metadata names of a cluster, and whether it answers."""

@@ -16,7 +16,7 @@ import pytest
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.planning.acceptance import AcceptedLoss
 from dynamic_kafka.planning.amendments import Amendment
-from dynamic_kafka.planning.codec import VERSION, decode, encode, fingerprint
+from dynamic_kafka.planning.codec import VERSION, WITHOUT_STOP_RECORDS, decode, encode, fingerprint
 from dynamic_kafka.planning.identity import AcceptedIdentity
 from dynamic_kafka.planning.progress import (
     ClusterProgress,
@@ -34,6 +34,7 @@ FINGERPRINTS = {
     "document-1": "7998fe9e2edae5b601f62711c6affb65",
     "document-2": "b07c58d29a366de630043f97ff51c9f2",
     "document-3": "a183208f550204ddd308053a800fdc75",
+    "document-4": "afaaeb380e879aaeca776eb502a90d4d",
 }
 
 MANY = range(40)
@@ -73,6 +74,21 @@ VERSION_2 = OffsetDocument(
     },
     parked={"west": ParkedCluster(PARKED, "Qx")},
 )
+VERSION_3 = replace(
+    VERSION_2,
+    state="e1" * 16,
+    parked={
+        **VERSION_2.parked,
+        "south": ParkedCluster({"gone": ParkedTopic("s", {0: 3}, 5, missing=True)}),
+    },
+)
+ENDED = {
+    "east": ClusterProgress(
+        {"orders": replace(ORDERS, starts={}, start_epochs={}, stops={}, ended={0: 120, 2: 40})}, "Mk"
+    ),
+    "north": ClusterProgress({"wide": TopicProgress("clicks", NEXT, "w1", ended=NEXT)}),
+}
+GONE = {"west": ParkedCluster({"orders": replace(PARKED["orders"], stops={}, ended={1: 7})}, "Qx")}
 DOCUMENTS = {
     "initial-2": OffsetDocument(),
     "initial-3": OffsetDocument(),
@@ -84,14 +100,8 @@ DOCUMENTS = {
         },
     ),
     "document-2": VERSION_2,
-    "document-3": replace(
-        VERSION_2,
-        state="e1" * 16,
-        parked={
-            **VERSION_2.parked,
-            "south": ParkedCluster({"gone": ParkedTopic("s", {0: 3}, 5, missing=True)}),
-        },
-    ),
+    "document-3": VERSION_3,
+    "document-4": replace(VERSION_3, bounded=False, over=True, clusters=ENDED, parked=GONE),
 }
 
 
@@ -101,9 +111,10 @@ def test_every_version_of_the_document_is_read(name: str) -> None:
     assert decode((GOLDEN / f"{name}.json").read_text()) == DOCUMENTS[name]
 
 
-@pytest.mark.parametrize("name", ["initial-3", "document-3"])
-def test_the_newest_version_is_written_byte_for_byte(name: str) -> None:
-    assert name.endswith(f"-{VERSION}"), "add golden files of the new version"
+@pytest.mark.parametrize("name", ["initial-3", "document-3", "document-4"])
+def test_written_versions_are_written_byte_for_byte(name: str) -> None:
+    version = VERSION if name == "document-4" else WITHOUT_STOP_RECORDS
+    assert name.endswith(f"-{version}"), "add golden files of the new version"
     assert json.dumps(encode(DOCUMENTS[name])) == (GOLDEN / f"{name}.json").read_text()
 
 

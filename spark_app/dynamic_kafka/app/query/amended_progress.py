@@ -1,8 +1,8 @@
-"""Progress after a committed batch, without the ranges that a replay left out. Driver.
+"""Progress after a committed batch, without the ranges that a replay left out, and up to stop records. Driver.
 
 An offset document names the ranges that a batch was planned to read. A replay may leave some of them out, by amendments
-in the `stateLocation`: their splits are back at the start of these ranges. Commits to consumer groups and the driver
-report count only what was read.
+in the `stateLocation`: their splits are back at the start of these ranges. A record evaluator may end some of them at a
+stop record. Commits to consumer groups and the driver report count only what was read.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ class AmendedProgress:
         if self._state is None or committed.is_initial:
             return committed
         last = self._last
-        # An amendment is written before its batch runs: once a batch is committed, none is added.
+        # Amendments and stop records are durable before their batch ends: once it is committed, none is added.
         if last is None or last[0] != committed:
-            amendments = Amendments(StateLocation(self._state).amendments(committed.query, since=committed.number))
+            state = StateLocation(self._state)
+            amendments = Amendments(state.amendments(committed.query, since=committed.number))
+            amendments.with_stop_records(committed, state.stop_records(committed))
             last = self._last = (committed, amendments.after(committed))
         return last[1]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.exit_codes import reason_in, text_of
+from dynamic_kafka.app.query.sinks import evaluators_of
 from dynamic_kafka.errors import DynamicKafkaError, OptionError
 from dynamic_kafka.executor.file_systems import has_scheme
 from dynamic_kafka.installed import explained
@@ -72,6 +73,7 @@ def start_session(config: AppConfig, *, live: bool = False) -> SparkSession:
     except ImportError as error:
         raise SparkStartError(f"Spark could not be started: {explained(error)}") from None
 
+    evaluators = evaluators_of(config)
     settings = spark_settings(config, os.environ)
     check_workers(settings, os.environ)
     builder = SparkSession.builder
@@ -90,7 +92,7 @@ def start_session(config: AppConfig, *, live: bool = False) -> SparkSession:
     refuse_remote(spark)
     hadoop: Any = spark.sparkContext._jsc
     refuse_other_disk(config, hadoop.hadoopConfiguration().get("fs.defaultFS") or "file:///")
-    register_source(spark)
+    register_source(spark, evaluators)
     return spark
 
 

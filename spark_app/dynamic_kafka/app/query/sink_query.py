@@ -39,7 +39,7 @@ class SinkQuery:
         query: Spark's query; None before the first start.
         restart_at: when to restart it, in seconds of the monotonic clock; None if no restart is due.
         finished: whether it has ended by itself, with everything read.
-        stopping: whether a finished bounded run is being stopped.
+        stopping: whether a finished run is being stopped.
         failure: an error of its commits that ends the application.
         committer: commits to the consumer groups; None if the query commits nothing.
     """
@@ -74,7 +74,7 @@ class SinkQuery:
         return Checkpoint(self.config.checkpoint_of(self.sink))
 
     def stop_when_over(self, reached: OffsetDocument) -> None:
-        """Stop a bounded run that has read everything. Does not wait for the stop.
+        """Stop a run that has read everything: a bounded one, or one whose splits have all ended. Does not wait.
 
         The document of the last batch does not show this. Ranges may have been left out of the batch, and a run that
         had finished before has no batch at all. So the query's last progress is asked, for which Spark sends no event
@@ -138,7 +138,8 @@ class SinkQuery:
         first = self._first_numbers.setdefault(place, committed.number)
         # Ranges are left out only of the batch that a start repeats. The first document after a start may still be the
         # one before that batch, so two documents are looked up. A lookup for each later batch would only cost time.
-        if committed.number > first + 1:
+        # Executors report a stop record in any batch.
+        if committed.number > first + 1 and self.options.record_evaluator is None:
             return committed
         return self._progress.setdefault(place, AmendedProgress(self.options.state_location)).after(committed)
 

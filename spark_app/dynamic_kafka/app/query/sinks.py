@@ -16,6 +16,7 @@ from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.schema import Sink, Trigger
 from dynamic_kafka.app.query.checkpoints import Checkpoint, refuse_old_checkpoint
 from dynamic_kafka.errors import DynamicKafkaError, OptionError
+from dynamic_kafka.executor.evaluation import Evaluation, pickled_from_folder
 from dynamic_kafka.user_code import import_object
 
 if TYPE_CHECKING:
@@ -74,13 +75,31 @@ def load_function(path: str, config_file: str) -> Callable[..., Any]:
     Raises:
         OptionError: the module cannot be imported, or has no such function.
     """
-    folder = str(Path(config_file).absolute().parent)
-    if folder not in sys.path:
-        sys.path.append(folder)
+    search_beside(config_file)
     found = import_object(path)
     if not callable(found):
         raise OptionError(f"{path}: is no function")
     return found
+
+
+def evaluators_of(config: AppConfig) -> dict[str, bytes]:
+    """Return the record evaluator and deserialiser in modules beside `app.yaml`, as they travel to executors.
+
+    Raises:
+        OptionError: one cannot be imported, made or pickled, or is none.
+    """
+    options = config.parsed_options(config.sinks[0])  # sinks differ in checkpoint and group only
+    found = pickled_from_folder(options, search_beside(config.source))
+    Evaluation.of(options, found)
+    return found
+
+
+def search_beside(config_file: str) -> str:
+    """Let imports find modules beside `app.yaml`, and return its folder."""
+    folder = str(Path(config_file).absolute().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return folder
 
 
 def kafka_options(options: Mapping[str, str]) -> dict[str, str]:

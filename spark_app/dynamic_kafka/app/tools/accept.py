@@ -22,7 +22,6 @@ from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments,
 from dynamic_kafka.driver.state_binding import bound_state
 from dynamic_kafka.errors import OptionError, StateMismatchError
 from dynamic_kafka.planning.acceptance import AcceptedLoss
-from dynamic_kafka.planning.amendments import Amendments
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
@@ -87,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     state = query.writable_state()
     seen = preview(query.options, query.saved) if query.options else None
     amendments = state.amendments(query.id)
-    document = Amendments(amendments).after(query.saved.latest)
+    document = query.saved.amended(amendments).after(query.saved.latest)
     pending = _Pending(query.saved.ranges(), query.saved.remaining(amendments))
     found = _all(seen, document, pending) if arguments.identity is None and arguments.data_loss is None else []
     found += [_identity(text, seen, document, pending) for text in arguments.identity or ()]

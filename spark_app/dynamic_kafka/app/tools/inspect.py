@@ -10,7 +10,7 @@ from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.tools.formatting import shown_time, table
 from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments, open_query
 from dynamic_kafka.errors import OffsetDocumentError
-from dynamic_kafka.planning.amendments import Amendment, Amendments
+from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
 
@@ -43,7 +43,7 @@ def _text(query: SavedQuery, amendments: list[Amendment]) -> str:
         f"batches     planned {saved.batches.planned}, committed {_or_none(saved.batches.committed)}",
         f"state       {query.state.uri if query.state else '(unknown)'}",
     ]
-    after = Amendments(amendments).after(latest)
+    after = saved.amended(amendments).after(latest)
     start = saved.batch_start(amendments) if saved.batches.pending is not None else None
     parts = ["\n".join(head), _pending_text(query, amendments), _offsets_text(after, start), _parked_text(latest)]
     if amendments:
@@ -135,7 +135,7 @@ def _or_none(number: int | None) -> object:
 
 def _wire(query: SavedQuery, amendments: list[Amendment]) -> dict[str, Any]:
     saved, latest = query.saved, query.saved.latest
-    after = Amendments(amendments).after(latest)
+    after = saved.amended(amendments).after(latest)
     start = saved.batch_start(amendments) if saved.batches.pending is not None else OffsetDocument()
     pending = _remaining(query, amendments)
     return {

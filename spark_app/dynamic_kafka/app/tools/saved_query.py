@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dynamic_kafka.app.config.app_config import STATE_FOLDER
@@ -30,6 +30,7 @@ from dynamic_kafka.planning.codec import decode, fingerprint
 from dynamic_kafka.planning.plan import check_chain, ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import SplitRange
+from dynamic_kafka.planning.stop_records import StopRecord
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,18 @@ class SavedProgress:
         source: the source's place among the sources of the query.
         start: the last logged document before the pending batch; if none is pending, the last committed one.
         end: the document of the pending batch; None when no batch is pending, or it reads nothing from this source.
+        stop_records: the records at which executors have ended splits in the last planned batch.
     """
 
     batches: Batches
     source: str
     start: OffsetDocument
     end: OffsetDocument | None
+    stop_records: tuple[StopRecord, ...] = ()
+
+    def amended(self, amendments: Iterable[Amendment]) -> Amendments:
+        """Return the amendments, with the stop records of the last batch."""
+        return Amendments(amendments).with_stop_records(self.latest, self.stop_records)
 
     @property
     def latest(self) -> OffsetDocument:
@@ -72,14 +79,14 @@ class SavedProgress:
 
     def remaining(self, amendments: Iterable[Amendment]) -> list[SplitRange]:
         """Return the ranges that a replay of the pending batch would still read."""
-        return Amendments(amendments).remaining(self.ranges(), self.key) if self.end is not None else []
+        return self.amended(amendments).remaining(self.ranges(), self.key) if self.end is not None else []
 
     def batch_start(self, amendments: Iterable[Amendment]) -> OffsetDocument:
         """Return the progress at the start of the pending batch. All records before it are delivered or left out.
 
         If documents before the batch are missing, it is the progress after the last logged one, without newer splits.
         """
-        applied = Amendments(amendments)
+        applied = self.amended(amendments)
         try:
             return rewind(applied.after(self.latest), self.ranges())
         except OffsetDocumentError:
@@ -221,6 +228,8 @@ def open_query(arguments: argparse.Namespace, *, may_be_new: bool = False) -> Sa
     if new and not may_be_new:
         raise OptionError(f"{name}: its query has planned no batch yet in {checkpoint.uri}: run it first")
     saved = nothing_saved() if new else read_saved(checkpoint, arguments.source)
+    if state is not None:
+        saved = replace(saved, stop_records=tuple(state.stop_records(saved.latest)))
     return SavedQuery(name, checkpoint, saved, options, state, files)
 
 

@@ -17,7 +17,7 @@ from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.config.schema import Sink
 from dynamic_kafka.app.exit_codes import ExitCode, code_of
 from dynamic_kafka.app.query.checkpoints import Checkpoint, refuse_old_checkpoint
-from dynamic_kafka.app.query.sinks import load_function
+from dynamic_kafka.app.query.sinks import load_function, search_beside
 from dynamic_kafka.app.tools.connections import connect
 from dynamic_kafka.app.tools.formatting import table
 from dynamic_kafka.driver.cluster_clients import client_of
@@ -25,6 +25,7 @@ from dynamic_kafka.driver.metadata_services import make_service, make_subscriber
 from dynamic_kafka.driver.state_binding import bound_state
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DynamicKafkaError, MetadataInvalidError, OptionError
+from dynamic_kafka.executor.evaluation import Evaluation
 from dynamic_kafka.executor.file_systems import check_writable
 from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.kafka.config_checks import check_client, check_client_properties
@@ -149,6 +150,16 @@ def _functions(config: AppConfig) -> Iterator[Finding]:
     for check, path in named:
         if path is not None:
             yield _checked(check, partial(_function, path, config.source))
+    options = config.parsed_options(config.sinks[0])
+    if options.record_evaluator is not None:
+        yield _checked("record evaluator", partial(_evaluator, options, config.source))
+
+
+def _evaluator(options: SourceOptions, config_file: str) -> str:
+    """Check that the record evaluator and the deserialiser can be imported and made."""
+    search_beside(config_file)
+    Evaluation.of(options, {})
+    return " after ".join(filter(None, (options.record_evaluator, options.record_deserializer)))
 
 
 def _metadata(options: SourceOptions, *, connected: bool) -> Iterator[Finding]:
