@@ -19,7 +19,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from dynamic_kafka.driver.enumerator import Enumerator
-from dynamic_kafka.executor.evaluators import Evaluation
+from dynamic_kafka.executor.evaluation import Evaluation
 from dynamic_kafka.executor.range_reader import read_range
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.options import parse_options

@@ -1,4 +1,4 @@
-"""What the user is told about an amendment: an error where the options do not allow it, else a warning. Driver."""
+"""The messages about an amendment: an error where the options do not allow it, otherwise a warning. Driver."""
 
 from __future__ import annotations
 

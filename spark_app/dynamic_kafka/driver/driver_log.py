@@ -6,6 +6,11 @@ import logging
 import sys
 from typing import TextIO
 
+from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.wording import first_few
+
+log = logging.getLogger(__name__)
+
 
 class StandardErrorHandler(logging.StreamHandler[TextIO]):
     """A handler that looks up `sys.stderr` for each line.
@@ -30,3 +35,13 @@ def log_to_standard_error() -> None:
         logger.addHandler(handler)
         logger.setLevel(logging.INFO)
         logging.getLogger("dynamic_kafka.librdkafka").setLevel(logging.ERROR)
+
+
+def log_restored(document: OffsetDocument) -> None:
+    """Log the offsets that a start finds in its checkpoint."""
+    for cluster, progress in sorted(document.clusters.items()):
+        for name, topic in sorted(progress.topics.items()):
+            offsets = first_few((f"{p}: {topic.next[p]}" for p in sorted(topic.next)), 32)
+            log.info("restored offsets of %s/%s: {%s}", cluster, name, offsets)
+    for cluster, parked in sorted(document.parked.items()):
+        log.info("restored parked topics of %s: %s", cluster, ", ".join(sorted(parked.topics)))

@@ -96,6 +96,8 @@ class Enumerator:
         self._latest = plan.document
         if plan.document is logged:
             return start
+        if plan.document.over:
+            log.info("all splits have reached their stop records: the query is over, and reads nothing any more")
         if plan.admitted or logged.is_initial:
             self._last_batch_at = time.monotonic()
         saved = encode(plan.document)  # before `planned`, which takes the fingerprint from it

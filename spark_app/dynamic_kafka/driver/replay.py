@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from dynamic_kafka.driver.amendment_refusal import log_left_out, refusal_of
+from dynamic_kafka.driver.driver_log import log_restored
 from dynamic_kafka.driver.incarnation import Incarnation
 from dynamic_kafka.driver.state_store import StateLocation, stop_records_in
 from dynamic_kafka.errors import (
@@ -95,7 +96,7 @@ class Replays:
             StaleCheckpointError: an amendment belongs to a later batch than the last of the checkpoint.
         """
         self._restored = True
-        self._log_restored(document)
+        log_restored(document)
         self._take(document, self.incarnation.load(document))
 
     def _take(self, document: OffsetDocument, found: list[Amendment]) -> None:
@@ -111,22 +112,24 @@ class Replays:
             )
         self.amendments = Amendments(amendment for amendment in found if amendment.number <= document.number)
         self._later_amendments = later
-        self._obey(document, self._reports(document))
+        self._reports(document)
 
     def batch_ended(self, document: OffsetDocument) -> None:
         """Take over where executors have ended splits in the batch before the next plan.
 
         Only a record evaluator ends splits. Its reports of an earlier process were read with the amendments.
         """
-        if self._options.record_evaluator is not None and document.number != self._ended_batch:
-            self._obey(document, self._reports(document))
-            self._ended_batch = document.number
+        if self._options.record_evaluator is None or document.number == self._ended_batch:
+            return
+        self._ended_batch = document.number
+        if ended := [f"{each.split} at offset {each.offset}" for each in stop_records_in(self._reports(document))]:
+            log.info("the record evaluator has ended splits: %s", first_few(ended))
 
     def _reports(self, end: OffsetDocument) -> list[Seen]:
-        return self._state.seen(end.query, fingerprint(end)) if self._state is not None and end.query else []
-
-    def _obey(self, end: OffsetDocument, reports: Iterable[Seen]) -> None:
+        """Read executors' reports about a batch, and take over the stop records among them."""
+        reports = self._state.seen(end.query, fingerprint(end)) if self._state is not None and end.query else []
         self.amendments.with_stop_records(end, stop_records_in(reports))
+        return reports
 
     def planned(self, start: OffsetDocument, end: OffsetDocument) -> None:
         """Record that this process has just planned the batch: its metadata is fresh, so no check is needed.
@@ -161,7 +164,6 @@ class Replays:
         check_chain(start, end)
         ranges = ranges_between(start, end)
         reports = self._reports(end) if key != self._unread else []
-        self._obey(end, reports)
         remaining = self.amendments.remaining(ranges, key)
         if key not in self._settled and remaining:
             # The amendments of earlier replays are obeyed; ranges that cannot be read since then need one more.
@@ -294,11 +296,3 @@ class Replays:
     def refusal(self, amendment: Amendment) -> DynamicKafkaError | None:
         """Return the error if the options do not allow an amendment, None if they do."""
         return refusal_of(amendment, self._options, is_recorded=self._state is not None)
-
-    def _log_restored(self, document: OffsetDocument) -> None:
-        for cluster, progress in sorted(document.clusters.items()):
-            for name, topic in sorted(progress.topics.items()):
-                offsets = first_few((f"{p}: {topic.next[p]}" for p in sorted(topic.next)), 32)
-                log.info("restored offsets of %s/%s: {%s}", cluster, name, offsets)
-        for cluster, parked in sorted(document.parked.items()):
-            log.info("restored parked topics of %s: %s", cluster, ", ".join(sorted(parked.topics)))

@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from dynamic_kafka.planning.observation import Note
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.progress import OffsetDocument, has_stop_records
 from dynamic_kafka.planning.splits import Split
 
 log = logging.getLogger("dynamic_kafka")
@@ -27,6 +28,8 @@ NO_ANSWER_YET = "has not answered yet"
 """The cause of a cluster that is silent, and has not failed yet. The log has the failure, too, when it comes."""
 RECENT = 20
 """Notes kept for the summary."""
+SHOWN_SPLITS = 10
+"""The most open splits that the summary names."""
 
 
 class Reminders:
@@ -118,7 +121,8 @@ class PlanStatus:
         """Return the summary for a progress event: a few numbers per cluster, no offsets, no servers.
 
         Args:
-            finished: whether a bounded run has nothing left to read, not even ranges that its last batch left out.
+            finished: whether a run that ends by itself has nothing left to read, not even ranges that its last batch
+                left out. Otherwise, once a split has reached its stop record, the first open ones are named.
         """
         clusters: dict[str, dict[str, Any]] = {}
         for cluster, progress in sorted(document.clusters.items()):
@@ -155,6 +159,8 @@ class PlanStatus:
             summary["metadataFailures"] = self.metadata_failures
         if finished:
             summary["finished"] = True
+        elif has_stop_records(document):
+            summary["openSplits"] = [str(split) for split in islice(document.open_splits(), SHOWN_SPLITS)]
         return summary
 
 

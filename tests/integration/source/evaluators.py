@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -22,3 +23,30 @@ class EndMask(RecordEvaluator):
 
     def end_of_stream_mask(self, batch: pa.RecordBatch) -> Any:
         return pc.equal(batch.column("value"), END.encode())
+
+
+def never(record: Record) -> bool:
+    """End no split."""
+    return False
+
+
+def always(record: Record) -> bool:
+    """End each split at once."""
+    return True
+
+
+def fails(record: Record) -> bool:
+    """Fail at the text `END`."""
+    if is_end(record):
+        raise ValueError("cannot ask https://shop:s3cret@rules/")
+    return False
+
+
+def read_json(record: Record) -> Any:
+    """Read a value as JSON."""
+    return json.loads(record.value or b"")
+
+
+def is_end_of_json(value: Any) -> bool:
+    """End a split at the JSON text `END`."""
+    return bool(value == END)

@@ -18,9 +18,15 @@ PAGE = (ROOT / "docs" / "reading.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
-def example(spark: SparkSession, brokers: Brokers, topic: Callable[[str], str], tmp_path: Path) -> Callable[[str], str]:
+def orders(topic: Callable[[str], str]) -> str:
+    """The topic of the stream in both clusters."""
+    return topic("orders")
+
+
+@pytest.fixture
+def example(spark: SparkSession, brokers: Brokers, orders: str, tmp_path: Path) -> Callable[[str], str]:
     """A function that returns the example of a section, on a stream of seven records in two clusters."""
-    name = topic("orders")
+    name = orders
     for broker, records in ((brokers.a, 4), (brokers.b, 3)):
         broker.create_topic(name)
         produce(broker.name, broker, name, records)
@@ -30,8 +36,8 @@ def example(spark: SparkSession, brokers: Brokers, topic: Callable[[str], str], 
 
     def text(heading: str) -> str:
         section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-        (code,) = re.findall(r"^```\w+\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-        assert len(code.splitlines()) <= 12
+        code, *_ = re.findall(r"^```\w+\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+        assert len(code.splitlines()) <= 20
         return str(code.replace("/etc/kafkastreams/streams.yaml", str(path)).replace("/data", str(tmp_path)))
 
     return text
@@ -58,3 +64,13 @@ def test_a_second_run_up_to_now_adds_nothing(
     for _ in range(2):
         exec(example("Everything up to now, then end"), {"spark": spark})
         assert spark.read.parquet(str(tmp_path / "orders")).count() == 7
+
+
+def test_a_query_with_an_evaluator_ends_at_the_records(
+    example: Callable[[str], str], spark: SparkSession, brokers: Brokers, orders: str, tmp_path: Path
+) -> None:
+    for broker in (brokers.a, brokers.b):
+        broker.produce(orders, ["end of day", "tomorrow"])
+    exec(example("End by a record"), {"spark": spark})
+    assert spark.read.parquet(str(tmp_path / "orders")).count() == 7
+    register(spark)

@@ -1,38 +1,359 @@
-"""Splits that end at a record: the rows, the saved state, and what the user is told."""
+"""Splits that end at a record: the rows, the saved state, and the messages to the user."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
-from dynamic_kafka import stop_when_finished
+from dynamic_kafka import Record, cause_of, register, stop_when_finished
+from dynamic_kafka.errors import DataLossError, OptionError, RecordEvaluationError
+from dynamic_kafka.executor import range_reader
+from dynamic_kafka.kafka.groups import GroupClient
+from dynamic_kafka.planning.codec import fingerprint
 from tests.integration.source.evaluators import END
+from tests.support.driver_process import DriverProcess
 from tests.support.fixtures import Brokers
-from tests.support.streams import assert_rows, cluster, produce, start_query, stream, write_metadata
+from tests.support.source_run import CRASH_POINTS, CrashPoint, SourceRun, reading
+from tests.support.streams import (
+    Rows,
+    assert_rows,
+    cluster,
+    last_document,
+    parquet_rows,
+    produce,
+    start_query,
+    stream,
+    write_metadata,
+)
 
 MODULE = "tests.integration.source.evaluators"
 
 
-def test_a_query_ends_by_itself_at_the_records(spark: SparkSession, brokers: Brokers, orders: str, path: Path) -> None:
+def end_of(run: SourceRun) -> tuple[dict[str, dict[int, int]], dict[str, dict[int, int]]]:
+    """Return the stop records and the next offsets in the saved state, by cluster."""
+    topics = {c: topic for c, found in run.document.clusters.items() for topic in found.topics.values()}
+    return {c: dict(topic.ended) for c, topic in topics.items()}, {c: dict(topic.next) for c, topic in topics.items()}
+
+
+@pytest.fixture
+def run(brokers: Brokers, orders: str, path: Path) -> Iterator[SourceRun]:
+    """Yield a query on a topic of two clusters, whose splits end at the text `END`."""
     write_metadata(path, stream("orders", *(cluster(name, getattr(brokers, name), [orders]) for name in "ab")))
+    with reading(path, recordEvaluator=f"{MODULE}:is_end") as made:
+        yield made
+
+
+def produce_days(brokers: Brokers, orders: str) -> Rows:
+    """Send seven records, `END` and three more to `a`, two and `END` to `b`; return the rows before `END`."""
+    wanted = produce("a", brokers.a, orders, 7) + produce("b", brokers.b, orders, 2)
+    for at in (brokers.a, brokers.b):
+        at.produce(orders, [END])
+    produce("a", brokers.a, orders, 3)
+    return wanted
+
+
+# -- without Spark, with a crash at each step --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["is_end", "EndMask"])
+def test_rows_and_state_end_at_the_records(run: SourceRun, brokers: Brokers, orders: str, name: str) -> None:
+    run.configure(recordEvaluator=f"{MODULE}:{name}")
+    wanted = produce_days(brokers, orders)
+    run.until_rows(wanted)
+    assert end_of(run) == ({"a": {0: 7}, "b": {0: 2}}, {"a": {0: 7}, "b": {0: 2}})
+    assert run.document.over and run.report()["finished"] is True
+
+    # Nothing revives it: no record, no cluster
+    produce_days(brokers, orders)
+    brokers.c.produce(orders, ["x"])
+    named = (cluster(name, getattr(brokers, name), [orders]) for name in "abc")
+    write_metadata(Path(run.options["metadataPath"]), stream("orders", *named))
+    run.restart()
+    assert not run.batch()
+    assert_rows(run.rows(), wanted)
+    assert run.report()["finished"] is True
+
+
+@pytest.mark.parametrize("crash", CRASH_POINTS)
+@pytest.mark.parametrize("later", ["is_end", "never", "always", None])
+def test_a_crash_changes_no_row(
+    *,
+    run: SourceRun,
+    brokers: Brokers,
+    orders: str,
+    crash: CrashPoint,
+    later: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a batch whose ranges have several batches of rows, and a driver that dies at one step of it
+    monkeypatch.setattr(range_reader, "MAX_ROWS", 2)
+    wanted = produce_days(brokers, orders)
+    run.until(lambda: run.batch(crash), "the batch")
+    reports = {}
+    if run.offsets:
+        end = run.document
+        seen = Path(run.options["stateLocation"], end.query, "seen", fingerprint(end))
+        found = [json.loads(file.read_text()) for file in seen.glob("stop-record-*.json")]
+        reports = {each["split"][0]: each["offset"] for each in found}
+    assert reports == ({"a": 7, "b": 2} if crash in ("read", "sunk", "committed") else {})
+
+    # When it is started again, perhaps with another evaluator or without one
+    decided = crash in ("read", "sunk", "committed")
+    run.restart(recordEvaluator=f"{MODULE}:{later if decided else 'is_end'}" if later or not decided else None)
+
+    # Then what was decided stays
+    run.until_rows(wanted)
+    assert end_of(run) == ({"a": {0: 7}, "b": {0: 2}}, {"a": {0: 7}, "b": {0: 2}})
+    assert run.document.over
+
+
+def test_a_split_that_never_sees_its_record_keeps_the_query_open(run: SourceRun, brokers: Brokers, orders: str) -> None:
+    wanted = produce("a", brokers.a, orders, 3) + produce("b", brokers.b, orders, 2)
+    brokers.a.produce(orders, [END])
+    run.until_rows(wanted)
+    more = produce("b", brokers.b, orders, 4)
+    produce("a", brokers.a, orders, 4)
+    run.until_rows(wanted + more)
+    assert not run.document.over and "finished" not in run.report()
+    assert {c: (each["splits"], each["finished"]) for c, each in run.report()["clusters"].items()} == {
+        "a": (1, 1),
+        "b": (1, 0),
+    }
+
+
+def test_a_cluster_that_metadata_adds_before_the_end_is_read(
+    run: SourceRun, brokers: Brokers, orders: str, path: Path
+) -> None:
+    wanted = produce("a", brokers.a, orders, 3) + produce("b", brokers.b, orders, 2)
+    brokers.a.produce(orders, [END])
+    run.until_rows(wanted)
+    write_metadata(path, stream("orders", *(cluster(name, getattr(brokers, name), [orders]) for name in "abc")))
+    wanted += produce("c", brokers.c, orders, 5)
+    run.until_rows(wanted)
+    for at in (brokers.b, brokers.c):
+        at.produce(orders, [END, "late"])
+    run.until_rows(wanted)
+    assert end_of(run)[0] == {"a": {0: 3}, "b": {0: 2}, "c": {0: 5}} and run.document.over
+
+
+def test_a_recreated_topic_is_open_again(run: SourceRun, brokers: Brokers, orders: str) -> None:
+    wanted = produce("a", brokers.a, orders, 3) + produce("b", brokers.b, orders, 2)
+    brokers.a.produce(orders, [END, "late"])
+    run.until_rows(wanted)
+    brokers.a.delete_topic(orders)
+    brokers.a.create_topic(orders)
+    wanted += produce("a", brokers.a, orders, 4, prefix="new")
+    run.until_rows(wanted)  # and no data loss: all of the old topic was read
+    brokers.a.produce(orders, [END])
+    brokers.b.produce(orders, [END])
+    run.until_rows(wanted)
+    assert end_of(run)[0] == {"a": {0: 4}, "b": {0: 2}} and run.document.over
+
+
+def test_a_topic_recreated_before_reading_ends_at_no_record(run: SourceRun, brokers: Brokers, orders: str) -> None:
+    # Given a planned batch, whose topic has another stop record when it is read
+    produce("a", brokers.a, orders, 4)
+    run.until(lambda: run.batch("partitioned"), "a batch")
+    brokers.a.delete_topic(orders)
+    brokers.a.create_topic(orders)
+    brokers.a.produce(orders, [END, "x", "y", "z"])
+
+    # Then no report is written about it
+    with pytest.raises(DataLossError):
+        run.batch()
+    assert not list(Path(run.options["stateLocation"]).glob("*/seen/*/stop-record-*.json"))
+
+
+@pytest.mark.parametrize(("stop", "last"), [(3, 3), (30, 7)])
+def test_stopping_offset_or_stop_record_whichever_comes_first(
+    *, run: SourceRun, brokers: Brokers, orders: str, stop: int, last: int
+) -> None:
+    wanted = produce_days(brokers, orders)
+    produce("a", brokers.a, orders, 30)
+    run.configure(endingOffsets=json.dumps({"a": {orders: {"0": stop}}, "b": {orders: {"0": 1}}}))
+    expected = Rows(row for row in wanted if row.offset < {"a": last, "b": 1}[row.cluster])
+    run.until_rows(expected)
+    assert run.document.finished and run.report()["finished"] is True
+
+
+def test_commits_do_not_pass_the_stop_record(run: SourceRun, brokers: Brokers, orders: str) -> None:
+    run.configure(**{"kafka.group.id": f"g-{orders}"})
+    run.until_rows(produce_days(brokers, orders))
+    group = GroupClient("a", f"g-{orders}", brokers.a.client_properties(), deadline_s=20)
+    run.until(lambda: bool(group.committed([(orders, 0)])), "a commit")
+    assert group.committed([(orders, 0)])[orders, 0][0] == 7
+
+
+# -- through Spark -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def options(run: SourceRun) -> dict[str, object]:
+    return dict(run.options)
+
+
+def test_a_query_ends_by_itself_at_the_records(
+    *, spark: SparkSession, brokers: Brokers, orders: str, path: Path, options: dict[str, object]
+) -> None:
     wanted = produce("a", brokers.a, orders, 4) + produce("b", brokers.b, orders, 3)
     brokers.a.produce(orders, [END])
     produce("a", brokers.a, orders, 5)
-    options = {
-        "streamIds": "orders",
-        "metadataPath": path,
-        "startingOffsets": "earliest",
-        "stateLocation": path.parent / "state",
-        "recordEvaluator": f"{MODULE}:is_end",
-    }
-    with start_query(spark, options, path.parent) as run:
-        run.wait_rows(wanted)
+    with start_query(spark, options, path.parent) as query:
+        query.wait_rows(wanted)
         produce("a", brokers.a, orders, 2)
         brokers.b.produce(orders, [END])
-        assert stop_when_finished(run.query, timeout_s=60)
-        assert_rows(run.rows(), wanted)
-        document = run.document()
+        assert stop_when_finished(query.query, timeout_s=60)
+        assert_rows(query.rows(), wanted)
+        document = query.document()
     assert document is not None and document.over
     assert {c: dict(p.topics[orders].ended) for c, p in document.clusters.items()} == {"a": {0: 4}, "b": {0: 3}}
     assert {c: dict(p.topics[orders].next) for c, p in document.clusters.items()} == {"a": {0: 4}, "b": {0: 3}}
+
+    # A further start ends at once
+    with start_query(spark, options, path.parent, sink=query.sink or "collect") as again:
+        assert stop_when_finished(again.query, timeout_s=60)
+        assert_rows(again.rows(), wanted)
+
+
+def test_a_registered_function_travels_with_the_source(
+    *, spark: SparkSession, brokers: Brokers, orders: str, options: dict[str, object]
+) -> None:
+    wanted = produce_days(brokers, orders)
+    word = END.encode()  # not in any module
+    given = {name: str(value) for name, value in options.items() if name != "stateLocation"}
+
+    def ends(record: Record) -> bool:
+        return record.value == word
+
+    register(spark, evaluators={"ends": ends})
+    frame = spark.read.format("dynamic-kafka").options(**given).option("recordEvaluator", "ends").load()
+    found = frame.selectExpr("kafka_cluster", "offset").collect()
+    assert sorted((row[0], row[1]) for row in found) == sorted((row.cluster, row.offset) for row in wanted)
+    with pytest.raises(Exception, match="it was given ends; did you mean 'ends'") as refused:
+        spark.read.format("dynamic-kafka").options(**given).option("recordEvaluator", "end").load()
+    assert isinstance(cause_of(refused.value), OptionError)
+    register(spark)
+
+
+def test_a_batch_read_ends_at_the_records_without_reports(
+    *, spark: SparkSession, brokers: Brokers, orders: str, options: dict[str, object]
+) -> None:
+    wanted = produce_days(brokers, orders)
+    register(spark)
+    given = {name: str(value) for name, value in options.items()}
+    frame = spark.read.format("dynamic-kafka").options(**given).load()
+    found = frame.selectExpr("kafka_cluster", "offset").collect()
+    assert sorted((row[0], row[1]) for row in found) == sorted((row.cluster, row.offset) for row in wanted)
+    assert not Path(given["stateLocation"]).exists()
+
+
+FAILURES: list[tuple[dict[str, str], str]] = [
+    ({"recordEvaluator": f"{MODULE}:fails"}, r"recordEvaluator .*:fails fails for the record at offset 4 of a/.*\[0\]"),
+    (
+        {"recordEvaluator": f"{MODULE}:is_end_of_json", "recordDeserializer": f"{MODULE}:read_json"},
+        r"recordDeserializer .*:read_json fails for the record at offset 0 of a/.*\[0\]: JSONDecodeError",
+    ),
+]
+
+
+@pytest.mark.parametrize(("more", "text"), FAILURES, ids=["evaluator", "deserialiser"])
+def test_an_error_of_the_users_code_fails_the_batch(
+    *,
+    spark: SparkSession,
+    brokers: Brokers,
+    orders: str,
+    path: Path,
+    options: dict[str, object],
+    more: dict[str, str],
+    text: str,
+) -> None:
+    produce("a", brokers.a, orders, 4)
+    brokers.a.produce(orders, [END])
+    with start_query(spark, {**options, **more}, path.parent) as query:
+        shown = query.wait_failed()
+        error = cause_of(query.query.exception())
+    assert isinstance(error, RecordEvaluationError)
+    assert re.search(text, str(error)), error
+    assert "s3cret" not in shown
+    assert not query.rows()
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"recordEvaluator": "no.such:f"}, "no.such:f: the module cannot be imported"),
+        ({"stateLocation": ""}, "'recordEvaluator' needs 'stateLocation'"),
+        ({"recordEvaluator": "value = 'end'"}, "no SQL expression"),
+    ],
+)
+def test_a_wrong_setting_fails_before_the_first_batch(
+    *, spark: SparkSession, path: Path, options: dict[str, object], more: dict[str, str], why: str
+) -> None:
+    given = {name: value for name, value in {**options, **more}.items() if value}
+    with pytest.raises(Exception, match=why) as refused:
+        query = start_query(spark, given, path.parent)
+        query.query.awaitTermination(60)
+    assert isinstance(cause_of(refused.value), OptionError)
+
+
+DRIVER = """
+import os
+import sys
+from pathlib import Path
+
+from dynamic_kafka import stop_when_finished
+from tests.integration.source.killed_attempts import KilledSource
+from tests.support.spark import start_spark
+
+story, options = Path(sys.argv[1]), dict(pair.split("=", 1) for pair in sys.argv[2:])
+spark = start_spark("killed", {"spark.master": "local[2,4]"})
+(story / "driver").write_text(str(os.getpid()))
+spark.dataSource.register(KilledSource)
+frame = spark.readStream.format("dynamic-kafka").options(**options).load()
+writer = frame.writeStream.format("parquet").option("path", str(story / "rows"))
+writer = writer.option("checkpointLocation", str(story / "checkpoint"))
+query = writer.trigger(processingTime="100 milliseconds").start()
+assert stop_when_finished(query)
+(story / "ended").touch()
+"""
+
+KILLS = [
+    "worker before the report",
+    "worker after the report",
+    "driver before the report",
+    "driver after the report",
+    "driver before the last document",
+    "driver after the last document",
+]
+
+
+@pytest.mark.parametrize("kill", KILLS)
+def test_a_killed_process_changes_no_row(
+    *, brokers: Brokers, orders: str, options: dict[str, object], tmp_path: Path, kill: str
+) -> None:
+    # Given a process that is killed at one step, once
+    wanted = produce_days(brokers, orders)
+    (tmp_path / "kill").write_text(kill)
+    given = [f"{name}={value}" for name, value in options.items()]
+
+    def start(number: int) -> DriverProcess:
+        return DriverProcess(DRIVER, [str(tmp_path), *given], tmp_path / f"driver-{number}.log")
+
+    killed = tmp_path / "killed"
+    if kill.startswith("driver"):
+        with start(1) as first:
+            first.wait_until(killed.exists, "the kill")
+
+    # Then the next attempt, or the next driver, ends by itself with exactly the rows before the stop records
+    with start(2) as last:
+        last.wait_until((tmp_path / "ended").exists, "the end of the query")
+    assert killed.exists()
+    assert_rows(parquet_rows(tmp_path / "rows"), wanted)
+    document = last_document(tmp_path / "checkpoint")
+    assert document is not None and document.over
+    assert {c: dict(p.topics[orders].ended) for c, p in document.clusters.items()} == {"a": {0: 7}, "b": {0: 2}}

@@ -38,7 +38,8 @@ def committed() -> list[int | None]:
 def query(tmp_path: Path, committed: list[int | None]) -> SinkQuery:
     made = SinkQuery.__new__(SinkQuery)
     made._progress, made._first_numbers = {}, {}
-    made.options = SimpleNamespace(state_location=str(tmp_path / "state"))  # type: ignore[assignment]
+    options = SimpleNamespace(state_location=str(tmp_path / "state"), record_evaluator=None)
+    made.options = options  # type: ignore[assignment]
     made.sink = SimpleNamespace(name="lake")  # type: ignore[assignment]
     made.committer = SimpleNamespace(commit=lambda reached: committed.append(reached.next_of(OLD)))  # type: ignore[assignment]
     return made
@@ -61,6 +62,16 @@ def test_a_range_left_out_is_committed_only_after_it_is_read(
 
     # Then
     assert committed == [5, 5, 5, 9]
+
+
+def test_a_commit_never_passes_a_stop_record(query: SinkQuery, tmp_path: Path, committed: list[int | None]) -> None:
+    query.options.record_evaluator = "m:f"  # type: ignore[misc]
+    documents = [document(number, following) for number, following in ((1, 5), (2, 9), (3, 14))]
+    report = {"offset": 11, "topicId": None}
+    StateLocation(str(tmp_path / "state")).save_seen("q", fingerprint(documents[2]), "stop-record", OLD, report)
+    for each in documents:
+        query.commit(each)
+    assert committed == [5, 9, 11]
 
 
 def test_nothing_is_committed_while_the_state_is_unreadable(

@@ -80,13 +80,13 @@ class Mask(RecordEvaluator):
 
 class ArrowMask:
     def __init__(self, options: Mapping[str, str]) -> None:
-        self.word = options["recordEvaluator.word"] if "recordEvaluator.word" in options else "end"
+        self.word = options.get("recordEvaluator.word", "end")
 
     def end_of_stream_mask(self, batch: pa.RecordBatch) -> Any:
         return pc.equal(batch.column("value"), self.word.encode())
 
 
-class bool_(int):  # noqa: N801
+class bool_(int):
     """A boolean of NumPy, by its name."""
 
 
@@ -166,7 +166,7 @@ def test_rows_are_not_deserialised() -> None:
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_failing_evaluator_is_shown_with_its_record_and_no_secret() -> None:
+def test_a_failing_evaluator_is_shown_with_its_record() -> None:
     def fails(record: Record) -> bool:
         raise ValueError("cannot ask https://shop:s3cret@rules/?token=abc")
 

@@ -63,7 +63,7 @@ NEVER_ANSWERS = {"never": SubscribedCluster({"t": "s"}, SERVERS)}
 
 CrashPoint = Literal["planned", "logged", "amended", "reading", "read", "delivered"]
 """Where Spark dies: a plan not logged yet; logged, nothing read; ranges known and amendments written; in the middle of
-reading; everything read, so that executors have reported; the sink has the batch, the commit log does not."""
+reading; everything read, with all reports of executors. Last, the sink has the batch, the commit log does not."""
 
 Answer = Literal["described", "not described", "one lacks it"]
 """The answer of a cluster about a topic; the last: of one broker, which does not have the topic yet."""

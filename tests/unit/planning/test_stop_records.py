@@ -131,7 +131,7 @@ def test_a_query_without_splits_is_idle_not_over() -> None:
     assert not plan(given).plan.document.over
 
 
-def test_stops_alone_do_not_end_an_unbounded_query_without_evaluator() -> None:
+def test_without_an_evaluator_stops_end_no_unbounded_query() -> None:
     stopped = saved(9, stops={0: 9})
     assert not planned(stopped, options={}).over
     assert planned(stopped).over
@@ -142,7 +142,7 @@ def test_a_query_is_over_although_its_evaluator_was_taken_away() -> None:
 
 
 @pytest.mark.parametrize(("stop", "record", "end"), [(7, 5, 5), (5, 7, 5)])
-def test_the_stopping_offset_or_the_stop_record_whichever_comes_first(stop: int, record: int, end: int) -> None:
+def test_the_first_of_stopping_offset_and_stop_record_counts(stop: int, record: int, end: int) -> None:
     bounded = replace(saved(min(9, stop), number=2, stops={0: stop}), previous=fingerprint(START), bounded=True)
     found = StopRecord(SPLIT, record, "id") if record < stop else None
     after = planned(bounded, found=found)

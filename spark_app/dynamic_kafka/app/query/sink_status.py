@@ -69,6 +69,12 @@ class SinkStatus:
         }
 
     @property
+    def finished_splits(self) -> frozenset[Split]:
+        """The active splits that no source reads any more: they have reached a stopping offset or a stop record."""
+        active = {split for each in self.documents for split in each.splits()}
+        return frozenset(active.difference(*(each.open_splits() for each in self.documents)))
+
+    @property
     def stalled(self) -> Mapping[str, str]:
         """The clusters that a planner reports as stalled, each with the reason."""
         found: dict[str, str] = {}

@@ -80,7 +80,7 @@ def _set_terminal(mode: list[Any]) -> None:
 
 
 def _cluster_rows(status: SinkStatus, ends: Mapping[Split, int]) -> list[tuple[str, str, str, str, str]]:
-    known = lags(status.next_offsets, ends)
+    known = lags(status, ends)
     rows = []
     for cluster, progress in sorted(status.document.clusters.items()):
         splits = sum(len(topic.next) for topic in progress.topics.values())

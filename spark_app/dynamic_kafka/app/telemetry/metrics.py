@@ -49,6 +49,9 @@ METRICS: Mapping[str, MetricDefinition] = {
     "split_event_time_lag_seconds": MetricDefinition(
         SPLIT, "Age of the latest record of the last range when it was read."
     ),
+    "split_finished": MetricDefinition(
+        SPLIT, "1 once the split has reached its stopping offset or its stop record; its lag is 0 then."
+    ),
     "split_idle_seconds": MetricDefinition(SPLIT, "Seconds since the split last advanced."),
     "cluster_splits": MetricDefinition(CLUSTER, "Active splits."),
     "cluster_lag": MetricDefinition(CLUSTER, "Sum of the known lags of its splits."),
@@ -68,9 +71,9 @@ METRICS: Mapping[str, MetricDefinition] = {
     ),
     "cluster_commits_failed": MetricDefinition(CLUSTER, "Commits to the consumer group that failed.", counter=True),
     "clusters": MetricDefinition(STREAM, "Clusters with active splits."),
-    "active_splits": MetricDefinition(STREAM, "Splits that the query reads."),
+    "active_splits": MetricDefinition(STREAM, "Splits that the query reads: the open ones."),
     "parked_splits": MetricDefinition(STREAM, "Splits of removed clusters and topics whose offsets are kept."),
-    "finished_splits": MetricDefinition(STREAM, "Splits that have reached their stopping offsets."),
+    "finished_splits": MetricDefinition(STREAM, "Splits that have reached their stopping offsets or stop records."),
     "minOffsetsBehindLatest": MetricDefinition(
         SINK, "Smallest lag of a split, under the name that Spark's source uses."
     ),
@@ -132,7 +135,7 @@ class AppCollector(Collector):
         sinks = self._board.sinks().values()
         for status in sinks:
             following = status.next_offsets
-            known = lags(following, ends)
+            known = lags(status, ends)
             reads = self._reads(status.name, following)
             _splits(families, status, following, known, reads, now=now)
             _clusters(families, status, following, known, reads, now=now)
@@ -170,18 +173,20 @@ def serve_metrics(collector: AppCollector, port: int, host: str) -> Callable[[],
     return stop
 
 
-def lags(following: Mapping[Split, int], ends: Mapping[Split, int]) -> dict[Split, int]:
-    """Return the lag of each active split whose end offset is known.
-
-    Args:
-        following: the next offset of each active split (`SinkStatus.next_offsets`).
-    """
-    return {split: max(0, ends[split] - offset) for split, offset in following.items() if split in ends}
+def lags(status: SinkStatus, ends: Mapping[Split, int]) -> dict[Split, int]:
+    """Return the lag of each active split whose end offset is known; 0 for a finished one, which is not read on."""
+    following, finished = status.next_offsets, status.finished_splits
+    return {
+        split: 0 if split in finished else max(0, ends[split] - offset)
+        for split, offset in following.items()
+        if split in ends
+    }
 
 
 def _splits(
     families: _MetricFamilies, status: SinkStatus, following: Offsets, known: Lags, reads: Reads, *, now: float
 ) -> None:
+    finished = status.finished_splits
     for split, offset in following.items():
         labels = (status.name, split.cluster, split.topic, split.partition)
         families.add("split_current_offset", labels, offset)
@@ -193,6 +198,7 @@ def _splits(
             families.add("split_records_read", labels, reads[split].records)
             families.add("split_bytes_read", labels, reads[split].size)
             families.add("split_event_time_lag_seconds", labels, reads[split].event_lag_s)
+        families.add("split_finished", labels, split in finished)
         families.add("split_idle_seconds", labels, now - status.advanced_at.get(split, now))
 
 

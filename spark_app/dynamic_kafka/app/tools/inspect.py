@@ -11,8 +11,9 @@ from dynamic_kafka.app.tools.formatting import shown_time, table
 from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments, open_query
 from dynamic_kafka.errors import OffsetDocumentError
 from dynamic_kafka.planning.amendments import Amendment
-from dynamic_kafka.planning.progress import OffsetDocument
+from dynamic_kafka.planning.progress import OffsetDocument, TopicProgress, has_stop_records
 from dynamic_kafka.planning.splits import Split, SplitRange
+from dynamic_kafka.wording import first_few
 
 HELP = "show a checkpoint: offsets, parked splits with their deadlines, the pending batch, ranges left out"
 
@@ -56,8 +57,13 @@ def _text(query: SavedQuery, amendments: list[Amendment]) -> str:
         parts.append("Left out of batches:\n" + table(titles, rows))
     if (refusal := query.refused_start()) is not None:
         parts.append(f"A start would be refused: {refusal}.")
-    if after.finished:
+    if after.over:
+        parts.append("All splits have reached their stop records: this query is over, and plans no further batch.")
+    elif after.finished:
         parts.append("This bounded run has reached all its ending offsets: it plans no further batch.")
+    elif has_stop_records(after):
+        waiting = first_few(after.open_splits()) or "none of the active ones; its next plan looks for others"
+        parts.append(f"Splits that have not reached a stop record: {waiting}.")
     return "\n\n".join(part for part in parts if part)
 
 
@@ -91,8 +97,8 @@ def _offsets_text(document: OffsetDocument, start: OffsetDocument | None) -> str
             partition,
             *([start.next_of(Split(cluster, name, partition))] if start is not None else []),
             following,
-            topic.stops.get(partition),
-            "finished" if topic.finished(partition) else "",
+            topic.ended.get(partition, topic.stops.get(partition)),
+            _state_of(topic, partition),
         )
         for cluster, progress in sorted(document.clusters.items())
         for name, topic in sorted(progress.topics.items())
@@ -115,6 +121,12 @@ def _offsets_text(document: OffsetDocument, start: OffsetDocument | None) -> str
             table(titles, rows),
         )
     )
+
+
+def _state_of(topic: TopicProgress, partition: int) -> str:
+    if partition in topic.ended:
+        return "ended by a record" if topic.finished(partition) else "will end by a record"
+    return "finished" if topic.finished(partition) else ""
 
 
 def _parked_text(document: OffsetDocument) -> str:
@@ -144,6 +156,7 @@ def _wire(query: SavedQuery, amendments: list[Amendment]) -> dict[str, Any]:
         "document": latest.number,
         "bounded": latest.bounded,
         "finished": after.finished,
+        "over": after.over,
         "batches": {
             "planned": saved.batches.planned,
             "committed": saved.batches.committed,
@@ -164,6 +177,7 @@ def _wire(query: SavedQuery, amendments: list[Amendment]) -> dict[str, Any]:
                             if (offset := start.next_of(Split(cluster, name, p))) is not None
                         },
                         "stops": {str(p): offset for p, offset in sorted(topic.stops.items())},
+                        "ended": {str(p): offset for p, offset in sorted(topic.ended.items())},
                         "finished": [p for p in sorted(topic.next) if topic.finished(p)],
                     }
                     for name, topic in sorted(progress.topics.items())
@@ -178,6 +192,7 @@ def _wire(query: SavedQuery, amendments: list[Amendment]) -> dict[str, Any]:
                     name: {
                         "topicId": topic.topic_id,
                         "next": {str(p): offset for p, offset in sorted(topic.next.items())},
+                        "ended": {str(p): offset for p, offset in sorted(topic.ended.items())},
                         "untilMs": topic.until_ms,
                     }
                     for name, topic in sorted(parked.topics.items())
