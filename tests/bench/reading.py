@@ -1,5 +1,7 @@
 """Reading: rows a second and CPU per row, by the reader alone and by Spark with a sink that drops all rows.
 
+The reader alone reads without a record evaluator, with one for batches of rows, and with one for each record.
+
 CPU time includes the client's threads. Other load on the machine affects it less than the wall clock.
 """
 
@@ -13,6 +15,10 @@ import sys
 import time
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dynamic_kafka import Record, RecordEvaluator
 from tests.bench.clusters import clusters, document, fill
 from tests.bench.report import Report
 from tests.support.places import ROOT
@@ -21,6 +27,20 @@ from tests.support.spark_kafka import SPARK42_PYTHON, connector_jars
 PARTITIONS, TURNS = 6, 3
 SIZES = ((100, 2_000_000), (1024, 500_000))
 """Bytes of a record's value, and number of records."""
+EVALUATORS = {"reader alone": "", "evaluator of batches": "NeverInBatch", "evaluator of records": "never"}
+"""The record evaluator of each measurement, which looks at all values and ends no split."""
+
+
+def never(record: Record) -> bool:
+    """Look at a record's value, and end nothing."""
+    return record.value == b"end of day"
+
+
+class NeverInBatch(RecordEvaluator):
+    """The same for a batch of rows."""
+
+    def end_of_stream_mask(self, batch: pa.RecordBatch) -> Any:
+        return pc.equal(batch.column("value"), b"end of day")
 
 
 def run(report: Report) -> None:
@@ -29,26 +49,33 @@ def run(report: Report) -> None:
         with clusters(1, PARTITIONS) as (broker,):
             fill(broker, PARTITIONS, records=records, size=size)
             for turn in range(TURNS):
-                report.row(what="reader alone", bytes_each=size, turn=turn, **_child("alone", document([broker])))
+                for what, evaluator in EVALUATORS.items():  # by turns, since other load comes and goes
+                    given = json.dumps({"document": document([broker]), "evaluator": evaluator})
+                    report.row(what=what, bytes_each=size, turn=turn, **_child("alone", given))
             if SPARK42_PYTHON.exists():
                 for figures in _spark(broker.bootstrap):
                     report.row(bytes_each=size, **figures)
 
 
 def alone(text: str) -> dict[str, Any]:
-    """Read all ranges once, one after another, in this process."""
+    """Read all ranges once, one after another, in this process, with an evaluator or without one."""
     from dynamic_kafka.driver.enumerator import Enumerator
+    from dynamic_kafka.executor.evaluation import Evaluation
     from dynamic_kafka.executor.range_reader import read_range
     from dynamic_kafka.options import parse_options
 
-    options = {"metadataService": "static", "metadataDocument": text, "streamIds": "orders"}
+    given = json.loads(text)
+    options = {"metadataService": "static", "metadataDocument": given["document"], "streamIds": "orders"}
+    if given["evaluator"]:
+        options["recordEvaluator"] = f"tests.bench.reading:{given['evaluator']}"
     enumerator = Enumerator(parse_options({**options, "startingOffsets": "earliest"}, mode="streaming"))
+    evaluation = Evaluation.of(enumerator.options, {})
     start: dict[str, Any] = {"version": 2}
     tasks = enumerator.tasks(start, enumerator.latest(start))
     enumerator.stop()
     began, cpu, rows = time.perf_counter(), time.process_time(), 0
     for task in tasks:
-        rows += sum(batch.num_rows for batch in read_range(task))
+        rows += sum(batch.num_rows for batch in read_range(task, evaluation))
     wall, used = time.perf_counter() - began, time.process_time() - cpu
     return {"rows": rows, "rows_per_s": round(rows / wall), "cpu_us_per_row": round(used / rows * 1e6, 2)}
 

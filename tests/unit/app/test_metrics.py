@@ -57,9 +57,16 @@ def reads(sink: str, active: Iterable[Split]) -> Mapping[Split, SplitReads]:
 class Scrape:
     """The metrics as Prometheus gets them; `silent` are named clusters that do not answer the application."""
 
-    def __init__(self, board: StatusBoard, status: DiscoveryStatus, *, silent: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        board: StatusBoard,
+        status: DiscoveryStatus,
+        *,
+        silent: tuple[str, ...] = (),
+        ends: Mapping[Split, int] | None = None,
+    ) -> None:
         self.registry = CollectorRegistry()
-        ends = {split: end for split, end in ENDS.items() if split.cluster not in silent}
+        ends = {split: end for split, end in (ends or ENDS).items() if split.cluster not in silent}
         refused = dict.fromkeys(silent, "connection refused")
         self.registry.register(
             AppCollector(
@@ -268,3 +275,22 @@ def test_the_live_table_shows_clusters_lag_and_trouble(board: StatusBoard) -> No
     assert re.search(r"lake .* east .* 2 .* 130 .* stalled", text)
     assert re.search(r"west .* 1 .* parked", text)
     assert "[READ_TIMEOUT cluster=east]" in text
+
+
+def test_a_finished_split_has_no_lag_and_is_marked() -> None:
+    # Records behind a stop record are not read: their number must not alarm anybody
+    topic = TopicProgress("st", {0: 10, 1: 10}, ended={0: 10})
+    board = StatusBoard(["lake"])
+    ended = OffsetDocument("q", 1, "p", clusters={"east": ClusterProgress({"orders": topic})})
+    board.restored("lake", [ended], 20.0)
+    ends = {Split("east", "orders", 0): 50, Split("east", "orders", 1): 30}
+    scrape = Scrape(board, FINE, ends=ends)
+
+    def of(metric: str, partition: str) -> float | None:
+        return scrape.value(metric, sink="lake", cluster="east", topic="orders", partition=partition)
+
+    assert [of("split_finished", partition) for partition in "01"] == [1, 0]
+    assert [of("split_lag", partition) for partition in "01"] == [0, 20]
+    assert scrape.value("cluster_lag", sink="lake", cluster="east") == 20
+    assert scrape.value("finished_splits", sink="lake", stream="st") == 1
+    assert scrape.value("active_splits", sink="lake", stream="st") == 1

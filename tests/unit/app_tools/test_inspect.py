@@ -116,3 +116,27 @@ def test_a_lost_state_is_shown_as_a_refused_start(
 
     assert "A start would be refused: " in output and reason in output
     assert reason in wire["refused"]
+
+
+def test_stop_records_and_the_splits_that_wait_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Given a committed batch in which an executor has ended a split: the next plan records it
+    log(tmp_path, text(FIRST), text(SECOND), committed=2)
+    split = next(iter(SECOND.splits()))
+    report = {"offset": 6, "topicId": SECOND.clusters[split.cluster].topics[split.topic].topic_id}
+    StateLocation(str(tmp_path / "dynamic-kafka")).save_seen("q", fingerprint(SECOND), "stop-record", split, report)
+
+    output, wire = shown(capsys, tmp_path)
+
+    assert next(line for line in output.splitlines() if line.endswith("ended by a record")).split()[3:5] == ["6", "6"]
+    topic = wire["clusters"]["east"]["topics"]["t"]
+    assert (topic["ended"], topic["next"]["0"], topic["finished"], wire["over"]) == ({"0": 6}, 6, [0], False)
+    assert "Splits that have not reached a stop record: " in output
+
+
+def test_a_query_that_is_over_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    topics = {"t": TopicProgress("s", {0: 6}, ended={0: 6})}
+    over = OffsetDocument("q", 1, "", clusters={"east": ClusterProgress(topics)}, over=True)
+    log(tmp_path, text(over), committed=1)
+    output, wire = shown(capsys, tmp_path)
+    assert "All splits have reached their stop records: this query is over" in output
+    assert wire["over"] and wire["finished"]

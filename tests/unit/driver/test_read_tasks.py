@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dynamic_kafka.driver.read_tasks import make_tasks
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.metadata.document import parse_document
@@ -14,11 +16,13 @@ from dynamic_kafka.planning.splits import Split, SplitRange
 PARTITIONS = range(100)
 
 
-def tasks(document: str, *, topic_id: str | None = "T", **more: str) -> list[ReadTask]:
+def tasks(
+    document: str, *, topic_id: str | None = "T", ended: Mapping[int, int] | None = None, **more: str
+) -> list[ReadTask]:
     """Return the tasks of one batch over every split of the clusters `east` and `west`."""
     options = {"metadataService": "static", "metadataDocument": document, "streamIds": "orders", **more}
     subscription = unite(parse_document(document, source="test").streams.values())
-    topic = TopicProgress("orders", dict.fromkeys(PARTITIONS, 1), topic_id=topic_id)
+    topic = TopicProgress("orders", dict.fromkeys(PARTITIONS, 1), topic_id=topic_id, ended=ended or {})
     saved = OffsetDocument(
         "q", clusters={name: ClusterProgress({"t": topic}, f"id of {name}") for name in subscription.clusters}
     )
@@ -65,3 +69,14 @@ def test_tasks_carry_the_topic_and_where_to_report() -> None:
 def test_tasks_carry_no_state_location_that_nothing_needs() -> None:
     assert tasks(DOCUMENT)[0].reports is None
     assert tasks(DOCUMENT, stateLocation="/state", topic_id=None)[0].reports is None
+
+
+def test_with_an_evaluator_every_task_knows_where_to_report() -> None:
+    evaluated = {"stateLocation": "/state", "recordEvaluator": "m:f"}
+    assert all(task.reports is not None for task in tasks(DOCUMENT, topic_id=None, **evaluated))
+    assert all(task.reports is None for task in tasks(DOCUMENT, topic_id=None, stateLocation="/state"))
+
+
+def test_a_task_knows_that_its_split_has_a_stop_record() -> None:
+    found = tasks(DOCUMENT, ended={3: 1})
+    assert {task.part.split.partition for task in found if task.has_stop_record} == {3}

@@ -63,3 +63,17 @@ def test_parked_splits_cost_no_more_than_active_ones() -> None:
 
     assert sum(len(topic.next) for kept in parked.parked.values() for topic in kept.topics.values()) == 8_000
     assert len(json.dumps(encode(parked))) <= LIMIT
+
+
+@pytest.mark.parametrize("starts", ["none", "resumed"])
+def test_ten_thousand_ended_splits_fit(starts: str) -> None:
+    made = document(starts)
+    ended = {
+        name: replace(
+            cluster, topics={name: replace(topic, ended=dict(topic.next)) for name, topic in cluster.topics.items()}
+        )
+        for name, cluster in made.clusters.items()
+    }
+    made = replace(made, clusters=ended, over=True)
+    assert len(json.dumps(encode(made))) <= LIMIT
+    assert decode(json.dumps(encode(made))) == made

@@ -105,3 +105,12 @@ def test_waiting_ends_after_the_timeout() -> None:
     query = Query(progress(document(3)), ends=False)
     assert not stop_when_finished(query, timeout_s=2)  # type: ignore[arg-type]
     assert not query.stopped
+
+
+def test_a_query_that_is_over_is_finished() -> None:
+    topics = {"t": TopicProgress("s", {0: 7}, ended={0: 7})}
+    ended = OffsetDocument("q", 1, "p", clusters={"east": ClusterProgress(topics)})
+    over = OffsetDocument("q", 1, "p", clusters=ended.clusters, over=True)
+    assert finished(encode(over))
+    # Without that mark, a plan still has to find that no cluster has more splits
+    assert not finished(encode(ended))
