@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from dynamic_kafka.driver.amendment_refusal import REMOVED_RANGES_CHOICES
 from dynamic_kafka.driver.cluster_clients import client_of
-from dynamic_kafka.errors import PendingRangesError
+from dynamic_kafka.errors import OptionError, PendingRangesError
 from dynamic_kafka.executor.read_task import BatchReports, ReadTask
 from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.options import SourceOptions
@@ -35,6 +35,11 @@ def make_tasks(
     source = hashlib.blake2b(repr(sorted(options.raw.items())).encode(), digest_size=8).hexdigest()
     # By the document's cluster id. The tasks of a cluster share the set: one for each of 50,000 tasks takes 110 MB.
     location = options.state_location if options.mode == "streaming" and document.query else None
+    if options.record_evaluator and options.mode == "streaming" and options.state_location and location is None:
+        raise OptionError(
+            "option 'recordEvaluator' cannot record where splits end in a batch that version 1 has planned: run the"
+            " query once without this option, until that batch is done"
+        )
     reports = BatchReports(location, document.query, fingerprint(document)) if location else None
     current = current_ids(document, observation)
     shared: dict[str, tuple[str, ClusterClient, frozenset[str], str | None]] = {}

@@ -52,8 +52,8 @@ class RecordEvaluator:
     A derived class with the method `end_of_stream_mask(batch)` decides about many records at once instead: it gets
     rows of one split as a `pyarrow.RecordBatch` with the source's columns, and returns one boolean for each.
 
-    An evaluator sees records of many splits, in any order of the splits. It keeps no state, and gives one answer for one
-    record: Spark may read a record several times.
+    An evaluator sees records of many splits, in any order of the splits. It keeps no state, and gives one answer for
+    one record: Spark may read a record several times.
 
     Args:
         options: all options of the source, without regard to letter case.

@@ -16,6 +16,7 @@ import json
 import os
 import uuid
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +33,8 @@ id, `planned` that of the range."""
 STOP_RECORD = "stop-record"
 """The kind of a report that a record ends a split: `offset` is the record's, `topicId` that of its topic."""
 
+_READERS = 16
+"""The files that are read side by side, where there are more."""
 _PERMANENT = (PermissionError, NotADirectoryError, IsADirectoryError, FileExistsError)
 """File system errors that a retry cannot fix."""
 
@@ -111,8 +114,7 @@ class StateFolder:
         """
         chosen = sorted(name for name, _ in self.list_folder(path)) if names is None else sorted(names)
         contents = {}
-        for name in chosen:
-            data = self._read(f"{path}/{name}")
+        for name, data in self._read_all(path, chosen):
             if not data:  # see the module: a write that did not end
                 continue
             with self.explain_damage(f"{path}/{name}"):
@@ -185,6 +187,15 @@ class StateFolder:
         path = f"{query}/seen/check-{uuid.uuid4().hex}.json"
         self.write(path, {"version": 1})
         self.delete(path)
+
+    def _read_all(self, path: str, names: list[str]) -> Iterator[tuple[str, bytes | None]]:
+        """Read files of a folder; many of them side by side, since an object store takes its time for each."""
+        paths = [f"{path}/{name}" for name in names]
+        if len(names) <= _READERS:
+            yield from zip(names, map(self._read, paths), strict=True)
+            return
+        with ThreadPoolExecutor(_READERS) as readers:
+            yield from zip(names, readers.map(self._read, paths), strict=True)
 
     def _read(self, path: str) -> bytes | None:
         with self.explain_failure("read", path):

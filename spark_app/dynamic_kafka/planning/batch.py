@@ -60,6 +60,8 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
         ClusterError, OptionError: a first plan cannot start as the options ask.
     """
     logged = given.logged
+    if logged.over:
+        return _nothing_more(given)
     wanted, answers = yield from mark_deleted_topics(given)
     progress, renamed = carry_over(given.progress, wanted, answers)
     # A run that ends by itself takes a missing topic for one that is read.
@@ -102,6 +104,13 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
         notes=(*renamed, *outcome.notes, *reconciled.notes),
         warnings=kept_stop_warnings(given, reconciled.document),
     )
+
+
+def _nothing_more(given: PlanInput) -> Planned:
+    """Return the plan of a query that is over: whatever metadata names, it reads nothing any more."""
+    subscription, answers = given.observation.subscription, given.observation.answers
+    reconciled = Reconciled(given.progress, frozenset(), {}, ())
+    return Planned(Plan(given.logged), subscription.clusters, answers, reconciled, given.progress, (), (), (), {})
 
 
 def _had_topic(

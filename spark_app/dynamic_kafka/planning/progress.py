@@ -18,9 +18,6 @@ Column = Mapping[int, int]
 Unknown = Mapping[str, Any]
 """Optional fields that a newer release saved. They are kept, and mean nothing here."""
 
-_NEVER = 1 << 63
-"""An offset that no partition reaches."""
-
 
 @dataclass(frozen=True)
 class TopicProgress:
@@ -51,7 +48,10 @@ class TopicProgress:
 
     def finished(self, partition: int) -> bool:
         """Return whether the partition has reached its stopping offset, or its stop record."""
-        return self.next[partition] >= min(self.stops.get(partition, _NEVER), self.ended.get(partition, _NEVER))
+        following, stops, ended = self.next[partition], self.stops, self.ended
+        if partition in stops and following >= stops[partition]:
+            return True
+        return partition in ended and following >= ended[partition]
 
     def without(self, partitions: Collection[int]) -> TopicProgress:
         """Return the topic without these partitions."""

@@ -1,4 +1,4 @@
-"""End a bounded streaming query when all its splits have reached their stopping offsets.
+"""End a streaming query when all its splits have reached their stopping offsets or stop records.
 
 Runs in the user's driver process. A source cannot stop a Spark query: it marks the offset document as finished, and
 the owner of the query stops it. The bundled application does this by itself.
@@ -19,7 +19,7 @@ POLL_S = 0.5
 
 
 def is_finished(progress: Any) -> bool:
-    """Return whether all `dynamic-kafka` sources of a query have read everything up to their stopping offsets.
+    """Return whether all `dynamic-kafka` sources of a query have read everything, up to stopping offsets or records.
 
     The end offset shows that the last batch is done. The planner's report must confirm it, since a batch may have left
     out ranges that the next batch reads.
@@ -39,10 +39,10 @@ def is_finished(progress: Any) -> bool:
 
 
 def stop_when_finished(query: StreamingQuery, timeout_s: float | None = None) -> bool:
-    """Wait until a bounded query has read everything, then stop it.
+    """Wait until a query that ends by itself has read everything, then stop it.
 
     Args:
-        query: a query on `dynamic-kafka` with `endingOffsets` or stopping offsets.
+        query: a query on `dynamic-kafka` with `endingOffsets`, stopping offsets or a record evaluator.
         timeout_s: longest wait in seconds; None waits for ever.
 
     Returns:

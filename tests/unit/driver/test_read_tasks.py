@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 from dynamic_kafka.driver.read_tasks import make_tasks
+from dynamic_kafka.errors import OptionError
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.metadata.document import parse_document
 from dynamic_kafka.metadata.subscription import unite
@@ -17,14 +20,14 @@ PARTITIONS = range(100)
 
 
 def tasks(
-    document: str, *, topic_id: str | None = "T", ended: Mapping[int, int] | None = None, **more: str
+    document: str, *, topic_id: str | None = "T", ended: Mapping[int, int] | None = None, query: str = "q", **more: str
 ) -> list[ReadTask]:
     """Return the tasks of one batch over every split of the clusters `east` and `west`."""
     options = {"metadataService": "static", "metadataDocument": document, "streamIds": "orders", **more}
     subscription = unite(parse_document(document, source="test").streams.values())
     topic = TopicProgress("orders", dict.fromkeys(PARTITIONS, 1), topic_id=topic_id, ended=ended or {})
     saved = OffsetDocument(
-        "q", clusters={name: ClusterProgress({"t": topic}, f"id of {name}") for name in subscription.clusters}
+        query, clusters={name: ClusterProgress({"t": topic}, f"id of {name}") for name in subscription.clusters}
     )
     ranges = [SplitRange(Split(name, "t", number), 0, 1) for name in subscription.clusters for number in PARTITIONS]
     return make_tasks(parse_options(options, mode="streaming"), Observation(subscription, {}), saved, ranges)
@@ -80,3 +83,8 @@ def test_with_an_evaluator_every_task_knows_where_to_report() -> None:
 def test_a_task_knows_that_its_split_has_a_stop_record() -> None:
     found = tasks(DOCUMENT, ended={3: 1})
     assert {task.part.split.partition for task in found if task.has_stop_record} == {3}
+
+
+def test_a_batch_of_version_1_has_no_place_for_stop_records() -> None:
+    with pytest.raises(OptionError, match="a batch that version 1 has planned: run the query once"):
+        tasks(DOCUMENT, query="", stateLocation="/state", recordEvaluator="m:f")

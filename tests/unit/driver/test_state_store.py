@@ -276,3 +276,11 @@ def test_in_hdfs_a_failed_write_leaves_no_draft(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(DynamicKafkaError, match="cannot be written: no name node"):
         state.save_amendment(MADE)
     assert list((tmp_path / "state" / "q" / "amendments").iterdir()) == []
+
+
+def test_many_files_are_all_read(tmp_path: Path) -> None:
+    state = StateLocation(str(tmp_path))
+    found = {Split("east", "t", partition): partition * 7 for partition in range(100)}
+    for split, offset in found.items():
+        state.save_seen("q", "batch", "stop-record", split, {"offset": offset, "topicId": "id"})
+    assert {each.split: each.content["offset"] for each in state.seen("q", "batch")} == found

@@ -53,9 +53,10 @@ def planned(
 ) -> OffsetDocument:
     """Return the document after one plan; the topic ends at 12."""
     seen = TopicObservation(latest or {0: 12}, {}, topic_id=topic_id)
-    answers = {"east": ClusterObservation({"t": seen}, "Mk")} if "east" in (wanted or {"east": EAST}) else {}
+    named = {"east": EAST} if wanted is None else wanted
+    answers = {"east": ClusterObservation({"t": seen}, "Mk")} if "east" in named else {}
     progress = Amendments().with_stop_records(logged, [found] if found else []).after(logged)
-    given = plan_input(logged, wanted or {"east": EAST}, answers, progress=progress, options=options, **more)
+    given = plan_input(logged, named, answers, progress=progress, options=options, **more)
     return plan(given).plan.document
 
 
@@ -147,6 +148,12 @@ def test_the_first_of_stopping_offset_and_stop_record_counts(stop: int, record: 
     found = StopRecord(SPLIT, record, "id") if record < stop else None
     after = planned(bounded, found=found)
     assert topic_of(after).next == {0: end} and after.finished and not after.over
+
+
+def test_no_metadata_revives_a_query_that_is_over() -> None:
+    over = planned(END, found=StopRecord(SPLIT, 6, "id"))
+    for wanted in ({"east": EAST, "west": EAST}, {"west": EAST}, {}):
+        assert planned(over, wanted=wanted, latest={0: 50, 1: 3}, topic_id="new", now_ms=10**9) is over
 
 
 # -- what opens a split again, and what does not -----------------------------------------------------------------------

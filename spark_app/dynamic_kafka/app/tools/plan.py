@@ -101,7 +101,9 @@ def _text(query: SavedQuery, seen: Preview, found: list[Change]) -> str:
         table(("action", "cluster", "topic", "splits", "records", "what"), rows) if rows else "Nothing is read."
     )
     parts += [f"Refused: {refusal.error}" for refusal in seen.refusals if refusal.cluster is None]
-    if seen.plan is not None and not seen.refusals and not seen.refused:
+    if latest.over:
+        parts.append("All splits have reached their stop records: the query is over, and reads nothing any more.")
+    elif seen.plan is not None and not seen.refusals and not seen.refused:
         parts.append(_next_text(seen, seen.plan))
     return "\n\n".join(part for part in parts if part)
 
