@@ -157,11 +157,15 @@ class PlanStatus:
             summary["missingStreams"] = list(self.missing)
         if self.metadata_failures:
             summary["metadataFailures"] = self.metadata_failures
-        if finished:
-            summary["finished"] = True
-        elif has_stop_records(document):
-            summary["openSplits"] = [str(split) for split in islice(document.open_splits(), SHOWN_SPLITS)]
-        return summary
+        return summary | _ending(document, finished=finished)
+
+
+def _ending(document: OffsetDocument, *, finished: bool) -> dict[str, Any]:
+    if finished:
+        return {"finished": True}
+    if not has_stop_records(document):
+        return {}
+    return {"openSplits": [str(split) for split in islice(document.open_splits(), SHOWN_SPLITS)]}
 
 
 def _words(text: str) -> str:
