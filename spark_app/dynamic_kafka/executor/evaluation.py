@@ -102,7 +102,7 @@ def pickled_from_folder(options: SourceOptions, folder: str) -> dict[str, bytes]
         _check_kind(made, what, name)
         module = sys.modules[name.partition(":")[0]]
         if Path(getattr(module, "__file__", None) or "/").parent == Path(folder):
-            cloudpickle.register_pickle_by_value(module)
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
             found[name] = _pickled(name, made)
     return found
 
@@ -111,7 +111,7 @@ def _pickled(name: str, found: object) -> bytes:
     from pyspark import cloudpickle
 
     try:
-        return bytes(cloudpickle.dumps(found))
+        return bytes(cloudpickle.dumps(found))  # type: ignore[no-untyped-call]
     except Exception as error:
         raise OptionError(
             f"{name!r} cannot be sent to executors: {error_text(error)}; let it refer to nothing that belongs to this"

@@ -55,9 +55,19 @@ class TopicProgress:
 
     def without(self, partitions: Collection[int]) -> TopicProgress:
         """Return the topic without these partitions."""
-        names = ("next", "epochs", "starts", "stops", "start_epochs", "ended")
-        columns = {name: {p: n for p, n in getattr(self, name).items() if p not in partitions} for name in names}
-        return replace(self, **columns)
+
+        def rest(column: Column) -> Column:
+            return {p: number for p, number in column.items() if p not in partitions}
+
+        return replace(
+            self,
+            next=rest(self.next),
+            epochs=rest(self.epochs),
+            starts=rest(self.starts),
+            stops=rest(self.stops),
+            start_epochs=rest(self.start_epochs),
+            ended=rest(self.ended),
+        )
 
     def parked(self, until_ms: int, before: ParkedTopic | None = None, *, missing: bool = False) -> ParkedTopic:
         """Return the topic as parked. Its offsets win over those of an earlier parking (`before`)."""
@@ -207,5 +217,5 @@ class OffsetDocument:
 
 def has_stop_records(document: OffsetDocument) -> bool:
     """Return whether a split, active or parked, has found its stop record."""
-    known = (*document.clusters.values(), *document.parked.values())
-    return any(topic.ended for cluster in known for topic in cluster.topics.values())
+    active = any(topic.ended for cluster in document.clusters.values() for topic in cluster.topics.values())
+    return active or any(topic.ended for cluster in document.parked.values() for topic in cluster.topics.values())

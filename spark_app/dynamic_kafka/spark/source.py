@@ -92,7 +92,7 @@ def register(spark: SparkSession, *, evaluators: Mapping[str, object] | None = N
 
 def register_source(spark: SparkSession, evaluators: Mapping[str, bytes]) -> None:
     """Register the source alone, with pickled evaluators, for the application, which reports errors itself."""
-    source = DynamicKafkaDataSource
+    source: type[DynamicKafkaDataSource] = DynamicKafkaDataSource
     if evaluators:
         # Spark pickles a class that no module has by value, with its attributes.
         source = type("WithEvaluators", (DynamicKafkaDataSource,), {"evaluators": dict(evaluators)})
