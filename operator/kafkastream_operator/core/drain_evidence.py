@@ -47,6 +47,7 @@ class TopicReport:
         open_transaction: the last stable offset of a partition is behind its high watermark.
         kafka_id: the `cluster.id` that the brokers report; "" if the driver reports none.
         never_reached: no query has ever read the cluster, and it does not answer: there is nothing to read on.
+        finished: all queries have read all its splits to their ends, and read them no more.
     """
 
     lag: int | None
@@ -54,6 +55,7 @@ class TopicReport:
     open_transaction: bool = False
     kafka_id: str = ""
     never_reached: bool = False
+    finished: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class Report:
         draining: {topic: its progress}.
         never_reached: {cluster: cause} of clusters that a query has never read because they do not answer.
         unanswered: new clusters that have neither answered a query nor failed yet.
+        finished: all queries have ended by themselves, and a further start of them reads nothing.
+        open_splits: splits that have not reached their stop record, once another one has; not all of them.
     """
 
     reader: int = 1
@@ -79,6 +83,8 @@ class Report:
     draining: Mapping[Key, TopicReport] = field(default_factory=dict)
     never_reached: Mapping[str, str] = field(default_factory=dict)
     unanswered: frozenset[str] = frozenset()
+    finished: bool = False
+    open_splits: tuple[str, ...] = ()
     streams: Mapping[str, Any] | None = None
 
     @classmethod
@@ -98,12 +104,19 @@ class Report:
             pod=found.pod,
             draining={
                 Key(each.cluster, each.topic): TopicReport(
-                    each.lag, each.quiet_s, each.open_transaction, (each.kafka_id or "")[:64], each.never_reached
+                    each.lag,
+                    each.quiet_s,
+                    each.open_transaction,
+                    (each.kafka_id or "")[:64],
+                    each.never_reached,
+                    each.finished,
                 )
                 for each in found.draining
             },
             never_reached={each.cluster: each.reason for each in found.never_reached},
             unanswered=frozenset(found.unanswered),
+            finished=found.finished,
+            open_splits=found.open_splits,
             streams=found.streams,
         )
 
@@ -205,7 +218,7 @@ def own_report(driver: Driver | None, subscription: str) -> Report | None:
 
 
 def _unfinished(topic: TopicReport, quiet_s: float) -> str:
-    if topic.never_reached:
+    if topic.never_reached or topic.finished:
         return ""
     if topic.lag is None:
         return "its lag is not known: a query does not run, or the cluster does not answer; see the driver's log"

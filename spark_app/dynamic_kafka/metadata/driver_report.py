@@ -39,6 +39,7 @@ class ReportedTopic(_ReportPart):
         open_transaction: whether an open transaction hides records of a partition.
         kafka_id: the `cluster.id` that the brokers report; None if they report none.
         never_reached: whether no query has ever read its cluster, and the cluster answers none: then nothing drains.
+        finished: whether all queries have read all its splits to their ends, and read them no more: nothing drains.
     """
 
     cluster: str
@@ -48,6 +49,7 @@ class ReportedTopic(_ReportPart):
     open_transaction: StrictBool = False
     kafka_id: str | None = None
     never_reached: StrictBool = False
+    finished: StrictBool = False
 
 
 class NeverReachedCluster(_ReportPart):
@@ -98,6 +100,9 @@ class DriverReport(_ReportPart):
         beat: a number that grows with each report.
         never_reached: the clusters that a query has never read because they do not answer.
         unanswered: the new clusters that have neither answered a query nor failed yet.
+        finished: whether all queries have ended by themselves, and a further start of them reads nothing. No report
+            follows.
+        open_splits: splits that have not reached their stop record, once another one has; not all of them.
         streams: the streams of the applied revision, word for word; None, and absent from the text, if they are large.
     """
 
@@ -113,6 +118,8 @@ class DriverReport(_ReportPart):
     draining: tuple[ReportedTopic, ...] = ()
     never_reached: tuple[NeverReachedCluster, ...] = ()
     unanswered: tuple[str, ...] = ()
+    finished: StrictBool = False
+    open_splits: tuple[str, ...] = ()
     streams: Annotated[dict[str, Any] | None, BeforeValidator(_streams_or_none)] = None
 
     @classmethod

@@ -81,6 +81,34 @@ def test_records_behind_a_stopping_offset_are_not_awaited() -> None:
     assert story.state(document).lag == 20
 
 
+def ended_at(document: OffsetDocument, ended: Mapping[int, int]) -> OffsetDocument:
+    """The document with these stop records."""
+    topic = replace(document.clusters["east"].topics["old"], ended=dict(ended))
+    return replace(document, clusters={"east": ClusterProgress({"old": topic}, kafka_id="K")})
+
+
+def test_a_topic_is_finished_once_all_its_splits_have_ended() -> None:
+    story = Story()
+    for end in (50, 60):  # producers write on
+        story.listed({0: end, 1: 20})
+    for document, expected in (
+        (ended_at(committed({0: 10, 1: 20}), {0: 10}), (0, False)),
+        (ended_at(committed({0: 7, 1: 20}), {0: 10, 1: 20}), (3, False)),
+        (ended_at(committed({0: 10, 1: 15}), {0: 10, 1: 15}), (0, True)),
+    ):
+        found = story.state(document)
+        assert (found.lag, found.finished) == expected
+    done = ended_at(committed({0: 10, 1: 20}), {0: 10, 1: 20})
+    assert not story.state(done, committed({0: 10, 1: 20})).finished, "another sink reads on"
+    assert not story.state(done, None).finished
+
+
+def test_a_query_that_is_over_holds_no_drain_up() -> None:
+    story = Story()
+    story.listed({0: 50})
+    assert story.state(committed({0: 50}), OffsetDocument("q", 9, over=True)).lag == 0
+
+
 def test_quiet_time_spans_first_answer_to_last_question() -> None:
     """Between the two, certainly nothing was written. Before and after them, something may have been."""
     story = Story()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +19,7 @@ from dynamic_kafka.app.query.sink_status import StatusBoard
 from dynamic_kafka.app.telemetry.drain_tracker import ClusterListing, DrainTracker
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.metadata.discovery_state import DiscoveryStatus
-from dynamic_kafka.metadata.kubernetes_names import DRAIN_REPORT_INTERVAL_S
+from dynamic_kafka.metadata.kubernetes_names import DRAIN_REPORT_INTERVAL_S, REPORT_ANNOTATION
 from dynamic_kafka.metadata.model import Rendering, Revision
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.codec import fingerprint
@@ -139,6 +140,7 @@ def test_a_draining_topic_is_reported_every_ten_seconds(application: Application
         "openTransaction": False,
         "kafkaId": "K",
         "neverReached": False,
+        "finished": False,
     }
     for name in ("lake", "mine"):
         application.board.update(name, document=document(2, 7))
@@ -220,6 +222,38 @@ def test_an_unexpected_error_does_not_end_the_thread(
     finally:
         application.reporter.stop()
     assert caplog.text.count("RuntimeError: a bug") == 1
+
+
+OVER = OffsetDocument("q", 2, "", over=True)
+
+
+def test_the_end_of_all_queries_is_the_last_report(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a report a moment ago, and an API server that is away for a moment
+    monkeypatch.setattr("dynamic_kafka.app.kubernetes.reporter.POLL_S", 0.001)
+    application.board.update("lake", summaries=({**SUMMARY, "openSplits": ["east/old[0]"]},))
+    (running,) = application.after(1)
+    assert (running["finished"], running["openSplits"]) == (False, ["east/old[0]"])
+    application.server.refuse = (503, "starting")
+    application.reporter.start()
+
+    # When one query ends, then the other one
+    application.board.update("lake", document=OVER, state="finished")
+    assert application.after(REPORT_INTERVAL_S)[-1]["finished"] is False
+    application.board.update("mine", document=OVER, state="finished")
+    application.server.wait(lambda: len(application.server.requests) > 5, "refused reports", 20)
+    application.server.refuse = None
+    application.reporter.stop()
+
+    # Then the report is there once the reporter has stopped
+    last = json.loads(application.server.annotations[REPORT_ANNOTATION])
+    assert (last["finished"], last["openSplits"], last["applied"]) == (True, [], "6f1c/17")
+
+
+@pytest.mark.parametrize("ended", [{"state": "stopped", "document": OVER}, {"state": "finished"}])
+def test_a_query_that_would_read_on_is_not_finished(application: Application, ended: dict[str, Any]) -> None:
+    application.board.update("lake", document=OVER, state="finished")
+    application.board.update("mine", **ended)  # by a signal; or at the end of `availableNow`
+    assert application.after(1)[-1]["finished"] is False
 
 
 # -- amendments ----------------------------------------------------------------------------------------------------

@@ -46,8 +46,12 @@ DRAINING = replace(STATE, draining=(("east", "old"),))
 
 
 def test_the_operator_reads_what_the_driver_reports() -> None:
-    drains = [TopicDrain("east", "old", None, 0.0, False), TopicDrain("west", "old", 0, 312.04, True, "K")]
-    state = replace(DRAINING, rejected=("6f1c/18", "another cluster"), unanswered=("west",))
+    drains = [
+        TopicDrain("east", "old", None, 0.0, False),
+        TopicDrain("west", "old", 0, 312.04, True, "K", finished=True),
+    ]
+    state = replace(DRAINING, rejected=("6f1c/18", "another cluster"), unanswered=("west",), finished=True)
+    state = replace(state, open_splits=("east/old[1]",))
 
     read = Report.parse(report_text(state, drains, pod="uid-of-pod", beat=7))
 
@@ -61,9 +65,11 @@ def test_the_operator_reads_what_the_driver_reports() -> None:
         pod="uid-of-pod",
         draining={
             Key("east", "old"): TopicReport(None, 0.0, False),
-            Key("west", "old"): TopicReport(0, 312.0, True, "K"),
+            Key("west", "old"): TopicReport(0, 312.0, True, "K", finished=True),
         },
         unanswered=frozenset({"west"}),
+        finished=True,
+        open_splits=("east/old[1]",),
         streams=STREAMS,
     )
 
@@ -89,10 +95,13 @@ def test_the_json_form_does_not_change() -> None:
                 "openTransaction": False,
                 "kafkaId": "K",
                 "neverReached": False,
+                "finished": False,
             }
         ],
         "neverReached": [],
         "unanswered": [],
+        "finished": False,
+        "openSplits": [],
         "streams": STREAMS,
     }
 
@@ -231,6 +240,11 @@ def test_changes_are_reported_with_a_pause_between_them() -> None:
 def test_during_a_drain_reports_come_regularly() -> None:
     story = [(float(now), DRAINING if now >= 5 else STATE) for now in range(42)]
     assert reports(ReportSchedule(0), story) == [count * DRAIN_REPORT_INTERVAL_S for count in range(5)]
+
+
+def test_the_end_of_all_queries_is_reported_at_once() -> None:
+    ended = replace(DRAINING, finished=True)
+    assert reports(ReportSchedule(0), [(1, DRAINING), (2, DRAINING), (3, ended), (4, ended)]) == [1, 3]
 
 
 def test_a_change_soon_after_a_drain_is_reported_sooner() -> None:

@@ -35,6 +35,8 @@ MAX_REASON = 1000
 """Characters of the reason for a rejected revision, or of the cause why a cluster does not answer."""
 MAX_NEVER_REACHED = 20
 """The most clusters that are reported as never reached, and as unanswered."""
+MAX_OPEN_SPLITS = 10
+"""The most splits that are reported as open."""
 MAX_REVISIONS = 16
 """How many revisions are remembered, because a planner may still use an earlier one."""
 
@@ -50,6 +52,8 @@ class DriverState:
         draining: (cluster, topic) of each topic that drains.
         never_reached: (cluster, cause) of each cluster that a query has never read because it does not answer.
         unanswered: the new clusters that have neither answered a query nor failed yet.
+        finished: all queries have ended by themselves, and a further start of them reads nothing.
+        open_splits: splits that have not reached their stop record, once another one has.
     """
 
     applied: Revision | None
@@ -58,6 +62,8 @@ class DriverState:
     draining: tuple[tuple[str, str], ...] = ()
     never_reached: tuple[tuple[str, str], ...] = ()
     unanswered: tuple[str, ...] = ()
+    finished: bool = False
+    open_splits: tuple[str, ...] = ()
 
 
 class AppliedRevision:
@@ -127,6 +133,7 @@ def never_reached_causes(planners: Iterable[Mapping[str, str]]) -> tuple[tuple[s
 class ReportSchedule:
     """The moments at which a report is due.
 
+    - The end of all queries: at once, since the process ends, too.
     - While a topic drains: every `DRAIN_REPORT_INTERVAL_S`.
     - Otherwise on a change, but at most every `REPORT_INTERVAL_S`.
     - On a change within `AFTER_DRAIN_S` of a drain: at most every `DRAIN_REPORT_INTERVAL_S`, because people wait for
@@ -142,6 +149,8 @@ class ReportSchedule:
 
     def is_due(self, state: DriverState, now_s: float) -> bool:
         """Return whether to report now."""
+        if state.finished:
+            return state != self._reported
         if state.draining:
             return now_s - self._attempted_s >= DRAIN_REPORT_INTERVAL_S
         if state.applied is None and now_s - self._started_s < PLANNER_WAIT_S:
@@ -182,6 +191,8 @@ def report_text(
         beat=beat,
         never_reached=tuple(NeverReachedCluster(cluster=name, reason=why) for name, why in state.never_reached),
         unanswered=state.unanswered,
+        finished=state.finished,
+        open_splits=state.open_splits,
         streams=dict(rendering.streams) if rendering is not None and rendering.streams is not None else None,
     )
     left = MAX_BYTES - len(report.text())
@@ -195,6 +206,7 @@ def report_text(
             open_transaction=drain.open_transaction,
             kafka_id=drain.kafka_id,
             never_reached=drain.never_reached,
+            finished=drain.finished,
         )
         left -= reported_size(topic)
         if left < 0:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from dynamic_kafka.app.kubernetes.driver_report import (
     MAX_NEVER_REACHED,
+    MAX_OPEN_SPLITS,
     AppliedRevision,
     DriverState,
     ReportSchedule,
@@ -35,6 +36,8 @@ from dynamic_kafka.planning.progress import OffsetDocument
 
 POLL_S = 1.0
 """Seconds between two checks whether a report is due."""
+LAST_REPORT_S = 30.0
+"""Longest time in which the report of the end is tried: no later process reports it."""
 
 log = logging.getLogger(__name__)
 
@@ -103,27 +106,40 @@ class Reporter:
         self._beat = 0
         self._last_failure: str | None = None
         self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
 
     def start(self) -> None:
-        threading.Thread(target=self._run, name="reporter", daemon=True).start()
+        self._thread.start()
 
     def stop(self) -> None:
-        """Stop reporting, without waiting for the thread."""
+        """Stop reporting. Waits for nothing but the report that all queries have ended for good."""
         self._stopped.set()
+        if self._has_ended():
+            self._thread.join(LAST_REPORT_S)
 
     def _run(self) -> None:
         while not self._stopped.wait(POLL_S):
-            try:
-                self.step()
-            except Exception as error:  # no error may stop reading, or later reports
-                self._log_failure("bug", f"{type(error).__name__}: {error}")
+            self._try_step()
+        until = self._clock() + LAST_REPORT_S
+        while self._has_ended() and not self._try_step() and self._clock() < until:
+            time.sleep(POLL_S)
 
-    def step(self) -> None:
-        """Report if a report is due."""
+    def _try_step(self) -> bool:
+        try:
+            return self.step()
+        except Exception as error:  # no error may stop reading, or later reports
+            self._log_failure("bug", f"{type(error).__name__}: {error}")
+            return False
+
+    def _has_ended(self) -> bool:
+        return all(each.has_ended_for_good for each in self._board.sinks().values())
+
+    def step(self) -> bool:
+        """Report if a report is due, and return whether none has failed."""
         discovered = self._discovery.status()
         own = discovered.revision
         if own is None or own.rendering is None or not own.token:
-            return
+            return True
         self._prober.start()
         sinks = [each for each in self._board.sinks().values() if each.state != "finished"]
         planners = [summary for each in sinks for summary in each.summaries]
@@ -135,10 +151,14 @@ class Reporter:
             draining=tuple(self._drains.topics()),
             never_reached=never_reached_causes(each.never_reached for each in sinks),
             unanswered=tuple(sorted({name for each in sinks for name in each.unanswered})[:MAX_NEVER_REACHED]),
+            finished=self._has_ended(),
+            open_splits=tuple(sorted({split for each in sinks for split in each.open_splits})[:MAX_OPEN_SPLITS]),
         )
-        if self._schedule.is_due(state, now):
-            done = self._report(state, never_reached_by_all([each.never_reached for each in sinks]))
-            self._schedule.record_attempt(state, now, succeeded=done)
+        if not self._schedule.is_due(state, now):
+            return True
+        done = self._report(state, never_reached_by_all([each.never_reached for each in sinks]))
+        self._schedule.record_attempt(state, now, succeeded=done)
+        return done
 
     def _report(self, state: DriverState, never_reached: Collection[str]) -> bool:
         self._beat += 1

@@ -75,6 +75,16 @@ class SinkStatus:
         return frozenset(active.difference(*(each.open_splits() for each in self.documents)))
 
     @property
+    def has_ended_for_good(self) -> bool:
+        """Whether the query has ended with everything read, and a further start of it reads nothing."""
+        return self.state == "finished" and all(each.finished for each in self.documents)
+
+    @property
+    def open_splits(self) -> frozenset[str]:
+        """Some splits that have not reached their stop record, once another one has."""
+        return frozenset(split for summary in self.summaries for split in summary.get("openSplits", ()))
+
+    @property
     def stalled(self) -> Mapping[str, str]:
         """The clusters that a planner reports as stalled, each with the reason."""
         found: dict[str, str] = {}

@@ -7,7 +7,8 @@
 
 A topic that counts as drained may be deleted a moment later, so every doubt counts against it. A topic that was not
 listed, does not fit the document or was listed too long ago has no lag and is not quiet. A topic that its cluster does
-not have is drained if no source has ever read it: its name may have been mistyped.
+not have is drained if no source has ever read it: its name may have been mistyped. Nothing more is read of a split that
+has reached its stopping offset or its stop record, or by a query that is over.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class TopicDrain:
             yet.
         kafka_id: Kafka's own `cluster.id` of the cluster that was listed; None if it is unknown.
         never_reached: no sink has ever read the cluster, and it answers neither them nor the lag prober.
+        finished: all sources have read all splits to their ends, and read them no more.
     """
 
     cluster: str
@@ -58,6 +60,7 @@ class TopicDrain:
     open_transaction: bool
     kafka_id: str | None = None
     never_reached: bool = False
+    finished: bool = False
 
 
 class DrainTracker:
@@ -104,6 +107,7 @@ class DrainTracker:
             now_s: monotonic seconds.
             never_reached: the clusters that all sinks report as never reached.
         """
+        documents = [each for each in documents if each is None or not each.over]
         unread = {cluster for cluster in never_reached if all(_is_unread(each, cluster) for each in documents)}
         topics = sorted(self._topics.items(), key=lambda item: item[0])
         return [
@@ -171,7 +175,8 @@ def _drain(
     # A committed offset behind the listed end: the topic was written to since then, or its log was truncated.
     moved = any(each.next[p] > end for each in reached if each is not None for p, end in ends.latest.items())
     quiet_s = 0.0 if moved else max(0.0, unmoved.listed_s - unmoved.since_s)
-    return TopicDrain(cluster, topic, lag, quiet_s, open_transaction, ends.kafka_id)
+    finished = bool(reached) and all(each is not None and all(map(each.finished, each.next)) for each in reached)
+    return TopicDrain(cluster, topic, lag, quiet_s, open_transaction, ends.kafka_id, finished=finished)
 
 
 def _reached(cluster: str, topic: str, ends: _Ends, document: OffsetDocument | None) -> TopicProgress | None:
@@ -201,5 +206,6 @@ def _is_unread_topic(document: OffsetDocument | None, cluster: str, topic: str) 
 
 
 def _behind(ends: Column, reached: TopicProgress) -> int:
-    """Sum the lag over the partitions; offsets behind a stopping offset do not count, since they are never read."""
-    return sum(max(0, min(end, reached.stops.get(p, end)) - reached.next[p]) for p, end in ends.items())
+    """Sum the lag over the partitions. What is behind a stopping offset or a stop record is never read."""
+    stops, ended = reached.stops, reached.ended
+    return sum(max(0, min(end, stops.get(p, end), ended.get(p, end)) - reached.next[p]) for p, end in ends.items())
