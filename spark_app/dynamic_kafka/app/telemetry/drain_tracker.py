@@ -206,6 +206,6 @@ def _is_unread_topic(document: OffsetDocument | None, cluster: str, topic: str) 
 
 
 def _behind(ends: Column, reached: TopicProgress) -> int:
-    """Sum the lag over the partitions. What is behind a stopping offset or a stop record is never read."""
+    """Sum the lag over the partitions. Records behind a stopping offset or a stop record do not count: none is read."""
     stops, ended = reached.stops, reached.ended
     return sum(max(0, min(end, stops.get(p, end), ended.get(p, end)) - reached.next[p]) for p, end in ends.items())
