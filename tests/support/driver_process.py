@@ -8,8 +8,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.support.places import BUILD, ROOT
 from tests.support.spark import spark_environment
@@ -25,15 +26,18 @@ class DriverProcess:
     Args:
         script: Python code that runs the query; it finds `arguments` in `sys.argv[1:]`.
         log: where its output goes.
+        environment: more variables.
     """
 
-    def __init__(self, script: str, arguments: Iterable[str], log: Path) -> None:
+    def __init__(
+        self, script: str, arguments: Iterable[str], log: Path, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", script, *arguments],
                 cwd=ROOT,
-                env={**os.environ, **spark_environment()},
+                env={**os.environ, **spark_environment(), **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -16,15 +16,12 @@ from dynamic_kafka.executor import range_reader
 from dynamic_kafka.kafka.groups import GroupClient
 from dynamic_kafka.planning.codec import fingerprint
 from tests.integration.source.evaluators import END
-from tests.support.driver_process import DriverProcess
 from tests.support.fixtures import Brokers
 from tests.support.source_run import CRASH_POINTS, CrashPoint, SourceRun, reading
 from tests.support.streams import (
     Rows,
     assert_rows,
     cluster,
-    last_document,
-    parquet_rows,
     produce,
     start_query,
     stream,
@@ -299,61 +296,3 @@ def test_a_wrong_setting_fails_before_the_first_batch(
         query = start_query(spark, given, path.parent)
         query.query.awaitTermination(60)
     assert isinstance(cause_of(refused.value), OptionError)
-
-
-DRIVER = """
-import os
-import sys
-from pathlib import Path
-
-from dynamic_kafka import stop_when_finished
-from tests.integration.source.killed_attempts import KilledSource
-from tests.support.spark import start_spark
-
-story, options = Path(sys.argv[1]), dict(pair.split("=", 1) for pair in sys.argv[2:])
-spark = start_spark("killed", {"spark.master": "local[2,4]"})
-(story / "driver").write_text(str(os.getpid()))
-spark.dataSource.register(KilledSource)
-frame = spark.readStream.format("dynamic-kafka").options(**options).load()
-writer = frame.writeStream.format("parquet").option("path", str(story / "rows"))
-writer = writer.option("checkpointLocation", str(story / "checkpoint"))
-query = writer.trigger(processingTime="100 milliseconds").start()
-assert stop_when_finished(query)
-(story / "ended").touch()
-"""
-
-KILLS = [
-    "worker before the report",
-    "worker after the report",
-    "driver before the report",
-    "driver after the report",
-    "driver before the last document",
-    "driver after the last document",
-]
-
-
-@pytest.mark.parametrize("kill", KILLS)
-def test_a_killed_process_changes_no_row(
-    *, brokers: Brokers, orders: str, options: dict[str, object], tmp_path: Path, kill: str
-) -> None:
-    # Given a process that is killed at one step, once
-    wanted = produce_days(brokers, orders)
-    (tmp_path / "kill").write_text(kill)
-    given = [f"{name}={value}" for name, value in options.items()]
-
-    def start(number: int) -> DriverProcess:
-        return DriverProcess(DRIVER, [str(tmp_path), *given], tmp_path / f"driver-{number}.log")
-
-    killed = tmp_path / "killed"
-    if kill.startswith("driver"):
-        with start(1) as first:
-            first.wait_until(killed.exists, "the kill")
-
-    # Then the next attempt, or the next driver, ends by itself with exactly the rows before the stop records
-    with start(2) as last:
-        last.wait_until((tmp_path / "ended").exists, "the end of the query")
-    assert killed.exists()
-    assert_rows(parquet_rows(tmp_path / "rows"), wanted)
-    document = last_document(tmp_path / "checkpoint")
-    assert document is not None and document.over
-    assert {c: dict(p.topics[orders].ended) for c, p in document.clusters.items()} == {"a": {0: 7}, "b": {0: 2}}

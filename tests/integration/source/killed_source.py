@@ -1,12 +1,15 @@
 """The source, in which a process is killed with -9 once, at the step that the file `kill` beside the metadata names.
 
-Executors and the planner import it; `test_record_evaluator` uses it.
+Executors and the planner import it; `test_killed_at_stop_records` uses it. Beside the metadata, the file `reads` has a
+line for each attempt to read a range, and nothing is planned while the file `held` exists.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,23 +19,31 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from dynamic_kafka import DynamicKafkaDataSource
+from dynamic_kafka.executor import range_reader
 from dynamic_kafka.executor.read_task import BatchReports
 from dynamic_kafka.planning.splits import Split
-from dynamic_kafka.spark.stream_reader import DynamicKafkaStreamReader
+from dynamic_kafka.spark.stream_reader import DynamicKafkaStreamReader, TaskPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 def die(story: Path, step: str) -> None:
-    """Kill this process, or the whole driver, if this is the step and nothing was killed yet."""
+    """Kill this process, its executor or the whole driver, if this is the step and nothing was killed yet."""
     who, _, when = (story / "kill").read_text().partition(" ")
     if when != step or (story / "killed").exists():
         return
     (story / "killed").touch()
     if who == "driver":
         os.killpg(int((story / "driver").read_text()), signal.SIGKILL)
+    if who == "executor":
+        os.kill(executor_pid(), signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def executor_pid() -> int:
+    """Return the process id of the executor's JVM, whose daemon is the parent of this Python worker."""
+    return int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 class KilledReader(DynamicKafkaStreamReader):
@@ -43,6 +54,8 @@ class KilledReader(DynamicKafkaStreamReader):
         return Path(self.options.metadata_path or "").parent
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        if (self.story / "held").exists():
+            return start
         planned = super().latestOffset(start, limit)
         if planned.get("over"):
             die(self.story, "before the last document")
@@ -54,7 +67,11 @@ class KilledReader(DynamicKafkaStreamReader):
         return super().partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        story, save = self.story, BatchReports.save_stop_record
+        assert isinstance(partition, TaskPartition)
+        story, part, save = self.story, partition.task.part, BatchReports.save_stop_record
+        read = {"executor": executor_pid(), "split": str(part.split), "start": part.start, "at": time.time()}
+        with (story / "reads").open("a") as reads:
+            reads.write(json.dumps(read) + "\n")
 
         def killed(reports: BatchReports, split: Split, offset: int, topic_id: str | None) -> None:
             die(story, "before the report")
@@ -62,8 +79,11 @@ class KilledReader(DynamicKafkaStreamReader):
             die(story, "after the report")
 
         BatchReports.save_stop_record = killed  # type: ignore[method-assign]
+        range_reader.MAX_ROWS = 2  # so that a range has several batches
         try:
-            yield from super().read(partition)
+            for batch in super().read(partition):
+                yield batch
+                die(story, f"in the middle of {part.split}")
         finally:
             BatchReports.save_stop_record = save  # type: ignore[method-assign]
 
