@@ -15,6 +15,7 @@
     ├── IdentityError                  another physical cluster answers under a saved cluster id
     ├── PendingRangesError             a pending batch contains clusters or topics that metadata no longer names
     ├── DataLossError                  records that should have been read are gone
+    ├── TopicIntegrityError            a topic that is checked was deleted or re-created; ends the query for good
     ├── RecordEvaluationError          a user's record evaluator or deserialiser fails for a record
     ├── GroupInUseError                another query commits to this consumer group
     ├── DriverReplacedError            another driver has started on this checkpoint since
@@ -108,6 +109,16 @@ class DataLossError(DynamicKafkaError):
 
 class RecordEvaluationError(DynamicKafkaError):
     """A record evaluator or deserialiser of the user's fails for a record, or does not give one answer for it."""
+
+
+class TopicIntegrityError(DynamicKafkaError):
+    """A topic is missing or was re-created, and metadata pins its id or `topicIntegrityCheck` is set.
+
+    Attributes:
+        changes: the topics (`planning.integrity.TopicChange`); none in an error that the JVM passed on as a text.
+    """
+
+    changes: tuple[object, ...] = ()
 
 
 class GroupInUseError(DynamicKafkaError):

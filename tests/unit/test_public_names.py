@@ -110,6 +110,7 @@ def test_the_errors_are_pinned() -> None:
         "PendingRangesError": "DynamicKafkaError",
         "DataLossError": "DynamicKafkaError",
         "RecordEvaluationError": "DynamicKafkaError",
+        "TopicIntegrityError": "DynamicKafkaError",
         "GroupInUseError": "DynamicKafkaError",
         "DriverReplacedError": "DynamicKafkaError",
         "ClusterError": "DynamicKafkaError",

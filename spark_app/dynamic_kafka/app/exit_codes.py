@@ -17,7 +17,7 @@ from dynamic_kafka.wording import without_secrets
 
 
 class ExitCode(IntEnum):
-    """The exit codes. After 3, 5 and 6 a later start may succeed; 2, 4 and 7 need a person."""
+    """The exit codes. After 3, 5 and 6 a later start may succeed; 2, 4, 7 and 9 need a person."""
 
     DONE = 0
     """Finished, or stopped as asked."""
@@ -39,6 +39,8 @@ class ExitCode(IntEnum):
     """Another query commits to the same consumer group."""
     GRACE_EXCEEDED = 8
     """Stopped as asked, but not within `gracePeriod`: the next start repeats the running batch."""
+    TOPIC_INTEGRITY = 9
+    """A topic was deleted or re-created, and its id is checked: no later start reads before a person accepts that."""
     INTERRUPTED = 130
     """Interrupted from the keyboard while a tool ran."""
     PIPE_CLOSED = 141
@@ -53,6 +55,7 @@ CODES: Mapping[type[DynamicKafkaError], ExitCode] = {
     errors.IdentityError: ExitCode.REFUSED,
     errors.PendingRangesError: ExitCode.REFUSED,
     errors.DataLossError: ExitCode.REFUSED,
+    errors.TopicIntegrityError: ExitCode.TOPIC_INTEGRITY,
     errors.RecordEvaluationError: ExitCode.QUERY,
     errors.GroupInUseError: ExitCode.GROUP_IN_USE,
     errors.DriverReplacedError: ExitCode.REFUSED,

@@ -21,9 +21,9 @@ from dynamic_kafka.app.config.app_config import AppConfig
 from dynamic_kafka.app.config.loading import load_config
 from dynamic_kafka.app.exit_codes import ExitCode, code_of, describe_error, reason_in, text_of
 from dynamic_kafka.app.kubernetes.pod import own_pod
-from dynamic_kafka.app.query.checkpoints import Checkpoint
 from dynamic_kafka.app.query.session import refuse_connect, start_session
 from dynamic_kafka.app.query.sink_status import StatusBoard
+from dynamic_kafka.app.query.start_checks import check_start
 from dynamic_kafka.app.query.stop_request import StopRequest
 from dynamic_kafka.app.telemetry.drain_tracker import DrainTracker
 from dynamic_kafka.app.telemetry.lag import LagProber
@@ -145,15 +145,14 @@ def _wait_for_metadata(discovery: MetadataDiscovery, stop: StopRequest, config: 
     """Return whether there is metadata now; False if the application was asked to stop meanwhile.
 
     Raises:
-        MetadataError: there is none. Or a subscribed stream is missing and no sink has begun, so it is a typo.
+        MetadataError: there is none.
+        MetadataError, TopicIntegrityError: as `check_start`.
     """
     # A lookup that hangs, or a revision that never comes, must not delay a stop. Metadata that was found stays usable.
     threading.Thread(target=_stop_on_request, args=(stop, discovery), name="stop-discovery", daemon=True).start()
     try:
         discovery.start(refuse_missing=False)
-        checkpoints = (Checkpoint(config.checkpoint_of(sink)) for sink in config.sinks)
-        if discovery.deferred_refusal is not None and all(each.planned is None for each in checkpoints):
-            raise discovery.deferred_refusal
+        check_start(config, discovery)
     except MetadataError:
         if not stop.asked:
             raise

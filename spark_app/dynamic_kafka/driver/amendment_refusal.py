@@ -20,7 +20,7 @@ REMOVED_RANGES_CHOICES = (
 _REASON_TEXTS: Mapping[Reason, str] = {
     "removed": "cluster removed",
     "unreachable": "cluster unreachable",
-    "recreated": "topic re-created",
+    "recreated": "topic re-created or deleted",
     "abandoned": "cluster abandoned",
 }
 

@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from dynamic_kafka.driver.changed_topics import recorded_verdicts, refuse_standing
 from dynamic_kafka.driver.cluster_clients import client_of
 from dynamic_kafka.driver.group_check import GroupCheck
 from dynamic_kafka.driver.live_observation import LiveObservation
@@ -32,7 +33,7 @@ from dynamic_kafka.driver.read_tasks import make_tasks
 from dynamic_kafka.driver.replay import Replays
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.driver.status import PlanStatus, new_notes
-from dynamic_kafka.errors import ClusterError
+from dynamic_kafka.errors import ClusterError, TopicIntegrityError
 from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.kafka.commits import GroupCommitter
 from dynamic_kafka.options import SourceOptions
@@ -90,9 +91,10 @@ class Enumerator:
             self._latest = logged
             return start
         self.replays.batch_ended(logged)
-        plan = self._plan(logged, unlimited)
-        if plan.document is logged:
-            plan = self._before_the_end(plan, unlimited)
+        with recorded_verdicts(self.state, logged.query):
+            plan = self._plan(logged, unlimited)
+            if plan.document is logged:
+                plan = self._before_the_end(plan, unlimited)
         self._latest = plan.document
         if plan.document is logged:
             return start
@@ -112,7 +114,9 @@ class Enumerator:
             # A restored backup usually has a pending batch, which would be delivered again before the first plan.
             self.group_check.check(last, self.observer.observe(last))
         least, most = self.options.min_partitions, self.options.max_records_per_partition
-        sliced = slice_ranges(self.replays.ranges(first, last), min_partitions=least, max_records=most)
+        with recorded_verdicts(self.state, last.query):
+            ranges = self.replays.ranges(first, last)
+        sliced = slice_ranges(ranges, min_partitions=least, max_records=most)
         # A batch that this process has planned has the ids of the metadata in force: it needs no answers.
         observation = self.replays.observation or Observation(self.observer.in_force().subscription, {})
         return make_tasks(self.options, observation, last, sliced)
@@ -160,19 +164,26 @@ class Enumerator:
 
     # -- planning ------------------------------------------------------------------------------------------------
 
-    def _absent_topics(self, topics: Topics) -> Topics:
-        absent: Topics = answer_question(
-            AbsentTopicsQuestion(topics), probes={}, state=self.state, options=self.options
-        )
+    def _absent_topics(self, topics: Topics, seen: Observation) -> Topics:
+        probes = seen.probes if isinstance(seen, LiveObservation) else {}
+        question = AbsentTopicsQuestion(topics)
+        absent: Topics = answer_question(question, probes=probes, state=self.state, options=self.options)
         return absent
 
     def _restore(self, saved: OffsetDocument) -> None:
-        self.replays.begin(saved)
         if saved.bounded:
             self.observer.freeze()
+        if not self.replays.is_restored:
+            # Before the claim: a start that ends must not replace the driver that runs.
+            refuse_standing(self.state, [saved], self.options, lambda: self.observer.in_force().subscription)
+        self.replays.begin(saved)
 
     def _plan(self, logged: OffsetDocument, unlimited: bool, *, everyone: bool = False) -> Plan:
-        """Observe and plan. If the metadata does not fit its clusters, plan again with the last good metadata."""
+        """Observe and plan. If the metadata does not fit its clusters, plan again with the last good metadata.
+
+        If a topic is another one, the newest metadata may name its id: they are looked up once more.
+        """
+        may_look_again = True
         while True:
             try:
                 observed = self.observer.observe(logged, everyone=everyone)
@@ -181,6 +192,10 @@ class Enumerator:
                 # The query ends if no other metadata was good: this is the first, or the cluster itself has changed.
                 if not self.observer.reject(str(rejected.error)):
                     raise rejected.error from None
+            except TopicIntegrityError:
+                if not (may_look_again and self.observer.look_again()):
+                    raise
+                may_look_again = False
 
     def _plan_despite_failures(self, logged: OffsetDocument, observed: LiveObservation, unlimited: bool) -> Plan:
         """Plan. If a cluster fails meanwhile that need not answer, plan again without it."""

@@ -149,6 +149,14 @@ class Observer:
         self._rejected_at = time.monotonic()
         return True
 
+    def look_again(self) -> bool:
+        """Look the metadata up now, with what was rejected; return False if they stay as they are in this run."""
+        if self._frozen or self._discovery is None:
+            return False
+        self._discovery.reconsider()
+        self._discovery.refresh()
+        return True
+
     def note_failures(self, failures: Mapping[str, DynamicKafkaError], observed: LiveObservation) -> None:
         """Log and report the clusters that failed, as stalled or as never reached.
 

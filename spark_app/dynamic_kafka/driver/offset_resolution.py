@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from dynamic_kafka.driver.state_store import StateLocation
+from dynamic_kafka.executor.verdicts import saved_changes
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.config import ClusterClient
 from dynamic_kafka.kafka.offset_queries import answer_queries
@@ -20,6 +21,7 @@ from dynamic_kafka.planning.questions import (
     AbsentTopicsQuestion,
     AcceptedIdentitiesQuestion,
     AcceptedLossesQuestion,
+    AcceptedTopicsQuestion,
     EpochCheck,
     EpochEndsQuestion,
     HighWatermarksQuestion,
@@ -45,10 +47,8 @@ def answer_question(
         SecretError: a secret of a cluster that metadata no longer names does not resolve.
     """
     match question:
-        case AcceptedIdentitiesQuestion(progress):
-            return state.accepted_identities(progress) if state is not None else {}
-        case AcceptedLossesQuestion(query):
-            return state.accepted_losses(query) if state is not None else {}
+        case AcceptedIdentitiesQuestion() | AcceptedLossesQuestion() | AcceptedTopicsQuestion():
+            return _accepted(question, state) if state is not None else {}
         case OffsetsQuestion(queries, ends):
             return answer_queries(probes, queries, options.group_id, ends)
         case HighWatermarksQuestion(splits, new):
@@ -57,6 +57,18 @@ def answer_question(
             return _absent_topics(probes, topics, options)
         case EpochEndsQuestion(checks):
             return _epoch_ends(probes, checks)
+
+
+def _accepted(
+    question: AcceptedIdentitiesQuestion | AcceptedLossesQuestion | AcceptedTopicsQuestion, state: StateLocation
+) -> Any:
+    match question:
+        case AcceptedIdentitiesQuestion(progress):
+            return state.accepted_identities(progress)
+        case AcceptedLossesQuestion(query):
+            return state.accepted_losses(query)
+        case AcceptedTopicsQuestion(query):
+            return set(saved_changes(state, query, "accepted").values())
 
 
 def _absent_topics(

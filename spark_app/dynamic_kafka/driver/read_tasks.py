@@ -10,6 +10,7 @@ from dynamic_kafka.driver.cluster_clients import client_of
 from dynamic_kafka.errors import OptionError, PendingRangesError
 from dynamic_kafka.executor.read_task import BatchReports, ReadTask
 from dynamic_kafka.kafka.config import ClusterClient
+from dynamic_kafka.metadata.topic_ids import saved_topic_id
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.identity import saved_identity
@@ -71,6 +72,8 @@ def make_tasks(
                 topic_id=topic.topic_id if topic else None,
                 reports=reports if options.record_evaluator or (topic and topic.topic_id) else None,
                 has_stop_record=topic is not None and part.split.partition in topic.ended,
+                pin=saved_topic_id(subscription.clusters[cluster].topic_ids.get(part.split.topic)),
+                topic_integrity=options.topic_integrity_check,
             )
         )
     return tasks

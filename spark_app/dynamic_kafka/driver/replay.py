@@ -17,12 +17,12 @@ import time
 from collections.abc import Callable, Iterable
 
 from dynamic_kafka.driver.amendment_refusal import log_left_out, refusal_of
+from dynamic_kafka.driver.changed_topics import Absent, ChangedTopics
 from dynamic_kafka.driver.driver_log import log_restored
 from dynamic_kafka.driver.incarnation import Incarnation
 from dynamic_kafka.driver.state_store import StateLocation, stop_records_in
 from dynamic_kafka.errors import (
     ClusterUnreachableError,
-    DataLossError,
     DynamicKafkaError,
     IdentityError,
     StaleCheckpointError,
@@ -31,12 +31,10 @@ from dynamic_kafka.executor.state_folder import TOPIC_ID, Seen
 from dynamic_kafka.options import SourceOptions
 from dynamic_kafka.planning.amendments import Amendment, Amendments, Reason
 from dynamic_kafka.planning.codec import fingerprint
-from dynamic_kafka.planning.dataloss import is_recreated, recreated_while_pending
 from dynamic_kafka.planning.identity import identity_choices, saved_identity
 from dynamic_kafka.planning.observation import Observation
 from dynamic_kafka.planning.plan import check_chain, ranges_between
 from dynamic_kafka.planning.progress import OffsetDocument
-from dynamic_kafka.planning.questions import Topics
 from dynamic_kafka.planning.renames import carry_over, current_ids
 from dynamic_kafka.planning.splits import SplitRange
 from dynamic_kafka.wording import first_few
@@ -50,10 +48,10 @@ class Replays:
     Args:
         state: the store of amendments; None without a `stateLocation`.
         observe: observes metadata and clusters, given the progress; raises if a cluster that must answer does not.
-        absent: returns those of (cluster id, topic) that no broker has.
 
     Attributes:
         amendments: the amendments that were restored or made so far.
+        is_restored: whether the amendments were loaded.
         observation: the metadata and the answers by which the last replay was decided. None before one, and once this
             process has planned a batch.
         incarnation: this process as a driver of the query.
@@ -64,16 +62,17 @@ class Replays:
         options: SourceOptions,
         state: StateLocation | None,
         observe: Callable[[OffsetDocument], Observation],
-        absent: Callable[[Topics], Topics] = frozenset,
+        absent: Absent = lambda topics, _: topics,
     ) -> None:
         self._options, self._state, self._observe, self._absent = options, state, observe, absent
+        self._changed = ChangedTopics(options, state, absent)
         self.incarnation = Incarnation(state)
         self.amendments = Amendments()
         self.observation: Observation | None = None
         self._settled: set[tuple[str, str]] = set()
         self._unread: tuple[str, str] | None = None
         self._ended_batch = -1
-        self._restored = False
+        self.is_restored = False
         self._later_amendments: list[Amendment] = []
 
     def begin(self, document: OffsetDocument) -> None:
@@ -83,7 +82,7 @@ class Replays:
             DriverReplacedError: another driver started at the same time.
             StateMismatchError, StaleCheckpointError: as `restore`.
         """
-        if not self._restored:
+        if not self.is_restored:
             # First without the claim: a start with a wrong checkpoint must not replace the driver that runs.
             self.restore(document)
             self._take(document, self.incarnation.begin(document))
@@ -95,7 +94,7 @@ class Replays:
             StateMismatchError: the state location does not hold the query's state.
             StaleCheckpointError: an amendment belongs to a later batch than the last of the checkpoint.
         """
-        self._restored = True
+        self.is_restored = True
         log_restored(document)
         self._take(document, self.incarnation.load(document))
 
@@ -156,7 +155,7 @@ class Replays:
             PendingRangesError: metadata no longer names a cluster of the batch, and nothing may be left out.
             IdentityError: another cluster answers for a saved one, whether the batch reads it or not.
             DriverReplacedError: ranges would have to be left out, but a newer driver decides about that.
-            DataLossError: a topic of the batch was re-created since it was planned.
+            DataLossError, TopicIntegrityError: a topic of the batch was re-created since, or is missing.
         """
         key = (fingerprint(start), fingerprint(end))
         if key[0] == key[1]:
@@ -202,7 +201,7 @@ class Replays:
 
         Raises:
             IdentityError: another cluster answers for a cluster of the batch.
-            DataLossError: a topic of the batch was re-created.
+            DataLossError, TopicIntegrityError: a topic of the batch was re-created, or is missing.
             ClusterError: a pattern's list lacks a topic that exists, or that the cluster refuses to describe.
         """
         reasons: dict[str, Reason] = {}
@@ -217,17 +216,17 @@ class Replays:
             # If a topic is removed from a cluster that does not answer, `pendingRemovedRanges` decides.
             if reasons.get(part.split.cluster) != "removed":
                 reasons[part.split.cluster] = reason
-        self._check_unlisted(removed)
+        self._check_unlisted(removed, observation)
         if not left_out:
             return None
         return Amendment(end.query, end.number, *key, tuple(left_out), reasons, time.time_ns() // 1_000_000)
 
-    def _check_unlisted(self, removed: set[tuple[str, str]]) -> None:
+    def _check_unlisted(self, removed: set[tuple[str, str]], seen: Observation) -> None:
         """Raise ClusterError if a topic is removed only because one broker does not list it for `subscribePattern`."""
         single = self._options.single
         pattern = single.pattern if single is not None else None
         unlisted = frozenset(found for found in removed if pattern is not None and re.fullmatch(pattern, found[1]))
-        for cluster, topic in sorted(unlisted - self._absent(unlisted)) if unlisted else ():
+        for cluster, topic in sorted(unlisted - self._absent(unlisted, seen)) if unlisted else ():
             text = f"does not list the topic {topic!r} of the pending batch, but other brokers have it: start again"
             raise ClusterUnreachableError(cluster, text)
 
@@ -244,24 +243,10 @@ class Replays:
                 f" answer with {answer.kafka_id}."
                 f" {identity_choices(cluster, answer.kafka_id, pending_as=part.split.cluster)}"
             )
-        seen = answer.topics.get(part.split.topic)
-        recreated = self._is_recreated(part, end, seen.topic_id if seen else None)
+        changed = self._changed.is_left_out(part, cluster, end, found)
         # With an amendment, the next plan continues at the new topic's first offset. Without a place to record one,
         # executors compare the ids themselves.
-        return "recreated" if recreated and self._state is not None and end.query else None
-
-    def _is_recreated(self, part: SplitRange, end: OffsetDocument, found: str | None) -> bool:
-        """Return whether another topic has the name of a range's topic: the range's offsets mean nothing there.
-
-        Raises:
-            DataLossError: it has, and `failOnDataLoss` is set.
-        """
-        planned = end.topic(part.split.cluster, part.split.topic)
-        if planned is None or found is None or not is_recreated(planned.topic_id, found):
-            return False
-        if self._options.fail_on_data_loss:
-            raise DataLossError(recreated_while_pending(part, planned.topic_id, found))
-        return True
+        return "recreated" if changed and self._state is not None and end.query else None
 
     def _without_recreated(
         self, ranges: list[SplitRange], end: OffsetDocument, reports: Iterable[Seen]
@@ -274,8 +259,8 @@ class Replays:
         Raises:
             DataLossError: there are some, and `failOnDataLoss` is set.
         """
-        found = {report.split: str(report.content["topicId"]) for report in reports if report.kind == TOPIC_ID}
-        return [part for part in ranges if not self._is_recreated(part, end, found.get(part.split))]
+        found = {report.split: report for report in reports if report.kind == TOPIC_ID}
+        return [part for part in ranges if not self._changed.is_reported(part, end, found.get(part.split))]
 
     def _check_identities(self, end: OffsetDocument, observation: Observation) -> None:
         """Check the clusters that the batch does not read, too.

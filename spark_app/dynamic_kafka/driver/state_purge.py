@@ -9,6 +9,7 @@ continues. A file is kept for `KEPT_S` in any case, since a user may restore a c
 - A list of undone amendments: once none of them exists.
 - An acceptance: once a newer one is about the same cluster or split, or progress shows that it was used or is without
   use. Older ones of the same cluster or split go first: an old one must not come into force again.
+- A verdict about a topic's integrity, or its acceptance: once the query holds no topic with the old id.
 - Reports of executors: once the batch is not the last one.
 """
 
@@ -23,9 +24,11 @@ from typing import Any
 from dynamic_kafka.driver.state_store import StateLocation, number_of
 from dynamic_kafka.errors import DynamicKafkaError
 from dynamic_kafka.executor.state_folder import StateFile
+from dynamic_kafka.executor.verdicts import FOLDER, saved_changes
 from dynamic_kafka.planning.amendments import Amendments
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.identity import saved_identity
+from dynamic_kafka.planning.integrity import TopicChange
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split
 
@@ -69,6 +72,7 @@ class _Purge:
         self._delete("undone", self._without_amendments())
         self._delete("accepted", self._used_acceptances())
         last = {fingerprint(self._document), self._document.previous}
+        self._delete(FOLDER, self._void_changes())
         batches = [name for name in self._state.list_folders(f"{self._document.query}/seen") if name not in last]
         # A folder of which nothing is old is not counted: it would keep the others from their turn.
         listed = (
@@ -95,6 +99,14 @@ class _Purge:
         existing = self._state.digests(query)
         return [name for name, marks in self._state.undone_lists(query, old).items() if existing.isdisjoint(marks)]
 
+    def _void_changes(self) -> list[str]:
+        query = self._document.query
+        old = self._old(self._state.list_folder(f"{query}/{FOLDER}"))
+        if not old:
+            return []
+        changes = saved_changes(self._state, query, "verdict") | saved_changes(self._state, query, "accepted")
+        return [name for name in old if name in changes and not _is_held(self._document, changes[name])]
+
     def _used_acceptances(self) -> list[str]:
         folder = f"{self._document.query}/accepted"
         old = set(self._old(self._state.list_folder(folder)))
@@ -117,6 +129,16 @@ class _Purge:
         found = [name for name in sorted(used | replaced) if name in old]
         kept = {names[-1] for names in by_subject.values() if not old.issuperset(names)}
         return [name for name in found if name not in kept]
+
+
+def _is_held(document: OffsetDocument, change: TopicChange) -> bool:
+    """Return whether the query reads, or has parked, the topic under the id from before the change.
+
+    Its cluster may have been renamed since the document was saved, so only the topic's own id counts.
+    """
+    ids = {topic.topic_id for cluster in document.clusters.values() for topic in cluster.topics.values()}
+    ids |= {topic.topic_id for cluster in document.parked.values() for topic in cluster.topics.values()}
+    return change.expected in ids
 
 
 def _is_used(name: str, wire: Mapping[str, Any], progress: OffsetDocument) -> bool:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dynamic_kafka.errors import OptionError
+from dynamic_kafka.errors import DynamicKafkaError, OptionError
 from dynamic_kafka.executor.state_folder import STOP_RECORD, StateFolder
+from dynamic_kafka.executor.verdicts import save_change
 from dynamic_kafka.kafka.config import ClusterClient
+from dynamic_kafka.planning.integrity import TopicChange
 from dynamic_kafka.planning.splits import Split, SplitRange
 
+log = logging.getLogger(__name__)
 _shared: set[tuple[str, str]] = set()
 """The locations and queries of which this process has found the driver's files."""
 
@@ -51,6 +55,13 @@ class BatchReports:
         found = self._folder().seen_of(self.query, self.batch, STOP_RECORD, split)
         return int(found["offset"]) if found is not None else None
 
+    def save_verdict(self, change: TopicChange) -> None:
+        """Make durable that a change ends the query for good. A failure is logged: the next start finds it again."""
+        try:
+            save_change(self._folder(), self.query, "verdict", change)
+        except DynamicKafkaError as failure:
+            log.warning("the verdict about topic integrity is not recorded: %s", failure)
+
     def _folder(self) -> StateFolder:
         folder = StateFolder(self.location)
         if (self.location, self.query) not in _shared:
@@ -71,6 +82,8 @@ class ReadTask:
         stream: stream id for the rows.
         kafka_id: Kafka's `cluster.id` that the offsets belong to; None if the cluster reports none.
         topic_id: Kafka's id of the topic that the offsets belong to; None if the cluster reports none.
+        pin: the id, in the client's form, that metadata pin the topic to; None if they do not.
+        topic_integrity: `topicIntegrityCheck`.
         active: all clusters of the plan; an executor closes this source's consumers of other clusters.
         read_timeout_s: seconds without any progress after which the range fails.
         stall: `clusterFailurePolicy=stall`; it only changes the advice after a timeout.
@@ -93,6 +106,8 @@ class ReadTask:
     topic_id: str | None = None
     reports: BatchReports | None = None
     has_stop_record: bool = False
+    pin: str | None = None
+    topic_integrity: bool = False
 
     @property
     def timeout_advice(self) -> str:

@@ -6,7 +6,8 @@ batch of a range is yielded only after such an answer. An answer from before the
 offsets that another topic may not have, and a second is new enough for it.
 
 If the topic is another one, nothing of the range counts. If no batch was yielded yet, the range is left out; else the
-task fails, and Spark discards the output of a failed task. Decision 022 has the reasons.
+task fails, and Spark discards the output of a failed task. Decision 022 has the reasons. A topic that is checked
+(`planning.integrity`) ends the query for good instead; then a topic that is missing counts, too.
 """
 
 from __future__ import annotations
@@ -23,12 +24,17 @@ from dynamic_kafka.executor.read_task import ReadTask
 from dynamic_kafka.executor.state_folder import TOPIC_ID
 from dynamic_kafka.kafka.admin import ClusterAdmin
 from dynamic_kafka.kafka.retries import PAUSE_S
-from dynamic_kafka.planning.dataloss import is_recreated, recreated_while_pending
+from dynamic_kafka.planning.dataloss import recreated_while_pending, recreation
+from dynamic_kafka.planning.integrity import TopicChange, integrity_error
 
 ID_VALID_S = 1.0
 """Before a range, an answer of this age is enough: a batch may have thousands of small ranges."""
 
 log = logging.getLogger(__name__)
+
+
+MISSING = ""
+"""The answer about a topic that several brokers do not have."""
 
 
 def of_planned_topic(
@@ -43,6 +49,7 @@ def of_planned_topic(
         confirmed: called when that is known, before the last batch is yielded.
 
     Raises:
+        TopicIntegrityError: the topic was re-created or is missing, and is checked.
         DataLossError: the topic was re-created, and `failOnDataLoss` is set.
         ClusterError: it was re-created when batches had been yielded already, or the cluster does not describe it.
         OptionError, DynamicKafkaError: the left-out range cannot be recorded in the `stateLocation`.
@@ -61,9 +68,10 @@ def of_planned_topic(
                 has_yielded = True
             last = batch
     except DataLossError:
-        _is_left_out(task, cached)  # another topic explains why offsets are missing
+        _is_left_out(task, cached)  # another topic, or none, explains why offsets are missing
         raise
-    if _is_left_out(task, cached):
+    # Where no loss is skipped, all records of the range have arrived, and a topic that is missing now had them.
+    if _is_left_out(task, cached, may_be_gone=task.fail_on_data_loss):
         if has_yielded:
             raise ClusterError(
                 task.part.split.cluster,
@@ -77,37 +85,53 @@ def of_planned_topic(
         yield last
 
 
-def _is_left_out(task: ReadTask, cached: CachedConsumer, *, oldest_s: float = 0.0) -> bool:
+def _is_left_out(task: ReadTask, cached: CachedConsumer, *, oldest_s: float = 0.0, may_be_gone: bool = False) -> bool:
     """Return whether the topic is another one now; then log and record that, or fail.
 
     Args:
         oldest_s: an answer that is at most that old is enough.
+        may_be_gone: whether a missing topic is left to the next plan, even if it is checked.
     """
     if task.topic_id is None:
         return False
     topic = task.part.split.topic
     found, asked_at = cached.topic_ids.get(topic, (None, 0.0))
-    if found != task.topic_id or time.monotonic() - asked_at >= oldest_s:
+    if found != (task.pin or task.topic_id) or time.monotonic() - asked_at >= oldest_s:
         asked_at = time.monotonic()
         found = _topic_id(task, cached)
         cached.topic_ids[topic] = found, asked_at
-    if found is None or not is_recreated(task.topic_id, found):
+    accepted = task.pin is not None and task.pin == found
+    if found is not None and not (accepted or (found == MISSING and may_be_gone)):
+        _check(task, found)
+    if found in (None, MISSING) or found == task.topic_id:
         return False
-    if task.fail_on_data_loss:
-        raise DataLossError(recreated_while_pending(task.part, task.topic_id, found))
+    if task.fail_on_data_loss and not accepted:
+        raise DataLossError(recreated_while_pending(task.part, task.topic_id, str(found)))
     if task.reports is not None:
-        task.reports.save(TOPIC_ID, task.part.split, {"topicId": found, "planned": task.topic_id})
-    log.warning(
-        "data loss accepted: nothing of %s is read: the topic was re-created (id %s, now %s)",
-        task.part,
-        task.topic_id,
-        found,
-    )
+        content = {"topicId": found, "planned": task.topic_id} | ({"accepted": True} if accepted else {})
+        task.reports.save(TOPIC_ID, task.part.split, content)
+    log.warning("data loss accepted: nothing of %s is read: the topic %s", task.part, recreation(task.topic_id, found))
     return True
 
 
+def _check(task: ReadTask, found: str) -> None:
+    """Fail for good if the topic is checked, and does not have the id that metadata pins, or that was planned.
+
+    Raises:
+        TopicIntegrityError: it has another id, or is missing. The verdict is recorded.
+    """
+    expected = task.pin if task.pin is not None else task.topic_id if task.topic_integrity else None
+    if expected in (None, found):
+        return
+    split = task.part.split
+    change = TopicChange(split.cluster, split.topic, str(expected), found, pinned=task.pin is not None)
+    if task.reports is not None:
+        task.reports.save_verdict(change)
+    raise integrity_error([change])
+
+
 def _topic_id(task: ReadTask, cached: CachedConsumer) -> str | None:
-    """Return the topic's id, None if the brokers report none or several of them do not have the topic.
+    """Return the topic's id, None if the brokers report none, `MISSING` if several of them do not have the topic.
 
     Raises:
         ReadTimeoutError: no answer within `readTimeout`.
@@ -128,7 +152,7 @@ def _topic_id(task: ReadTask, cached: CachedConsumer) -> str | None:
             if split.topic in described:
                 return described[split.topic][0]
             if absent and cached.admin.absent_topics(absent):
-                return None
+                return MISSING
         except ClusterUnreachableError as error:
             problem = error.message
             cached.close_admin()

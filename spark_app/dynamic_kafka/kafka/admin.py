@@ -20,15 +20,22 @@ from dynamic_kafka.errors import ClusterError, ClusterRefusedError, ClusterUnrea
 from dynamic_kafka.kafka.background import drop_in_background, quiet_logger
 from dynamic_kafka.kafka.bulk_offsets import list_offsets
 from dynamic_kafka.kafka.epochs import ends_of_epochs
-from dynamic_kafka.kafka.errors import ConnectionProblem, client_creation_error, is_transient, kafka_error_of, translate
+from dynamic_kafka.kafka.errors import (
+    ConnectionProblem,
+    UnknownTopicError,
+    client_creation_error,
+    has_no_leader,
+    is_transient,
+    kafka_error_of,
+    translate,
+)
 from dynamic_kafka.kafka.groups import Commits, GroupClient
 from dynamic_kafka.kafka.retries import PAUSE_S, retry_while_transient
+from dynamic_kafka.metadata.topic_ids import NO_TOPIC_ID
 from dynamic_kafka.planning.questions import EpochCheck
 from dynamic_kafka.planning.starting import OffsetQuery
 from dynamic_kafka.wording import first_few
 
-NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-"""Kafka's text for a topic id of all zeros: the broker does not report ids."""
 NO_SUCH_RECORD = -1
 """Kafka's answer when no record is as new as a timestamp. A lower number means that there is no answer: for a broker
 that misses the deadline, librdkafka returns -1001 and raises nothing."""
@@ -186,6 +193,10 @@ class ClusterAdmin:
 
         Returns:
             For a timestamp after the last record the offset is -1.
+
+        Raises:
+            UnknownTopicError: a topic does not exist (any more).
+            ClusterError: the cluster did not answer, or with another error.
         """
         committed = self.read_committed and not uncommitted
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
@@ -194,15 +205,20 @@ class ClusterAdmin:
         deadline = time.monotonic() + self.deadline_s
         while waiting:
             left_s = max(0.1, deadline - time.monotonic())
+            leaderless: set[str] = set()
             for key, found in list_offsets(self._client, waiting, isolation, left_s):
                 if isinstance(found, Exception):
                     if not is_transient(found) or time.monotonic() > deadline:
                         raise self._translated(f"list offsets of {key[0]}[{key[1]}]", found) from None
+                    leaderless |= {key[0]} if has_no_leader(found) else set()
                 elif found.offset >= NO_SUCH_RECORD:
                     answers[key] = (found.offset, found.leader_epoch)
                     del waiting[key]
                 elif time.monotonic() > deadline:
                     raise self._translated(f"list offsets of {key[0]}[{key[1]}]", TimeoutError("no answer in time"))
+            # The client says the same about a topic that was deleted, and no retry gets an answer then.
+            if leaderless and (absent := self.describe_topics(leaderless)[1]):
+                raise UnknownTopicError(self.cluster, f"topic {min(absent)!r} does not exist any more")
             if waiting:
                 time.sleep(PAUSE_S)
         return answers

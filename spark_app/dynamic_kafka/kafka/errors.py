@@ -119,6 +119,12 @@ def is_transient(raised: BaseException) -> bool:
     return error is not None and error.code() in TRANSIENT
 
 
+def has_no_leader(raised: BaseException) -> bool:
+    """Return whether the client has found no leader of any asked partition."""
+    error = kafka_error_of(raised)
+    return error is not None and error.code() == KafkaError._NOENT
+
+
 def client_creation_error(cluster: str, raised: KafkaException) -> ClusterRefusedError:
     """Return the error to raise when no client can be made, as with a malformed certificate or wrong settings."""
     error = kafka_error_of(raised)

@@ -26,8 +26,12 @@ from dynamic_kafka.metadata.validation_errors import explain
 from dynamic_kafka.metadata.yaml.located import Located, Problem
 from dynamic_kafka.metadata.yaml.reader import read_yaml
 
-CONTRACT = 1
-"""The version of the mapping form that this code writes and reads."""
+CONTRACT = 2
+"""The version of the mapping form that this code reads: version 2 has `topicIds`.
+
+A document is written as the oldest version that has all of its fields (`contract_of`). An older reader would ignore a
+field that it does not have, and read a topic with another id.
+"""
 
 MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
 """The largest document that is read, after decompression. A ConfigMap holds at most 1 MiB, compressed.
@@ -79,6 +83,12 @@ def document_hash(streams: Mapping[str, Any]) -> str:
     `streams` is the plain JSON value, with unknown fields: so a reader and a writer of different versions agree.
     """
     return _hash(_canonical(streams))
+
+
+def contract_of(streams: Mapping[str, Any]) -> int:
+    """Return the version of the mapping form that a document with these streams is written in, and needs to be read."""
+    pinned = any(cluster.get("topicIds") for stream in streams.values() for cluster in stream["clusters"].values())
+    return CONTRACT if pinned else 1
 
 
 def _canonical(streams: Mapping[str, Any]) -> str:

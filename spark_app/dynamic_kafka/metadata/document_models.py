@@ -16,6 +16,7 @@ from dynamic_kafka.metadata.model import ClusterMetadata, ClusterState, OffsetSp
 from dynamic_kafka.metadata.names import check_cluster_id, check_folder, check_servers, check_stream_id, check_topic
 from dynamic_kafka.metadata.offset_grammar import START, STOP, Side, read_offsets
 from dynamic_kafka.metadata.properties import property_problem
+from dynamic_kafka.metadata.topic_ids import check_topic_id
 from dynamic_kafka.metadata.yaml.located import Findings, Problem
 
 _BY_SERVERS = "\x00"
@@ -72,6 +73,26 @@ def _properties(value: Any, info: ValidationInfo) -> dict[str, str]:
     return texts
 
 
+def _topic_ids(value: Any, info: ValidationInfo) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ValueError("must be a mapping of topics to their ids")
+    problems: list[Problem] = []
+    topics = info.data.get("topics", value)  # wrong topics are reported at their own field
+    for topic, given in value.items():
+        if topic not in topics:
+            problems.append(Problem((topic,), f"{topic!r} is not among this cluster's topics"))
+        elif not isinstance(given, str):
+            problems.append(Problem((topic,), "must be a topic id; put it in quotes"))
+        else:
+            try:
+                check_topic_id(given)
+            except ValueError as error:
+                problems.append(Problem((topic,), str(error)))
+    if problems:
+        raise Findings(problems)
+    return dict(value)
+
+
 def _offsets(side: Side) -> PlainValidator:
     def read(value: Any, info: ValidationInfo) -> OffsetSpec:
         return read_offsets(_has_value(value), side, info.data.get("topics"))
@@ -97,6 +118,7 @@ class DocumentCluster(_Model):
     # The order matters: a check sees only the fields above its own.
     bootstrap_servers: Annotated[str, AfterValidator(check_servers)]
     topics: Annotated[list[Topic], Field(min_length=1), AfterValidator(_no_duplicates)]
+    topic_ids: Annotated[dict[str, str], PlainValidator(_topic_ids)] = Field(default_factory=dict)
     secret_folder: Annotated[Annotated[str, AfterValidator(check_folder)] | None, BeforeValidator(_has_value)] = None
     properties: Annotated[dict[str, str], PlainValidator(_properties)] = Field(default_factory=dict)
     starting_offsets: Annotated[OffsetSpec | None, _offsets(START)] = None
@@ -118,6 +140,7 @@ class DocumentCluster(_Model):
             secret_folder=self.secret_folder,
             state=self.state,
             draining_topics=tuple(self.draining_topics),
+            topic_ids=self.topic_ids,
         )
 
 

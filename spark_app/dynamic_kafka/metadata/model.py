@@ -52,6 +52,7 @@ class ClusterMetadata:
         secret_folder: the name of the cluster's mounted secret folder; its file names are names of properties.
         state: a `Draining` cluster is read like an active one, until it is removed at its end.
         draining_topics: the topics of an active cluster that drain; some of `topics`.
+        topic_ids: {topic: the id that it must have, as Kafka's tools print it}, for some of `topics`.
     """
 
     topics: tuple[str, ...]
@@ -62,6 +63,7 @@ class ClusterMetadata:
     secret_folder: str | None = None
     state: ClusterState = "Active"
     draining_topics: tuple[str, ...] = ()
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def bootstrap_servers(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ class SubscribedCluster:
         properties, starting_offsets, stopping_offsets, renamed_from, secret_folder: as in `ClusterMetadata`.
         state: `Draining` only if every stream with this cluster drains it.
         draining: the topics that every stream with them on this cluster drains.
+        topic_ids: {topic: the id that it must have, as Kafka's tools print it}.
     """
 
     topics: Mapping[str, str]
@@ -37,6 +38,7 @@ class SubscribedCluster:
     secret_folder: str | None = None
     state: ClusterState = "Active"
     draining: frozenset[str] = frozenset()
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -156,11 +158,14 @@ def _same_content(one: ClusterMetadata, other: ClusterMetadata) -> bool:
 def _content(cluster: SubscribedCluster) -> dict[str, Any]:
     """Return the value for the fingerprint.
 
-    `draining` is left out where it adds nothing, so that older fingerprints, for which users may wait, stay the same.
+    `draining` and `topic_ids` are left out where they add nothing, so that older fingerprints, for which users may
+    wait, stay the same.
     """
     content = asdict(cluster)
-    draining = sorted(content.pop("draining"))
-    return {**content, "draining": draining} if draining and cluster.state == "Active" else content
+    draining, topic_ids = sorted(content.pop("draining")), content.pop("topic_ids")
+    if draining and cluster.state == "Active":
+        content["draining"] = draining
+    return {**content, "topic_ids": topic_ids} if topic_ids else content
 
 
 def _first(stream_id: str, metadata: ClusterMetadata) -> SubscribedCluster:
@@ -173,6 +178,7 @@ def _first(stream_id: str, metadata: ClusterMetadata) -> SubscribedCluster:
         secret_folder=metadata.secret_folder,
         state=metadata.state,
         draining=metadata.draining,
+        topic_ids=metadata.topic_ids,
     )
 
 
@@ -182,6 +188,8 @@ def _joined(cluster: SubscribedCluster, stream_id: str, metadata: ClusterMetadat
     if "Draining" in (cluster.state, metadata.state):
         deciding = metadata if cluster.state == "Draining" else cluster
         starting, stopping = deciding.starting_offsets, deciding.stopping_offsets
+    # The pin of a stream that drains the topic gives way: it was written when the topic was another one, perhaps.
+    decided = {topic: pin for topic, pin in cluster.topic_ids.items() if topic not in cluster.draining}
     return replace(
         cluster,
         topics={**dict.fromkeys(metadata.topics, stream_id), **cluster.topics},
@@ -191,6 +199,7 @@ def _joined(cluster: SubscribedCluster, stream_id: str, metadata: ClusterMetadat
         draining=(cluster.draining - set(metadata.topics))
         | (metadata.draining - cluster.topics.keys())
         | (cluster.draining & metadata.draining),
+        topic_ids={**cluster.topic_ids, **metadata.topic_ids, **decided},
     )
 
 
@@ -207,6 +216,8 @@ def differing_fields(one: ClusterMetadata | SubscribedCluster, other: ClusterMet
             fields.append("startingOffsets")
         if not _mergeable(one.stopping_offsets, other.stopping_offsets):
             fields.append("stoppingOffsets")
+    pinned = (one.topic_ids.keys() & other.topic_ids.keys()) - one.draining - other.draining
+    fields += [f"topicIds.{topic}" for topic in sorted(pinned) if one.topic_ids[topic] != other.topic_ids[topic]]
     if one.renamed_from != other.renamed_from:
         fields.append("renamedFrom")
     if one.secret_folder != other.secret_folder:

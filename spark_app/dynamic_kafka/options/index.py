@@ -1,6 +1,6 @@
 """Every option that the parser accepts or refuses by name: by section, by name and by alias.
 
-Pure; built once from `definitions` and `secret_definitions`. `recognition`, `parse` and `reference` use it.
+Pure; built once from the modules of definitions. `recognition`, `parse` and `reference` use it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dynamic_kafka.options.definitions import (
     StreamOptions,
 )
 from dynamic_kafka.options.evaluation_definitions import EvaluationOptions
+from dynamic_kafka.options.integrity_definitions import IntegrityOptions
 from dynamic_kafka.options.option import Option, declared_options
 from dynamic_kafka.options.secret_definitions import SecretOptions
 
@@ -25,6 +26,7 @@ SECTIONS: Mapping[str, type] = {
     "Reading, rates, commits": ReadingOptions,
     "Ending by a record": EvaluationOptions,
     "Failures and state": FailureOptions,
+    "Topic integrity": IntegrityOptions,
     "Secrets": SecretOptions,
 }
 """The sections of the documentation, in its order."""
@@ -36,7 +38,6 @@ IGNORED_OPTIONS = (
 """Options of Spark's source that are accepted without effect, each with the reason."""
 
 FUTURE_OPTIONS = (
-    Option("topicIntegrityCheck", "text", "", aliases=("scan.topic-integrity-check.enabled",)),
     Option("internalTopicsSetup", "text", "", aliases=("internal.topics.setup",)),
     Option("watermarkMode", "text", ""),
     Option("watermarkAlignmentMaxDrift", "text", ""),

@@ -18,6 +18,7 @@ from dynamic_kafka.options.definitions import (
     StreamOptions,
 )
 from dynamic_kafka.options.evaluation_definitions import EvaluationOptions
+from dynamic_kafka.options.integrity_definitions import IntegrityOptions
 from dynamic_kafka.options.secret_definitions import SecretOptions
 from dynamic_kafka.options.values import Mode, NamedOptions, PerCluster, SingleCluster
 
@@ -30,6 +31,7 @@ class SourceOptions(
     ReadingOptions,
     EvaluationOptions,
     FailureOptions,
+    IntegrityOptions,
     SecretOptions,
 ):
     """The options of one query. `definitions` declares the fields that options fill; the fields here are derived.

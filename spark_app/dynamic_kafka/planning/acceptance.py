@@ -41,18 +41,25 @@ class LossOutcome:
     notes: tuple[Note, ...] = ()
 
 
-def judge_losses(given: PlanInput, opened: OffsetDocument, found: Sequence[DataLoss]) -> Steps[LossOutcome]:
+def judge_losses(
+    given: PlanInput,
+    opened: OffsetDocument,
+    found: Sequence[DataLoss],
+    changed: Collection[tuple[str, str]] = (),
+) -> Steps[LossOutcome]:
     """Refuse losses that no user accepted; otherwise continue behind them.
 
     Args:
         opened: progress with new splits opened.
+        changed: (cluster, topic) of the topics whose deletion or re-creation a user accepted.
 
     Raises:
         DataLossError: a loss is refused, and `given.refuse_losses` is set.
     """
     losses = yield from _without_hidden(given, opened, found)
-    accepted = yield from _accepted(given, opened, losses)
-    refused = [loss for loss in losses if loss.split not in accepted] if given.options.fail_on_data_loss else []
+    open_losses = [loss for loss in losses if not (_is_change(loss) and loss.split[:2] in changed)]
+    accepted = yield from _accepted(given, opened, open_losses)
+    refused = [loss for loss in open_losses if loss.split not in accepted] if given.options.fail_on_data_loss else []
     if refused and given.refuse_losses:
         recreated = any(loss.recreated for loss in refused)
         raise DataLossError(
@@ -70,6 +77,10 @@ def judge_losses(given: PlanInput, opened: OffsetDocument, found: Sequence[DataL
     notes = [Note("data-loss", loss.split.cluster, f"data loss accepted: {describe([loss])}") for loss in skipped]
     until_ms = given.now_ms + given.options.removed_cluster_retention_ms
     return LossOutcome(skip_losses(opened, skipped, until_ms), tuple(losses), tuple(refused), tuple(notes))
+
+
+def _is_change(loss: DataLoss) -> bool:
+    return loss.recreated or loss.missing
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
 from dynamic_kafka.planning.acceptance import LossOutcome, judge_losses
-from dynamic_kafka.planning.checks import check_clusters, void_acceptances
+from dynamic_kafka.planning.checks import check_clusters, check_topics, void_acceptances
 from dynamic_kafka.planning.dataloss import DataLoss, epochs_to_check, find_data_loss, is_recreated
 from dynamic_kafka.planning.deleted_topics import confirm_absences, mark_deleted_topics
 from dynamic_kafka.planning.ending import is_over
+from dynamic_kafka.planning.integrity import TopicChange, check_integrity
 from dynamic_kafka.planning.observation import ClusterObservation, Note, observed_topic
 from dynamic_kafka.planning.plan import Plan, advance, open_splits
 from dynamic_kafka.planning.plan_input import PlanInput
@@ -38,6 +39,7 @@ class Planned:
         opened: progress with new splits opened, before losses are skipped.
         losses: data losses; `refused` are those that no user accepted.
         warnings: {key: text} of conditions that last; None where a condition is over.
+        changed: topics that would end the query for good, if the plan does not refuse losses.
     """
 
     plan: Plan
@@ -49,6 +51,7 @@ class Planned:
     refused: tuple[DataLoss, ...]
     notes: tuple[Note, ...]
     warnings: Mapping[tuple[str, ...], str | None]
+    changed: tuple[TopicChange, ...] = ()
 
 
 def plan_batch(given: PlanInput) -> Steps[Planned]:
@@ -56,6 +59,7 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
 
     Raises:
         RevisionRejectedError: metadata does not fit the saved clusters, or names a topic that does not exist.
+        TopicIntegrityError: a topic that is checked was deleted or re-created, and no user accepted that.
         DataLossError: records are gone, and no user accepted that.
         ClusterError, OptionError: a first plan cannot start as the options ask.
     """
@@ -65,8 +69,11 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
     wanted, answers = yield from mark_deleted_topics(given)
     progress, renamed = carry_over(given.progress, wanted, answers)
     # A run that ends by itself takes a missing topic for one that is read.
-    answers = yield from confirm_absences(progress, answers, every=given.limits.targets is not None)
+    answers = yield from confirm_absences(progress, wanted, answers, every=given.limits.targets is not None)
+    saved = progress
     progress, accepted = yield from check_clusters(given, progress)
+    integrity = yield from check_integrity(given, progress, wanted, answers)
+    check_topics(given, saved)
     reconciled = reconcile(
         progress, wanted, answers, now_ms=given.now_ms, retention_ms=given.options.removed_cluster_retention_ms
     )
@@ -85,7 +92,7 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
     found = find_data_loss(opened, answers, before=progress, epoch_ends=epoch_ends)
     outcome = LossOutcome(opened)
     if found:
-        outcome = yield from judge_losses(given, opened, found)
+        outcome = yield from judge_losses(given, opened, found, integrity.accepted)
     ready = outcome.document
     if any(loss.recreated for loss in outcome.losses):
         # The stops of a re-created topic went with the old one: the same rules apply to the new topic.
@@ -102,7 +109,8 @@ def plan_batch(given: PlanInput) -> Steps[Planned]:
         losses=outcome.losses,
         refused=outcome.refused,
         notes=(*renamed, *outcome.notes, *reconciled.notes),
-        warnings=kept_stop_warnings(given, reconciled.document),
+        warnings={**kept_stop_warnings(given, reconciled.document), **integrity.warnings},
+        changed=integrity.refused,
     )
 
 

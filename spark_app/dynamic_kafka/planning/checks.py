@@ -34,7 +34,7 @@ class RevisionRejectedError(Exception):
 
 
 def check_clusters(given: PlanInput, progress: OffsetDocument) -> Steps[tuple[OffsetDocument, Accepted | None]]:
-    """Refuse clusters other than the saved ones, and topics that do not exist.
+    """Refuse clusters other than the saved ones.
 
     Args:
         progress: saved progress, renames applied.
@@ -45,8 +45,7 @@ def check_clusters(given: PlanInput, progress: OffsetDocument) -> Steps[tuple[Of
         2. The acceptances, None if it did not ask for them.
 
     Raises:
-        RevisionRejectedError: a cluster is not the saved one, or a topic that metadata names does not exist.
-        ClusterError: a first plan that must not miss a topic found one without a description.
+        RevisionRejectedError: a cluster is not the saved one.
     """
     answers, clusters = given.observation.answers, given.observation.subscription.clusters
     accepted: Accepted | None = None
@@ -58,8 +57,6 @@ def check_clusters(given: PlanInput, progress: OffsetDocument) -> Steps[tuple[Of
         problems = identity_problems(progress, answers, accepted or {}, clusters)
     if problems:
         raise RevisionRejectedError(IdentityError("; ".join(problem.text for problem in problems)))
-    for cluster, answer in answers.items():
-        _check_topics(given, progress, cluster, answer)
     swapped = {
         cluster
         for cluster in answers.keys() & (accepted or {}).keys()
@@ -67,6 +64,20 @@ def check_clusters(given: PlanInput, progress: OffsetDocument) -> Steps[tuple[Of
         if is_another(saved_identity(progress, cluster), answers[cluster].kafka_id)
     }
     return (_voided(accepted, swapped, forget(progress, swapped)) if accepted and swapped else progress), accepted
+
+
+def check_topics(given: PlanInput, progress: OffsetDocument) -> None:
+    """Refuse topics that do not exist.
+
+    Args:
+        progress: as for `check_clusters`.
+
+    Raises:
+        RevisionRejectedError: a topic that metadata names does not exist.
+        ClusterError: a first plan that must not miss a topic found one without a description.
+    """
+    for cluster, answer in given.observation.answers.items():
+        _check_topics(given, progress, cluster, answer)
 
 
 def void_acceptances(reconciled: Reconciled, accepted: Accepted | None) -> Steps[Reconciled]:

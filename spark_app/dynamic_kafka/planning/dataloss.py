@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
+from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.progress import OffsetDocument, ParkedCluster, TopicProgress
 from dynamic_kafka.planning.questions import EpochCheck
@@ -154,11 +155,16 @@ def is_recreated(saved: str | None, seen: str | None) -> bool:
     return saved is not None and seen is not None and saved != seen
 
 
+def recreation(saved: str | None, found: str | None) -> str:
+    """Return, as a part of a sentence, that a topic was re-created, with both ids as Kafka's tools print them."""
+    return f"was re-created (id {shown_topic_id(saved)}, now {shown_topic_id(found)})"
+
+
 def recreated_while_pending(part: SplitRange, planned: str | None, found: str) -> str:
     """Return the error for a range of a pending batch whose topic was re-created, with the ways out."""
     topic = "/".join(part.split[:2])
     return (
-        f"data loss: the pending batch holds {part}, but the topic was re-created (id {planned}, now {found}): these"
+        f"data loss: the pending batch holds {part}, but the topic {recreation(planned, found)}: these"
         f" offsets belong to the old topic. Leave them out with {tool_command('abandon', topic)}, then accept the"
         f" loss with {tool_command('accept', flag='--data-loss')}: the new topic is read from its first record. Or"
         " accept all losses, always, with failOnDataLoss=false"
@@ -168,7 +174,7 @@ def recreated_while_pending(part: SplitRange, planned: str | None, found: str) -
 def _judge_recreated(
     following: int, saved: str | None, seen: TopicObservation, partition: int
 ) -> tuple[str, int | None]:
-    recreated = f"the topic was re-created (id {saved}, now {seen.topic_id}): "
+    recreated = f"the topic {recreation(saved, seen.topic_id)}: "
     if partition not in seen.latest:
         return f"{recreated}the partition no longer exists", None
     # The old offset may exist in the new log, but other records are there.

@@ -19,7 +19,11 @@ from dynamic_kafka.planning.questions import AbsentTopicsQuestion, Steps
 
 
 def confirm_absences(
-    progress: OffsetDocument, answers: Mapping[str, ClusterObservation], *, every: bool
+    progress: OffsetDocument,
+    wanted: Mapping[str, SubscribedCluster],
+    answers: Mapping[str, ClusterObservation],
+    *,
+    every: bool,
 ) -> Steps[Mapping[str, ClusterObservation]]:
     """Return the answers, with only those topics missing that no broker has.
 
@@ -27,7 +31,8 @@ def confirm_absences(
 
     Args:
         progress: saved progress, renames applied.
-        every: whether topics without progress are confirmed too; otherwise they stay as they are.
+        every: whether topics without progress are confirmed too; otherwise they stay as they are, unless metadata
+            pins their id.
 
     Raises:
         ClusterError: a cluster refuses to describe one of them.
@@ -36,7 +41,7 @@ def confirm_absences(
         (cluster, topic)
         for cluster, answer in answers.items()
         for topic in answer.missing
-        if every or progress.topic(cluster, topic) is not None
+        if every or progress.topic(cluster, topic) is not None or _is_pinned(wanted, cluster, topic)
     )
     if not doubtful:
         return answers
@@ -47,13 +52,17 @@ def confirm_absences(
     }
 
 
+def _is_pinned(wanted: Mapping[str, SubscribedCluster], cluster: str, topic: str) -> bool:
+    return cluster in wanted and topic in wanted[cluster].topic_ids
+
+
 def mark_deleted_topics(
     given: PlanInput,
 ) -> Steps[tuple[Mapping[str, SubscribedCluster], Mapping[str, ClusterObservation]]]:
     """Return the wanted clusters and the answers, with deleted topics added as missing ones.
 
-    A deleted topic that was read completely is not wanted any more. If the pattern does not match a topic any more, the
-    user removed it on purpose, and it is left alone.
+    A deleted topic that was read completely is not wanted any more, unless topics are checked. If the pattern does not
+    match a topic any more, the user removed it on purpose, and it is left alone.
 
     Raises:
         ClusterError: the cluster does not list a topic because it refuses to describe it.
@@ -78,15 +87,16 @@ def mark_deleted_topics(
         if (topic not in topics or topic in missing) and re.fullmatch(single.pattern, topic)
     )
     absent = (yield AbsentTopicsQuestion(unlisted)) if unlisted else frozenset()
+    checked = given.options.topic_integrity_check
     for _, topic in sorted(unlisted):
         progress = reading.topics[topic]
         if (name, topic) not in absent:
             # It exists, though not in the list that the metadata were made of.
             topics[topic] = progress.stream
             missing.discard(topic)
-        elif not given.options.fail_on_data_loss:
+        elif not (given.options.fail_on_data_loss or checked):
             continue
-        elif _is_read(progress, ends.get(topic)):
+        elif _is_read(progress, ends.get(topic)) and not checked:
             topics.pop(topic, None)
             missing.discard(topic)
         else:

@@ -44,6 +44,16 @@ class AcceptedLossesQuestion:
 
 
 @dataclass(frozen=True)
+class AcceptedTopicsQuestion:
+    """Which deleted or re-created topics has a user accepted for this query? Answer: a set of `TopicChange`.
+
+    A plan asks only if a topic that it reads has another id than the saved one, or is missing.
+    """
+
+    query: str
+
+
+@dataclass(frozen=True)
 class OffsetsQuestion:
     """Which offsets answer these queries? Answer: {split: offset}, for every split.
 
@@ -108,6 +118,7 @@ class EpochEndsQuestion:
 Question = (
     AcceptedIdentitiesQuestion
     | AcceptedLossesQuestion
+    | AcceptedTopicsQuestion
     | OffsetsQuestion
     | HighWatermarksQuestion
     | AbsentTopicsQuestion

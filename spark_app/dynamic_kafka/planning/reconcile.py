@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from dynamic_kafka.metadata.subscription import SubscribedCluster
-from dynamic_kafka.planning.dataloss import is_recreated
+from dynamic_kafka.planning.dataloss import is_recreated, recreation
 from dynamic_kafka.planning.observation import ClusterObservation, Note, NoteKind, TopicObservation
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster, ParkedTopic, TopicProgress
 from dynamic_kafka.planning.splits import Split
@@ -156,7 +156,7 @@ class _Reconciliation:
             # The offsets belong to the topic id from when it was parked.
             progress = replace(progress, topic_id=progress.topic_id or parked.topic_id)
         if known and is_recreated(progress.topic_id, seen.topic_id):
-            self.note("recreated", cluster, topic, f"was re-created (id {progress.topic_id}, now {seen.topic_id})")
+            self.note("recreated", cluster, topic, recreation(progress.topic_id, seen.topic_id))
             # Nothing of the old topic is missing in a split that had ended: it is no data loss, but a new split.
             progress = progress.without([p for p in progress.ended if progress.finished(p)])
         for partition in sorted(set(seen.latest) - set(progress.next)):

@@ -13,6 +13,7 @@ from typing import Any
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
+from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from tests.support.kafka import records
 from tests.support.kafka.broker import random_id
 from tests.support.kafka.errors import BrokerError
@@ -69,9 +70,9 @@ class Content:
         self._wait(f"topic {topic} to vanish", lambda: self._leaders(topic) == 0)
 
     def topic_id(self, topic: str) -> str:
-        """Return the topic's id as Kafka prints it; a topic that is created again has another one."""
+        """Return the topic's id as Kafka's tools print it; a topic that is created again has another one."""
         described = results(self.admin.describe_topics(TopicCollection([topic])))
-        return str(described[topic].topic_id)
+        return str(shown_topic_id(str(described[topic].topic_id)))
 
     def produce(self, topic: str, values: Iterable[records.Value], *, partition: int | None = None) -> None:
         """Send bare values or `Record`s and wait until all are acknowledged."""

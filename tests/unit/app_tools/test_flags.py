@@ -17,7 +17,7 @@ FLAGS = {
     "plan": "--sink --source --metadata --json",
     "inspect": "--sink --source --state-location --json",
     "import-checkpoint": "--cluster --source --after-pending -o --output --state-location",
-    "accept": "--sink --source --state-location --identity --data-loss --state --yes",
+    "accept": "--sink --source --state-location --identity --data-loss --topic --state --yes",
     "abandon": "--sink --source --state-location --yes --stopped --undelivered",
     "manifest": "--for --name --namespace --secret --stream --service-account",
 }

@@ -13,9 +13,11 @@ from dynamic_kafka.driver.incarnation import Incarnation
 from dynamic_kafka.driver.state_purge import KEPT_DOCUMENTS, KEPT_S, MOST, purge
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import DynamicKafkaError
+from dynamic_kafka.executor.verdicts import save_change, saved_changes
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.codec import fingerprint
 from dynamic_kafka.planning.identity import AcceptedIdentity
+from dynamic_kafka.planning.integrity import TopicChange
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, ParkedCluster, ParkedTopic, TopicProgress
 from dynamic_kafka.planning.splits import Split, SplitRange
 
@@ -204,3 +206,20 @@ def test_a_damaged_old_file_does_not_end_a_start(
     make_old(tmp_path)
     purge(state, SAVED, DRIVER)
     assert f"q/{path}.json is damaged" in caplog.text
+
+
+@pytest.mark.parametrize("cluster", ["east", "before-its-rename"])
+def test_verdicts_about_earlier_topics_go(state: StateLocation, tmp_path: Path, cluster: str) -> None:
+    read = {"t": TopicProgress("s", {0: 50}, topic_id="new"), "u": TopicProgress("s", {0: 50}, topic_id="old u")}
+    kept = {"v": ParkedTopic("s", {0: 5}, 900, "old v")}
+    saved = replace(SAVED, clusters={cluster: ClusterProgress(read)}, parked={cluster: ParkedCluster(kept)})
+    for topic in "tuvw":
+        for kind in ("verdict", "accepted"):
+            save_change(state, "q", kind, TopicChange("east", topic, f"old {topic}", "new"))  # type: ignore[arg-type]
+    purge(state, saved, DRIVER)
+    assert len(names(tmp_path / "q" / "integrity")) == 8  # they are not old
+    make_old(tmp_path)
+    purge(state, saved, DRIVER)
+    for kind in ("verdict", "accepted"):
+        left = saved_changes(state, "q", kind)  # type: ignore[arg-type]
+        assert sorted(change.topic for change in left.values()) == ["u", "v"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -9,7 +10,10 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from dynamic_kafka.errors import ClusterError, ClusterRefusedError, ClusterUnreachableError
+from dynamic_kafka.kafka import admin as admin_module
 from dynamic_kafka.kafka.admin import ClusterAdmin
+from dynamic_kafka.kafka.errors import UnknownTopicError
+from dynamic_kafka.planning.starting import OffsetQuery
 
 CERTIFICATE = KafkaError(KafkaError._SSL, "ssl://e:1/bootstrap: SSL handshake failed: certificate verify failed")
 
@@ -56,3 +60,30 @@ def test_a_new_client_is_made_only_without_an_answer(
         admin.kafka_id("orders")
     admin.close_in_background()
     assert (type(raised.value), admin.clients) == (kind, clients)
+
+
+class Leaderless(Admin):
+    """A client that finds no leader of any partition."""
+
+    def __init__(self, absent: set[str]) -> None:
+        super().__init__(KafkaError._NOENT, None)
+        self.absent, self.described = absent, 0
+
+    def describe_topics(self, topics: Iterable[str]) -> tuple[dict[str, Any], frozenset[str]]:
+        self.described += 1
+        return {}, frozenset(self.absent.intersection(topics))
+
+
+@pytest.mark.parametrize(("absent", "kind"), [({"t"}, UnknownTopicError), (set(), ClusterError)])
+def test_a_topic_without_leaders_may_be_a_deleted_one(
+    absent: set[str], kind: type[ClusterError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Otherwise a deleted topic is asked for until the deadline, and fails as an unknown error of the cluster
+    refused = KafkaException(KafkaError(KafkaError._NOENT, "No leaders found"))
+    monkeypatch.setattr(admin_module, "list_offsets", lambda *_: [(("t", 0), refused)])
+    monkeypatch.setattr(admin_module, "PAUSE_S", 0.05)
+    client = Leaderless(absent)
+    with pytest.raises(ClusterError) as failed:
+        client.offsets({("t", 0): OffsetQuery("latest")})
+    assert type(failed.value) is kind
+    assert (client.described == 1) is bool(absent)

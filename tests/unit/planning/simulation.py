@@ -13,25 +13,31 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
+from dynamic_kafka.driver.changed_topics import recorded_verdicts, refuse_standing
 from dynamic_kafka.driver.replay import Replays
 from dynamic_kafka.driver.state_store import StateLocation
 from dynamic_kafka.errors import (
     ClusterError,
     ClusterUnreachableError,
     DataLossError,
+    DynamicKafkaError,
     PendingRangesError,
     StateMismatchError,
+    TopicIntegrityError,
 )
 from dynamic_kafka.executor.read_task import BatchReports, ReadTask
 from dynamic_kafka.executor.record_evaluation import StopSearch, begin
 from dynamic_kafka.executor.state_folder import STOP_RECORD, TOPIC_ID, StateFile
 from dynamic_kafka.executor.topic_identity import of_planned_topic
+from dynamic_kafka.executor.verdicts import save_change, saved_changes
 from dynamic_kafka.metadata.model import OffsetSpec
 from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
+from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from dynamic_kafka.options import parse_options
 from dynamic_kafka.planning.acceptance import AcceptedLoss
 from dynamic_kafka.planning.amendments import Amendment
@@ -40,6 +46,7 @@ from dynamic_kafka.planning.batch import Planned, plan_batch
 from dynamic_kafka.planning.codec import decode, encode, fingerprint
 from dynamic_kafka.planning.dataloss import DataLoss
 from dynamic_kafka.planning.ending import Targets, still_to_read
+from dynamic_kafka.planning.integrity import TopicChange, changes_of
 from dynamic_kafka.planning.observation import ClusterObservation, Observation, TopicObservation
 from dynamic_kafka.planning.plan import Limits, ranges_between
 from dynamic_kafka.planning.plan_input import PlanInput
@@ -48,6 +55,7 @@ from dynamic_kafka.planning.questions import (
     AbsentTopicsQuestion,
     AcceptedIdentitiesQuestion,
     AcceptedLossesQuestion,
+    AcceptedTopicsQuestion,
     EpochEndsQuestion,
     HighWatermarksQuestion,
     OffsetsQuestion,
@@ -160,6 +168,11 @@ class SimulatedReports(BatchReports):
     """The place for executors' reports, in memory."""
 
     state: StateLocation
+    takes_verdicts: bool = True
+
+    def save_verdict(self, change: TopicChange) -> None:
+        if self.takes_verdicts:
+            super().save_verdict(change)
 
     def _folder(self) -> StateLocation:
         return self.state
@@ -234,6 +247,7 @@ class Simulation:
         topic_ids: bool = True,
         first_offsets: bool = False,
         fail_on_loss: bool = False,
+        integrity: bool = False,
         evaluator: Callable[[Record], bool] | None = None,
     ) -> None:
         self.starting: Rule = starting
@@ -247,6 +261,7 @@ class Simulation:
                 "clusterFailurePolicy": policy,
                 "pendingRemovedRanges": "refuse" if refuse else "filter",
                 "failOnDataLoss": str(fail_on_loss).lower(),
+                "topicIntegrityCheck": str(integrity).lower(),
                 "startingOffsets": starting,
                 "removedClusterRetention": str(RETENTION_MS),
                 **({"recordEvaluator": "simulated"} if evaluator is not None else {}),
@@ -275,6 +290,9 @@ class Simulation:
         self.explicit_ids: dict[tuple[str, str], str] = {}
         self.epochs: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(lambda: [(0, 0)])
         self.accepts_losses = True
+        self.accepts_by: Literal["pin", "tool"] = "pin"
+        self.verdicts_are_lost = False
+        self.pins: dict[tuple[str, str], str] = {}
         self.acceptances = 0
         self.recreation: tuple[int, Callable[[], None]] | None = None
         self.given_up: set[Record] = set()
@@ -321,10 +339,15 @@ class Simulation:
                 starting_offsets=offset_spec(named.physical.start),
                 stopping_offsets=offset_spec(named.physical.stop),
                 renamed_from=named.renamed_from,
+                topic_ids={topic: pin for topic in sorted(named.topics) if (pin := self.pin(named.physical, topic))},
             )
             for named in self.view()
         }
         return Subscription(clusters | self.never_answers, ("s",))
+
+    def pin(self, cluster: SimulatedCluster, topic: str) -> str | None:
+        """The id that metadata pins a topic to, as Kafka's tools print it."""
+        return shown_topic_id(self.pins.get((cluster.kafka_id, topic)))
 
     def answers(self) -> dict[str, ClusterObservation]:
         answers = {}
@@ -411,7 +434,10 @@ class Simulation:
             skips: the sink is Spark's file sink: Spark does not even ask for the ranges of a batch that the sink has.
         """
         if self.process is None:
-            self.process = Replays(self.options, self.state, self.observe)
+            if standing := self.standing():
+                self.accept_changes(standing)
+                return True
+            self.process = Replays(self.options, self.state, self.observe, lambda topics, _: self.absent(topics))
         if not self.pending and (self.last_document().over or not self.plan(crash, limits)):
             if limits == Limits():
                 self.check_at_rest()
@@ -437,13 +463,8 @@ class Simulation:
             if crash == "read":
                 return False
             self.ranges(batch)  # a second job of `foreachBatch`: it gets no range that executors have left out
-        except PendingRangesError:
-            assert self.options.pending_removed_ranges == "refuse"
-            return False
-        except DataLossError as refused:
-            assert re.search("re-created|truncated", str(refused)) and self.options.fail_on_data_loss
-            if self.accepts_losses:
-                self.abandon_recreated()
+        except (PendingRangesError, DataLossError, TopicIntegrityError) as refused:
+            self.check_refused_batch(refused)
             return False
         except (ReadFailed, ClusterUnreachableError):
             return False
@@ -451,6 +472,17 @@ class Simulation:
             self.sink[batch] = rows
             self.delivered.update(rows)
         return True
+
+    def check_refused_batch(self, refused: DynamicKafkaError) -> None:
+        """Check that the source refuses a pending batch for a reason, and accept that if the user does so."""
+        if isinstance(refused, TopicIntegrityError):
+            self.end_for_good(refused)
+        elif isinstance(refused, PendingRangesError):
+            assert self.options.pending_removed_ranges == "refuse"
+        else:
+            assert re.search("re-created|truncated", str(refused)) and self.options.fail_on_data_loss
+            if self.accepts_losses:
+                self.abandon_recreated()
 
     def plan(self, crash: CrashPoint | None, limits: Limits) -> bool:
         """Plan and log a batch, unless Spark dies before; False when there is no news."""
@@ -470,8 +502,11 @@ class Simulation:
             assert logged.is_initial and "does not describe it" in str(refused)
             self.process = None
             return True
-        except DataLossError:
-            self.check_refusal(given)
+        except (DataLossError, TopicIntegrityError) as refused:
+            if isinstance(refused, TopicIntegrityError):
+                self.end_for_good(refused)
+            else:
+                self.check_refusal(given)
             self.process = None
             return True
         assert run_steps(plan_batch(given), self.answer) == planned, "a plan is a function"
@@ -517,6 +552,49 @@ class Simulation:
             read_before=frozenset(observation.answers),
         )
 
+    def absent(self, topics: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        """Those of the topics that no broker has."""
+        found = {(cluster, name): self.physical(cluster).topics[name] for cluster, name in topics}
+        return frozenset(key for key, topic in found.items() if topic.deleted or topic.unlisted_by == "all")
+
+    def end_for_good(self, error: TopicIntegrityError) -> None:
+        """End the process, as its verdict ends each start, until a user accepts what has changed."""
+        self.process = None
+        changes, query = changes_of(error), self.last_document().query
+        assert changes
+        if not self.verdicts_are_lost:
+            with suppress(TopicIntegrityError), recorded_verdicts(self.state, query):
+                raise error
+            document = self.last_document()
+            # Under the former id of a renamed cluster, the next start asks the brokers again.
+            known = [change for change in changes if change.pinned or document.topic(*change.key[:2]) is not None]
+            assert {change.key for change in known} <= {change.key for change in self.standing()} or not query
+        self.accept_changes(changes)
+
+    def accept_changes(self, changes: Iterable[TopicChange]) -> None:
+        """Let the user accept what has ended the query, if it is a user who does."""
+        query = self.last_document().query
+        for change in changes if self.accepts_losses else ():
+            physical, topic = self.physical(change.cluster), self.physical(change.cluster).topics[change.topic]
+            assert change.expected != change.found
+            assert change.pinned or self.options.topic_integrity_check
+            if change.pinned and not change.found:
+                del self.pins[physical.kafka_id, change.topic]
+            elif change.pinned or (self.accepts_by == "pin" and change.found):
+                self.pins[physical.kafka_id, change.topic] = topic.topic_id
+            else:
+                save_change(self.state, query, "accepted", change)
+        if self.accepts_losses:
+            assert not any(change in self.standing() for change in changes)
+
+    def standing(self) -> tuple[TopicChange, ...]:
+        """The verdicts that would end a start now."""
+        try:
+            refuse_standing(self.state, [self.last_document()], self.options, self.subscription)
+        except TopicIntegrityError as error:
+            return changes_of(error)
+        return ()
+
     def check_refusal(self, given: PlanInput) -> None:
         """Check that refused records are gone, and accept the losses, as the tool `accept` records them."""
         assert self.options.fail_on_data_loss
@@ -524,6 +602,9 @@ class Simulation:
         assert planned.refused
         for loss in planned.refused:
             self.check_loss(loss, planned.opened)
+            pin = self.pins.get((self.physical(loss.split.cluster).kafka_id, loss.split.topic))
+            named = pin == self.topic_of(loss.split).topic_id
+            assert not (loss.recreated and named), "the metadata name the new id, and that accepts its loss"
             following, epoch = planned.opened.next_of(loss.split), planned.opened.epoch_of(loss.split)
             assert following is not None
             accepted = AcceptedLoss(
@@ -556,15 +637,19 @@ class Simulation:
                 return {split: self.topic_of(split).ends[split.partition] for split in new}
             case AcceptedIdentitiesQuestion():
                 return {}  # identities follow their cluster: the plan fails if it finds another one
-            case AcceptedLossesQuestion(query):
-                assert self.options.fail_on_data_loss
-                return self.state.accepted_losses(query)
+            case AcceptedLossesQuestion() | AcceptedTopicsQuestion():
+                return self.accepted(question)
             case AbsentTopicsQuestion(topics):
-                found = {(cluster, name): self.physical(cluster).topics[name] for cluster, name in topics}
-                return frozenset(key for key, topic in found.items() if topic.deleted or topic.unlisted_by == "all")
+                return self.absent(topics)
             case EpochEndsQuestion(checks):
                 ends = {s: self.epoch_end(self.topic_of(s).topic_id, s.partition, c.saved) for s, c in checks.items()}
                 return {split: end for split, end in ends.items() if end < checks[split].end}
+
+    def accepted(self, question: AcceptedLossesQuestion | AcceptedTopicsQuestion) -> Any:
+        if isinstance(question, AcceptedTopicsQuestion):
+            return set(saved_changes(self.state, question.query, "accepted").values())
+        assert self.options.fail_on_data_loss
+        return self.state.accepted_losses(question.query)
 
     def topic_of(self, split: Split) -> SimulatedTopic:
         return self.physical(split.cluster).topics[split.topic]
@@ -622,6 +707,7 @@ class Simulation:
         planned = end.topic(part.split.cluster, part.split.topic)
         assert planned is not None
 
+        reports = SimulatedReports("memory", end.query, fingerprint(end), self.state, not self.verdicts_are_lost)
         task = ReadTask(
             part,
             "s",
@@ -632,8 +718,10 @@ class Simulation:
             include_headers=False,
             fail_on_data_loss=self.options.fail_on_data_loss,
             topic_id=planned.topic_id,
-            reports=SimulatedReports("memory", end.query, fingerprint(end), self.state),
+            reports=reports,
             has_stop_record=part.split.partition in planned.ended,
+            pin=self.pins.get((self.physical(part.split.cluster).kafka_id, part.split.topic)),
+            topic_integrity=self.options.topic_integrity_check,
         )
         evaluation: Any = SimpleNamespace(load=lambda: self.evaluator) if self.evaluator is not None else None
         task, evaluator = begin(task, evaluation)

@@ -11,7 +11,7 @@ from dynamic_kafka.driver.status import PlanStatus
 from dynamic_kafka.errors import ClusterError
 from dynamic_kafka.metadata import OffsetSpec, SubscribedCluster
 from dynamic_kafka.options import SourceOptions, parse_options
-from dynamic_kafka.planning.checks import RevisionRejectedError, check_clusters, missing_id_warnings
+from dynamic_kafka.planning.checks import RevisionRejectedError, check_clusters, check_topics, missing_id_warnings
 from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
 from dynamic_kafka.planning.plan_input import PlanInput
 from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
@@ -27,7 +27,9 @@ SAVED = OffsetDocument("q", 3, "p", clusters={"east": ClusterProgress({"t": Topi
 
 def check(given: PlanInput) -> OffsetDocument:
     """Return the progress that passes the checks."""
-    return run_steps(check_clusters(given, given.logged), all_logs_begin_at_zero)[0]
+    passed: OffsetDocument = run_steps(check_clusters(given, given.logged), all_logs_begin_at_zero)[0]
+    check_topics(given, given.logged)
+    return passed
 
 
 def with_id(kafka_id: str | None) -> PlanInput:

@@ -49,6 +49,7 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
         flavour=st.sampled_from(["chains", "chains", "silent ids", "stops"]),
         starts=st.lists(STARTS, min_size=2, max_size=2),
         fail_on_loss=st.booleans(),
+        integrity=st.booleans(),
     )
     def a_query(
         self,
@@ -59,9 +60,15 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
         flavour: Literal["chains", "silent ids", "stops"],
         starts: list[Rule],
         fail_on_loss: bool,
+        integrity: bool = False,
     ) -> None:
         self.world = Simulation(
-            starting=starting, policy=policy, refuse=refuse, first_offsets=True, fail_on_loss=fail_on_loss
+            starting=starting,
+            policy=policy,
+            refuse=refuse,
+            first_offsets=True,
+            fail_on_loss=fail_on_loss,
+            integrity=integrity,
         )
         self.flavour = flavour
         for kafka_id, start in zip("ab", starts, strict=True):
@@ -129,9 +136,10 @@ class AQueryInAWildWorld(RuleBasedStateMachine):
         cut = max(found.first.get(0, 0), found.ends[0] - lost)
         self.world.elect(self.world.clusters[cluster], topic, 0, cut, grown)
 
-    @rule(accepts=st.booleans())
-    def losses_are_accepted_or_not(self, accepts: bool) -> None:
-        self.world.accepts_losses = accepts
+    @rule(accepts=st.booleans(), by=st.sampled_from(["pin", "tool"]), lost=st.booleans())
+    def losses_are_accepted_or_not(self, accepts: bool, by: Literal["pin", "tool"], lost: bool = False) -> None:
+        # A process may die before it has written the verdict for which it ends
+        self.world.accepts_losses, self.world.accepts_by, self.world.verdicts_are_lost = accepts, by, lost
 
     @precondition(lambda self: self.flavour != "stops")
     @rule(cluster=CLUSTERS, topic=TOPICS)
@@ -292,3 +300,28 @@ def test_an_unmarked_rename_may_be_answered_after_expiry() -> None:
     state.a_batch_is_tried_again_and_again(crash="reading", more=[answer])
     state.a_topic_is_deleted(cluster="a", topic="t")
     state.teardown()
+
+
+def test_a_checked_topic_ends_each_start_until_it_is_accepted() -> None:
+    for fail_on_loss in (True, False):
+        # Given a query with a batch that is planned, and a topic that is another one now
+        state = AQueryInAWildWorld()
+        start = {"starting": "earliest", "policy": "stall", "refuse": False, "flavour": "chains", "integrity": True}
+        state.a_query(**start, starts=[None, None], fail_on_loss=fail_on_loss)
+        state.world.step()
+        state.records_arrive("a", [2] * 6)
+        state.world.step(crash="logged")
+        state.a_topic_is_recreated(cluster="a", topic="t", crash=None, ends=[5])
+
+        # Then no start gets further, and none delivers anything
+        state.losses_are_accepted_or_not(accepts=False, by="pin")
+        delivered = state.world.delivered.total()
+        for _ in range(3):
+            state.world.step()
+            assert state.world.standing()
+        assert state.world.delivered.total() == delivered
+
+        # Once the metadata name the new id, all of it comes, without any other acceptance
+        state.losses_are_accepted_or_not(accepts=True, by="pin")
+        state.teardown()
+        assert not state.world.acceptances

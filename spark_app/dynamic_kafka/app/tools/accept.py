@@ -1,4 +1,4 @@
-"""The tool `accept`: record that a user accepts another cluster under a cluster id, a data loss, or a lost state.
+"""The tool `accept`: record that a user accepts another cluster, a data loss, another topic, or a lost state.
 
 It writes the files that `StateLocation.accepted_identities` and `accepted_losses` read, and an audit record. The query
 follows an acceptance at its next plan, and may be running. An acceptance covers exactly what the user saw: one physical
@@ -15,19 +15,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynamic_kafka.app.exit_codes import ExitCode
+from dynamic_kafka.app.tools.accept_topics import changed_topics, meaning
 from dynamic_kafka.app.tools.audit import confirm, record
 from dynamic_kafka.app.tools.planned_changes import lost_records
 from dynamic_kafka.app.tools.preview import Preview, preview
 from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments, open_query
 from dynamic_kafka.driver.state_binding import bound_state
 from dynamic_kafka.errors import OptionError, StateMismatchError
+from dynamic_kafka.executor.verdicts import save_change
 from dynamic_kafka.planning.acceptance import AcceptedLoss
 from dynamic_kafka.planning.identity import saved_identity
 from dynamic_kafka.planning.progress import OffsetDocument
 from dynamic_kafka.planning.splits import Split, SplitRange
 from dynamic_kafka.wording import counted, tool_command
 
-HELP = "accept another cluster under a cluster's id, lost records, or a lost state; recorded in the stateLocation"
+HELP = (
+    "accept another cluster under a cluster's id, lost records, a deleted or re-created topic, or a lost state;"
+    " recorded in the stateLocation"
+)
 READABLE_BYTES = 60
 """The bytes of names that a file's name shows."""
 
@@ -67,6 +72,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " (needs app.yaml)",
     )
     parser.add_argument(
+        "--topic",
+        metavar="CLUSTER/TOPIC[=ID]",
+        action="append",
+        help="go on although this topic, whose id is checked, is missing or was re-created (with ID)",
+    )
+    parser.add_argument(
         "--state",
         action="store_true",
         help="continue with this stateLocation, although it does not hold the state that the query has used",
@@ -88,14 +99,20 @@ def run(arguments: argparse.Namespace) -> int:
     amendments = state.amendments(query.id)
     document = query.saved.amended(amendments).after(query.saved.latest)
     pending = _Pending(query.saved.ranges(), query.saved.remaining(amendments))
-    found = _all(seen, document, pending) if arguments.identity is None and arguments.data_loss is None else []
+    given = (arguments.identity, arguments.data_loss, arguments.topic)
+    found = _all(seen, document, pending) if given == (None, None, None) else []
+    topics = changed_topics(None if given == (None, None, None) else arguments.topic or (), seen, state, document)
     found += [_identity(text, seen, document, pending) for text in arguments.identity or ()]
     found += _losses(arguments.data_loss or (), seen, document)
-    if not found:
-        print("There is nothing to accept: the current plan refuses no cluster and no loss.")
+    if not (found or topics):
+        print("There is nothing to accept: the current plan refuses no cluster, no topic and no loss.")
         return ExitCode.DONE
-    print("\n".join(acceptance.meaning for acceptance in found))
+    print("\n".join([*(acceptance.meaning for acceptance in found), *map(meaning, topics)]))
     confirm("Accept?", yes=arguments.yes)
+    for change in topics:
+        wire = change.to_wire()
+        audited = record(state, "accept", what=meaning(change), before={"topicId": change.expected}, after=wire)
+        print(f"Accepted: {state.uri}/{save_change(state, query.id, 'accepted', change)} (recorded in {audited})")
     names = [file.name for file in state.list_folder(f"{query.id}/accepted")]
     number = max((int(name.partition("-")[0]) for name in names if name[0].isdecimal()), default=0)
     for offset, acceptance in enumerate(found, start=1):
@@ -154,7 +171,7 @@ class _Pending:
 
 def _all(seen: Preview | None, document: OffsetDocument, pending: _Pending) -> list[Acceptance]:
     if seen is None:
-        raise OptionError("add --identity or --data-loss; only with app.yaml can this be found by a plan")
+        raise OptionError("add --identity, --topic or --data-loss; only with app.yaml can this be found by a plan")
     return [
         *(_identity(f"{name}={found}", seen, document, pending) for name, found in sorted(seen.swapped.items())),
         *_losses([""] if seen.refused else [], seen, document),

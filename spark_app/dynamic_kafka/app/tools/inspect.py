@@ -10,6 +10,7 @@ from dynamic_kafka.app.exit_codes import ExitCode
 from dynamic_kafka.app.tools.formatting import shown_time, table
 from dynamic_kafka.app.tools.saved_query import SavedQuery, add_query_arguments, open_query
 from dynamic_kafka.errors import OffsetDocumentError
+from dynamic_kafka.metadata.topic_ids import shown_topic_id
 from dynamic_kafka.planning.amendments import Amendment
 from dynamic_kafka.planning.progress import OffsetDocument, TopicProgress, has_stop_records
 from dynamic_kafka.planning.splits import Split, SplitRange
@@ -108,7 +109,7 @@ def _offsets_text(document: OffsetDocument, start: OffsetDocument | None) -> str
     if not rows:
         return "No split is active."
     topics = [
-        (cluster, name, topic.topic_id or "(unknown)")
+        (cluster, name, shown_topic_id(topic.topic_id) or "(unknown)")
         for cluster, progress in sorted(document.clusters.items())
         for name, topic in sorted(progress.topics.items())
     ]
@@ -169,7 +170,7 @@ def _wire(query: SavedQuery, amendments: list[Amendment]) -> dict[str, Any]:
                 "topics": {
                     name: {
                         "stream": topic.stream,
-                        "topicId": topic.topic_id,
+                        "topicId": shown_topic_id(topic.topic_id),
                         "next": {str(p): offset for p, offset in sorted(topic.next.items())},
                         "pendingFrom": {
                             str(p): offset
@@ -190,7 +191,7 @@ def _wire(query: SavedQuery, amendments: list[Amendment]) -> dict[str, Any]:
                 "kafkaId": parked.kafka_id,
                 "topics": {
                     name: {
-                        "topicId": topic.topic_id,
+                        "topicId": shown_topic_id(topic.topic_id),
                         "next": {str(p): offset for p, offset in sorted(topic.next.items())},
                         "ended": {str(p): offset for p, offset in sorted(topic.ended.items())},
                         "untilMs": topic.until_ms,

@@ -13,6 +13,7 @@ from functools import partial
 from dynamic_kafka.app.tools.announced_waits import announced_waits
 from dynamic_kafka.app.tools.saved_query import SavedProgress
 from dynamic_kafka.app.tools.unreadable_ranges import find_unreadable, unreadable_error
+from dynamic_kafka.driver.changed_topics import refuse_standing
 from dynamic_kafka.driver.cluster_clients import ClusterProbes, request_of
 from dynamic_kafka.driver.cluster_failures import with_choices
 from dynamic_kafka.driver.enumerator import Enumerator
@@ -28,6 +29,7 @@ from dynamic_kafka.errors import (
     SecretWithheldError,
     StaleCheckpointError,
     StateMismatchError,
+    TopicIntegrityError,
 )
 from dynamic_kafka.kafka.probe import collect_observations
 from dynamic_kafka.options import SourceOptions
@@ -37,6 +39,7 @@ from dynamic_kafka.planning.batch import Planned
 from dynamic_kafka.planning.checks import RevisionRejectedError
 from dynamic_kafka.planning.dataloss import DataLoss
 from dynamic_kafka.planning.identity import identity_problems, saved_identity
+from dynamic_kafka.planning.integrity import TopicChange, changes_of, integrity_error
 from dynamic_kafka.planning.observation import TopicObservation, observed_topic
 from dynamic_kafka.planning.plan import Plan
 from dynamic_kafka.planning.progress import OffsetDocument
@@ -75,6 +78,7 @@ class Preview:
         reconciled: the progress in line with metadata, and the splits that are new; None if no plan could be made.
         losses: data losses; `refused` are those that no user accepted.
         plan: the next document; None if no plan could be made.
+        changed: the topics that would end the query for good (`planning.integrity`).
     """
 
     observed: LiveObservation
@@ -91,6 +95,7 @@ class Preview:
     losses: tuple[DataLoss, ...] = ()
     refused: tuple[DataLoss, ...] = ()
     plan: Plan | None = None
+    changed: tuple[TopicChange, ...] = ()
 
     @property
     def fatal(self) -> Mapping[str, DynamicKafkaError]:
@@ -154,6 +159,7 @@ class _PreviewRun:
     delivered: bool
     refusals: list[Refusal] = field(default_factory=list)
     swapped: dict[str, str] = field(default_factory=dict)
+    changed: dict[tuple[str, str, str, str], TopicChange] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # The id that metadata has now for each saved cluster, refused or not.
@@ -179,6 +185,14 @@ class _PreviewRun:
             replays.amendments.add(left_out)
         before = replays.amendments.after(latest)
         planned = self.plan(latest)
+        if planned is not None:
+            self.changed |= {change.key: change for change in planned.changed}
+        try:
+            refuse_standing(self.enumerator.state, [latest], self.options, lambda: self.observed.subscription)
+        except TopicIntegrityError as error:
+            self.changed |= {change.key: change for change in changes_of(error)}
+        if self.changed:
+            self.refuse(None, integrity_error(self.changed.values()))
         # The application compares the group with the last committed batch; a pending batch has no commits there yet.
         repeats = self.saved.end is not None and not self.saved.start.is_initial
         self.check_group(self.saved.start if repeats else latest)
@@ -197,6 +211,7 @@ class _PreviewRun:
             losses=planned.losses if planned else (),
             refused=planned.refused if planned else (),
             plan=planned.plan if planned else None,
+            changed=tuple(sorted(self.changed.values())),
         )
 
     def refuse(self, cluster: str | None, error: DynamicKafkaError) -> None:
@@ -235,6 +250,8 @@ class _PreviewRun:
         left_out = None
         try:
             left_out = replays.judge(judged, saved.end, saved.key, self.observed)
+        except TopicIntegrityError as error:
+            self.changed |= {change.key: change for change in changes_of(error)}
         except (IdentityError, DataLossError, ClusterError) as error:
             self.refuse(None, error)
         if left_out is None:

@@ -16,6 +16,7 @@ from dynamic_kafka.errors import MetadataInvalidError
 from dynamic_kafka.metadata.model import ClusterMetadata, ClusterState, KafkaStream, OffsetSpec, Revision
 from dynamic_kafka.metadata.names import check_cluster_id, check_folder, check_stream_id, check_topic
 from dynamic_kafka.metadata.offset_grammar import START, STOP, Side, read_offsets, spec_problems
+from dynamic_kafka.metadata.topic_ids import check_topic_id
 from dynamic_kafka.metadata.yaml.located import Findings, Problem
 
 _Problems = list[str]
@@ -97,6 +98,7 @@ def _cluster(cluster: ClusterMetadata, at: str, problems: _Problems) -> ClusterM
         starting_offsets=_offsets(cluster.starting_offsets, START, topics, f"{at}: starting_offsets", problems),
         stopping_offsets=_offsets(cluster.stopping_offsets, STOP, topics, f"{at}: stopping_offsets", problems),
         draining_topics=_topics(cluster.draining_topics, f"{at}: draining_topics", problems),
+        topic_ids=_topic_ids(cluster.topic_ids, topics, f"{at}: topic_ids", problems),
     )
 
 
@@ -127,6 +129,17 @@ def _properties(given: object, where: str, problems: _Problems) -> dict[str, str
         else:
             problems.append(f"{where}.{key} must be a text, a whole number, True or False")
     return texts
+
+
+def _topic_ids(given: object, topics: tuple[str, ...], where: str, problems: _Problems) -> dict[str, str]:
+    if not isinstance(given, Mapping):
+        problems.append(f"{where} must be a mapping of topics to their ids")
+        return {}
+    for topic, pin in given.items():
+        problems += _name_problems(f"{where}.{topic}", check_topic_id, pin)
+        if topic not in topics:
+            problems.append(f"{where}: {topic!r} is not among the cluster's topics")
+    return dict(given)
 
 
 def _offsets(given: object, side: Side, topics: tuple[str, ...], where: str, problems: _Problems) -> OffsetSpec | None:

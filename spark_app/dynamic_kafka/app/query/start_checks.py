@@ -1,0 +1,40 @@
+"""The checks of saved files that end an application before Spark starts. Driver; `app.run` calls them.
+
+They ask no broker, and read metadata only as they are in force already.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from dynamic_kafka.app.config.app_config import AppConfig
+from dynamic_kafka.app.query.checkpoints import Checkpoint
+from dynamic_kafka.driver.changed_topics import refuse_standing
+from dynamic_kafka.driver.state_store import StateLocation
+from dynamic_kafka.errors import DynamicKafkaError, TopicIntegrityError
+from dynamic_kafka.metadata.discovery import MetadataDiscovery
+
+
+def check_start(config: AppConfig, discovery: MetadataDiscovery) -> None:
+    """Refuse a start that an earlier run or the metadata show to be in vain.
+
+    Files that cannot be read are left to the queries, which report them.
+
+    Raises:
+        MetadataError: a subscribed stream is missing and no sink has begun, so it is a typo.
+        TopicIntegrityError: an earlier run found a topic deleted or re-created, and nobody has accepted that.
+    """
+    checkpoints = {sink.name: Checkpoint(config.checkpoint_of(sink)) for sink in config.sinks}
+    if discovery.deferred_refusal is not None and all(each.planned is None for each in checkpoints.values()):
+        raise discovery.deferred_refusal
+    for sink in config.sinks:
+        options, checkpoint = config.parsed_options(sink), checkpoints[sink.name]
+        try:
+            with contextlib.suppress(OSError):
+                state = StateLocation(options.state_location) if options.state_location else None
+                documents = checkpoint.documents(checkpoint.planned)
+                refuse_standing(state, documents, options, lambda: discovery.current().subscription)
+        except TopicIntegrityError:
+            raise
+        except DynamicKafkaError:
+            continue

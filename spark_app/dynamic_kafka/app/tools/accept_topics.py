@@ -1,0 +1,71 @@
+"""The part of `accept` about topics that were deleted or re-created, and that are checked (`planning.integrity`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dynamic_kafka.app.tools.preview import Preview
+from dynamic_kafka.driver.state_store import StateLocation
+from dynamic_kafka.errors import OptionError
+from dynamic_kafka.executor.verdicts import saved_changes
+from dynamic_kafka.metadata.topic_ids import saved_topic_id, shown_topic_id
+from dynamic_kafka.planning.integrity import TopicChange
+from dynamic_kafka.planning.progress import OffsetDocument
+
+
+def changed_topics(
+    texts: Sequence[str] | None, seen: Preview | None, state: StateLocation, document: OffsetDocument
+) -> list[TopicChange]:
+    """Return the changes to accept.
+
+    Args:
+        texts: the values of `--topic`; None for all changes that the current plan refuses.
+        seen: the preview of the next start; None if only the checkpoint is known: then recorded verdicts count.
+        document: the progress of the query.
+
+    Raises:
+        OptionError: a text names no change, or one that only metadata can accept.
+    """
+    known = seen.changed if seen is not None else tuple(_recorded(state, document))
+    if texts is None:
+        return [change for change in known if not change.pinned]
+    return [_change(text, known, offline=seen is None) for text in texts]
+
+
+def meaning(change: TopicChange) -> str:
+    """Return the consequences of an acceptance, for the user."""
+    if not change.found:
+        return f"The {change}. That is accepted: its offsets are parked, and its unread records are given up"
+    return f"The {change}. That is accepted: the new topic is read from its first record, in all its partitions"
+
+
+def _recorded(state: StateLocation, document: OffsetDocument) -> list[TopicChange]:
+    found = []
+    for verdict in saved_changes(state, document.query, "verdict").values():
+        reading = document.topic(verdict.cluster, verdict.topic)
+        if verdict.pinned or (reading is not None and reading.topic_id == verdict.expected):
+            found.append(verdict)
+    return found
+
+
+def _change(text: str, known: Sequence[TopicChange], *, offline: bool) -> TopicChange:
+    name, _, given = text.partition("=")
+    fits = [change for change in known if f"{change.cluster}/{change.topic}" == name]
+    fits = [
+        change
+        for change in fits
+        if given in ("", shown_topic_id(change.found)) or saved_topic_id(given) == change.found
+    ]
+    if not fits:
+        where = (
+            "no run has recorded such a change; give app.yaml, to ask the brokers" if offline else "it has not changed"
+        )
+        now = "; ".join(str(change) for change in known) or "no topic has changed"
+        raise OptionError(
+            f"--topic {text!r}: {where} ({now}); write CLUSTER/TOPIC or CLUSTER/TOPIC=ID. Nothing was done"
+        )
+    if fits[0].pinned:
+        raise OptionError(
+            f"--topic {text!r}: metadata pin the id, and only metadata accept another one. {fits[0].remedy}"
+        )
+    return fits[0]

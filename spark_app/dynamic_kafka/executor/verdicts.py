@@ -1,0 +1,49 @@
+"""The verdicts about topics that were deleted or re-created, and their acceptances, as files of the `stateLocation`.
+
+Driver, executors and tools. `<query>/integrity` has a file for each, named by its content: the same verdict is the same
+file, whoever writes it. A verdict ends every later start until a user has accepted the change (`planning.integrity`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Literal
+
+from dynamic_kafka.executor.state_folder import StateFolder
+from dynamic_kafka.planning.integrity import TopicChange
+
+FOLDER = "integrity"
+Kind = Literal["verdict", "accepted"]
+
+
+def save_change(state: StateFolder, query: str, kind: Kind, change: TopicChange) -> str:
+    """Make a verdict or an acceptance durable, and return its path.
+
+    Raises:
+        OptionError, DynamicKafkaError: as `StateFolder`.
+    """
+    path = f"{query}/{FOLDER}/{name_of(kind, change)}"
+    state.write(path, change.to_wire())
+    return path
+
+
+def saved_changes(state: StateFolder, query: str, kind: Kind) -> dict[str, TopicChange]:
+    """Return the verdicts or the acceptances of a query, by the name of their file.
+
+    Raises:
+        OffsetDocumentError: a file is damaged.
+        OptionError, DynamicKafkaError: as `StateFolder`.
+    """
+    folder, found = f"{query}/{FOLDER}", {}
+    names = [file.name for file in state.list_folder(folder) if file.name.startswith(f"{kind}-")]
+    for name, wire in state.read_folder(folder, names).items() if names else ():
+        with state.explain_damage(f"{folder}/{name}"):
+            found[name] = TopicChange.from_wire(wire)
+    return found
+
+
+def name_of(kind: Kind, change: TopicChange) -> str:
+    """Return the name of the file."""
+    mark = hashlib.sha256(json.dumps([*change.key, change.pinned]).encode()).hexdigest()[:16]
+    return f"{kind}-{mark}.json"

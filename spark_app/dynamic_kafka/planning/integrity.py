@@ -1,0 +1,213 @@
+"""Topic integrity: a topic that is read must have the id that metadata pins, or the saved id (`topicIntegrityCheck`).
+
+Pure; `planning.batch` calls `check_integrity` in each plan, and replays and the application judge the same changes. A
+pin is enforced always, the saved id if the option is set. A change that a user accepted is no failure: metadata pins
+the topic to its new id, or the tool `accept` has recorded it. Decision 027 has the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dynamic_kafka.errors import TopicIntegrityError
+from dynamic_kafka.metadata.subscription import SubscribedCluster
+from dynamic_kafka.metadata.topic_ids import saved_topic_id, shown_topic_id
+from dynamic_kafka.planning.checks import RevisionRejectedError
+from dynamic_kafka.planning.dataloss import recreation
+from dynamic_kafka.planning.observation import ClusterObservation, TopicObservation
+from dynamic_kafka.planning.plan_input import PlanInput
+from dynamic_kafka.planning.progress import OffsetDocument, TopicProgress
+from dynamic_kafka.planning.questions import AcceptedTopicsQuestion, Steps
+from dynamic_kafka.wording import tool_command
+
+
+@dataclass(frozen=True, order=True)
+class TopicChange:
+    """A topic that is no longer the one that it should be. Its ids have the client's form.
+
+    Attributes:
+        expected: the id that metadata pins, or that the offsets belong to.
+        found: the id that the topic has now; empty if the cluster does not have the topic.
+        pinned: whether metadata pins the topic to `expected`: then only other metadata accept the change.
+    """
+
+    cluster: str
+    topic: str
+    expected: str
+    found: str
+    pinned: bool = False
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """The change itself, however it was noticed."""
+        return self.cluster, self.topic, self.expected, self.found
+
+    def __str__(self) -> str:
+        name = f"topic {self.topic!r} of cluster {self.cluster!r}"
+        if not self.found:
+            return f"{name} is missing (id {shown_topic_id(self.expected)})"
+        return f"{name} {recreation(self.expected, self.found)}"
+
+    @property
+    def remedy(self) -> str:
+        """The ways to accept the change, as a sentence."""
+        subject = f"{self.cluster}/{self.topic}"
+        by_tool = "" if self.pinned else f", or accept that with {tool_command('accept', subject, flag='--topic')}"
+        if not self.found:
+            return f"To go on, take it out of the metadata, or create it again and name its new id there{by_tool}"
+        pin = f"topicIds: {{{self.topic}: {shown_topic_id(self.found)}}}"
+        return f"To read the new topic from its first record, write `{pin}` into the metadata{by_tool}"
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, Any]) -> TopicChange:
+        """Return the change that a file holds; LookupError if it is damaged."""
+        cluster, topic, expected, found = (str(wire[name]) for name in ("cluster", "topic", "expected", "found"))
+        return cls(cluster, topic, expected, found, pinned=bool(wire.get("pinned", False)))
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the content of the file for a verdict about this change, or for its acceptance."""
+        more = {"pinned": True} if self.pinned else {}
+        names = {"cluster": self.cluster, "topic": self.topic, "expected": self.expected, "found": self.found}
+        return {"version": 1} | names | more
+
+
+def integrity_error(changes: Iterable[TopicChange]) -> TopicIntegrityError:
+    """Return the error for topics that changed. The same changes give the same words at each start."""
+    found = sorted(changes)
+    error = TopicIntegrityError("; ".join(f"{change}. {change.remedy}" for change in found))
+    error.changes = tuple(found)
+    return error
+
+
+def changes_of(error: BaseException) -> tuple[TopicChange, ...]:
+    """Return the changes that an error of `integrity_error` is about; none for one that came as a text."""
+    found = error.changes if isinstance(error, TopicIntegrityError) else ()
+    return tuple(change for change in found if isinstance(change, TopicChange))
+
+
+@dataclass(frozen=True)
+class Integrity:
+    """The outcome for one plan.
+
+    Attributes:
+        accepted: (cluster, topic) of the changed topics that the plan may go on with: their losses are accepted.
+        refused: the other changes. There are some only if the plan does not refuse losses (`PlanInput`).
+        warnings: {key: text} for clusters whose topics cannot be checked; None where that is over.
+    """
+
+    accepted: frozenset[tuple[str, str]]
+    refused: tuple[TopicChange, ...]
+    warnings: Mapping[tuple[str, ...], str | None]
+
+
+def check_integrity(
+    given: PlanInput,
+    progress: OffsetDocument,
+    wanted: Mapping[str, SubscribedCluster],
+    answers: Mapping[str, ClusterObservation],
+) -> Steps[Integrity]:
+    """Compare the ids of all topics that answered with the pinned and the saved ones.
+
+    Args:
+        progress: saved progress, renames applied, without that of clusters whose new identity a user accepted.
+        wanted, answers: with absences confirmed: a missing topic is one that several brokers do not have.
+
+    Raises:
+        TopicIntegrityError: a topic that is checked was deleted or re-created, and no user accepted that.
+        RevisionRejectedError: only pins of new metadata do not fit.
+    """
+    pinned, others, fits = [], [], set()
+    for cluster, answer in sorted(answers.items()):
+        want = wanted.get(cluster, SubscribedCluster({}, {}))
+        for topic in sorted(want.topics):
+            found = found_id(answer, topic)
+            if found is None:
+                continue
+            seen, reading = answer.topics.get(topic), progress.topic(cluster, topic)
+            if reading is not None and is_read(reading, seen):
+                continue
+            pin = saved_topic_id(want.topic_ids.get(topic))
+            saved = reading.topic_id if reading is not None else None
+            if pin not in (None, found):
+                pinned.append(TopicChange(cluster, topic, str(pin), found, pinned=True))
+            elif saved is not None and saved != found:
+                fits |= {(cluster, topic)} if pin is not None else set()
+                others.append(TopicChange(cluster, topic, saved, found))
+    accepted = yield from _accepted(given, [change for change in others if (change.cluster, change.topic) not in fits])
+    refused = [change for change in others if (change.cluster, change.topic) not in fits | accepted]
+    refused = refused if given.options.topic_integrity_check else []
+    if given.refuse_losses and pinned and given.new_revision and not refused:
+        raise RevisionRejectedError(integrity_error(pinned))
+    if given.refuse_losses and (pinned or refused):
+        raise integrity_error([*pinned, *refused])
+    # A preview goes on as if the refused changes were accepted, and lists them.
+    listed = (*pinned, *refused)
+    going_on = fits | accepted | {(change.cluster, change.topic) for change in listed}
+    return Integrity(frozenset(going_on), listed, _warnings(given, wanted, answers))
+
+
+def _accepted(given: PlanInput, changes: Sequence[TopicChange]) -> Steps[set[tuple[str, str]]]:
+    if not changes:
+        return set()
+    keys = {change.key for change in (yield AcceptedTopicsQuestion(given.query))}
+    return {(change.cluster, change.topic) for change in changes if change.key in keys}
+
+
+def found_id(answer: ClusterObservation, topic: str) -> str | None:
+    """Return the id that a topic has now; empty if the cluster lacks it, None if the answer does not show."""
+    seen = answer.topics.get(topic)
+    return seen.topic_id if seen is not None else "" if topic in answer.missing else None
+
+
+def is_read(reading: TopicProgress, seen: TopicObservation | None) -> bool:
+    """Return whether nothing of a topic is read any more, so that another topic of its name changes nothing.
+
+    Every split has reached its end, and no split of the other topic would be opened: a further partition, or one whose
+    split had ended at a stop record (`planning.reconcile`).
+    """
+    opened = set(seen.latest) - (set(reading.next) - set(reading.ended)) if seen is not None else ()
+    return bool(reading.next) and not opened and all(reading.finished(partition) for partition in reading.next)
+
+
+def standing(
+    verdicts: Iterable[TopicChange],
+    accepted: Iterable[TopicChange],
+    clusters: Mapping[str, SubscribedCluster],
+    document: OffsetDocument,
+) -> list[TopicChange]:
+    """Return the recorded verdicts that end a start before any broker is asked.
+
+    One is void once it was accepted, once metadata pins the topic to another id, and once the query reads the topic
+    under another id. The next plan then decides by what the brokers answer.
+
+    Args:
+        verdicts: those about topics that metadata still names.
+        clusters: the clusters that metadata names, by id.
+        document: the last document of the checkpoint.
+    """
+    # A user who accepts a re-created topic accepts that the old one is gone, which may have been noticed first.
+    keys = {key for each in accepted for key in (each.key, replace(each, found="").key)}
+    found = {}
+    for verdict in sorted(verdicts):
+        want = clusters.get(verdict.cluster)
+        pin = saved_topic_id(want.topic_ids.get(verdict.topic)) if want is not None else None
+        reading = document.topic(verdict.cluster, verdict.topic)
+        refuses = reading is not None and reading.topic_id == verdict.expected and verdict.key not in keys
+        if pin == verdict.expected if verdict.pinned else refuses and pin in (None, verdict.expected):
+            found[verdict.key] = verdict
+    return list(found.values())
+
+
+def _warnings(
+    given: PlanInput, wanted: Mapping[str, SubscribedCluster], answers: Mapping[str, ClusterObservation]
+) -> dict[tuple[str, ...], str | None]:
+    warnings: dict[tuple[str, ...], str | None] = {}
+    for cluster, answer in answers.items():
+        pins = wanted[cluster].topic_ids if cluster in wanted else {}
+        silent = [name for name, seen in sorted(answer.topics.items()) if seen.topic_id is None]
+        unchecked = [name for name in silent if given.options.topic_integrity_check or name in pins]
+        text = f"cluster {cluster!r} reports no topic ids: nothing shows whether its topics are still the same ones"
+        warnings["no-topic-id", cluster] = text if unchecked else None
+    return warnings

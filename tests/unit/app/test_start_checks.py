@@ -1,0 +1,105 @@
+"""An application that ended for a changed topic ends before Spark starts, until the change is accepted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dynamic_kafka.app import run
+from dynamic_kafka.app.cli import main
+from dynamic_kafka.driver.state_store import StateLocation
+from dynamic_kafka.executor.verdicts import save_change
+from dynamic_kafka.planning.integrity import TopicChange, integrity_error
+from tests.unit.app_tools.saved_app import saved_app
+
+OLD, NEW = "9tQ/vI2NQ+mPHLbQyJ0jXA", "AbCdEfGhIjKlMnOpQrStUQ"
+CHANGE = TopicChange("east", "orders", OLD, NEW)
+SAVED = {
+    "version": 3,
+    "query": "q",
+    "number": 1,
+    "previous": "x",
+    "clusters": {
+        "east": {"kafkaId": "K", "topics": {"orders": {"stream": "orders", "partitions": 1, "next": 4, "id": OLD}}}
+    },
+}
+
+
+class SparkStarted(Exception):
+    pass
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An application with a checkpoint, whose Spark would fail at once."""
+
+    def start(*_: object, **__: object) -> None:
+        raise SparkStarted
+
+    monkeypatch.setattr(run, "start_session", start)
+    describe(tmp_path)
+    return saved_app(tmp_path, json.dumps(SAVED))
+
+
+def describe(folder: Path, **more: object) -> None:
+    east = {"clusterId": "east", "bootstrapServers": "e1:9092", "topics": ["orders"], **more}
+    (folder / "streams.yaml").write_text(json.dumps([{"streamId": "orders", "clusterMetadataList": [east]}]))
+
+
+def state_of(app: Path) -> StateLocation:
+    return StateLocation(str(app.parent / "checkpoint" / "out" / "dynamic-kafka"))
+
+
+def test_a_rerun_ends_before_spark_with_the_same_words(app: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    save_change(state_of(app), "q", "verdict", CHANGE)
+    assert main(["run", str(app)]) == 9
+    assert f"TopicIntegrityError: {integrity_error([CHANGE])}" in capfd.readouterr().err
+
+
+def test_without_a_verdict_spark_starts(app: Path) -> None:
+    with pytest.raises(SparkStarted):
+        main(["run", str(app)])
+
+
+def test_the_new_id_in_the_metadata_lets_spark_start(app: Path) -> None:
+    save_change(state_of(app), "q", "verdict", CHANGE)
+    describe(app.parent, topicIds={"orders": NEW})
+    with pytest.raises(SparkStarted):
+        main(["run", str(app)])
+
+
+def test_an_acceptance_of_the_tool_lets_spark_start(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_change(state_of(app), "q", "verdict", CHANGE)
+    checkpoint = app.parent / "checkpoint" / "out"
+    location = ["--state-location", str(checkpoint / "dynamic-kafka")]
+    assert main(["accept", str(checkpoint), *location, "--topic", f"east/orders={NEW}", "--yes"]) == 0
+    assert "the new topic is read from its first record" in capsys.readouterr().out
+    with pytest.raises(SparkStarted):
+        main(["run", str(app)])
+
+
+def test_a_checkpoint_that_cannot_be_read_is_left_to_the_query(app: Path) -> None:
+    (app.parent / "checkpoint" / "out" / "offsets" / "0").write_text("v1\n{}\n{")
+    with pytest.raises(SparkStarted):
+        main(["run", str(app)])
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("east/payments", "no run has recorded such a change"),
+        (f"east/orders={OLD}", "no run has recorded such a change"),
+        ("east/pinned", "metadata pin the id, and only metadata accept another one"),
+    ],
+)
+def test_only_a_recorded_change_can_be_accepted(
+    app: Path, text: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_change(state_of(app), "q", "verdict", CHANGE)
+    save_change(state_of(app), "q", "verdict", TopicChange("east", "pinned", OLD, NEW, pinned=True))
+    checkpoint = app.parent / "checkpoint" / "out"
+    location = ["--state-location", str(checkpoint / "dynamic-kafka")]
+    assert main(["accept", str(checkpoint), *location, "--topic", text, "--yes"]) == 2
+    assert why in capsys.readouterr().err

@@ -1,0 +1,169 @@
+"""A pending batch whose topic was deleted or re-created: ended for good, or left out once that is accepted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dynamic_kafka.driver.changed_topics import recorded_verdicts, refuse_standing
+from dynamic_kafka.driver.replay import Replays
+from dynamic_kafka.errors import DataLossError, DynamicKafkaError, TopicIntegrityError
+from dynamic_kafka.executor.verdicts import save_change, saved_changes
+from dynamic_kafka.metadata.subscription import SubscribedCluster, Subscription
+from dynamic_kafka.options import parse_options
+from dynamic_kafka.planning.codec import fingerprint
+from dynamic_kafka.planning.integrity import TopicChange, integrity_error
+from dynamic_kafka.planning.observation import ClusterObservation, Observation, TopicObservation
+from dynamic_kafka.planning.progress import ClusterProgress, OffsetDocument, TopicProgress
+from dynamic_kafka.planning.splits import Split, SplitRange
+from tests.unit.planning.simulation import MemoryState
+
+SPLIT = Split("east", "t", 0)
+CHANGE = TopicChange("east", "t", "old", "new")
+DELETION = TopicChange("east", "t", "old", "")
+
+
+def saved(following: int, topic_id: str | None = "old") -> OffsetDocument:
+    topic = TopicProgress("s", {0: following}, topic_id=topic_id)
+    return OffsetDocument("q", 1, "", clusters={"east": ClusterProgress({"t": topic}, "Mk")})
+
+
+START, END = saved(4), replace(saved(9), number=2, previous=fingerprint(saved(4)))
+SAME, OTHER = (ClusterObservation({"t": TopicObservation({0: 12}, topic_id=each)}, "Mk") for each in ("old", "new"))
+GONE = ClusterObservation({}, "Mk", frozenset({"t"}))
+
+
+def replays(
+    answer: ClusterObservation,
+    state: MemoryState | None = None,
+    *,
+    check: bool = True,
+    fail: bool = True,
+    pin: str | None = None,
+    absent: bool = True,
+) -> Replays:
+    """A query that restarts with a pending batch."""
+    words = {"topicIntegrityCheck": str(check).lower(), "failOnDataLoss": str(fail).lower()}
+    given = {"streamIds": "s", "metadataPath": "/streams.yaml", "stateLocation": "memory", **words}
+    east = SubscribedCluster({"t": "s"}, {}, topic_ids={} if pin is None else {"t": pin})
+    found = Observation(Subscription({"east": east}, ("s",)), {"east": answer})
+    options = parse_options(given, mode="streaming")
+    made = Replays(options, state, lambda _: found, lambda topics, _: topics if absent else frozenset())
+    made.restore(END)
+    return made
+
+
+@pytest.mark.parametrize("fail", [True, False])
+@pytest.mark.parametrize(("answer", "outcome"), [(OTHER, "was re-created (id old, now new)"), (GONE, "is missing")])
+def test_a_checked_topic_of_a_pending_batch_ends_the_query(
+    answer: ClusterObservation, outcome: str, fail: bool
+) -> None:
+    state = MemoryState()
+    with pytest.raises(TopicIntegrityError) as ended:
+        replays(answer, state, fail=fail).ranges(START, END)
+    assert f"topic 't' of cluster 'east' {outcome}" in str(ended.value)
+    assert not state.files
+
+
+def test_a_pin_is_enforced_before_a_pending_batch_is_read() -> None:
+    with pytest.raises(TopicIntegrityError, match=r"re-created \(id new, now old\)"):
+        replays(SAME, check=False, pin="new").ranges(START, END)
+
+
+def test_a_topic_that_one_broker_lacks_is_read() -> None:
+    assert replays(GONE, MemoryState(), absent=False).ranges(START, END) == [SplitRange(SPLIT, 4, 9)]
+
+
+def test_without_the_check_executors_find_a_deletion() -> None:
+    assert replays(GONE, MemoryState(), check=False).ranges(START, END) == [SplitRange(SPLIT, 4, 9)]
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_pin_to_the_new_id_leaves_the_range_out(check: bool) -> None:
+    # No `abandon` is needed: the user has named the new topic in the metadata
+    state = MemoryState()
+    made = replays(OTHER, state, check=check, pin="new")
+    assert made.ranges(START, END) == []
+    assert made.amendments.after(END).next_of(SPLIT) == 4
+    assert [dict(found.reasons) for found in state.amendments("q")] == [{"east": "recreated"}]
+
+
+def test_without_a_state_executors_leave_the_range_out() -> None:
+    assert replays(OTHER, None, pin="new").ranges(START, END) == [SplitRange(SPLIT, 4, 9)]
+
+
+@pytest.mark.parametrize(("change", "answer"), [(CHANGE, OTHER), (DELETION, GONE)])
+def test_an_acceptance_of_the_tool_leaves_the_range_out(change: TopicChange, answer: ClusterObservation) -> None:
+    state = MemoryState()
+    save_change(state, "q", "accepted", change)
+    assert replays(answer, state).ranges(START, END) == []
+
+
+def report(state: MemoryState, *, accepted: bool) -> MemoryState:
+    content = {"topicId": "new", "planned": "old"} | ({"accepted": True} if accepted else {})
+    state.save_seen("q", fingerprint(END), "topic-id", SPLIT, content)
+    return state
+
+
+def test_a_report_of_an_accepted_topic_is_obeyed() -> None:
+    assert replays(SAME, report(MemoryState(), accepted=True)).ranges(START, END) == []
+    with pytest.raises(DataLossError):
+        replays(SAME, report(MemoryState(), accepted=False)).ranges(START, END)
+
+
+# -- verdicts ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_verdict_is_recorded_before_the_error_goes_on() -> None:
+    state = MemoryState()
+    for query in ("", "q"):
+        with pytest.raises(TopicIntegrityError), recorded_verdicts(state, query):
+            raise integrity_error([DELETION, CHANGE])
+    assert set(saved_changes(state, "q", "verdict").values()) == {CHANGE, DELETION}
+    assert all(path.startswith("q/integrity/verdict-") for path in state.files)
+
+
+def test_a_verdict_that_cannot_be_written_hides_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    class Full(MemoryState):
+        def write(self, *_: object) -> None:
+            raise DynamicKafkaError("no space left")
+
+    with pytest.raises(TopicIntegrityError), recorded_verdicts(Full(), "q"):
+        raise integrity_error([CHANGE])
+    assert "the verdict about topic integrity is not recorded: no space left" in caplog.text
+
+
+def refused(state: MemoryState, *, pattern: str | None = None, named: str = "t", pin: str | None = None) -> str:
+    """Return the words of a start that a verdict ends; empty if it goes on."""
+    given = {"streamIds": "s", "metadataPath": "/streams.yaml"}
+    if pattern is not None:
+        given = {"kafka.bootstrap.servers": "e:1", "subscribePattern": pattern}
+    options = parse_options(given, mode="streaming")
+    east = SubscribedCluster({named: "s"}, {}, topic_ids={} if pin is None else {named: pin})
+    name = options.single.cluster_id if options.single is not None else "east"
+    document = replace(END, clusters={name: END.clusters["east"]})
+    try:
+        refuse_standing(state, [document], options, lambda: Subscription({name: east} if named else {}, ("s",)))
+    except TopicIntegrityError as error:
+        return str(error)
+    return ""
+
+
+def test_a_verdict_ends_a_start_with_the_same_words() -> None:
+    state = MemoryState()
+    save_change(state, "q", "verdict", CHANGE)
+    assert refused(state) == str(integrity_error([CHANGE]))
+    assert refused(state, pin="new") == ""
+    assert refused(state, named="u") == ""
+    save_change(state, "q", "accepted", CHANGE)
+    assert refused(state) == ""
+
+
+def test_a_pattern_names_a_topic_that_its_cluster_lists_no_more() -> None:
+    state = MemoryState()
+    options = parse_options({"kafka.bootstrap.servers": "e:1", "subscribePattern": "t"}, mode="streaming")
+    assert options.single is not None
+    save_change(state, "q", "verdict", replace(DELETION, cluster=options.single.cluster_id))
+    assert "is missing" in refused(state, pattern="t", named="")
+    assert refused(state, pattern="u", named="") == ""
